@@ -4,16 +4,10 @@
 #
 # Brokers tell clients 127.0.0.1, where these ports are published.  Nodes are killed and started
 # again by docker exec CONTAINER rmqemu kill broker-b.
-FROM python:3.11-slim
+HEARTBEAT_CONSUME_FROM python:3.11-slim
 
 WORKDIR /app
-COPY pyproject.toml hatch_build.py constraints.txt README.md LICENSE ./
-COPY protocol protocol
-COPY emulator emulator
-COPY scenarios scenarios
-COPY pipeline pipeline
-COPY rocketmq_emulator rocketmq_emulator
-COPY pyspark_rocketmq pyspark_rocketmq
+COPY . .
 RUN pip install --no-cache-dir -c constraints.txt . \
     && useradd --create-home rocketmq \
     && mkdir /store && chown rocketmq /store

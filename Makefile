@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # So that the first start of a command is as quick as any, where Python may write no caches too.
-COMPILE := $(BIN)/python -m compileall -q protocol emulator scenarios pipeline rocketmq_emulator pyspark_rocketmq
+COMPILE := $(BIN)/python -m compileall -q rocketmq_emulator protocol scenarios pipeline pyspark_rocketmq
 READY := $(VENV)/.ready
 SPARK := $(VENV)/.ready-spark  # half a gigabyte more: only what needs Spark asks for it
 SMALL := --set seconds=30 --set rate=4 --set brokers=2 --set members_max=3  # scenarios/weather/shape.py
@@ -63,7 +63,7 @@ study: $(SPARK)  ## the finished studies of docs/studies (STUDY=skew for one); s
 	$(BIN)/python -m docs.generate.studies $(STUDY)
 
 page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtual run
-	$(BIN)/python -m emulator.protocol_page
+	$(BIN)/python -m docs.generate.protocol
 	$(BIN)/python -m docs.generate.settings
 	$(BIN)/python -m docs.generate.facts
 	$(BIN)/python -m docs.generate.worlds
@@ -78,7 +78,7 @@ page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.evidence
 	$(BIN)/python -m docs.generate.invariants
 	$(BIN)/python -m docs.generate.sdk_monitors
-	$(BIN)/python -m docs.generate.faces
+	$(BIN)/python -m tools.faces
 	$(BIN)/python -m docs.generate.failures
 	$(BIN)/python -m docs.generate.scenarios
 	$(BIN)/python -m docs.generate.coverage

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 READY_S_MAX = 120.0
 STOP_S_MAX = 20.0
 
-OURS = (sys.executable, "-m", "emulator.cli", "up", "--brokers", "2", "--port", "0")
+OURS = (sys.executable, "-m", "rocketmq_emulator.cli", "up", "--brokers", "2", "--port", "0")
 REAL = (sys.executable, str(ROOT / "benchmarks" / "real_cluster.py"), "--version", "4.9.7")
 
 

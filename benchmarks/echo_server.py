@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import trio
 
-from emulator.clock import WallClock
-from emulator.config import NetConfig
-from emulator.journal import silent
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.results import Call, Reply
-from emulator.net.tcp import TcpNetwork
-from emulator.releases import R_4_9_7
-from protocol import catalog
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.results import Call, Reply
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
 
 
 def echo(call: Call) -> Reply:
@@ -27,7 +27,7 @@ async def main() -> None:
             WallClock.of_this_machine(),
             NetConfig(),
             R_4_9_7,
-            silent,
+            discard_fact,
             {catalog.HEART_BEAT.code: (catalog.HEART_BEAT, echo)},
         )
         listener = await server.serve(TcpNetwork(nursery), "127.0.0.1:0", nursery)

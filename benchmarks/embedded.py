@@ -9,8 +9,8 @@ import json
 import sys
 import time
 
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 
 def starts_ms(times: int) -> list[float]:

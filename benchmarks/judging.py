@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from emulator.checks.judging import judge
-from emulator.checks.reading import read_journals
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     Fact,
     LogFlushed,
@@ -37,9 +37,16 @@ from emulator.facts import (
     SendAttempted,
     StoreOpened,
 )
-from emulator.journal import Entry, encode_entry
-from scenarios.plan import ConsumersPlan, LoadPlan, Mark, Plan, Step, TopicPlan
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.scenarios.plan.plan import (
+    ConsumersPlan,
+    LoadPlan,
+    Mark,
+    Plan,
+    Step,
+    TopicPlan,
+)
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 FACTS = 1_000_000
 LAP_MS = 61_000  # the minute, and until the next one begins

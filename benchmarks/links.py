@@ -8,8 +8,8 @@ from __future__ import annotations
 import statistics
 import time
 
-from emulator.cluster.processes import ProcessCluster
 from rocketmq_emulator import Message, sync
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 
 SENDS, TURNS = 1_000, 5
 BODY = b"x" * 100

@@ -17,8 +17,8 @@ import time
 
 import trio
 
-from emulator.client import Producer, PushConsumer
-from protocol.message import Message, MessageExt
+from rocketmq_emulator.client import Producer, PushConsumer
+from rocketmq_emulator.protocol.messages.message import Message, MessageExt
 
 BODY = b"x" * 100
 IN_FLIGHT = 1_000

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from benchmarks.clusters import ROOT, Cluster
 from benchmarks.requests import BODY, create_topic, send_frame
 from benchmarks.stream import Stream, request
-from protocol import catalog
+from rocketmq_emulator.protocol import catalog
 
 CHUNK_FRAMES = 500
 QUEUES = 4

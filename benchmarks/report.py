@@ -22,9 +22,9 @@ import msgspec
 
 from benchmarks.clusters import ROOT
 from docs.generate import failure_story
-from emulator.checks.reading import read_journals
-from scenarios.report.page import write_page
-from scenarios.report.story import read_and_judge, read_story
+from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.scenarios.report.page import write_page
+from rocketmq_emulator.scenarios.report.report_data import read_and_judge, read_report_data
 
 MOVED = {"offset": 5_000, "next_offset": 5_000, "position": 10_000_000}  # by each repetition
 KEYS_EACH = 65_537
@@ -38,7 +38,7 @@ def main() -> None:
         with journal.open("wb") as file:
             file.writelines(lines(facts))
         read_s, count = timed(lambda: sum(1 for _ in read_journals([journal])))
-        folded_s, _ = timed(lambda: read_story(read_journals([journal])))
+        folded_s, _ = timed(lambda: read_report_data(read_journals([journal])))
         judged_s, story = timed(lambda: read_and_judge(read_journals([journal])))
         written_s, page = timed(lambda: write_page(story, "benchmark"))
     if len(sys.argv) > 2:

@@ -5,18 +5,26 @@ from __future__ import annotations
 import time
 
 from benchmarks.stream import Stream, request
-from protocol import catalog
-from protocol.properties import NAME_END, PAIR_END, UNIQ_KEY, WAIT
-from protocol.pull_flags import pull_flag
-from protocol.requests.admin import CreateTopicRequest
-from protocol.requests.pulling import PullMessageRequest
-from protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.flags import pull_flag
+from rocketmq_emulator.protocol.messages.properties import (
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    UNIQ_KEY,
+    WAIT,
+)
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
 
 GROUP = "bench-group"
 BODY = b"x" * 100
 HOLD_MS = 60_000
 UNIQUE = "7F0000010001" + "0" * 20
-PROPERTIES = f"{UNIQ_KEY}{NAME_END}{UNIQUE}{PAIR_END}{WAIT}{NAME_END}true{PAIR_END}"
+PROPERTIES = "".join(
+    f"{name}{NAME_VALUE_SEPARATOR}{value}{PROPERTY_SEPARATOR}"
+    for name, value in ((UNIQ_KEY, UNIQUE), (WAIT, "true"))
+)
 
 
 def create_topic(address: str, topic: str, queues: int) -> None:

@@ -11,9 +11,9 @@ import time
 
 import trio
 
-from emulator.cluster.admin import admin_over_tcp
-from emulator.cluster.control.caller import ControlCaller
-from emulator.cluster.processes import ProcessCluster
+from rocketmq_emulator.admin.calls import admin_over_tcp
+from rocketmq_emulator.cluster.control.client import ControlClient
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 
 BROKER = "broker-b"
 
@@ -21,12 +21,12 @@ BROKER = "broker-b"
 def restarts_ms(times: int) -> list[float]:
     """From the request to the moment at which the NameServer gives the broker to a client."""
     with ProcessCluster(brokers=2, control=0) as cluster:
-        caller = ControlCaller(cluster.control.removeprefix("http://"))
+        caller = ControlClient(cluster.control.removeprefix("http://"))
         caller.nodes()  # what answers is loaded by the first request
         return [_restart_ms(cluster.namesrv, caller) for _ in range(times)]
 
 
-def _restart_ms(namesrv: str, caller: ControlCaller) -> float:
+def _restart_ms(namesrv: str, caller: ControlClient) -> float:
     began_s = time.perf_counter()
     caller.do(BROKER, "restart")
     trio.run(_wait_routed, namesrv)

@@ -32,7 +32,7 @@ Step = Callable[[str], None]
 
 def main() -> None:
     options = _options()
-    for package in ("protocol", "emulator", "scenarios", "pipeline", "rocketmq_emulator"):
+    for package in ("emulator", "protocol", "scenarios", "pipeline"):
         compileall.compile_dir(ROOT / package, quiet=2)
     plan = QUICK if options.quick else Plan()
     if options.rounds:

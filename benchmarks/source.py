@@ -26,11 +26,11 @@ from rich.console import Console
 from benchmarks import table
 from benchmarks.clusters import OURS, REAL, running
 from benchmarks.load import bench
-from pipeline.session import spark_session
-from pipeline.source.data_source import RocketMQDataSource
-from pipeline.source.row_shape import ROW_SHAPE
-from pipeline.source.sending import send_all
-from pipeline.source.sink_options import SinkOptions
+from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.source.columns import ROW_SHAPE
+from rocketmq_emulator.pipeline.source.data_source import RocketMQDataSource
+from rocketmq_emulator.pipeline.source.options import SinkOptions
+from rocketmq_emulator.pipeline.source.sending import send_all
 from rocketmq_emulator.sync import PushConsumer
 
 SIZES = (100, 1024)

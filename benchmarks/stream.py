@@ -9,10 +9,15 @@ from __future__ import annotations
 import socket
 from typing import Self
 
-from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
-from protocol.fields import Header
-from protocol.framing import FrameDecoder
-from protocol.rpc import Rpc
+from rocketmq_emulator.protocol.command import (
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.rpc import Rpc
 
 READ_BYTES = 1 << 20
 SILENCE_S_MAX = 60.0

@@ -18,13 +18,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.session import spark_session
-from pipeline.sweep.driving import SparkSweep
-from pipeline.sweep.folder import SweepFolder, stored_sweep
-from pipeline.sweep.grid import SweepAsked, grid_of
-from scenarios.finding import load
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
+from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
+from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep
+from rocketmq_emulator.pipeline.sweep.grid import SweepSpec, grid_of
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.result import RunOrder
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 SCENARIO, SETTINGS = "a_broker_flaps", {"well_s": "300"}  # 1,240 s of virtual time
 ROUNDS = 2
@@ -57,7 +57,7 @@ def plain(jobs: int, rows: int) -> tuple[float, float]:
     """Rows a second of what ``rmqemu run --seeds --jobs`` does, and seconds of a run by itself."""
     plan = load(SCENARIO, SETTINGS)
     first, *orders = [RunOrder(plan=plan, seed=seed) for seed in range(rows + 1)]
-    with Fleet() as fleet:
+    with RunPool() as fleet:
         list(fleet.rows([first], 1))
         began_s = time.perf_counter()
         made = list(fleet.rows(orders, jobs))
@@ -81,7 +81,7 @@ def swept(
     start_s = time.perf_counter() - began_s
     with tempfile.TemporaryDirectory() as folder:
         for seeds in (range(warm), range(warm, warm + rows)):
-            asked = SweepAsked(
+            asked = SweepSpec(
                 scenario=scenario,
                 settings=dict(settings),
                 first_seed=seeds[0],

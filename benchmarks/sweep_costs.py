@@ -1,6 +1,6 @@
 """What a task, a job and a row of a sweep cost beside the runs: the ``Costs`` of its schedule.
 
-    python -m benchmarks.sweep_costs      # prints JSON, under the names of pipeline.sweep.schedule
+    python -m benchmarks.sweep_costs  # prints JSON, named as in docs.generate.sweep_schedule
 
 Driver and executor are one process here, so a task of the JVM alone counts for the driver, with
 what its core does; what ``mapInArrow`` adds is the executor's.  A row's share is what a fleet
@@ -21,15 +21,15 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.session import spark_session
-from pipeline.sweep.driving import SparkSweep
-from pipeline.sweep.folder import SweepFolder, stored_sweep
-from pipeline.sweep.grid import SweepAsked, grid_of
-from pipeline.sweep.rows import ShippedRow, returned_batch, swept
-from pipeline.sweep.work import RowOrder
-from scenarios.finding import load
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
+from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
+from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep
+from rocketmq_emulator.pipeline.sweep.grid import SweepSpec, grid_of
+from rocketmq_emulator.pipeline.sweep.rows import ShippedRow, returned_batch, swept
+from rocketmq_emulator.pipeline.sweep.work import RowSpec
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.result import RunOrder
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 CORES = 2
 TASKS = 2_000
@@ -72,7 +72,7 @@ def a_job_s(spark: SparkSession) -> float:
     """The median of sweeps of one question: planned, run in one task, taken in."""
     took: list[float] = []
     for seed in range(JOBS):
-        grid = grid_of(SweepAsked(scenario="sharing", first_seed=seed, last_seed=seed))
+        grid = grid_of(SweepSpec(scenario="sharing", first_seed=seed, last_seed=seed))
         with (
             tempfile.TemporaryDirectory() as folder,
             SweepFolder(Path(folder), stored_sweep(grid, ["benchmark"])) as target,
@@ -86,13 +86,13 @@ def of_rows() -> dict[str, float]:
     """Of weather: seconds a row beside its run, bytes to an executor and back."""
     plan = load("weather", WEATHER)
     first, *orders = [RunOrder(plan=plan, seed=seed) for seed in range(ROWS + 1)]
-    with Fleet() as fleet:
+    with RunPool() as fleet:
         list(fleet.rows([first], 1))
         began_s = time.perf_counter()
         rows = list(fleet.rows(orders, 1))
         took_s = time.perf_counter() - began_s
     shipped = returned_batch([ShippedRow(swept(row, "0" * 32)) for row in rows])
-    order = msgspec.json.encode(RowOrder("0" * 32, 1, plan))
+    order = msgspec.json.encode(RowSpec("0" * 32, 1, plan))
     compressed = pa.compress(order, codec="lz4", asbytes=True)
     return {
         "row_s": (took_s - sum(row.took_s for row in rows)) / ROWS,

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.judging import a_minute, many
-from emulator.journal import encode_entry
-from pipeline.session import spark_session
-from pipeline.tables.folder import TableFolder
+from rocketmq_emulator.facts.journal import encode_entry
+from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
 FACTS = 20_000  # once, ten and a hundred times: 2 M
 FACTORS = (1, 10, 100)

@@ -15,12 +15,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from emulator.cluster.tested import RocketMQ
 from rocketmq_emulator import ProcessCluster
+from rocketmq_emulator.testing.rocketmq import RocketMQ
 
 TIMES = 30
 IMPORT = (
-    "import pytest, time; began_s = time.perf_counter(); import rocketmq_emulator.pytest_plugin; "
+    "import pytest, time; began_s = time.perf_counter(); "
+    "import rocketmq_emulator.testing.pytest_plugin; "
     "print(time.perf_counter() - began_s)"
 )
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from emulator.net.transport import Transport
-from emulator.sim.world import VirtualWorld, run_virtual
+from rocketmq_emulator.net.transport import Transport
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 
 class Echo:

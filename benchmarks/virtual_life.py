@@ -13,11 +13,11 @@ import time
 
 import trio
 
-from emulator.client import ClientProcess, Producer, PushConsumer
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import ClientProgram, VirtualCluster
-from emulator.sim.world import VirtualWorld, run_virtual
-from protocol.message import Message, MessageExt
+from rocketmq_emulator.client import ClientProcess, Producer, PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import ClientProgram, VirtualCluster
+from rocketmq_emulator.protocol.messages.message import Message, MessageExt
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 CONSUMERS = 10
 TOPIC = "idle"

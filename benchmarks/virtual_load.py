@@ -12,8 +12,16 @@ import json
 import sys
 import time
 
-from scenarios.plan import ClusterPlan, ConsumersPlan, LoadPlan, Mark, Plan, Step, TopicPlan
-from scenarios.running.virtual_run import VirtualRun
+from rocketmq_emulator.scenarios.plan.plan import (
+    ClusterPlan,
+    ConsumersPlan,
+    LoadPlan,
+    Mark,
+    Plan,
+    Step,
+    TopicPlan,
+)
+from rocketmq_emulator.scenarios.running.virtual_run import VirtualRun
 
 VIRTUAL_S = 60
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import trio
 
-from emulator.client import Message, Producer, PushConsumer
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.client import Message, Producer, PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.sim.world import run_virtual
 
 VIRTUAL_S = 60
 RATES = (0, 10, 100)

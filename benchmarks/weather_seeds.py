@@ -13,11 +13,11 @@ import json
 import sys
 import time
 
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
-from scenarios.running.virtual_run import finished_run
-from scenarios.weather.generating import weather
-from scenarios.weather.shape import WeatherShape
+from rocketmq_emulator.scenarios.plan.result import RunOrder
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
+from rocketmq_emulator.scenarios.weather.generating import weather
+from rocketmq_emulator.scenarios.weather.shape import WeatherShape
 
 
 def main(rate: float, seeds: int, jobs: int) -> dict[str, float]:
@@ -27,7 +27,7 @@ def main(rate: float, seeds: int, jobs: int) -> dict[str, float]:
     ]
     if not jobs:
         return {"seeds_per_s": seeds / cpu_s_of(first, orders)}
-    with Fleet() as fleet:
+    with RunPool() as fleet:
         rows = list(fleet.rows([first], 1))
         began_s = time.perf_counter()
         rows += fleet.rows(orders, jobs)

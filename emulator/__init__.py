@@ -1,1 +1,198 @@
-"""A RocketMQ that starts in half a second and can be hurt on purpose."""
+"""The public names: what users import.
+
+    from rocketmq_emulator import Cluster, Message, Producer, PushConsumer
+
+A name is loaded at its first use: a program that sends messages never loads a broker.
+
+In a checkout this folder is ``emulator/``: ``rocketmq_emulator`` is a link to it, and in it
+``protocol``, ``scenarios`` and ``pipeline`` are links to the folders beside it.  An installed
+package has no links.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client import (
+        AVG,
+        AVG_BY_CIRCLE,
+        BadArgument,
+        BadSelector,
+        BadSubscription,
+        BrokerRefused,
+        CannotAllocate,
+        ClientConfig,
+        ClientError,
+        ClientErrorCode,
+        ClientProcess,
+        ConsumeContext,
+        ConsumerConfig,
+        ConsumeResult,
+        GroupCallRefused,
+        GroupTaken,
+        LitePullConsumer,
+        LitePullConsumerConfig,
+        MaybeStored,
+        Message,
+        MessageExt,
+        MessageIllegal,
+        MessageQueue,
+        Misuse,
+        NoNameServer,
+        NoRoute,
+        NotRunning,
+        NotStored,
+        NotUnderTrio,
+        Producer,
+        ProducerConfig,
+        PullConsumer,
+        PullConsumerConfig,
+        PullResult,
+        PullStatus,
+        PushConsumer,
+        PushConsumerConfig,
+        RecallFailed,
+        SendError,
+        Sending,
+        SendResult,
+        SendStatus,
+        Strategy,
+        TooManySends,
+        by_hash,
+        by_random,
+        run,
+    )
+    from rocketmq_emulator.cluster.node_view import NodeView
+    from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
+    from rocketmq_emulator.cluster.spec import ClusterSpec
+    from rocketmq_emulator.cluster.world import (
+        CannotDo,
+        ClusterEnded,
+        NotReady,
+        NotStarted,
+        UnknownNode,
+    )
+    from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster as Cluster
+    from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+    from rocketmq_emulator.processes.node_process import NodeDied
+    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
+    from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+
+    __version__: str
+
+__all__ = [
+    "AVG",
+    "AVG_BY_CIRCLE",
+    "BadArgument",
+    "BadSelector",
+    "BadSubscription",
+    "BrokerRefused",
+    "CannotAllocate",
+    "CannotDo",
+    "ClientConfig",
+    "ClientError",
+    "ClientErrorCode",
+    "ClientProcess",
+    "Cluster",
+    "ClusterEnded",
+    "ClusterSpec",
+    "ConsumeContext",
+    "ConsumeResult",
+    "ConsumerConfig",
+    "GroupCallRefused",
+    "GroupTaken",
+    "LitePullConsumer",
+    "LitePullConsumerConfig",
+    "MaybeStored",
+    "Message",
+    "MessageExt",
+    "MessageIllegal",
+    "MessageQueue",
+    "Misuse",
+    "NoNameServer",
+    "NoRoute",
+    "NodeDied",
+    "NodeView",
+    "NotReady",
+    "NotRunning",
+    "NotStarted",
+    "NotStored",
+    "NotUnderTrio",
+    "ProcessCluster",
+    "Producer",
+    "ProducerConfig",
+    "PullConsumer",
+    "PullConsumerConfig",
+    "PullResult",
+    "PullStatus",
+    "PushConsumer",
+    "PushConsumerConfig",
+    "RecallFailed",
+    "ReplyRule",
+    "ReplyRuleRefused",
+    "ReplyRuleState",
+    "RequestCode",
+    "ResponseCode",
+    "SendError",
+    "SendResult",
+    "SendStatus",
+    "Sending",
+    "Strategy",
+    "TooManySends",
+    "UnknownNode",
+    "__version__",
+    "by_hash",
+    "by_random",
+    "run",
+]
+
+_NAMES_OF = {  # by the module that has them; all others are of rocketmq_emulator.client
+    "rocketmq_emulator.processes.node_process": ("NodeDied",),
+    "rocketmq_emulator.cluster.node_view": ("NodeView",),
+    "rocketmq_emulator.cluster.worlds.processes": ("ProcessCluster",),
+    "rocketmq_emulator.cluster.reply_rules": ("ReplyRuleRefused",),
+    "rocketmq_emulator.cluster.spec": ("ClusterSpec",),
+    "rocketmq_emulator.cluster.world": (
+        "CannotDo",
+        "ClusterEnded",
+        "NotReady",
+        "NotStarted",
+        "UnknownNode",
+    ),
+    "rocketmq_emulator.protocol.bodies.extensions": ("ReplyRule", "ReplyRuleState"),
+    "rocketmq_emulator.protocol.codes": ("RequestCode", "ResponseCode"),
+}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+if __name__ != "rocketmq_emulator":
+    raise ImportError(f"import rocketmq_emulator instead of {__name__}", name=__name__)
+if find_spec("rocketmq_emulator.protocol") is None:
+    raise ImportError(
+        "this copy of rocketmq_emulator has no folder protocol: it was unpacked or checked out "
+        "without symbolic links.  Clone it with `git clone -c core.symlinks=true`, or install it "
+        "from a wheel or an sdist, which have no links",
+        name="rocketmq_emulator.protocol",
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"rocketmq_emulator has no {name}")
+    if name == "__version__":
+        value = importlib.import_module("importlib.metadata").version("rocketmq-emulator")
+    elif name == "Cluster":
+        value = importlib.import_module(
+            "rocketmq_emulator.cluster.worlds.embedded"
+        ).EmbeddedCluster
+    else:
+        module = importlib.import_module(_MODULE_OF.get(name, "rocketmq_emulator.client"))
+        value = getattr(module, name)
+    globals()[name] = value  # the next use does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,5 @@
-"""``python -m emulator`` is ``rmqemu``."""
+"""``python -m rocketmq_emulator`` is ``rmqemu``."""
 
-from emulator.cli import main
+from rocketmq_emulator.cli import main
 
 main()

@@ -2,3 +2,6 @@
 
 Imported by users as ``rocketmq_emulator.spark``; needs the extra ``spark`` and Java 17 or later.
 """
+
+if __name__ != "rocketmq_emulator.pipeline":
+    raise ImportError(f"import rocketmq_emulator.pipeline instead of {__name__}", name=__name__)

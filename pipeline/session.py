@@ -31,7 +31,7 @@ INSTALL = "pip install 'rocketmq-emulator[spark]'"
 A_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
-class SparkNotHere(Exception):
+class SparkUnavailable(Exception):
     """Spark cannot be started on this machine; nothing was started.  The text says what to do."""
 
 
@@ -42,7 +42,7 @@ def spark_session(
 
     *settings* are Spark's own, by name; they win.  ``spark.master`` among them, or MASTER in the
     environment (as for spark-submit's shells), leads to a cluster instead.
-    Raises ``SparkNotHere``.
+    Raises ``SparkUnavailable``.
     """
     check_spark()
     from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra: others never load it
@@ -80,37 +80,37 @@ def _defaults(cores: int | None, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_spark() -> None:
-    """Raises ``SparkNotHere`` unless PySpark, what it needs, and a Java are here."""
+    """Raises ``SparkUnavailable`` unless PySpark, what it needs, and a Java are here."""
     for module in ("pyspark", "pyarrow", "pandas"):
         try:
             __import__(module)
         except ImportError:
-            raise SparkNotHere(f"{module} is not installed: {INSTALL}") from None
+            raise SparkUnavailable(f"{module} is not installed: {INSTALL}") from None
     check_java(os.environ)
 
 
 def check_java(environ: Mapping[str, str]) -> int:
-    """The major version of the Java that Spark would start.  Raises ``SparkNotHere``."""
+    """The major version of the Java that Spark would start.  Raises ``SparkUnavailable``."""
     home = environ.get("JAVA_HOME")
     where = f"JAVA_HOME={home}" if home else "the first java on PATH"
     java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ["PATH"])
     advice = f"install Java {JAVA_MIN} or later, or let JAVA_HOME lead to one"
     if java is None:
-        raise SparkNotHere(f"Spark needs Java, and there is none on PATH: {advice}")
+        raise SparkUnavailable(f"Spark needs Java, and there is none on PATH: {advice}")
     try:
         said = subprocess.run(  # noqa: S603  # what the user's own environment names
             [java, "-version"], capture_output=True, text=True, check=True, timeout=JAVA_S_MAX
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise SparkNotHere(
+        raise SparkUnavailable(
             f"Spark needs Java, and {where} does not run ({error}): {advice}"
         ) from None
     found = A_VERSION.search(said)
     if found is None:
-        raise SparkNotHere(f"{where} does not say its version ({said.strip()!r}): {advice}")
+        raise SparkUnavailable(f"{where} does not say its version ({said.strip()!r}): {advice}")
     major = int(found[2] or 0) if found[1] == "1" else int(found[1])
     if major < JAVA_MIN:
-        raise SparkNotHere(
+        raise SparkUnavailable(
             f"Spark needs Java {JAVA_MIN} or later, and {where} is {major}: {advice}"
         )
     return major

@@ -4,3 +4,6 @@ Pure: no sockets, no clock, no randomness.  A *frame* is cut from a stream (``fr
 becomes a *command* (``command``), whose ext fields and body become the typed request of
 an *Rpc* (``catalog``).  Stored messages have a layout of their own (``records``).
 """
+
+if __name__ != "rocketmq_emulator.protocol":
+    raise ImportError(f"import rocketmq_emulator.protocol instead of {__name__}", name=__name__)

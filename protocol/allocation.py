@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 class CannotAllocate(ValueError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.versions import ACL_CODES_REUSED, Release
+from rocketmq_emulator.protocol.versions import ACL_CODES_REUSED, Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -257,7 +257,7 @@ def _names(codes: type) -> Mapping[int, str]:
     return {code: name for name, code in vars(codes).items() if name.isupper()}
 
 
-OWN_CODES = range(9000, 10_000)  # requests that no RocketMQ knows, only this emulator
+EXTENSION_CODES = range(9000, 10_000)  # requests that no RocketMQ knows, only this emulator
 REQUEST_NAMES = _names(RequestCode)
 RESPONSE_NAMES = _names(ResponseCode)
 _ACL_NAMES = _names(AclResponseCode)

@@ -4,30 +4,47 @@ Both header serializations become the same value, whose ext fields stay raw JSON
 the request's own type decodes them in one pass.  When a peer is lax (numbers, booleans
 or nulls for strings, odd texts for numbers) a slow tolerant pass reads them again
 before the request is refused.
+
+The ROCKETMQ header is the same header as JSON, in 21 fixed bytes and pairs.  It cannot
+carry an empty string (length zero means null) and its code is an int16, so the 200050
+family does not fit.  A key may come twice: the last one wins.
+
+Upstream: RemotingCommand, RocketMQSerializable.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import struct
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from protocol import java_json
-from protocol.binary_header import (
-    BinaryHeader,
-    decode_binary_header,
-    decode_start,
-    encode_binary_header,
+from rocketmq_emulator.protocol.fields import (
+    BadFields,
+    Header,
+    Int,
+    coerce_fields,
+    fields_of,
+    texts_of,
 )
-from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of, texts_of
-from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_parts
-from protocol.java_convert import DoesNotFit, convert, plain_name
-from protocol.languages import LANGUAGES, Language, NewLanguage
-from protocol.versions import NODE_JS_KNOWN, R_4_9_7, STRICT_UTF8, Release
+from rocketmq_emulator.protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_frame
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.java.java_convert import DoesNotFit, convert, smart_match_name
+from rocketmq_emulator.protocol.versions import (
+    LANGUAGE_CODES,
+    LANGUAGES,
+    NODE_JS_KNOWN,
+    R_4_9_7,
+    STRICT_UTF8,
+    Language,
+    NewLanguage,
+    Release,
+    language_name,
+)
 
 __all__ = [
     "NO_EXT",
@@ -37,7 +54,7 @@ __all__ = [
     "Header",
     "RemotingCommand",
     "decode_command",
-    "decode_long",
+    "decode_without_ext",
     "encode_command",
     "encode_request",
     "encode_response",
@@ -102,7 +119,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
         decode, truths = _reader(kind)
         try:
             found: H = decode(self.ext)
-        except java_json.UNREADABLE:
+        except java_json.DECODE_ERRORS:
             return coerce_fields(self.fields(), kind)
         if truths is not None and True in truths(found) and _ONE.search(self.ext):
             return coerce_fields(self.fields(), kind)
@@ -142,7 +159,7 @@ def ext_of(header: Ext | None, extra: Mapping[str, str] | None = None) -> msgspe
 
 def _ext_text(header: Header | None, extra: Mapping[str, str] | None) -> bytes:
     if header is not None and not extra:
-        text = java_json.quick_texts(texts_of(header))
+        text = java_json.msgspec_texts(texts_of(header))
         if text is not None:
             return text
     fields = fields_of(header) if header is not None else {}
@@ -183,7 +200,7 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
     if frame.serialize_type == JSON:
         try:
             command = _decode_json(frame.header)
-        except java_json.UNREADABLE:
+        except java_json.DECODE_ERRORS:
             command = _decode_lax(frame.header, release)
         else:
             if command.opaque is None or not command.ext or not frame.header.isascii():
@@ -195,20 +212,20 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
     raise BadFrame(f"serialization type {frame.serialize_type} is unknown")
 
 
-def decode_long(frame: Frame) -> RemotingCommand:
+def decode_without_ext(frame: Frame) -> RemotingCommand:
     """The command of a header too long to read whole, without its ext fields.
 
     A request can then be refused by its number.  Raises ``BadFrame`` for a header that is
     no strict JSON: to find the number in it would cost too much.
     """
     if frame.serialize_type == ROCKETMQ:
-        found = decode_start(frame.header)
+        found = decode_fixed_fields(frame.header)
         return RemotingCommand(
             code=found.code, flag=found.flag, opaque=found.opaque, serialize_type=ROCKETMQ
         )
     try:
         command = _decode_json(frame.header)
-    except java_json.UNREADABLE as error:
+    except java_json.DECODE_ERRORS as error:
         raise BadFrame(f"a lax header of {len(frame.header)} bytes is too long") from error
     command.ext = NO_EXT
     return command
@@ -237,7 +254,7 @@ def _decode_lax(header: bytes, release: Release) -> RemotingCommand:
         found = convert(given, kind)
     except (java_json.NotJson, DoesNotFit, RecursionError) as error:
         raise BadFrame(f"the header is no JSON that fastjson would take: {error}") from error
-    members = {plain_name(str(name)): member for name, member in given.items()}
+    members = {smart_match_name(str(name)): member for name, member in given.items()}
     if any(isinstance(key, int) for key in members.get("extfields") or ()):
         raise BadFrame("ext fields have names, not numbers")
     ext = found.ext_fields
@@ -289,7 +306,7 @@ def encode_command(command: RemotingCommand) -> bytes:
         header = _encode_binary(command)
     else:
         header = _encode_json(command)
-    return encode_parts(command.serialize_type, header, command.body)
+    return encode_frame(command.serialize_type, header, command.body)
 
 
 # As fastjson writes it: keys sorted, nulls left out.
@@ -330,7 +347,7 @@ def encode_request(
     """
     fields = b'"extFields":%b,' % ext if ext else b""
     text = _JSON_HEADER % (code, fields, flag, _LANGUAGE[language], opaque, b"", version)
-    return encode_parts(JSON, text, body)
+    return encode_frame(JSON, text, body)
 
 
 def encode_response(
@@ -360,7 +377,7 @@ def encode_response(
         b'"remark":%b,' % java_json.write_texts(remark) if remark is not None else b"",
         version,
     )
-    return encode_parts(JSON, text, body)
+    return encode_frame(JSON, text, body)
 
 
 def _encode_binary(command: RemotingCommand) -> bytes:
@@ -375,3 +392,105 @@ def _encode_binary(command: RemotingCommand) -> bytes:
             ext=command.fields(),
         )
     )
+
+
+# The ROCKETMQ header ------------------------------------------------------------------
+
+
+_FIXED = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+class BinaryHeader(msgspec.Struct, frozen=True):
+    """The decoded header, not yet interpreted."""
+
+    code: int = 0
+    language: NewLanguage | None = "JAVA"
+    version: int = 0
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    ext: dict[str, str] | None = None
+    size: int = 0  # bytes that were read
+
+
+def decode_binary_header(data: bytes, limit: int, release: Release) -> BinaryHeader:
+    """The header at the start of *data*; no length in it may exceed *limit*, the declared size.
+
+    It may end before or behind the declared size, as upstream never compares the two.
+    Raises ``BadFrame``.  Upstream: RocketMQSerializable.rocketMQProtocolDecode.
+    """
+    try:
+        code, language, version, opaque, flag, length = _FIXED.unpack_from(data)
+        remark = _text(data, _FIXED.size, length, limit)
+        at = _FIXED.size + length
+        (ext_length,) = _INT32.unpack_from(data, at)
+        at += 4
+        if ext_length > limit:
+            raise BadFrame(f"ext fields of {ext_length} bytes in a header of {limit}")
+        ext, at = _pairs(data, at, ext_length) if ext_length > 0 else (None, at)
+    except struct.error:
+        raise BadFrame("a ROCKETMQ header ends in the middle of a number") from None
+    return BinaryHeader(
+        code, language_name(language, release), version, opaque, flag, remark, ext, at
+    )
+
+
+def decode_fixed_fields(data: bytes) -> BinaryHeader:
+    """The numbers it begins with, and nothing of what follows.  Raises ``BadFrame``."""
+    try:
+        code, _, version, opaque, flag, _ = _FIXED.unpack_from(data)
+    except struct.error:
+        raise BadFrame("a ROCKETMQ header ends in the middle of a number") from None
+    return BinaryHeader(code, None, version, opaque, flag)
+
+
+def _pairs(data: bytes, at: int, length: int) -> tuple[dict[str, str], int]:
+    """The pairs up to *length* bytes, and where they end; nulls are left out."""
+    end = at + length
+    pairs: dict[str, str] = {}
+    while at < end:
+        (size,) = _INT16.unpack_from(data, at)
+        key = _text(data, at + 2, size, length)
+        at += 2 + size
+        (size,) = _INT32.unpack_from(data, at)
+        value = _text(data, at + 4, size, length)
+        at += 4 + size
+        if key is not None and value is not None:
+            pairs[key] = value
+        elif key is not None:
+            pairs.pop(key, None)
+    return pairs, at
+
+
+def _text(data: bytes, at: int, length: int, limit: int) -> str | None:
+    if not 0 <= length <= limit or at + length > len(data):
+        raise BadFrame(f"a text of {length} bytes does not fit its ROCKETMQ header")
+    return data[at : at + length].decode("utf-8", "replace") if length else None
+
+
+def encode_binary_header(header: BinaryHeader) -> bytes:
+    """The header's bytes; code and version are cut to 16 bits as upstream cuts them.
+
+    Upstream: RocketMQSerializable.rocketMQProtocolEncode.
+    """
+    remark = (header.remark or "").encode("utf-8", "replace")
+    fixed = _FIXED.pack(
+        _int16(header.code),
+        LANGUAGE_CODES.get(header.language or "JAVA", 0),
+        _int16(header.version),
+        header.opaque,
+        header.flag,
+        len(remark),
+    )
+    pairs = bytearray()
+    for key, value in (header.ext or {}).items():
+        key_bytes, value_bytes = key.encode(), value.encode("utf-8", "replace")
+        pairs += _INT16.pack(_int16(len(key_bytes))) + key_bytes
+        pairs += _INT32.pack(len(value_bytes)) + value_bytes
+    return b"".join((fixed, remark, _INT32.pack(len(pairs)), pairs))
+
+
+def _int16(value: int) -> int:
+    return (value + 0x8000) % 0x10000 - 0x8000

@@ -34,7 +34,9 @@ class BadFields(Exception):
 class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     """Ext fields of one request or reply; a field's camelCase name is its key on the wire."""
 
-    exact: ClassVar[bool] = False  # an optional field that is not a number is refused, not ignored
+    strict_numbers: ClassVar[bool] = (
+        False  # an optional field that is not a number is refused, not ignored
+    )
 
 
 H = TypeVar("H", bound=Header)
@@ -129,15 +131,15 @@ def coerce_fields(given: Mapping[str, str], kind: type[H]) -> H:
         value = None if text is None else _READ[field.kind](text, field.limit)
         if value is not None:
             values[field.attribute] = value
-        elif field.required or (text is not None and kind.exact):
-            raise BadFields(_complaint(field, text))
+        elif field.required or (text is not None and kind.strict_numbers):
+            raise BadFields(_error_text(field, text))
     try:
         return kind(**values)
     except ValueError as error:  # the header's own check of its values
         raise BadFields(str(error)) from error
 
 
-def _complaint(field: _Field, text: str | None) -> str:
+def _error_text(field: _Field, text: str | None) -> str:
     if text is None:
         return f"the custom field <{field.key}> is null"
     return f"the field {field.key} wants a number, not {text!r}"

@@ -38,7 +38,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-def encode_parts(serialize_type: int, header: bytes, body: bytes) -> bytes:
+def encode_frame(serialize_type: int, header: bytes, body: bytes) -> bytes:
     """The bytes of a frame.  Raises ``ValueError`` when header or frame exceed the limits."""
     length = 4 + len(header) + len(body)
     if len(header) > HEADER_BYTES_MAX or length + 4 > FRAME_BYTES_MAX:

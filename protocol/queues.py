@@ -52,6 +52,6 @@ def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
     return java_order(queue.topic), java_order(queue.broker_name), queue.queue_id
 
 
-def in_order(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+def sorted_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     """As ``sorted``, in a third of its time."""
     return sorted(queues, key=queue_order)

@@ -1,14 +1,18 @@
-"""Release numbers, and the ordinal that stands for one in every header.
+"""What every header states about its sender: its release, as an ordinal, and its language.
 
 Upstream numbers its releases by their place in one long enum that was filled in
 advance: a snapshot and a release for each patch, ten patches a minor, ten minors a
 major from 4.0 on.  So the ordinal is arithmetic, and only the years before 4.0 need a
 table.  Upstream: MQVersion.Version.
+
+A language is a name in JSON headers and a byte in ROCKETMQ headers.  Upstream: LanguageCode.
 """
 
 from __future__ import annotations
 
 import functools
+import typing
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -64,7 +68,7 @@ R_4_9_7 = Release(4, 9, 7)
 R_5_0_0 = Release(5, 0, 0)
 R_5_3_3 = Release(5, 3, 3)
 
-# Which release changed the bytes; changes of behaviour are in emulator/releases.py.
+# Which release changed the bytes; changes of behaviour are in emulator/settings/releases.py.
 STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
 NODE_JS_KNOWN = Release(5, 3, 2)  # the language of a client
 ACL_CODES_REUSED = Release(5, 0, 0)  # 209 to 211 mean something else since then
@@ -79,7 +83,9 @@ FILTER_SERVERS_UNKNOWN = Release(4, 9, 6)  # REGISTER_FILTER_SERVER, but in 5.0.
 # Members of bodies that are no older; those of 5.0.0 itself have no names.
 PULL_OFFSETS_SHOWN = Release(5, 1, 0)  # OffsetWrapper, ConsumeStatsList
 GROUPS_KEEP_SUBSCRIPTIONS = Release(5, 1, 1)  # SubscriptionGroupConfig.subscriptionDataSet
-HEARTBEATS_HAVE_PRINTS = Release(5, 1, 3)  # HeartbeatData: a fingerprint, and whether it is short
+HEARTBEATS_HAVE_FINGERPRINTS = Release(
+    5, 1, 3
+)  # HeartbeatData: a fingerprint, and whether it is short
 GROUPS_HAVE_ATTRIBUTES = Release(5, 1, 3)  # SubscriptionGroupConfig
 PUT_RATE_SHOWN = Release(5, 3, 3)  # TopicStatsTable.topicPutTps
 
@@ -97,3 +103,35 @@ def version_desc(version: int) -> str:
         return f"V{4 + tens // 10}_{tens % 10}_{patch}{snapshot}"
     minor, first, start = max(row for row in _BEFORE_FOUR if row[2] <= number)
     return f"V3_{minor}_{first + (number - start) // 2}{snapshot}"
+
+
+# Languages ----------------------------------------------------------------------------
+
+
+Language: TypeAlias = Literal[
+    "JAVA",
+    "CPP",
+    "DOTNET",
+    "PYTHON",
+    "DELPHI",
+    "ERLANG",
+    "RUBY",
+    "OTHER",
+    "HTTP",
+    "GO",
+    "PHP",
+    "OMS",
+    "RUST",
+]
+NewLanguage: TypeAlias = Literal[Language, "NODE_JS"]  # what 5.3.2 knows
+
+LANGUAGES: tuple[Language, ...] = typing.get_args(Language)
+
+LANGUAGE_CODES: dict[str, int] = {name: code for code, name in enumerate((*LANGUAGES, "NODE_JS"))}
+
+
+def language_name(code: int, release: Release) -> NewLanguage | None:
+    """The name, or None for a byte that *release* does not know."""
+    if 0 <= code < len(LANGUAGES):
+        return LANGUAGES[code]
+    return "NODE_JS" if code == len(LANGUAGES) and release >= NODE_JS_KNOWN else None

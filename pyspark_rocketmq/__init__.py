@@ -6,6 +6,6 @@ source is first asked for, and takes its ``DefaultSource``.
 
 from __future__ import annotations
 
-from pipeline.source.data_source import RocketMQDataSource as DefaultSource
+from rocketmq_emulator.pipeline.source.data_source import RocketMQDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

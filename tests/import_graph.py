@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = (
-    "protocol",
-    "emulator",
-    "scenarios",
-    "pipeline",
-    "rocketmq_emulator",
-    "pyspark_rocketmq",
-)
+PACKAGES = ("protocol", "emulator", "scenarios", "pipeline", "pyspark_rocketmq")  # real folders
+NAME = "rocketmq_emulator"  # of all but the last of them
 
 
 class Imports(NamedTuple):
@@ -39,7 +33,20 @@ def paths() -> tuple[Path, ...]:
 
 
 def module_of(path: Path) -> str:
-    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    """The name by which the file at *path* is imported."""
+    top, *inner = path.with_suffix("").parts
+    above = {"emulator": [NAME], "pyspark_rocketmq": [top]}.get(top, [NAME, top])
+    return ".".join([*above, *inner]).removesuffix(".__init__")
+
+
+def folder_of(module: str) -> str:
+    """The real folder in which the file of *module* stands."""
+    return str(path_of()[module].parent)
+
+
+@cache
+def path_of() -> dict[str, Path]:
+    return {module_of(path): path for path in paths()}
 
 
 @cache
@@ -60,19 +67,21 @@ def imports_of(path: Path) -> Imports:
         if isinstance(node, ast.Import):
             kept |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            kept.add(node.module)
-            kept |= {f"{node.module}.{alias.name}" for alias in node.names}
+            named = {f"{node.module}.{alias.name}" for alias in node.names}
+            kept |= named
+            if not named <= path_of().keys():  # a name of the module itself, not only modules
+                kept.add(node.module)
     return Imports(frozenset(names[False]), frozenset(names[True]))
 
 
 def graph(*, with_types: bool) -> dict[str, set[str]]:
     """Module to the modules of the packages that it imports."""
-    modules = {module_of(path): path for path in paths()}
+    modules = path_of()
     return {
         name: {
             other
             for other in (imports_of(path).all if with_types else imports_of(path).at_run_time)
-            if other in modules and other != name and not name.startswith(other + ".")
+            if other in modules and other != name
         }
         for name, path in modules.items()
     }
@@ -106,16 +115,10 @@ def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
     return sorted(found)
 
 
-def between(edges: Mapping[str, set[str]], rooms: tuple[str, ...]) -> dict[str, set[str]]:
-    """The same graph with each module replaced by its room, the longest name that fits."""
-
-    def room(name: str) -> str | None:
-        fitting = [r for r in rooms if name == r or name.startswith(r + ".")]
-        return max(fitting, key=len, default=None)
-
-    joined: dict[str, set[str]] = {name: set() for name in rooms}
+def between_folders(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """The same graph with each module replaced by the folder that it stands in."""
+    joined: dict[str, set[str]] = {}
     for name, others in edges.items():
-        here = room(name)
-        if here is not None:
-            joined[here] |= {there for o in others if (there := room(o)) not in (None, here)}
+        here = joined.setdefault(folder_of(name), set())
+        here |= {folder_of(other) for other in others} - {folder_of(name)}
     return joined

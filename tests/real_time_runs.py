@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import msgspec
 from golden_data import GOLDEN
 
-from scenarios.finding import load
-from scenarios.result import RunResult, Verdict
-from scenarios.running.sweep import metric_name
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.result import RunResult, Verdict
+from rocketmq_emulator.scenarios.sweeps.sweep import metric_name
 
 FILE = GOLDEN / "scenarios-in-processes.jsonl"
 Parameters = Mapping[str, bool | int | float | str]

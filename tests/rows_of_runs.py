@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.result import RunResult
+from rocketmq_emulator.scenarios.plan.result import RunResult
 
 
 def a_row(seed: int, **fields: object) -> RunResult:

@@ -28,11 +28,11 @@ from docs.generate import (
 )
 from docs.generate.episodes import facts_of_a_run
 from docs.generate.sections import with_section
-from emulator.cli.app import application
-from emulator.client.producer.latency_faults import LONG, SHORT
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.facts import SCHEMA_VERSION
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.client.producer.fault_strategy import FAULT_TABLE_4, FAULT_TABLE_5_1_4
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.facts import SCHEMA_VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
@@ -107,7 +107,7 @@ def test_programs_in_the_pages_print_what_stands_below_them(namesrv: str) -> Non
         assert printed == wanted, page
 
 
-PYTEST = (sys.executable, "-m", "pytest", "-p", "rocketmq_emulator.pytest_plugin")
+PYTEST = (sys.executable, "-m", "pytest", "-p", "rocketmq_emulator.testing.pytest_plugin")
 
 
 def test_the_tests_on_the_pages_pass(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_the_client_s_page_has_the_fault_tables_of_the_code() -> None:
     def number(text: str, unit_ms: int = 1) -> int:
         return 0 if text == "–" else int(text.replace(",", "")) * unit_ms
 
-    for table, columns in ((LONG, (0, 1)), (SHORT, (2, 3))):
+    for table, columns in ((FAULT_TABLE_4, (0, 1)), (FAULT_TABLE_5_1_4, (2, 3))):
         floors, durations = ([row[column] for row in rows] for column in columns)
         assert tuple(map(number, floors)) == table.latency_ms_min
         assert tuple(number(text, 1_000) for text in durations) == table.not_available_ms

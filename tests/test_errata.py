@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from docs.generate.errata import ERRATA, PAGE, errata_text
 from docs.generate.sections import with_section
-from emulator.broker.handlers.assignment import STRATEGIES
-from emulator.client.consumer.allocation import (
+from rocketmq_emulator.broker.handlers.queues import STRATEGIES
+from rocketmq_emulator.client.consumer.group.allocation import (
     AVG,
     AVG_BY_CIRCLE,
+    NAME,
     by_machine_room,
     configured,
     consistent_hash,
     nearby,
 )
-from emulator.client.consumer.averagely_auto import NAME
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 TESTS = Path(__file__).parent
 

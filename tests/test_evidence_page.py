@@ -24,7 +24,7 @@ from docs.generate.evidence import (
     table,
 )
 from docs.generate.sections import with_section
-from emulator.releases import KNOWN_RELEASES, Release
+from rocketmq_emulator.settings.releases import KNOWN_RELEASES, Release
 
 ROOT = Path(__file__).parent.parent
 TAGGED = [release for release in KNOWN_RELEASES if release != "4.5.0"]  # which has no tag

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from rows_of_runs import a_row
 
-from emulator.checks.table import METRICS
-from emulator.checks.violation import Violation
-from scenarios.finding import load
-from scenarios.result import RunResult, Unmet
-from scenarios.validity import problems_of
+from rocketmq_emulator.checks.judging.table import METRICS
+from rocketmq_emulator.checks.state.violation import Violation
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.result import RunResult, Unmet
+from rocketmq_emulator.scenarios.plan.validity import problems_of
 from tools.healthy.batches import BATCHES, RELEASES
 from tools.healthy.page import BEGIN, END, PAGE, text_of
 from tools.healthy.records import Records, record_of

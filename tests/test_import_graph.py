@@ -1,74 +1,49 @@
-"""No import circles: not between files, and not between rooms.
+"""No import circles: not between files, and not between folders.
 
 Imports for type checkers count as well: a file that must know its neighbour's type knows
-its neighbour.
+its neighbour.  Folders are those on disk, each with the files that stand in it and not those of
+its subfolders; so what ``__init__`` of a package imports counts for its own folder.
 """
 
 from __future__ import annotations
 
-from import_graph import between, circles, graph
+from collections import Counter
 
-ROOMS = (
-    "protocol",
-    "emulator.cli",
-    "emulator.clock",
-    "emulator.cluster",
-    "emulator.config",
-    "emulator.disk",
-    "emulator.facts",
-    "emulator.fitting",
-    "emulator.journal",
-    "emulator.nameserver",
-    "emulator.net",
-    "emulator.node",
-    "emulator.node_forks",
-    "emulator.releases",
-    "emulator.sim",
-    "rocketmq_emulator",
-    "scenarios",
-    "scenarios.library",
-)
-BROKER_ROOMS = (  # from the bottom up; service and registration stand at the top
-    "emulator.broker.tables",
-    "emulator.broker.store",
-    "emulator.broker.broker",
-    "emulator.broker.handlers",
-    "emulator.broker.registration",
-    "emulator.broker.service",
-)
-CLIENT_ROOMS = (
-    "emulator.client.arguments",
-    "emulator.client.config",
-    "emulator.client.errors",
-    "emulator.client.instance",
-    "emulator.client.producer",
-    "emulator.client.setting_names",
-    "emulator.client.consumer",
-)
-# A class and its own parts, which are cut off only because the class would be too long.
-OWN_PARTS: tuple[tuple[str, ...], ...] = ()
+from import_graph import between_folders, circles, folder_of, graph, path_of
+
+FILES_MAX = 25  # in one folder
 
 
 def test_no_two_files_import_each_other() -> None:
-    found = [tuple(circle) for circle in circles(graph(with_types=True))]
-    assert sorted(set(found) - set(OWN_PARTS)) == []
+    assert circles(graph(with_types=True)) == []
 
 
-def test_every_exception_is_still_needed() -> None:
-    found = circles(graph(with_types=True))
-    assert [own_parts for own_parts in OWN_PARTS if list(own_parts) not in found] == []
+def test_no_two_folders_import_each_other() -> None:
+    assert circles(between_folders(graph(with_types=True))) == []
 
 
-def test_no_two_rooms_import_each_other() -> None:
-    edges = graph(with_types=True)
-    assert circles(between(edges, (*ROOMS, "emulator.broker", "emulator.client"))) == []
-    assert circles(between(edges, BROKER_ROOMS)) == []
-    assert circles(between(edges, CLIENT_ROOMS)) == []
+def test_nothing_imports_the_public_names_but_what_is_written_as_users_write() -> None:
+    importers = {
+        folder_of(name)
+        for name, others in graph(with_types=True).items()
+        if others & {"rocketmq_emulator", "rocketmq_emulator.scenarios"}
+    }
+    assert importers == {"scenarios/library"}
+
+
+def test_a_folder_can_be_looked_over() -> None:
+    files = Counter(folder_of(name) for name in path_of())
+    assert {folder: count for folder, count in files.items() if count > FILES_MAX} == {}
 
 
 def test_a_circle_would_be_found() -> None:
     edges = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}
     assert circles(edges) == [["a", "b", "c"]]
-    assert circles(between({"x.a": {"y.a"}, "y.b": {"x.b"}, "x.b": set()}, ("x", "y"))) == [
-        ["x", "y"]
-    ]
+
+
+def test_a_circle_of_folders_would_be_found() -> None:
+    first, second = "rocketmq_emulator.net.held_calls", "rocketmq_emulator.net.tcp"
+    disk = "rocketmq_emulator.disk.port"
+    edges = {first: {disk}, disk: {second}, second: set()}
+    assert circles(edges) == []
+    assert circles(between_folders(edges)) == [["emulator/disk", "emulator/net"]]

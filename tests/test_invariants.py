@@ -6,10 +6,10 @@ import re
 
 from docs.generate.invariants import PAGE, held_by_tests, invariants_text
 from docs.generate.sections import with_section
-from emulator.checks.monitors.invariants import INVARIANTS
-from emulator.checks.monitors.monitor import Monitor
-from emulator.checks.monitors.table import MONITORS
-from emulator.checks.table import CHECKERS
+from rocketmq_emulator.checks.judging.invariants import INVARIANTS
+from rocketmq_emulator.checks.judging.table import CHECKERS
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.monitors.table import MONITORS
 
 NOT_HERE = {24}  # transactions: there is no code to test
 

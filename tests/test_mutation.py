@@ -29,7 +29,7 @@ LAPSED = Change(
 
 
 def test_a_change_is_named_by_its_text_so_that_it_outlives_moved_lines() -> None:
-    mangled = "emulator.broker.tables.locks.xǁRebalanceLocksǁ_has_lapsed__mutmut_7"
+    mangled = "rocketmq_emulator.broker.tables.locks.xǁRebalanceLocksǁ_has_lapsed__mutmut_7"
     assert Change(LAPSED.file, function_of(mangled), text_of(DIFF)) == LAPSED
     assert change_of(str(LAPSED)) == LAPSED
     assert function_of("emulator.x.x_first_offset__mutmut_12") == "first_offset"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rows_of_runs import a_row
 
-from emulator.checks.violation import Violation
-from scenarios.result import Unmet
+from rocketmq_emulator.checks.state.violation import Violation
+from rocketmq_emulator.scenarios.plan.result import Unmet
 from tools.power.bug import planted
 from tools.power.drawing import Mutant, from_json, mutant_of, parts_of
 from tools.power.judging import Judged, MutantTree, statement_of
@@ -75,7 +75,7 @@ def test_the_statement_of_a_mutant_is_the_innermost_one_and_of_a_compound_one_it
 
 
 def test_lines_that_a_run_executes_are_told_and_no_others() -> None:
-    file = "emulator/nameserver/routes.py"
+    file = "emulator/nameserver/state/routes.py"
     lines = (ROOT / file).read_text().splitlines()
     (found,) = executed(1, [str(ROOT / file)]).values()
     assert any("given.fact(first=first" in lines[line - 1] for line in found)

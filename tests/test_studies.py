@@ -22,9 +22,9 @@ from docs.generate.study_penalties import (
     computed_alike,
 )
 from docs.generate.study_skew import RESTARTS
-from scenarios.files.parameters import chosen
-from scenarios.finding import find_question, load
-from scenarios.library.penalties import lengths
+from rocketmq_emulator.scenarios.catalog.finding import find_question, load
+from rocketmq_emulator.scenarios.files.parameters import parameter_values
+from rocketmq_emulator.scenarios.library.penalties import lengths
 
 DATA_BYTES_MAX = 1_000_000
 HELD = "## What is varied, and what is held fixed"
@@ -84,7 +84,7 @@ def test_what_a_study_varies_are_parameters_of_its_scenario(name) -> None:
             if option in ("--vary", "--set"):
                 name_of, _, given = text.partition("=")
                 first = given.split(",")[0].partition("..")[0]
-                _, problems = chosen(known, {name_of: first})
+                _, problems = parameter_values(known, {name_of: first})
                 assert problems == [], text
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 from following import follow
-from import_graph import PACKAGES
+from import_graph import NAME, PACKAGES
 from test_docs import HERE, blocks, lines_of_a_program, programs
 
 ROOT = Path(__file__).parent.parent
@@ -98,14 +98,20 @@ def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
     )
     with zipfile.ZipFile(wheel) as files:
         packed = {name for name in files.namelist() if ".dist-info/" not in name}
-    assert packed == set(tracked.stdout.splitlines())
+    files = [name for name in tracked.stdout.splitlines() if (ROOT / name).is_file()]
+    assert packed == set(map(installed, files))
+
+
+def installed(file: str) -> str:
+    """Where a file of the checkout is in an installed package."""
+    top, _, inner = file.partition("/")
+    return file if top == "pyspark_rocketmq" else f"{NAME}/{file if top != 'emulator' else inner}"
 
 
 def test_the_image_is_built_from_every_package() -> None:
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    packages = config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert copied == packages
+    kept = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {f"!{name}" for name in (*PACKAGES, NAME)} <= set(kept)
+    assert "COPY . .\n" in (ROOT / "Dockerfile").read_text()
 
 
 def test_a_source_distribution_makes_the_same_wheel(wheel, tmp_path) -> None:
@@ -115,6 +121,7 @@ def test_a_source_distribution_makes_the_same_wheel(wheel, tmp_path) -> None:
     (source,) = tmp_path.glob("rocketmq_emulator-*")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "wheel"]
     subprocess.run(command, cwd=source, capture_output=True, check=True)
+    assert not [file for file in source.rglob("*") if file.is_symlink()]
     (again,) = (tmp_path / "wheel").iterdir()
     assert again.read_bytes() == wheel.read_bytes()
 
@@ -178,3 +185,71 @@ def test_the_page_that_scripts_a_failure_can_be_followed_from_nothing(python, tm
     assert follow(blocks("docs/script-a-failure.md"), tmp_path, python.parent) >= 6
     assert "pause" in (tmp_path / "smallest.toml").read_text()
     assert (tmp_path / "hangs.html").stat().st_size > 50_000
+
+
+# In a project whose packages have the names of our folders ---------------------------------
+
+SDK_MONITORS = ("protocol", "scenarios", "pipeline", "emulator", "tests")
+FOREIGN_TEST = """
+import emulator, pipeline, protocol, scenarios, tests
+from rocketmq_emulator import Message
+from rocketmq_emulator.sync import Producer
+
+def test_their_own_packages_come_first():
+    assert all(m.MINE for m in (emulator, pipeline, protocol, scenarios, tests))
+
+def test_the_fixture_works(rocketmq):
+    with Producer(namesrv=rocketmq.namesrv, group="shop") as producer:
+        producer.send(Message("Orders", b"1"))
+
+async def test_the_virtual_cluster_works(virtual_cluster):
+    assert virtual_cluster.node_names
+"""
+FOREIGN_SCENARIO = '''
+from rocketmq_emulator.scenarios import Run, nothing_lost, scenario
+
+@scenario()
+async def nobody_dies(run: Run) -> None:
+    """A group consumes ten seconds of messages."""
+    await run.cluster(brokers=1, topics={"orders": 2})
+    await run.consumers("billing", topic="orders")
+    with run.load("orders", rate=10):
+        await run.sleep(10)
+    await run.until_quiet()
+    run.expect(nothing_lost())
+'''
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory) -> Path:
+    """A project with packages of these names, each first on the path where it is worked in."""
+    folder = tmp_path_factory.mktemp("foreign")
+    for name in SDK_MONITORS:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("MINE = True\n")
+    (folder / "tests" / "test_orders.py").write_text(FOREIGN_TEST)
+    (folder / "scenarios" / "orders.py").write_text(FOREIGN_SCENARIO)
+    return folder
+
+
+def in_foreign(foreign: Path, *command: str | Path) -> str:
+    env = {**os.environ, "PYTHONPATH": str(foreign)}
+    done = subprocess.run(
+        command, cwd=foreign, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_foreign_project_uses_the_plugin(python, foreign) -> None:
+    words = ("-q", "-p", "no:cacheprovider", "-p", "trio")
+    assert "3 passed" in in_foreign(foreign, python, "-m", "pytest", *words, "tests")
+
+
+def test_a_foreign_project_runs_its_scenarios_and_sweeps_them_on_spark(python, foreign) -> None:
+    rmqemu, file = python.parent / "rmqemu", "scenarios/orders.py"
+    assert "passed" in in_foreign(foreign, rmqemu, "run", file, "--journal", "journals")
+    assert "billing: 1 member" in in_foreign(foreign, rmqemu, "scenario", "show", file)
+    words = ("--seeds", "1..2", "--to", "swept")
+    assert "2 passed" in in_foreign(foreign, rmqemu, "sweep", file, *words)
+    assert "facts" in in_foreign(foreign, rmqemu, "tables", "journals", "--to", "tables")

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from docs.generate.sections import DOCS, write_section
-from scenarios.finding import load
-from scenarios.result import RunResult
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 PAGE = DOCS / "scenarios.md"
 SEED = 1
@@ -134,7 +133,7 @@ NOT_YET = (
 def rows() -> list[RunResult]:
     """A run of each, two at a time."""
     orders = [RunOrder(plan=load(each.scenario, each.parameters), seed=SEED) for each in BOUNDS]
-    with Fleet() as fleet:
+    with RunPool() as fleet:
         found = {id(order): row for order, row in fleet.finished(orders, jobs=2)}
     return [found[id(order)] for order in orders]
 

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 
 from docs.generate.sections import DOCS, write_section
-from emulator.checks.checker import Checker, Shared
-from emulator.checks.progress import Progress
-from emulator.checks.scene import Scene
-from emulator.checks.stored_messages import StoredMessages
-from emulator.checks.table import CHECKERS, MEASURES
-from emulator.docstrings import docstring_of
+from rocketmq_emulator.checks.judging.table import CHECKERS, MEASURES
+from rocketmq_emulator.checks.state.checker import Checker, CheckerContext
+from rocketmq_emulator.checks.state.cluster_state import ClusterState
+from rocketmq_emulator.checks.state.progress import Progress
+from rocketmq_emulator.checks.state.stored_messages import StoredMessages
+from rocketmq_emulator.text.docstrings import docstring_of
 
 MEASURES_TEXT = "These count and never object; an expectation gives them a bound."
 PAGE = DOCS / "checkers.md"
@@ -25,13 +25,13 @@ def checkers_text() -> str:
 
 
 def _checker(kind: type[Checker]) -> Iterator[str]:
-    scene = Scene()
-    table = kind(Shared(scene, Progress(scene, StoredMessages(scene)))).table()
+    cluster = ClusterState()
+    table = kind(CheckerContext(cluster, Progress(cluster, StoredMessages(cluster)))).table()
     yield f"### {kind.name}"
     yield ""
     yield f"{'Counts how far' if kind.is_measure else 'Rule:'} {kind.rule}."
     yield ""
-    yield docstring_of(sys.modules[kind.__module__]).replace("``", "`")
+    yield _docstring(kind).replace("``", "`")
     yield ""
     reads = ", ".join(sorted(f"`{fact.__name__}`" for fact in table))
     yield f"Reads {reads}, and what all checkers share."
@@ -45,6 +45,13 @@ def _checker(kind: type[Checker]) -> Iterator[str]:
         of = metric.of or "run"
         yield f"| `{metric.name}` | {of} | {metric.unit} | {metric.sentence}{total} |"
     yield ""
+
+
+def _docstring(kind: type[Checker]) -> str:
+    """Of its class where one file has several checkers, else of its file."""
+    known = [other.__module__ for other in (*CHECKERS.values(), *MEASURES.values())]
+    is_alone = known.count(kind.__module__) == 1
+    return docstring_of(sys.modules[kind.__module__] if is_alone else kind)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
-from scenarios.result import RunResult
-from scenarios.weather.coverage import STATES, Coverage
-from scenarios.words import FAULTS
+from rocketmq_emulator.scenarios.plan.plan import FAULTS
+from rocketmq_emulator.scenarios.plan.result import RunResult
+from rocketmq_emulator.scenarios.weather.coverage import STATES, Coverage
 
 PAGE = DOCS / "scenarios.md"
 DATA = DOCS / "weather-coverage.json"

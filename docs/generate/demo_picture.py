@@ -17,14 +17,12 @@ from rich.console import Group
 
 from docs.generate.sections import DOCS
 from docs.generate.terminal_picture import picture
-from emulator.cli.demo.command import SAMPLE
-from emulator.cli.demo.members import stop_all
-from emulator.cli.demo.plan import DemoPlan
-from emulator.cli.demo.run import DemoRun
-from emulator.cli.demo.screen import COLUMNS_MIN, ROWS_MIN, DemoScreen
-from emulator.cli.demo.story import RETURN
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cli.demo.command import SAMPLE
+from rocketmq_emulator.cli.demo.run import DemoRun, stop_all
+from rocketmq_emulator.cli.demo.screen import COLUMNS_MIN, ROWS_MIN, DemoScreen
+from rocketmq_emulator.cli.demo.timeline import RETURN, DemoPlan
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 
 PICTURE = DOCS / "demo.svg"
 MOMENT_S = 4.0
@@ -44,7 +42,7 @@ def main(moment_s: float = MOMENT_S) -> None:
 async def _play(run: DemoRun, moment_s: float) -> None:
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(run.play)
+            nursery.start_soon(run.execute)
             screen = DemoScreen(run)
             while not _is_moment(run, moment_s):
                 _frame(screen)  # it compares with its last second

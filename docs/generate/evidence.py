@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import msgspec
 
-import emulator.releases
-import protocol.versions
+import rocketmq_emulator.protocol.versions
+import rocketmq_emulator.settings.releases
 from docs.generate.sections import DOCS, write_section
-from emulator.releases import Backported, Interlude, Release
+from rocketmq_emulator.settings.releases import Backported, Release, ReleaseSpan
 
 PAGE = DOCS / "evidence.md"
 DATA = DOCS / "evidence.toml"
 EVIDENCE = re.compile(r"(?P<release>\d+\.\d+\.\d+) (?P<place>[A-Z]\w*(\.\w+)*): (?P<does>.+)")
-MODULES = (emulator.releases, protocol.versions)
+MODULES = (rocketmq_emulator.settings.releases, rocketmq_emulator.protocol.versions)
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -42,7 +42,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Behaviour(Row, frozen=True):
-    """A row about a ``constant`` of emulator/releases.py or protocol/versions.py."""
+    """A row about a ``constant`` of emulator/settings/releases.py or protocol/versions.py."""
 
     constant: str
 
@@ -82,7 +82,7 @@ def constants() -> dict[str, Ends]:
             is_own = name.isupper() and not re.match(r"R_\d", name) and name not in found
             if is_own and isinstance(value, Release):
                 found[name] = Ends(module.__name__, (value,))
-            elif is_own and isinstance(value, Backported | Interlude):
+            elif is_own and isinstance(value, Backported | ReleaseSpan):
                 found[name] = Ends(module.__name__, tuple(value))
     return found
 

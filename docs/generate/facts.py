@@ -16,20 +16,18 @@ from typing import Any
 
 from docs.generate.sections import DOCS, write_section
 from docs.generate.settings import explanations
-from emulator.docstrings import docstring_of
-from emulator.facts import Fact, Queue, all_facts
+from rocketmq_emulator.facts import Fact, Queue, all_facts
+from rocketmq_emulator.text.docstrings import docstring_of
 
 PAGE = DOCS / "facts.md"
 ROOT = DOCS.parent
 FACTS_MADE_IN = ("emulator", "scenarios")
 TITLES = {
-    "emulator.facts.nodes": "Any process",
-    "emulator.facts.name_servers": "NameServers",
-    "emulator.facts.brokers": "Brokers",
-    "emulator.facts.stores": "Stores",
-    "emulator.facts.timers": "Timer messages",
-    "emulator.facts.clients": "Clients",
-    "emulator.facts.faults": "Faults and runs",
+    "rocketmq_emulator.facts.nodes": "Any process",
+    "rocketmq_emulator.facts.servers": "NameServers and brokers",
+    "rocketmq_emulator.facts.stores": "Stores, and the timer messages in them",
+    "rocketmq_emulator.facts.clients": "Clients",
+    "rocketmq_emulator.facts.faults": "Faults and runs",
 }
 
 EVERYWHERE = {  # what these mean where the source says no more

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from emulator.client import ClientConfig, Message, Producer, PushConsumer, SendError
-from emulator.cluster.admin import Admin
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import VirtualWorld, run_virtual
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.admin.calls import Admin
+from rocketmq_emulator.client import ClientConfig, Message, Producer, PushConsumer, SendError
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 if TYPE_CHECKING:
-    from emulator.client import ClientProcess
-    from protocol.message import MessageExt
+    from rocketmq_emulator.client import ClientProcess
+    from rocketmq_emulator.protocol.messages.message import MessageExt
 
 SEED = 1
 TOPIC, GROUP = "orders", "billing"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
-from emulator.cluster.faults.table import TABLE, WORLDS, Can
-from emulator.cluster.faults.values import FAULTS, Fault, LinkFault
-from emulator.docstrings import docstring_of
+from rocketmq_emulator.cluster.fault_values import FAULTS, Fault, LinkFault
+from rocketmq_emulator.cluster.faults.register import TABLE, WORLDS, Support
+from rocketmq_emulator.text.docstrings import docstring_of
 
 PAGE = DOCS / "faults.md"
-SHOWN: dict[Can, str] = {"yes": "yes", "no": "–", "with_links": "with links"}
+SHOWN: dict[Support, str] = {"yes": "yes", "no": "–", "with_links": "with links"}
 
 
 def faults_text() -> str:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from docs.generate.sections import DOCS, write_section
-from emulator.cli.strategy_runs import finished_plans, idle_table
-from scenarios.strategy_runs import AT_WORK, CASES, COMPARED, idle_row, plans_of_idleness
+from rocketmq_emulator.cli.commands.strategy import finished_plans, idle_table
+from rocketmq_emulator.scenarios.catalog.strategy_judge import (
+    AT_WORK,
+    CASES,
+    COMPARED,
+    idle_row,
+    plans_of_idleness,
+)
 
 PAGE = DOCS / "strategies.md"
 WIDTH = 80

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from docs.generate.sections import DOCS, write_section
-from emulator.checks.monitors.invariants import INVARIANTS, Invariant
+from rocketmq_emulator.checks.judging.invariants import INVARIANTS, Invariant
 
 PAGE = DOCS / "invariants.md"
 TESTS = DOCS.parent / "tests"
@@ -39,10 +39,10 @@ def invariants_text() -> str:
 
 def _row(row: Invariant, tests: list[str]) -> str:
     judges = ", ".join(f"`{name}`" for name in row.checkers)
-    foreign = ", ".join(f"`{name}`" for name in row.foreign)
+    sdk_monitors = ", ".join(f"`{name}`" for name in row.sdk_monitors)
     prefix = f"test_client_invariant_{row.number:02}_"
     names = [f"`…{name.removeprefix(prefix)}`" for name in tests]
-    cells = (str(row.number), row.text, judges, foreign, row.unseen, ", ".join(names))
+    cells = (str(row.number), row.text, judges, sdk_monitors, row.unseen, ", ".join(names))
     return "| " + " | ".join(cells) + " |"
 
 

@@ -17,16 +17,21 @@ from rich.console import Group
 
 from docs.generate.sections import DOCS
 from docs.generate.terminal_picture import picture
-from emulator.cli.live_screen import Facts, Happening, LiveFrame, LiveScreen
-from emulator.client import Message, Producer, PushConsumer
-from emulator.client.errors import ClientError
-from emulator.cluster.admin import admin_over_tcp
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.sight import Sight, happened
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.watching import ClusterWatch
-from emulator.net.plain_nursery import plain_nursery
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.admin.calls import admin_over_tcp
+from rocketmq_emulator.admin.overview import ClusterSnapshot, changes_between
+from rocketmq_emulator.cli.screens.live import ClusterWatch
+from rocketmq_emulator.cli.screens.live_screen import (
+    ClusterEvent,
+    ClusterSummary,
+    LiveFrame,
+    LiveScreen,
+)
+from rocketmq_emulator.client import Message, Producer, PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.errors.call_errors import ClientError
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 
 PICTURE = DOCS / "live.svg"
 COLUMNS, ROWS = 100, 28
@@ -42,7 +47,7 @@ def main() -> None:
 
 
 async def _play(cluster: ProcessCluster) -> None:
-    async with plain_nursery() as nursery:
+    async with cancelling_nursery() as nursery:
         watch = ClusterWatch(cluster)
         nursery.start_soon(watch.run)
         nursery.start_soon(_draw, cluster, watch)
@@ -58,16 +63,18 @@ async def _play(cluster: ProcessCluster) -> None:
 
 
 async def _draw(cluster: ProcessCluster, watch: ClusterWatch) -> None:
-    screen = LiveScreen(Facts(cluster.spec.release, cluster.namesrv, control=cluster.control))
-    news = [Happening(_now_ms(), f"ready in {cluster.ready_s:.2f} s")]
+    screen = LiveScreen(
+        ClusterSummary(cluster.spec.release, cluster.namesrv, control=cluster.control)
+    )
+    news = [ClusterEvent(_now_ms(), f"ready in {cluster.ready_s:.2f} s")]
     began_s, before = trio.current_time(), None
-    await watch.wait_first_look()
+    await watch.wait_first_answers()
     while True:
-        sight: Sight = watch.sight()
+        snapshot: ClusterSnapshot = watch.snapshot()
         if before is not None:
-            news += [Happening(_now_ms(), text) for text in happened(before, sight)]
-        before = sight
-        frame = LiveFrame(_now_ms(), trio.current_time() - began_s, sight, news)
+            news += [ClusterEvent(_now_ms(), text) for text in changes_between(before, snapshot)]
+        before = snapshot
+        frame = LiveFrame(_now_ms(), trio.current_time() - began_s, snapshot, news)
         lines = screen.draw(frame, COLUMNS, ROWS)
         watch.shown_groups = screen.shown_groups
         PICTURE.write_text(picture(Group(*lines), columns=COLUMNS, title="rmqemu up"))

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from docs.generate.sections import DOCS, write_section
-from emulator.facts import SendAttempted
-from emulator.journal import Entry
-from scenarios.finding import load
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.facts import SendAttempted
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 PAGE = DOCS / "client.md"
 SCENARIO = "a_broker_is_slow_for_forty_seconds"
-TABLES = ("4.x", "5.1.4", "seed_prose")
+TABLES = ("4.x", "5.1.4", "articles")
 ROUND_TRIPS_MS = (600, 1_200)
 SLOT_S, SLOTS = 5, 18
 BARS = " ▁▂▃▄▅▆▇█"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.generate.sections import DOCS, write_section
-from emulator.quirks import QUIRKS, Quirk
-from scenarios.weather.planted import PLANTED
+from rocketmq_emulator.scenarios.weather.shape import PLANTED
+from rocketmq_emulator.settings.quirks import QUIRKS, Quirk
 
 PAGE = DOCS / "quirks.md"
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from docs.generate.sections import DOCS
 
 SEED = 1
-RMQEMU = [sys.executable, "-m", "emulator"]
+RMQEMU = [sys.executable, "-m", "rocketmq_emulator"]
 
 
 class ReportPicture(NamedTuple):

@@ -1,6 +1,6 @@
 """The tables of docs/scenarios.md: every word that a scenario file can say.
 
-Read off the structs of ``scenarios.plan`` and the faults: their docstrings, fields, comments.
+Read off the structs of ``scenarios.plan.plan`` and the faults: their docstrings, fields, comments.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import msgspec
 
 from docs.generate.sections import DOCS, write_section
 from docs.generate.settings import explanations
-from emulator.docstrings import docstring_of
-from scenarios.files.quantities import spelling, written
-from scenarios.plan import (
+from rocketmq_emulator.scenarios.files.quantities import spelling, written
+from rocketmq_emulator.scenarios.plan.plan import (
+    ACTIONS,
+    FAULTS,
     ClusterPlan,
     ConsumersPlan,
+    FaultOrAction,
     Limits,
     ListenerPlan,
     LoadPlan,
@@ -27,8 +29,8 @@ from scenarios.plan import (
     TopicPlan,
     When,
 )
-from scenarios.weather.clients import FEATURES
-from scenarios.words import ACTS, FAULTS, Does
+from rocketmq_emulator.scenarios.weather.clients import FEATURES
+from rocketmq_emulator.text.docstrings import docstring_of
 
 PAGE = DOCS / "scenarios.md"
 PARTS: Mapping[str, type[msgspec.Struct]] = {
@@ -63,7 +65,7 @@ def fields_text() -> str:
 def words_text() -> str:
     """Every fault and every act: what it does, and its fields."""
     lines = ["### Faults", "", *_table(("word", "", "fields"), map(_word, FAULTS.items()))]
-    lines += ["", "### Acts", "", *_table(("word", "", "fields"), map(_word, ACTS.items()))]
+    lines += ["", "### Acts", "", *_table(("word", "", "fields"), map(_word, ACTIONS.items()))]
     return "\n".join(lines)
 
 
@@ -90,7 +92,7 @@ def _rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
         yield name, kind_of_value, _default(field), explained.get(field.name, "")
 
 
-def _word(item: tuple[str, type[Does]]) -> tuple[str, ...]:
+def _word(item: tuple[str, type[FaultOrAction]]) -> tuple[str, ...]:
     word, kind = item
     fields = [spelling(field).plain for field in kind.__struct_fields__]
     return f"`{word}`", _first(kind), ", ".join(f"`{field}`" for field in fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generate.sections import DOCS, write_section
-from emulator.checks.servers.table import FOREIGN
+from rocketmq_emulator.checks.servers.table import SDK_MONITORS
 
 PAGE = DOCS / "judging-sdks.md"
 
@@ -11,7 +11,7 @@ PAGE = DOCS / "judging-sdks.md"
 def monitors_text() -> str:
     """One row each."""
     rows = ["| monitor | rule |", "| --- | --- |"]
-    rows += [f"| `{name}` | {kind.rule} |" for name, kind in FOREIGN.items()]
+    rows += [f"| `{name}` | {kind.rule} |" for name, kind in SDK_MONITORS.items()]
     return "\n".join(rows)
 
 

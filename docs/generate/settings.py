@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
-from emulator.broker.handlers import configuration as broker
-from emulator.client import (
+from rocketmq_emulator.broker.handlers import configuration as broker
+from rocketmq_emulator.client import (
     ClientConfig,
     ConsumerConfig,
     LitePullConsumerConfig,
@@ -24,13 +24,13 @@ from emulator.client import (
     PullConsumerConfig,
     PushConsumerConfig,
 )
-from emulator.client.consumer.consumer_config import GroupMemberConfig, StartingConfig
-from emulator.cluster.roles import RoleConfig
-from emulator.cluster.settings import NET, PROPERTY_TABLES
-from emulator.config import BrokerConfig, NameServerConfig, NetConfig
-from emulator.nameserver import settings as nameserver
-from emulator.property_names import ADDRESS_PARTS, ANY_VALUE, PropertyTable
-from emulator.setting_rules import INT_MAX, LONG_MAX, Checked
+from rocketmq_emulator.client.settings.config import ConsumeFromConfig, GroupMemberConfig
+from rocketmq_emulator.nameserver.state import settings as nameserver
+from rocketmq_emulator.processes.role_settings import NET, PROPERTY_TABLES
+from rocketmq_emulator.processes.roles import RoleConfig
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig, NetConfig
+from rocketmq_emulator.settings.property_names import ADDRESS_PARTS, ANY_VALUE, PropertyTable
+from rocketmq_emulator.settings.setting_rules import INT_MAX, LONG_MAX, CheckedConfig
 
 PAGE = DOCS / "configuration.md"
 # Our fields that an administrator can change while a server runs, and from which release on.
@@ -51,11 +51,11 @@ SERVERS: dict[str, type[RoleConfig]] = {"NameServer": NameServerConfig, "Broker"
 CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
     "Every client": (ClientConfig,),
     "Producer": (ProducerConfig,),
-    "PushConsumer": (ConsumerConfig, GroupMemberConfig, StartingConfig, PushConsumerConfig),
+    "PushConsumer": (ConsumerConfig, GroupMemberConfig, ConsumeFromConfig, PushConsumerConfig),
     "LitePullConsumer": (
         ConsumerConfig,
         GroupMemberConfig,
-        StartingConfig,
+        ConsumeFromConfig,
         LitePullConsumerConfig,
     ),
     "PullConsumer": (ConsumerConfig, GroupMemberConfig, PullConsumerConfig),
@@ -102,7 +102,7 @@ def _client_table(configs: tuple[type[ClientConfig], ...]) -> Table:
     ]
 
 
-def _values(kind: type[Checked], name: str) -> str:
+def _values(kind: type[CheckedConfig], name: str) -> str:
     """The range of a number; empty for anything else."""
     for part in kind.__mro__:
         rules = part.__dict__.get("setting_rules")

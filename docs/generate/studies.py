@@ -24,7 +24,7 @@ from docs.generate.study_data import COMBINATIONS, CURVES, write_data
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.studies.study import Study
+    from rocketmq_emulator.pipeline.studies.study import Study
 
 PAGES = DOCS / "studies"
 FOLDER = Path.home() / ".cache" / "rocketmq-emulator" / "studies"
@@ -185,7 +185,7 @@ def with_tables(page: str, name: str) -> str:
 
 def run_studies(names: Sequence[str], to: Path) -> None:
     """Sweep, study, keep the data; says what each took, and what ten times as much would."""
-    from pipeline.session import spark_session  # noqa: PLC0415  # an extra
+    from rocketmq_emulator.pipeline.session import spark_session  # noqa: PLC0415  # an extra
 
     began_s = time.monotonic()
     spark = spark_session("studies")
@@ -207,16 +207,16 @@ def run_studies(names: Sequence[str], to: Path) -> None:
 
 def _swept(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> float:
     """Seconds that all its runs would have taken; 0 if all were there."""
-    from pipeline.sweep.driving import SparkSweep  # noqa: PLC0415
-    from pipeline.sweep.folder import SweepFolder, stored_sweep  # noqa: PLC0415
-    from pipeline.sweep.grid import SweepAsked, grid_of, variation  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.sweep.driving import SparkSweep  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.sweep.grid import SweepSpec, grid_of, variation  # noqa: PLC0415
 
     words = shlex.split(sweep.words)
     options = list(zip(words[1::2], words[2::2], strict=True))
     (seeds,) = [value for option, value in options if option == "--seeds"]
     first, _, last = seeds.partition("..")
     grid = grid_of(
-        SweepAsked(
+        SweepSpec(
             scenario=words[0],
             settings={
                 name: value
@@ -246,8 +246,8 @@ def _swept(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> float:
 
 def _studied(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> Study:
     """The study of what is shown of it; its page stands in the folder."""
-    from pipeline.studies.page import write_study_page  # noqa: PLC0415
-    from pipeline.studies.reading import study_of  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.studies.page import write_study_page  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.studies.study import study_of  # noqa: PLC0415
 
     made = study_of(spark, folder, sweep.metrics)
     (folder / "study.html").write_text(write_study_page(made), encoding="utf-8")

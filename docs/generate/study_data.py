@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from docs.generate.sections import DOCS
-from pipeline.studies.uncertainty import of_mean, t_975
+from rocketmq_emulator.pipeline.studies.uncertainty import of_mean, t_975
 
 if TYPE_CHECKING:
-    from pipeline.studies.study import Study
+    from rocketmq_emulator.pipeline.studies.study import Study
 
 COMBINATIONS = CURVES = DOCS / "studies" / "data"
-OF_A_COMBINATION = (  # of pipeline.studies.files.combination_rows
+OF_A_COMBINATION = (  # of rocketmq_emulator.pipeline.studies.page.combination_rows
     *("metric", "runs", "mean", "low_95", "high_95", "smallest", "p25", "median", "p75"),
     *("p99", "largest", "largest_seed"),
 )
@@ -49,7 +49,7 @@ class Pool(NamedTuple):
 
 def write_data(study: Study, name: str, curves: Collection[str]) -> None:
     """The tables of *study* that are shipped."""
-    from pipeline.studies.files import combination_rows, curve_rows  # noqa: PLC0415  # an extra
+    from rocketmq_emulator.pipeline.studies.page import combination_rows, curve_rows  # noqa: PLC0415  # an extra
 
     varied = list(study.about.varied)
     rows = [

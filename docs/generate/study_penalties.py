@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from docs.generate.penalty_formula import share_drawn, share_of_spells
 from docs.generate.study_data import Pool, one, pooled
 from docs.generate.study_parts import of_range, percent, spread, table
-from pipeline.studies.uncertainty import of_mean
+from rocketmq_emulator.pipeline.studies.uncertainty import of_mean
 
 AVOIDS = {
     "never": "never avoids",

@@ -14,13 +14,7 @@ from typing import NamedTuple
 from docs.generate.penalty_formula import share_of_spells
 from docs.generate.study_data import one, pooled
 from docs.generate.study_parts import EVEN, RING, STRATEGIES, half
-from docs.generate.study_penalties import (
-    DRAWN_WELL_S,
-    FLAPS,
-    PENALTY_S,
-    SLOW_S,
-    WELL_S,
-)
+from docs.generate.study_penalties import DRAWN_WELL_S, FLAPS, PENALTY_S, SLOW_S, WELL_S
 
 WIDTH, HEIGHT = 900, 360
 TOP, LEFT, GAP, RIGHT = 64, 56, 34, 16

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from docs.generate.sections import DOCS, write_section
-from pipeline.sweep.schedule import WEATHER_RUN_S, comparison_table, schedule_table
+from docs.generate.sweep_schedule import WEATHER_RUN_S, comparison_table, schedule_table
 
 PAGE = DOCS / "sweep.md"
 
 
 def schedule_text() -> str:
-    """What ``python -m pipeline.sweep.schedule`` prints."""
+    """What ``python -m docs.generate.sweep_schedule`` prints."""
     return "\n".join([*schedule_table(WEATHER_RUN_S), "", *comparison_table(WEATHER_RUN_S)])
 
 

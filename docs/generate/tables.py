@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from docs.generate.sections import DOCS, write_section
-from emulator.checks.table import METRICS as CHECKED
-from emulator.docstrings import docstring_of
-from pipeline.session import spark_session
-from pipeline.tables.facts import RUN, journal_schema
-from pipeline.tables.metrics import METRICS
-from pipeline.tables.steps import GOLD, SILVER, STEPS
+from rocketmq_emulator.checks.judging.table import METRICS as CHECKED
+from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.tables.facts import RUN, journal_schema
+from rocketmq_emulator.pipeline.tables.steps import GOLD, METRICS, SILVER, STEPS
+from rocketmq_emulator.text.docstrings import docstring_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

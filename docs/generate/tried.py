@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
-from emulator.checks.table import CHECKERS
-from scenarios.result import RunResult
+from rocketmq_emulator.checks.judging.table import CHECKERS
+from rocketmq_emulator.scenarios.plan.result import RunResult
 
 PAGE = DOCS / "checkers.md"
 DATA = DOCS / "rules-tried.json"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.generate.sections import DOCS, write_section
-from emulator.cluster.world import CAPABILITIES, VERBS, Verb, World, WorldKind
-from emulator.docstrings import docstring_of
+from rocketmq_emulator.cluster.world import CAPABILITIES, VERBS, Verb, World, WorldKind
+from rocketmq_emulator.text.docstrings import docstring_of
 
 PAGE = DOCS / "worlds.md"
 WORLDS: tuple[WorldKind, ...] = ("processes", "embedded", "virtual")

@@ -19,36 +19,46 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
-from emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
-from emulator.net.errors import RemoteError
-from emulator.net.next_pass import NextPass
-from emulator.net.services import every_waiting
-from emulator.releases import ACTING_MASTER_SENT
-from protocol import catalog
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
-from protocol.bodies.routes import KVTable
-from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigAndMappingSerializeWrapper
-from protocol.codes import ResponseCode, response_name
-from protocol.command import RemotingCommand
-from protocol.fields import BadFields
-from protocol.requests.registration import RegisterBrokerRequest, UnregisterBrokerRequest
+from rocketmq_emulator.errors.call_errors import RemoteError
+from rocketmq_emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
+from rocketmq_emulator.net.tasks import NextPass, every_async
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    crc32,
+    encode_register_broker,
+)
+from rocketmq_emulator.protocol.bodies.routes import KVTable
+from rocketmq_emulator.protocol.bodies.topics import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode, response_name
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.requests.nameserver import (
+    RegisterBrokerRequest,
+    UnregisterBrokerRequest,
+)
+from rocketmq_emulator.settings.releases import ACTING_MASTER_SENT
 
 if TYPE_CHECKING:
-    from emulator.broker.broker import Broker
-    from emulator.net.remoting_client import RemotingClient
-    from emulator.net.timers import Timer
+    from rocketmq_emulator.broker.state.broker import Broker
+    from rocketmq_emulator.net.remoting_client import RemotingClient
+    from rocketmq_emulator.net.timers import Timer
 
 H = TypeVar("H", RegisterBrokerRequest, UnregisterBrokerRequest)
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
 SMALL_TOPICS_MAX = 200  # a table up to here is sent whole in every pass in which it changed
-LARGE_TOPICS_A_MS = 20  # a larger one as seldom as keeps NameServers busy for a tenth of a time
+LARGE_TOPICS_PER_MS = 20  # a larger one as seldom as keeps NameServers busy for a tenth of a time
 RETRY_STEPS = (1.0, 2.5, 5.0)  # times register_retry_ms; then that, or a sixtieth of the time
 
 
-class _Round:
+class _RegistrationRound:
     """One registration under way at *name_servers*: what they answer, as it comes."""
 
     def __init__(self, name_servers: tuple[str, ...], *, is_retry: bool = False) -> None:
@@ -84,8 +94,8 @@ class NameServerRegistration:
         self._is_whole_due = False
         self._not_before_ms = 0
         self._due: Timer | None = None
-        self._is_asked = False
-        self._next_pass = NextPass(self._send_the_rest)
+        self._is_send_planned = False
+        self._next_pass = NextPass(self._send_pending)
         nursery.start_soon(self._next_pass.run)
 
     def use(self, name_servers: tuple[str, ...]) -> None:
@@ -99,7 +109,7 @@ class NameServerRegistration:
     async def run(self) -> None:
         """Rounds at the configured interval, for ever."""
         first_ms = self._broker.config.register_first_ms
-        await every_waiting(self._interval_ms, self.register, first_ms=first_ms)
+        await every_async(self._interval_ms, self.register, first_ms=first_ms)
 
     async def register(self) -> None:
         """One round: the whole table, at every NameServer.  Failures are facts, not errors."""
@@ -116,9 +126,11 @@ class NameServerRegistration:
         if bell is None:
             self._unsent.update(dict.fromkeys(names))
             self._is_whole_due = True
-            if not self._is_asked:  # the first of a pass leaves before its cause is answered
+            if (
+                not self._is_send_planned
+            ):  # the first of a pass leaves before its cause is answered
                 self._send_whole_when_due()
-            self._is_asked = True
+            self._is_send_planned = True
             self._next_pass.ask()
             return
         # A table that is sent later may be ignored: this takes along the topics that wait for it.
@@ -131,8 +143,8 @@ class NameServerRegistration:
 
         self._nursery.start_soon(finish_and_ring)
 
-    def _send_the_rest(self) -> None:
-        self._is_asked = False
+    def _send_pending(self) -> None:
+        self._is_send_planned = False
         self._send_whole_when_due()
 
     def _send_whole_when_due(self) -> None:
@@ -153,12 +165,12 @@ class NameServerRegistration:
         self._unsent.clear()
         count = len(self._broker.topics.topic_config_table)
         self._not_before_ms = (
-            now_ms + count // LARGE_TOPICS_A_MS if count > SMALL_TOPICS_MAX else 0
+            now_ms + count // LARGE_TOPICS_PER_MS if count > SMALL_TOPICS_MAX else 0
         )
         header, body = self._request(None)
         for address in self._namesrv:
-            told = self._told(address, header)
-            self._client.send_oneway(address, catalog.REGISTER_BROKER, told, body)
+            addressed = self._addressed_for(address, header)
+            self._client.send_oneway(address, catalog.REGISTER_BROKER, addressed, body)
 
     @property
     def _interval_ms(self) -> int:
@@ -171,7 +183,7 @@ class NameServerRegistration:
         attempt = 0
         while address not in self._has_registered and address in self._namesrv:
             await trio.sleep(self._retry_ms(address, attempt) / 1_000)
-            await self._finish(self._begin(None, _Round((address,), is_retry=True)))
+            await self._finish(self._begin(None, _RegistrationRound((address,), is_retry=True)))
             attempt += 1
 
     def _retry_ms(self, address: str, attempt: int) -> int:
@@ -181,30 +193,34 @@ class NameServerRegistration:
         wait_ms = max(int(step * config.register_retry_ms), failing_ms // 60)
         return min(wait_ms, self._interval_ms)
 
-    def _begin(self, topics: Sequence[str] | None, begun: _Round | None = None) -> _Round:
+    def _begin(
+        self, topics: Sequence[str] | None, begun: _RegistrationRound | None = None
+    ) -> _RegistrationRound:
         """Register *topics*, or all, as they are now at all NameServers, or those of *begun*.
 
         The requests leave before this returns: every NameServer gets versions in their order.
         """
         header, body = self._request(topics)
-        begun = begun or _Round(self._namesrv)
+        begun = begun or _RegistrationRound(self._namesrv)
         for address in begun.name_servers:
             self._client.invoke_async(
                 address,
                 catalog.REGISTER_BROKER,
-                self._told(address, header),
+                self._addressed_for(address, header),
                 body,
                 timeout_ms=self._broker.register_call_ms_max,
                 on_done=partial(self._answered, begun, address),
             )
         return begun
 
-    def _answered(self, begun: _Round, address: str, reply: RemotingCommand | RemoteError) -> None:
+    def _answered(
+        self, begun: _RegistrationRound, address: str, reply: RemotingCommand | RemoteError
+    ) -> None:
         """Upstream registers with invokeSync, in a thread for each NameServer."""
         begun.answered(address, reply)
         self._client.close_if_timed_out(address, reply)
 
-    async def _finish(self, begun: _Round) -> None:
+    async def _finish(self, begun: _RegistrationRound) -> None:
         """Wait for every answer; what they say is a fact, and may mark topics as ordered."""
         accepted: dict[str, bytes] = {}
         failed: list[str] = []
@@ -212,14 +228,14 @@ class NameServerRegistration:
             address, reply = await begun.wait_answer()
             if isinstance(reply, RemoteError):
                 failed.append(address)
-                self._fails(address, str(reply).removeprefix(f"{address}: "))
+                self._note_failure(address, str(reply).removeprefix(f"{address}: "))
             elif reply.code == ResponseCode.SUCCESS:
                 accepted[address] = reply.body
-                self._works(address)
+                self._note_success(address)
             else:
                 failed.append(address)
                 name = response_name(reply.code, self._broker.release)
-                self._fails(address, f"{name}: {reply.remark or ''}")
+                self._note_failure(address, f"{name}: {reply.remark or ''}")
         if accepted or (failed and not begun.is_retry):
             self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
         for body in list(accepted.values())[:1]:  # as upstream: the first answer counts
@@ -236,10 +252,10 @@ class NameServerRegistration:
         )
 
         async def unregister_at(address: str) -> None:
-            told = self._told(address, header)
+            addressed = self._addressed_for(address, header)
             try:
                 await self._client.invoke(
-                    address, catalog.UNREGISTER_BROKER, told, timeout_ms=UNREGISTER_MS_MAX
+                    address, catalog.UNREGISTER_BROKER, addressed, timeout_ms=UNREGISTER_MS_MAX
                 )
             except RemoteError as error:
                 # It will notice by itself that our connection closes.
@@ -249,7 +265,7 @@ class NameServerRegistration:
             for address in self._namesrv:
                 nursery.start_soon(unregister_at, address)
 
-    def _fails(self, address: str, error: str) -> None:
+    def _note_failure(self, address: str, error: str) -> None:
         """Note the first failure in a row, not each."""
         if address in self._failing_since_ms:
             return
@@ -260,7 +276,7 @@ class NameServerRegistration:
         if is_retried:
             self._nursery.start_soon(self._retry, address)
 
-    def _works(self, address: str) -> None:
+    def _note_success(self, address: str) -> None:
         self._has_registered.add(address)
         since_ms = self._failing_since_ms.pop(address, None)
         if since_ms is not None:
@@ -269,7 +285,7 @@ class NameServerRegistration:
     def _mark_ordered(self, body: bytes) -> None:
         """A NameServer's answer lists the topics that are ordered."""
         try:
-            table = decode_long_body(body, KVTable).table if body else {}
+            table = decode_unlimited_body(body, KVTable).table if body else {}
         except BadFields:
             return  # an answer that cannot be read lists none
         self._broker.topics.set_order(table, self._now_ms())
@@ -290,7 +306,7 @@ class NameServerRegistration:
         )
         return header, body
 
-    def _told(self, name_server: str, header: H) -> H:
+    def _addressed_for(self, name_server: str, header: H) -> H:
         """*header* with the address of this broker that clients of *name_server* are to use."""
         other = self._broker.config.advertised_to.get(name_server)
         return header if other is None else msgspec.structs.replace(header, broker_addr=other)

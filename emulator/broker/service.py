@@ -13,38 +13,35 @@ from functools import partial
 import msgspec
 import trio
 
-from emulator.broker.broker import Broker
-from emulator.broker.handlers.table import handler_table
-from emulator.broker.misfits import misfits
-from emulator.broker.pools import wait_in_pools
-from emulator.broker.quirks import switch_on
-from emulator.broker.registration import NameServerRegistration
-from emulator.broker.resetting import reset_broker
-from emulator.broker.store.loading import StoreLoading
-from emulator.broker.store.timer_messages import TimerMessageStore
-from emulator.broker.topic_routes import TopicRoutePolling
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig
-from emulator.disk.port import Disk
-from emulator.facts import NodeStarted, NodeStopped, StartedWithoutNameServer, StoreOpened
-from emulator.journal import Journal
-from emulator.net.address_server import (
+from rocketmq_emulator.broker.handlers.table import handler_table
+from rocketmq_emulator.broker.registration import NameServerRegistration
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.state.consistency import find_inconsistencies, reset_broker
+from rocketmq_emulator.broker.state.pools import install_busy_pools
+from rocketmq_emulator.broker.state.topic_routes import TopicRoutePolling
+from rocketmq_emulator.broker.store.store import StoreLoading
+from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.port import Disk
+from rocketmq_emulator.facts import NodeStarted, NodeStopped, StartedWithoutNameServer, StoreOpened
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.net.address_server import (
     FETCH_FIRST_MS,
     FETCH_INTERVAL_MS,
     AddressServer,
-    HttpNames,
+    HttpFetcher,
     url_of,
 )
-from emulator.net.evidence import note_requests
-from emulator.net.http_names import ThreadedHttp
-from emulator.net.own_calls import answer_own_calls
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.resolving import numeric
-from emulator.net.services import every_of, every_waiting
-from emulator.net.timers import Timer
-from emulator.net.transport import Network
-from emulator.net.watermarks import FLUSHED_TO
+from rocketmq_emulator.net.held_calls import FLUSHED_TO
+from rocketmq_emulator.net.lookups import ThreadedHttpFetcher, resolve_address
+from rocketmq_emulator.net.own_calls import answer_extension_calls, note_requests
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.tasks import every_async, every_service
+from rocketmq_emulator.net.timers import Timer
+from rocketmq_emulator.net.transport import Network
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.quirks import class_for
 
 RETENTION_INTERVAL_MS = 10_000  # DefaultMessageStore.addScheduleTask
 UNREGISTER_S_MAX = 3.5
@@ -59,7 +56,7 @@ async def serve_broker(
     rng: random.Random,
     journal: Journal,
     stop: trio.Event,
-    http: HttpNames | None = None,
+    http: HttpFetcher | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until *stop* is set.
@@ -68,15 +65,17 @@ async def serve_broker(
     """
     async with trio.open_nursery() as nursery:
         # Names first: from listening to being connected the broker must not wait.
-        listen_address = await numeric(config.listen_address)
+        listen_address = await resolve_address(config.listen_address)
         config = msgspec.structs.replace(config, listen_address=listen_address)
         advertised = config.advertised_address
-        store_host = await numeric(advertised) if advertised else ""
+        store_host = await resolve_address(advertised) if advertised else ""
         broker = await _loaded(config, disk, journal, clock, rng)
         try:
             server = _server(broker, clock, journal, rng)
             listener = await server.serve(network, config.listen_address, nursery)
-            broker.listens_at(advertised or listener.address, store_host or listener.address)
+            broker.set_listen_address(
+                advertised or listener.address, store_host or listener.address
+            )
             client = _client(config, network, nursery, clock, journal)
             registration = _connected(broker, server, client, nursery)
             tasks = ScheduledTasks(broker, server, clock)
@@ -111,12 +110,12 @@ async def _loaded(
     loading = StoreLoading(disk, config, journal.note)
     for _ in loading.steps():
         await trio.lowlevel.checkpoint()
-    broker = Broker(
+    broker = class_for(Broker, "broker", config.quirks)(
         config, disk=disk, journal=journal, now_ms=clock.now_ms(), rng=rng, loading=loading
     )
-    for _ in broker.read_timers():
+    for _ in broker.recover_timers():
         await trio.lowlevel.checkpoint()
-    for fact in misfits(broker):
+    for fact in find_inconsistencies(broker):
         broker.note(fact)
     return broker
 
@@ -127,17 +126,17 @@ def _server(
     """What answers for *broker*, also the calls that are ours."""
     config, note = broker.config, journal.note
     handlers = handler_table(broker, rng, clock.now_ms())
-    server = RemotingServer(clock, config.net, config.profile, note, handlers)
+    server = RemotingServer(clock, config.net, config.parsed_release, note, handlers)
     note_requests(server, journal)
     allowed = config.reply_rules_allowed
-    pools = wait_in_pools(server, allowed=allowed)
+    pools = install_busy_pools(server, allowed=allowed)
     broker.waiting = pools.waiting
 
     def reset(now_ms: int) -> Hashable | None:
         pools.reset()
         return reset_broker(broker, now_ms)
 
-    answer_own_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
+    answer_extension_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
     return server
 
 
@@ -147,13 +146,12 @@ def _connected(
     """What registers *broker*; its outlets lead to *server* and to the NameServers now."""
     registration = NameServerRegistration(broker, client, nursery)
     broker.connect(server.ring, server.push, registration.announce, server.later)
-    switch_on(broker.config.quirks, broker)
     TopicRoutePolling(broker.routes, client, nursery, registration.name_servers, server.ring)
     return registration
 
 
 async def _keep_registered(
-    broker: Broker, registration: NameServerRegistration, http: HttpNames | None
+    broker: Broker, registration: NameServerRegistration, http: HttpFetcher | None
 ) -> None:
     """Register again and again, where an address server says if there is one.
 
@@ -166,8 +164,8 @@ async def _keep_registered(
         await registration.run()
         return
     url = url_of(config.address_server_domain, config.address_server_subgroup)
-    server = AddressServer(url, http or ThreadedHttp(), broker.note, registration.use)
-    fetching = partial(every_waiting, FETCH_INTERVAL_MS, server.fetch, first_ms=FETCH_FIRST_MS)
+    server = AddressServer(url, http or ThreadedHttpFetcher(), broker.note, registration.use)
+    fetching = partial(every_async, FETCH_INTERVAL_MS, server.fetch, first_ms=FETCH_FIRST_MS)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(fetching)
         nursery.start_soon(registration.run)
@@ -186,7 +184,7 @@ def _client(
         nursery,
         clock=clock,
         config=config.net,
-        release=config.profile,
+        release=config.parsed_release,
         note=journal.note,
         handlers={},
     )
@@ -201,12 +199,12 @@ class ScheduledTasks:
         self._clock = clock
         self._delivery: Timer | None = None
         self._flush: Timer | None = None
-        self._timed: Timer | None = None
+        self._timer_delivery: Timer | None = None
         flushing = broker.store.flushing
         flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
         flushing.on_planned = self._plan_flush
-        flushing.put_off = server.turn.at_end
+        flushing.run_at_turn_end = server.turn.at_end
         for deliveries in (broker.delays, broker.timers):
             if deliveries is not None:
                 deliveries.wall_ms = clock.now_ms
@@ -219,9 +217,9 @@ class ScheduledTasks:
             (self._scan_clients, config.client_scan_interval_ms, config.client_scan_interval_ms),
             (self._persist_offsets, config.persist_offsets_interval_ms, 10_000),
             (self._broker.delays.persist, config.persist_delays_interval_ms, 10_000),
-            (self._retain, RETENTION_INTERVAL_MS, 60_000),
+            (self._drop_expired, RETENTION_INTERVAL_MS, 60_000),
         )
-        nursery.start_soon(every_of, services, self._clock.new_alarm())
+        nursery.start_soon(every_service, services, self._clock.new_alarm())
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
         if (timers := self._broker.timers) is not None:
@@ -233,24 +231,24 @@ class ScheduledTasks:
             for peer in self._broker.clients.expire(self._clock.now_ms()):
                 self._server.close(peer)
 
-    def _retain(self) -> None:
+    def _drop_expired(self) -> None:
         self._broker.store.drop_expired(self._clock.now_ms())
 
     def _persist_offsets(self) -> None:
-        self._go_on(self._broker.offsets.persisting(self._clock.now_ms()))
+        self._run_slice(self._broker.offsets.persisting(self._clock.now_ms()))
 
-    def _go_on(self, slices: Iterator[None], _now_ms: int = 0) -> None:
+    def _run_slice(self, slices: Iterator[None], _now_ms: int = 0) -> None:
         """One slice; the next as soon as others have had a turn."""
         with suppress(StopIteration):
             next(slices)
-            self._server.later(self._clock.now_ms(), partial(self._go_on, slices))
+            self._server.later(self._clock.now_ms(), partial(self._run_slice, slices))
 
     def _plan_delivery(self) -> None:
         """Sleep until the next delayed message falls due, however far that is."""
         due_ms = self._broker.delays.next_due_ms(self._clock.now_ms())
         if due_ms is None:
             return
-        self._delivery = self._sooner(self._delivery, due_ms, self._deliver)
+        self._delivery = self._reschedule(self._delivery, due_ms, self._deliver)
 
     def _deliver(self) -> None:
         with self._server.batch():
@@ -260,7 +258,9 @@ class ScheduledTasks:
     def _plan_timed(self, timers: TimerMessageStore) -> None:
         due_ms = timers.next_due_ms()
         if due_ms is not None:
-            self._timed = self._sooner(self._timed, due_ms, partial(self._run_timed, timers))
+            self._timer_delivery = self._reschedule(
+                self._timer_delivery, due_ms, partial(self._run_timed, timers)
+            )
 
     def _run_timed(self, timers: TimerMessageStore) -> None:
         with self._server.batch():
@@ -271,9 +271,9 @@ class ScheduledTasks:
         due_ms = self._broker.store.flushing.next_due_ms(self._clock.now_ms())
         if due_ms is not None:
             flush_due = self._broker.store.flushing.flush_due
-            self._flush = self._sooner(self._flush, due_ms, flush_due)
+            self._flush = self._reschedule(self._flush, due_ms, flush_due)
 
-    def _sooner(self, timer: Timer | None, due_ms: int, action: Callable[[], object]) -> Timer:
+    def _reschedule(self, timer: Timer | None, due_ms: int, action: Callable[[], object]) -> Timer:
         """*timer* if it ends by *due_ms*, or a new one for *action* in its place."""
         due_s = self._clock.trio_time(due_ms)
         if timer is not None and timer.action is not None:

@@ -1,11 +1,11 @@
-"""The command line: ``rmqemu``, ``rocketmq-emulator``, ``python -m emulator``."""
+"""The command line: ``rmqemu``, ``rocketmq-emulator``, ``python -m rocketmq_emulator``."""
 
 from __future__ import annotations
 
 import signal
 import sys
 
-from emulator.cli.up_options import brokers_to_start_early
+from rocketmq_emulator.cli.options.up_options import brokers_to_start_early
 
 
 def main() -> None:
@@ -15,9 +15,9 @@ def main() -> None:
     command, arguments = sys.argv[1:2], sys.argv[2:]
     if command == ["up"] and brokers_to_start_early(arguments):
         # Nodes load while this process imports what reads arguments and draws.
-        from emulator.cluster.spawning import start_early  # noqa: PLC0415  # see above
+        from rocketmq_emulator.processes.spawning import start_fork_server  # noqa: PLC0415  # see above
 
-        start_early()
-    from emulator.cli.app import run  # noqa: PLC0415  # see above
+        start_fork_server()
+    from rocketmq_emulator.cli.app import run  # noqa: PLC0415  # see above
 
     run()

@@ -1,5 +1,5 @@
-"""``python -m emulator.cli`` is ``rmqemu``."""
+"""``python -m rocketmq_emulator.cli`` is ``rmqemu``."""
 
-from emulator.cli import main
+from rocketmq_emulator.cli import main
 
 main()

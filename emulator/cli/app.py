@@ -1,4 +1,15 @@
-"""The command line itself: what stands before a command, and how one is found and run."""
+"""The command line itself: what stands before a command, where each command is, how misuse is
+answered.
+
+A command loads no other one.  What draws, talks HTTP, reads scenarios or judges journals takes
+tenths of a second to load, and most commands need none of it; only a command line that names no
+command (``-h``, a word with a typing error) is answered from all of them.  ``COMMANDS`` is in the
+order in which ``rmqemu -h`` lists them.  Errors of every command and of the parser look alike, so
+that a script that reads standard error knows one form:
+
+    rmqemu: no such option: --topik (Possible options: --topic)
+    Try "rmqemu produce -h".
+"""
 
 from __future__ import annotations
 
@@ -6,16 +17,27 @@ import os
 import platform
 import signal
 import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
-from emulator.cli.commands import add_commands
-from emulator.cli.errors import EXIT_CODES
-from emulator.cli.up_options import RELEASE
-from emulator.cli.usage import CommandLine
+from rocketmq_emulator.cli.options.errors import (
+    BAD_USE,
+    EXIT_CODES,
+    INTERRUPTED,
+    PARSER_ERROR,
+    close_output,
+    errors_as_exit_codes,
+    print_error,
+    print_note,
+)
+from rocketmq_emulator.cli.options.up_options import RELEASE
+from rocketmq_emulator.text.docstrings import docstring_of
 
 
 def application(wanted: str = "") -> typer.Typer:
@@ -70,3 +92,128 @@ def run() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # until here: see ``main``
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command(prog_name="rmqemu")  # however it was started
+
+
+# Where each command is ----------------------------------------------------------------
+
+
+SETTINGS_ORDER = (
+    "Settings come from (later ones win): defaults, -c, --config, RMQEMU_…, --set, flags."
+)
+
+
+class CommandPlace(NamedTuple):
+    """The module below ``cli`` that holds a command, or a group of them, and its name there."""
+
+    module: str
+    name: str = "app"
+    epilog: str | None = None
+
+
+COMMANDS: Mapping[str, CommandPlace] = {
+    "up": CommandPlace("commands.up", "up"),
+    "nameserver": CommandPlace("commands.roles", "nameserver", SETTINGS_ORDER),
+    "broker": CommandPlace("commands.roles", "broker", SETTINGS_ORDER),
+    "demo": CommandPlace("demo.command", "demo"),
+    "status": CommandPlace("commands.status", "status"),
+    "produce": CommandPlace("commands.produce", "produce"),
+    "consume": CommandPlace("commands.consume", "consume"),
+    "watch": CommandPlace("commands.consume", "watch"),
+    "nodes": CommandPlace("commands.nodes", "nodes"),
+    "kill": CommandPlace("commands.nodes", "kill"),
+    "stop": CommandPlace("commands.nodes", "stop"),
+    "start": CommandPlace("commands.nodes", "start"),
+    "restart": CommandPlace("commands.nodes", "restart"),
+    "pause": CommandPlace("commands.nodes", "pause"),
+    "resume": CommandPlace("commands.nodes", "resume"),
+    "advance": CommandPlace("commands.nodes", "advance"),
+    "run": CommandPlace("commands.run", "run"),
+    "sweep": CommandPlace("commands.spark", "sweep"),
+    "study": CommandPlace("commands.spark", "study"),
+    "tables": CommandPlace("commands.spark", "tables"),
+    "report": CommandPlace("commands.report", "report"),
+    "replay": CommandPlace("commands.replay", "replay"),
+    "shrink": CommandPlace("commands.replay", "shrink"),
+    "explain": CommandPlace("commands.explain", "explain"),
+    "diff": CommandPlace("commands.explain", "diff"),
+    "judge": CommandPlace("commands.judge", "judge"),
+    "inspect": CommandPlace("commands.inspect", "inspect"),
+    "fault": CommandPlace("commands.fault"),
+    "message": CommandPlace("commands.message"),
+    "dlq": CommandPlace("commands.dlq"),
+    "topic": CommandPlace("commands.topic"),
+    "group": CommandPlace("commands.group"),
+    "strategy": CommandPlace("commands.strategy"),
+    "scenario": CommandPlace("commands.scenario"),
+}
+
+
+def add_commands(app: typer.Typer, wanted: str = "") -> None:
+    """Give *app* the command *wanted*; all of them if there is none of that name."""
+    for name in (wanted,) if wanted in COMMANDS else COMMANDS:
+        place = COMMANDS[name]
+        command = getattr(import_module(f"rocketmq_emulator.cli.{place.module}"), place.name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name, epilog=place.epilog)(command)
+    _add_help(app)
+
+
+def _add_help(app: typer.Typer) -> None:
+    """Each command's help is its docstring, also where Python has removed it (``-OO``)."""
+    for command in app.registered_commands:
+        command.help = command.help or docstring_of(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _add_help(group.typer_instance)
+
+
+# Errors of the parser and of commands -------------------------------------------------
+
+
+class CommandLine(TyperGroup):
+    """All commands.  Whatever ends one becomes an exit code here."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Parse *args* and run the command.  Standing alone, ends the program."""
+        extra |= {
+            "prog_name": prog_name,
+            "complete_var": complete_var,
+            "windows_expand_args": windows_expand_args,
+        }
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **extra)
+        code = self._code_of(args, extra)
+        sys.exit(code or close_output())
+
+    def _code_of(self, args: Sequence[str] | None, extra: dict[str, Any]) -> int:
+        try:
+            with errors_as_exit_codes():
+                code = super().main(args, standalone_mode=False, **extra)
+        except PARSER_ERROR as error:
+            return _usage_error(error)
+        except typer.Exit as end:
+            return int(end.exit_code)
+        except typer.Abort:
+            return INTERRUPTED
+        return code if isinstance(code, int) else 0
+
+
+def _usage_error(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return BAD_USE
+    text = " ".join(error.format_message().split()).removesuffix(".")
+    print_error(text[:1].lower() + text[1:])
+    if (context := getattr(error, "ctx", None)) is not None:
+        print_note(f'Try "{context.command_path} -h".')
+    return int(error.exit_code)

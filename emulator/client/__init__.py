@@ -1,6 +1,6 @@
 """The client: producers and consumers, by upstream's rules, for any RocketMQ.
 
-    from emulator.client import Message, Producer, PullConsumer, PushConsumer
+    from rocketmq_emulator.client import Message, Producer, PullConsumer, PushConsumer
 
 Three rooms: ``instance`` (what the clients of a process share) stands below ``producer``
 and ``consumer``, which never import each other.  A name is imported at its first use,
@@ -13,19 +13,34 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from emulator.client.instance import interfaces
+from rocketmq_emulator.client.instance import interfaces
 
 if TYPE_CHECKING:
-    from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-    from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE, Strategy
-    from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
-    from emulator.client.consumer.lite_pull_consumer import LitePullConsumer
-    from emulator.client.consumer.pull_config import LitePullConsumerConfig, PullConsumerConfig
-    from emulator.client.consumer.pull_consumer import PullConsumer
-    from emulator.client.consumer.pull_kernel import PullResult, PullStatus
-    from emulator.client.consumer.push_config import PushConsumerConfig
-    from emulator.client.consumer.push_consumer import PushConsumer
-    from emulator.client.errors import (
+    from rocketmq_emulator.client.consumer.group.allocation import (
+        AVG,
+        AVG_BY_CIRCLE,
+        Strategy,
+    )
+    from rocketmq_emulator.client.consumer.group.listeners import ConsumeContext, ConsumeResult
+    from rocketmq_emulator.client.consumer.group.pull_kernel import PullResult, PullStatus
+    from rocketmq_emulator.client.consumer.pull.lite_pull_consumer import LitePullConsumer
+    from rocketmq_emulator.client.consumer.pull.pull_consumer import PullConsumer
+    from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+    from rocketmq_emulator.client.instance.instance import ClientInstance
+    from rocketmq_emulator.client.instance.process import ClientProcess, run
+    from rocketmq_emulator.client.producer.producer import Producer
+    from rocketmq_emulator.client.producer.publish_info import by_hash, by_random
+    from rocketmq_emulator.client.producer.send_attempts import Sending
+    from rocketmq_emulator.client.producer.send_kernel import SendResult, SendStatus
+    from rocketmq_emulator.client.settings.config import (
+        ClientConfig,
+        ConsumerConfig,
+        LitePullConsumerConfig,
+        ProducerConfig,
+        PullConsumerConfig,
+        PushConsumerConfig,
+    )
+    from rocketmq_emulator.errors.call_errors import (
         BadArgument,
         BadSelector,
         BadSubscription,
@@ -46,16 +61,9 @@ if TYPE_CHECKING:
         SendError,
         TooManySends,
     )
-    from emulator.client.instance.instance import ClientInstance
-    from emulator.client.instance.process import ClientProcess
-    from emulator.client.producer.async_send import Sending
-    from emulator.client.producer.producer import Producer
-    from emulator.client.producer.selectors import by_chance, by_hash
-    from emulator.client.producer.send_result import SendResult, SendStatus
-    from emulator.client.program import run
-    from protocol.allocation import CannotAllocate
-    from protocol.message import Message, MessageExt
-    from protocol.queues import MessageQueue
+    from rocketmq_emulator.protocol.allocation import CannotAllocate
+    from rocketmq_emulator.protocol.messages.message import Message, MessageExt
+    from rocketmq_emulator.protocol.queues import MessageQueue
 
 __all__ = [
     "AVG",
@@ -102,44 +110,70 @@ __all__ = [
     "Sending",
     "Strategy",
     "TooManySends",
-    "by_chance",
     "by_hash",
+    "by_random",
     "run",
 ]
 
 _NAMES_OF = {  # by the module that has them
-    "emulator.client.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
-    "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE", "Strategy"),
-    "emulator.client.consumer.listeners": ("ConsumeContext", "ConsumeResult"),
-    "emulator.client.consumer.lite_pull_consumer": ("LitePullConsumer",),
-    "emulator.client.consumer.pull_config": ("LitePullConsumerConfig", "PullConsumerConfig"),
-    "emulator.client.consumer.pull_consumer": ("PullConsumer",),
-    "emulator.client.consumer.pull_kernel": ("PullResult", "PullStatus"),
-    "emulator.client.consumer.push_config": ("PushConsumerConfig",),
-    "emulator.client.consumer.push_consumer": ("PushConsumer",),
-    "emulator.client.instance.process": ("ClientProcess",),
-    "emulator.client.producer.async_send": ("Sending",),
-    "emulator.client.producer.producer": ("Producer",),
-    "emulator.client.producer.selectors": ("by_chance", "by_hash"),
-    "emulator.client.producer.send_result": ("SendResult", "SendStatus"),
-    "emulator.client.program": ("run",),
-    "protocol.allocation": ("CannotAllocate",),
-    "protocol.message": ("Message", "MessageExt"),
-    "protocol.queues": ("MessageQueue",),
+    "rocketmq_emulator.client.settings.config": (
+        "ClientConfig",
+        "ConsumerConfig",
+        "LitePullConsumerConfig",
+        "ProducerConfig",
+        "PullConsumerConfig",
+        "PushConsumerConfig",
+    ),
+    "rocketmq_emulator.client.consumer.group.allocation": (
+        "AVG",
+        "AVG_BY_CIRCLE",
+        "Strategy",
+    ),
+    "rocketmq_emulator.client.consumer.group.listeners": (
+        "ConsumeContext",
+        "ConsumeResult",
+    ),
+    "rocketmq_emulator.client.consumer.pull.lite_pull_consumer": ("LitePullConsumer",),
+    "rocketmq_emulator.client.consumer.pull.pull_consumer": ("PullConsumer",),
+    "rocketmq_emulator.client.consumer.group.pull_kernel": (
+        "PullResult",
+        "PullStatus",
+    ),
+    "rocketmq_emulator.client.consumer.push.push_consumer": ("PushConsumer",),
+    "rocketmq_emulator.client.instance.process": (
+        "ClientProcess",
+        "run",
+    ),
+    "rocketmq_emulator.client.producer.send_attempts": ("Sending",),
+    "rocketmq_emulator.client.producer.producer": ("Producer",),
+    "rocketmq_emulator.client.producer.publish_info": (
+        "by_hash",
+        "by_random",
+    ),
+    "rocketmq_emulator.client.producer.send_kernel": (
+        "SendResult",
+        "SendStatus",
+    ),
+    "rocketmq_emulator.protocol.allocation": ("CannotAllocate",),
+    "rocketmq_emulator.protocol.messages.message": (
+        "Message",
+        "MessageExt",
+    ),
+    "rocketmq_emulator.protocol.queues": ("MessageQueue",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"emulator.client has no {name}")
-    module = _MODULE_OF.get(name, "emulator.client.errors")
+        raise AttributeError(f"rocketmq_emulator.client has no {name}")
+    module = _MODULE_OF.get(name, "rocketmq_emulator.errors.call_errors")
     return getattr(importlib.import_module(module), name)
 
 
 def _inner_producer(instance: ClientInstance) -> interfaces.InnerProducer:
     # Not before the first instance: a process that has none needs no producer.
-    from emulator.client.producer.send_pipeline import inner_producer  # noqa: PLC0415
+    from rocketmq_emulator.client.producer.send_pipeline import inner_producer  # noqa: PLC0415
 
     return inner_producer(instance)
 

@@ -30,7 +30,7 @@ class NodeView(msgspec.Struct, frozen=True):
     signal: int | None = None  # that ended it
 
 
-class Condition(NamedTuple):
+class NodeCondition(NamedTuple):
     """What a world knows of a node: ``code`` is its exit code, or minus a signal."""
 
     state: NodeState
@@ -38,14 +38,14 @@ class Condition(NamedTuple):
     code: int | None = None
 
 
-class Histories:
+class StateTimes:
     """Since when each node has been in the condition in which it is."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._now_ms = now_ms
-        self._seen: dict[str, tuple[Condition, int]] = {}
+        self._seen: dict[str, tuple[NodeCondition, int]] = {}
 
-    def since_ms(self, name: str, condition: Condition) -> int:
+    def since_ms(self, name: str, condition: NodeCondition) -> int:
         """Node *name* is seen in *condition* now."""
         seen = self._seen.get(name)
         if seen is None or seen[0] != condition:
@@ -53,7 +53,7 @@ class Histories:
         return seen[1]
 
 
-def is_standing_still(pid: int) -> bool | None:
+def is_stopped_by_signal(pid: int) -> bool | None:
     """Has somebody sent it SIGSTOP?  None where the system does not say."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()

@@ -14,37 +14,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from emulator.cluster.blocking_calls import CALL_MS_MAX, call_all_blocking, call_blocking
-from emulator.cluster.durations import milliseconds
-from emulator.config import NetConfig
-from emulator.journal import silent
-from emulator.net.plain_nursery import plain_nursery
-from emulator.net.remoting_client import RemotingClient
-from emulator.releases import Release
-from protocol import catalog
-from protocol.bodies.own import (
-    AdvancedTime,
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.blocking_calls import CALL_MS_MAX, call_all_blocking, call_blocking
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.extensions import (
     AdvanceTime,
+    AdvanceTimeReply,
+    BusyPool,
+    BusyPoolState,
     ClockSkew,
-    decode_own_body,
-    encode_own_body,
-)
-from protocol.bodies.pools import BusyPool, BusyPoolState
-from protocol.bodies.reply_rules import (
     RemovedReplyRules,
     RemoveReplyRule,
     ReplyRule,
     ReplyRuleId,
     ReplyRuleList,
     ReplyRuleState,
+    decode_extension_body,
+    encode_extension_body,
 )
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand, ext_of
-from protocol.fields import Header
-from protocol.rpc import AnyRpc
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.rpc import AnyRpc
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import Release
+from rocketmq_emulator.text.values import parse_duration_ms
 
 if TYPE_CHECKING:
-    from emulator.sim.machines import Machine
+    from rocketmq_emulator.sim.machines import Machine
 
 R = TypeVar("R")
 
@@ -57,7 +56,7 @@ class ReplyRuleRefused(Exception):
         self.code = code
 
 
-class RuleCall(NamedTuple, Generic[R]):
+class ServerCall(NamedTuple, Generic[R]):
     """One call to a server; ``result`` reads the body of its reply."""
 
     rpc: AnyRpc
@@ -66,66 +65,70 @@ class RuleCall(NamedTuple, Generic[R]):
     header: Header | None = None
 
 
-def set_rule(rule: ReplyRule) -> RuleCall[int]:
+def set_rule(rule: ReplyRule) -> ServerCall[int]:
     """The rule's id at that node."""
-    body = encode_own_body(rule)
-    return RuleCall(
-        catalog.SET_REPLY_RULE, body, lambda data: decode_own_body(data, ReplyRuleId).rule_id
+    body = encode_extension_body(rule)
+    return ServerCall(
+        catalog.SET_REPLY_RULE, body, lambda data: decode_extension_body(data, ReplyRuleId).rule_id
     )
 
 
-def list_rules() -> RuleCall[tuple[ReplyRuleState, ...]]:
+def list_rules() -> ServerCall[tuple[ReplyRuleState, ...]]:
     """The rules that hold, in the order in which they are asked."""
-    return RuleCall(
-        catalog.LIST_REPLY_RULES, b"", lambda data: decode_own_body(data, ReplyRuleList).rules
+    return ServerCall(
+        catalog.LIST_REPLY_RULES,
+        b"",
+        lambda data: decode_extension_body(data, ReplyRuleList).rules,
     )
 
 
-def remove_rule(rule_id: int | None) -> RuleCall[tuple[int, ...]]:
+def remove_rule(rule_id: int | None) -> ServerCall[tuple[int, ...]]:
     """One rule, or all; the ids of those that held until now."""
-    body = encode_own_body(RemoveReplyRule(rule_id=rule_id))
-    return RuleCall(
+    body = encode_extension_body(RemoveReplyRule(rule_id=rule_id))
+    return ServerCall(
         catalog.REMOVE_REPLY_RULE,
         body,
-        lambda data: decode_own_body(data, RemovedReplyRules).rule_ids,
+        lambda data: decode_extension_body(data, RemovedReplyRules).rule_ids,
     )
 
 
-def set_busy_pool(pool: BusyPool) -> RuleCall[BusyPoolState]:
+def set_busy_pool(pool: BusyPool) -> ServerCall[BusyPoolState]:
     """No rule either: how slowly a broker works on some requests; what it did until now."""
-    return RuleCall(
+    return ServerCall(
         catalog.SET_BUSY_POOL,
-        encode_own_body(pool),
-        lambda data: decode_own_body(data, BusyPoolState),
+        encode_extension_body(pool),
+        lambda data: decode_extension_body(data, BusyPoolState),
     )
 
 
-def set_clock_skew(ms: int, drift_ppm: int = 0, since_ms: int = 0) -> RuleCall[None]:
+def set_clock_skew(ms: int, drift_ppm: int = 0, since_ms: int = 0) -> ServerCall[None]:
     """No rule, but a call of our own as well: the node's wall clock is wrong by so much."""
     body = ClockSkew(ms=ms, drift_ppm=drift_ppm, since_ms=since_ms)
-    return RuleCall(catalog.SET_CLOCK_SKEW, encode_own_body(body), lambda _: None)
+    return ServerCall(catalog.SET_CLOCK_SKEW, encode_extension_body(body), lambda _: None)
 
 
-def reset_server() -> RuleCall[None]:
+def reset_server() -> ServerCall[None]:
     """No rule either: the node is as if it had just started, but for its connections."""
-    return RuleCall(catalog.RESET_SERVER, b"", lambda _: None)
+    return ServerCall(catalog.RESET_SERVER, b"", lambda _: None)
 
 
-def advance_time(time: str | int) -> RuleCall[AdvancedTime]:
+def advance_time(time: str | int) -> ServerCall[AdvanceTimeReply]:
     """No rule either: messages that wait for their time come so much earlier."""
-    ms = time if isinstance(time, int) else milliseconds(time)
-    body = encode_own_body(AdvanceTime(ms=ms))
-    return RuleCall(catalog.ADVANCE_TIME, body, lambda data: decode_own_body(data, AdvancedTime))
+    ms = time if isinstance(time, int) else parse_duration_ms(time)
+    body = encode_extension_body(AdvanceTime(ms=ms))
+    return ServerCall(
+        catalog.ADVANCE_TIME, body, lambda data: decode_extension_body(data, AdvanceTimeReply)
+    )
 
 
-def ask_blocking(node: str, address: str, call: RuleCall[R]) -> R:
+def call_server_blocking(node: str, address: str, call: ServerCall[R]) -> R:
     """Over TCP.  Raises ``ReplyRuleRefused``, and ``OSError`` when nobody answers there."""
     ext = ext_of(call.header)
     request = RemotingCommand(code=call.rpc.code, opaque=1, ext=ext, body=call.body)
     return _result(node, call_blocking(address, request), call)
 
 
-def ask_all_blocking(nodes: Mapping[str, str], call: RuleCall[R]) -> list[R]:
+def call_servers_blocking(nodes: Mapping[str, str], call: ServerCall[R]) -> list[R]:
     """The same of several nodes, addresses by name, at the same time; raises the same."""
     request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
     replies = call_all_blocking(nodes.values(), request)
@@ -133,17 +136,17 @@ def ask_all_blocking(nodes: Mapping[str, str], call: RuleCall[R]) -> list[R]:
 
 
 async def call_from(
-    operator: Machine, node: str, address: str, call: RuleCall[R], release: str
+    operator: Machine, node: str, address: str, call: ServerCall[R], release: str
 ) -> R:
     """From a virtual machine.  Raises ``ReplyRuleRefused`` and ``RemoteError``."""
-    async with plain_nursery() as nursery:
+    async with cancelling_nursery() as nursery:
         client = RemotingClient(
             operator.network,
             nursery,
             clock=operator.clock,
             config=NetConfig(),
             release=Release.parse(release),
-            note=silent,
+            note=discard_fact,
             handlers={},
         )
         reply = await client.invoke(
@@ -153,7 +156,7 @@ async def call_from(
     return _result(node, reply, call)
 
 
-def _result(node: str, reply: RemotingCommand, call: RuleCall[R]) -> R:
+def _result(node: str, reply: RemotingCommand, call: ServerCall[R]) -> R:
     if reply.code != ResponseCode.SUCCESS:
         raise ReplyRuleRefused(node, reply.code, reply.remark or "no reason given")
     return call.result(reply.body)

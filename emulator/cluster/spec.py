@@ -14,10 +14,10 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from emulator.addresses import PORT_MAX
-from emulator.config import BrokerConfig, NameServerConfig
-from emulator.fitting import BadField, fitted
-from protocol.arguments import not_a
+from rocketmq_emulator.protocol.messages.validation import type_error_text
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
+from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
+from rocketmq_emulator.text.values import PORT_MAX
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …: upstream's habit
@@ -88,7 +88,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
         }
-        return fitted(NameServerConfig, given | self.name_server_settings, name)
+        return convert_fields(NameServerConfig, given | self.name_server_settings, name)
 
     def broker_config(self, name: str, namesrv: tuple[str, ...] = ()) -> BrokerConfig:
         """Raises ``BadField`` for settings it does not have."""
@@ -104,7 +104,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
         }
-        return fitted(BrokerConfig, {**given, **self.broker_settings, **own}, name)
+        return convert_fields(BrokerConfig, {**given, **self.broker_settings, **own}, name)
 
     def reached_at(self, address: str) -> str:
         """Where clients reach a node that listens at *address*, ``host:port``."""
@@ -144,12 +144,14 @@ def checked_spec(spec: ClusterSpec | None, fields: SpecFields) -> ClusterSpec:
     Raises ``BadField`` for a field or a node's setting there is not.
     """
     if spec is not None and not isinstance(spec, ClusterSpec):
-        raise BadField(f"{not_a('spec', 'a ClusterSpec', spec)}: single fields are given by name")
+        raise BadField(
+            f"{type_error_text('spec', 'a ClusterSpec', spec)}: single fields are given by name"
+        )
     if spec is None or fields:
         given = {} if spec is None else msgspec.structs.asdict(spec)
         given |= {**fields}
         store = given.get("store", "")
         given |= {"store": str(store) if isinstance(store, Path) else store}
-        spec = fitted(ClusterSpec, given, "a cluster")
+        spec = convert_fields(ClusterSpec, given, "a cluster")
     spec.check()
     return spec

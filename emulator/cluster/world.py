@@ -22,15 +22,13 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 if TYPE_CHECKING:
-    from emulator.clock import ClockError
-    from emulator.cluster.faults.values import AnyFault, Reason
-    from emulator.cluster.faults.verdicts import Proxies
-    from emulator.cluster.reply_rules import RuleCall
-    from emulator.cluster.spec import ClusterSpec
-    from emulator.facts import Fact
-    from emulator.sim.drive_faults import DriveFault
-    from emulator.sim.rules import Rule
-    from protocol.bodies.reply_rules import ReplyRule
+    from rocketmq_emulator.clocks.clock import ClockError
+    from rocketmq_emulator.cluster.fault_values import AnyFault, Proxies, Reason
+    from rocketmq_emulator.cluster.reply_rules import ServerCall
+    from rocketmq_emulator.cluster.spec import ClusterSpec
+    from rocketmq_emulator.facts import Fact
+    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+    from rocketmq_emulator.sim.faults import DriveFault, Rule
 
 Verb: TypeAlias = Literal[
     "start",
@@ -256,7 +254,7 @@ class World(ABC, Generic[Done_co]):
 
     def drive(self, name: str, fault: DriveFault) -> AbstractContextManager[None]:
         """Inside the ``with``, *fault* holds at the node's drive: full, slow or failing."""
-        raise CannotDo(self.kind, "drive", f"{fault.trouble} of {name}")
+        raise CannotDo(self.kind, "drive", f"{fault.condition} of {name}")
 
     @abstractmethod
     def skew_clock(self, name: str, ms: int) -> None:
@@ -300,7 +298,7 @@ class World(ABC, Generic[Done_co]):
         """Remove one rule, or all; returns the ids of those that held until now."""
 
     @abstractmethod
-    def ask_server(self, node: str, call: RuleCall[Any]) -> Any:
+    def call_server(self, node: str, call: ServerCall[Any]) -> Any:
         """Carry out *call* at *node*.  Raises ``ReplyRuleRefused`` for what is not granted."""
 
     # Faults: verbs with a lifetime; see docs/faults.md ------------------------------------

@@ -1,11 +1,15 @@
 """A directory as a disk: what was written outlives the process that wrote it.
 
 Segments are mapped files, so bytes are in the kernel's hands the moment they are copied:
-``kill -9`` loses nothing.  The machine's own death loses what was not flushed; a flush
-syncs every file that may have changed since the last one.  A mapping beyond the
-end of a full disk kills the process (SIGBUS), so a segment's space is reserved before it
-is mapped and a full disk is an ordinary ``DiskFull``.  Names are upstream's:
-``commitlog/<20 digits>``, ``config/<document>``, ``lock``.
+``kill -9`` loses nothing.  The machine's own death loses what was not flushed; a flush syncs every
+file that may have changed since the last one.  A mapping beyond the end of a full disk kills the
+process (SIGBUS), so a segment's space is reserved before it is mapped and a full disk is an
+ordinary ``DiskFull``.  Names are upstream's: ``commitlog/<20 digits>``, ``config/<document>``,
+``lock``.
+
+One thread syncs: requests queue up while a sync is under way, and the next ``fdatasync`` serves
+all of them (group commit).  The thread owns the descriptors it syncs, so that nobody closes one
+under it, and starts with the first request: a store that is never flushed has no thread.
 """
 
 from __future__ import annotations
@@ -15,11 +19,14 @@ import errno
 import fcntl
 import mmap
 import os
-from collections.abc import Iterator
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
-from emulator.disk.flusher import Flusher, Soon, SyncRequest, sync_folder
-from emulator.disk.port import DiskFull, OnFlushed, Space
+from rocketmq_emulator.disk.port import DiskFull, OnFlushed, Space
 
 PAGE_BYTES = mmap.PAGESIZE
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -75,7 +82,7 @@ class FileDisk:
 
     needs_flush = True
 
-    def __init__(self, directory: str | Path, soon: Soon | None = None) -> None:
+    def __init__(self, directory: str | Path, soon: RunSoon | None = None) -> None:
         self.directory = Path(directory)
         self._log = self.directory / "commitlog"
         self._config = self.directory / "config"
@@ -83,7 +90,7 @@ class FileDisk:
             self._log.mkdir(parents=True, exist_ok=True)
             self._config.mkdir(exist_ok=True)
             self._lock = _lock(self.directory / "lock")
-            self._sweep()
+            self._remove_temporary_files()
         except OSError as error:
             reason = f"cannot write to the store directory {self.directory}: {error.strerror}"
             raise StoreUnwritable(reason) from error
@@ -117,7 +124,7 @@ class FileDisk:
         """As ``Disk.segments``: the files of the log, by their names."""
         return sorted(int(path.name) for path in self._log.iterdir() if _is_segment(path))
 
-    def oddities(self) -> list[tuple[str, str]]:
+    def unexpected_files(self) -> list[tuple[str, str]]:
         """As ``Disk.oddities``, among the files of the log."""
         found = []
         for path in sorted(self._log.iterdir()):
@@ -227,7 +234,7 @@ class FileDisk:
     def _path(self, base: int) -> Path:
         return self._log / f"{base:020d}"
 
-    def _sweep(self) -> None:
+    def _remove_temporary_files(self) -> None:
         """What a death in the middle of a write left behind."""
         for folder in (self._log, self._config):
             for path in folder.glob("*.tmp"):
@@ -272,3 +279,133 @@ def _lock(path: Path) -> int:
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
     return lock
+
+
+# The thread that syncs ----------------------------------------------------------------
+
+
+RunSoon: TypeAlias = Callable[[Callable[[], object]], object]  # run this in the loop's thread
+
+CLOSE_S_MAX = 3.0  # a disk that hangs must not keep the process
+
+
+class SyncRequest(NamedTuple):
+    """The *files* and *folders* to sync, so that the log is safe below *upto*.
+
+    ``on_done`` gets the error, or None and how far the log is safe now.  After a failed
+    sync the kernel takes the unwritten pages for clean, and the next sync would succeed:
+    so a failure fails every request of the same *attempt*.  Whoever has written the pages
+    again asks with a higher one.
+    """
+
+    upto: int
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+    on_done: Callable[[OSError | None, int], object]
+    attempt: int = 0
+
+
+class Flusher:
+    """Syncs what is asked for.  Results come back through *soon*.
+
+    Without *soon* there is no thread: every request is carried out at once, by its caller.
+    """
+
+    def __init__(self, soon: RunSoon | None = None) -> None:
+        self.sync_count = 0  # system calls on files, for tests and figures
+        self._soon = soon
+        self._requests: queue.SimpleQueue[SyncRequest | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._descriptors: dict[str, int] = {}
+        self._failed_attempt, self._error = -1, OSError()
+
+    def request(self, request: SyncRequest) -> None:
+        """Carry *request* out, with others; its ``on_done`` is called in the loop's thread."""
+        if self._soon is None:
+            request.on_done(self._sync([request]), request.upto)
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
+            self._thread.start()
+        self._requests.put(request)
+
+    def close(self) -> None:
+        """Finish what was asked for; nobody is told any more."""
+        if self._thread is not None:
+            self._requests.put(None)
+            self._thread.join(CLOSE_S_MAX)
+        else:
+            self._close_descriptors()
+
+    # In the thread --------------------------------------------------------------------
+
+    def _run(self) -> None:
+        is_open = True
+        while is_open:
+            batch, is_open = self._next_batch()
+            late = [request for request in batch if request.attempt <= self._failed_attempt]
+            live = [request for request in batch if request.attempt > self._failed_attempt]
+            if late:
+                self._report(late, self._error)
+            if live:
+                self._report(live, self._sync(live))
+        self._close_descriptors()
+
+    def _report(self, batch: list[SyncRequest], error: OSError | None) -> None:
+        assert self._soon is not None
+        with contextlib.suppress(RuntimeError):  # the loop has ended, nobody waits
+            self._soon(partial(_finish, batch, error))
+
+    def _next_batch(self) -> tuple[list[SyncRequest], bool]:
+        """Everything that waits, at least one; and whether more may come."""
+        batch: list[SyncRequest] = []
+        request = self._requests.get()
+        with contextlib.suppress(queue.Empty):
+            while request is not None:
+                batch.append(request)
+                request = self._requests.get_nowait()
+        return batch, request is not None
+
+    def _sync(self, batch: list[SyncRequest]) -> OSError | None:
+        """Sync what they ask for, each once; the first error, if there was one."""
+        try:
+            for name in dict.fromkeys(name for request in batch for name in request.files):
+                self._sync_file(name)
+            for name in dict.fromkeys(name for request in batch for name in request.folders):
+                sync_folder(name)
+        except OSError as error:
+            self._failed_attempt, self._error = batch[-1].attempt, error
+            return error
+        return None
+
+    def _sync_file(self, name: str) -> None:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None or not os.fstat(descriptor).st_nlink:  # removed, perhaps made anew
+            self._close_descriptors()  # only the file being filled is synced again and again
+            try:
+                descriptor = os.open(name, os.O_RDWR)
+            except FileNotFoundError:
+                return  # retention has removed it since: nothing is left to lose
+            self._descriptors[name] = descriptor
+        os.fdatasync(descriptor)
+        self.sync_count += 1
+
+    def _close_descriptors(self) -> None:
+        while self._descriptors:
+            _, descriptor = self._descriptors.popitem()  # first: who fails to close is closed
+            os.close(descriptor)
+
+
+def sync_folder(name: str) -> None:
+    """Make the names in a folder durable: without this a new file may be gone."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _finish(batch: list[SyncRequest], error: OSError | None) -> None:
+    upto = max(request.upto for request in batch)
+    for request in batch:
+        request.on_done(error, upto)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.disk.files import NO_ROOM
+from rocketmq_emulator.disk.files import NO_ROOM
 
 _TRY_AGAIN_BYTES = 1024 * 1024  # later, where no new file could be begun
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 
-from emulator.disk.port import DiskFull, OnFlushed
+from rocketmq_emulator.disk.port import DiskFull, OnFlushed
 
 
 class MemorySegment:
@@ -57,7 +57,7 @@ class MemoryDisk:
         """As ``Disk.segments``."""
         return sorted(self._segments)
 
-    def oddities(self) -> list[tuple[str, str]]:
+    def unexpected_files(self) -> list[tuple[str, str]]:
         """As ``Disk.oddities``: memory has no files."""
         return []
 

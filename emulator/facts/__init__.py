@@ -5,34 +5,7 @@ process.  Logs, tests, checkers, reports and Spark only read them.  The schema h
 version: a reader can refuse what it does not know.  docs/facts.md lists them all.
 """
 
-from emulator.facts.brokers import (
-    BrokerReset,
-    GroupCreated,
-    GroupDeleted,
-    GroupOffsetMoved,
-    HeartbeatReceived,
-    MemberAnswerIgnored,
-    MemberJoined,
-    MemberLeft,
-    MembersNotified,
-    MessageSentBack,
-    OffsetCommitted,
-    PullAnswered,
-    PullHeld,
-    QueuesLocked,
-    QueuesUnlocked,
-    RegisteredWith,
-    RegistrationFailing,
-    RegistrationRecovered,
-    SendRefused,
-    StartedWithoutNameServer,
-    SubscriptionChanged,
-    TimeAdvanced,
-    TopicChanged,
-    TopicCreated,
-    TopicDeleted,
-)
-from emulator.facts.clients import (
+from rocketmq_emulator.facts.clients import (
     BrokerIsolated,
     CallbackRaised,
     ConsumerStarted,
@@ -56,7 +29,7 @@ from emulator.facts.clients import (
     SendAttempted,
     SendFailed,
 )
-from emulator.facts.fact import (
+from rocketmq_emulator.facts.fact import (
     SCHEMA_VERSION,
     Fact,
     Note,
@@ -65,7 +38,7 @@ from emulator.facts.fact import (
     all_facts,
     kinds_on_demand,
 )
-from emulator.facts.faults import (
+from rocketmq_emulator.facts.faults import (
     FaultActed,
     FaultBegan,
     FaultEnded,
@@ -73,14 +46,7 @@ from emulator.facts.faults import (
     RunEnded,
     RunStarted,
 )
-from emulator.facts.name_servers import (
-    BrokerExpired,
-    BrokerRegistered,
-    BrokerUnregistered,
-    NameServerReset,
-    WritePermChanged,
-)
-from emulator.facts.nodes import (
+from rocketmq_emulator.facts.nodes import (
     AddressServerFailed,
     BusyPoolSet,
     ConnectionClosed,
@@ -104,7 +70,39 @@ from emulator.facts.nodes import (
     ShedReason,
     SlowReaderClosed,
 )
-from emulator.facts.stores import (
+from rocketmq_emulator.facts.servers import (
+    BrokerExpired,
+    BrokerRegistered,
+    BrokerReset,
+    BrokerUnregistered,
+    GroupCreated,
+    GroupDeleted,
+    GroupOffsetMoved,
+    HeartbeatReceived,
+    MemberAnswerIgnored,
+    MemberJoined,
+    MemberLeft,
+    MembersNotified,
+    MessageSentBack,
+    NameServerReset,
+    OffsetCommitted,
+    PullAnswered,
+    PullHeld,
+    QueuesLocked,
+    QueuesUnlocked,
+    RegisteredWith,
+    RegistrationFailing,
+    RegistrationRecovered,
+    SendRefused,
+    StartedWithoutNameServer,
+    SubscriptionChanged,
+    TimeAdvanced,
+    TopicChanged,
+    TopicCreated,
+    TopicDeleted,
+    WritePermChanged,
+)
+from rocketmq_emulator.facts.stores import (
     DelayedDelivered,
     DelayedMessageDropped,
     DocumentDamaged,
@@ -121,14 +119,12 @@ from emulator.facts.stores import (
     PowerLost,
     StoreOpened,
     StoreRefused,
-    TimersRecovering,
-)
-from emulator.facts.timers import (
     TimerMessageDelivered,
     TimerMessageDropped,
     TimerMessagePutAside,
     TimerMessageRecalled,
     TimerMessageRolled,
+    TimersRecovering,
 )
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from emulator.facts.fact import Fact, Queue, Severity
+from rocketmq_emulator.facts.fact import Fact, Queue, Severity
 
 # Producers --------------------------------------------------------------------------------
 

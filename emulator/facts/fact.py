@@ -55,6 +55,6 @@ def kinds_on_demand(names: Collection[str]) -> frozenset[type[Fact]]:
 
 @cache
 def all_facts() -> tuple[type[Fact], ...]:
-    """Every kind of fact that is defined in ``emulator.facts``, by name."""
+    """Every kind of fact that is defined in ``rocketmq_emulator.facts``, by name."""
     kinds = (kind for kind in Fact.__subclasses__() if kind.__module__.startswith(__package__))
     return tuple(sorted(kinds, key=lambda kind: kind.__name__))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
+from rocketmq_emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
 
 # Faults -----------------------------------------------------------------------------------
 

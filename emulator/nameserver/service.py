@@ -9,18 +9,17 @@ import random
 
 import trio
 
-from emulator.clock import WallClock
-from emulator.config import NameServerConfig
-from emulator.disk.port import Disk
-from emulator.facts import NodeStarted, NodeStopped
-from emulator.journal import Journal
-from emulator.nameserver.handlers.table import handler_table
-from emulator.nameserver.nameserver import NameServer
-from emulator.net.evidence import note_requests
-from emulator.net.own_calls import answer_own_calls
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.services import every
-from emulator.net.transport import Network
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.port import Disk
+from rocketmq_emulator.facts import NodeStarted, NodeStopped
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.nameserver.request_processors import handler_table
+from rocketmq_emulator.nameserver.state.nameserver import NameServer
+from rocketmq_emulator.net.own_calls import answer_extension_calls, note_requests
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.tasks import every
+from rocketmq_emulator.net.transport import Network
+from rocketmq_emulator.settings.config import NameServerConfig
 
 
 async def serve_name_server(
@@ -41,14 +40,14 @@ async def serve_name_server(
         server = RemotingServer(
             clock,
             config.net,
-            config.profile,
+            config.parsed_release,
             note,
             handler_table(name_server),
             unknown_is_silent=name_server.unknown_is_silent,
         )
         note_requests(server, journal)
         allowed, reset = config.reply_rules_allowed, name_server.reset
-        answer_own_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
+        answer_extension_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
         name_server.push = server.push
         server.on_closed = name_server.closed
 
@@ -57,7 +56,7 @@ async def serve_name_server(
                 server.close(peer)
 
         listener = await server.serve(network, config.listen_address, nursery)
-        name_server.settings.listens_at(listener.address)
+        name_server.settings.set_listen_address(listener.address)
         interval_ms = name_server.scan_interval_ms
         first_ms, alarm = config.scan_first_ms, clock.new_alarm()
         nursery.start_soon(lambda: every(interval_ms, scan, first_ms=first_ms, alarm=alarm))

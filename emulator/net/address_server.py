@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from emulator.facts import AddressServerFailed, NameServersChanged
+from rocketmq_emulator.facts import AddressServerFailed, NameServersChanged
 
 if TYPE_CHECKING:
-    from emulator.facts import Note
+    from rocketmq_emulator.facts import Note
 
 FETCH_MS_MAX = 3_000  # TopAddressing.fetchNSAddr
 FETCH_FIRST_MS = 10_000  # MQClientInstance.startScheduledTask, BrokerController.initialize
@@ -28,7 +28,7 @@ class HttpFailed(OSError):
     """No answer, or not a good one; what was known stays."""
 
 
-class HttpNames(Protocol):
+class HttpFetcher(Protocol):
     """Whoever can get a text by HTTP: a thread, or a fake in the virtual world."""
 
     async def get(self, url: str, timeout_ms: int) -> str:
@@ -37,7 +37,7 @@ class HttpNames(Protocol):
 
 
 class NoHttp:
-    """``HttpNames`` of a world in which nobody serves HTTP."""
+    """``HttpFetcher`` of a world in which nobody serves HTTP."""
 
     async def get(self, url: str, timeout_ms: int) -> str:
         """Fails."""
@@ -52,7 +52,7 @@ class AddressServer:
     def __init__(
         self,
         url: str,
-        http: HttpNames,
+        http: HttpFetcher,
         note: Note,
         on_changed: Callable[[tuple[str, ...]], object],
     ) -> None:

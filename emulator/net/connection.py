@@ -1,8 +1,16 @@
 """One connection: a machine that turns bytes into handled commands, and never waits.
 
-``feed`` decodes every complete frame, gives each to its handler or to the call that
-waits for it, and sends all replies at once.  When its outbox is full it stops decoding:
-a slow reader slows itself.  Pushes may then be dropped, with a fact; replies never.
+``feed`` decodes every complete frame, gives each to its handler or to the call that waits for
+it, and sends all replies at once.  When its outbox is full it stops decoding: a slow reader
+slows itself.  Pushes may then be dropped, with a fact; replies never.  There is also one limit
+for all peers of a server (``Outboxes``): above it the one that has read least recently is closed
+first, until the rest has room.
+
+A frame may have 16 MB, as upstream, but a header has a limit of its own, and the objects of a
+JSON body are counted before it is decoded: nothing else happens while a frame is read.  Bodies
+that are messages are not read, and have no such limit.  Where both ends are in one process the
+sender leaves its commands under the bytes that it wrote, and a receiver of exactly these bytes
+takes them instead of decoding; what is split, joined, changed or lost is read as ever.
 """
 
 from __future__ import annotations
@@ -11,41 +19,47 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from emulator.facts import ConnectionClosed, FrameRefused, PushDropped
-from emulator.net.errors import NeverSent, NoAnswer, RemoteError, TimedOut
-from emulator.net.frame_limits import long_header
-from emulator.net.results import Peer
-from emulator.net.under_way import leave
-from protocol.command import (
+from rocketmq_emulator.errors.call_errors import NeverSent, NoAnswer, RemoteError, TimedOut
+from rocketmq_emulator.facts import (
+    ConnectionClosed,
+    FrameRefused,
+    Note,
+    PushDropped,
+    SlowReaderClosed,
+)
+from rocketmq_emulator.net.results import Peer
+from rocketmq_emulator.net.transport import Transport
+from rocketmq_emulator.net.turn import Turn
+from rocketmq_emulator.protocol.command import (
     ONE_WAY,
     RESPONSE,
     RemotingCommand,
     decode_command,
-    decode_long,
+    decode_without_ext,
     encode_command,
     encode_request,
     ext_of,
 )
-from protocol.framing import BadFrame, Frame, FrameDecoder
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.framing import BadFrame, Frame, FrameDecoder
 
 if TYPE_CHECKING:
-    from emulator.clock import WallClock
-    from emulator.config import NetConfig
-    from emulator.facts import Note
-    from emulator.net.outboxes import Outboxes
-    from emulator.net.timers import Timer, Timers
-    from emulator.net.transport import Transport
-    from emulator.net.turn import Turn
-    from emulator.releases import Release
-    from protocol.command import Ext
-    from protocol.fields import BadFields, Header
-    from protocol.languages import Language
+    from rocketmq_emulator.clocks.clock import WallClock
+    from rocketmq_emulator.net.timers import Timer, Timers
+    from rocketmq_emulator.net.transport import CommandsInFlight
+    from rocketmq_emulator.protocol.command import Ext
+    from rocketmq_emulator.protocol.fields import Header
+    from rocketmq_emulator.protocol.rpc import AnyRpc
+    from rocketmq_emulator.protocol.versions import Language
+    from rocketmq_emulator.settings.config import NetConfig
+    from rocketmq_emulator.settings.releases import Release
+
 
 OnDone: TypeAlias = Callable[[RemotingCommand | RemoteError], None]
 Sign: TypeAlias = Callable[[str, RemotingCommand], None]  # (address, request that is to be sent)
 
 
-class End(Protocol):
+class ConnectionOwner(Protocol):
     """The end of the protocol that a connection belongs to, as far as it knows one."""
 
     clock: WallClock
@@ -75,7 +89,7 @@ class End(Protocol):
 class Connection:
     """Both ends are alike: either may send requests, and numbers its own."""
 
-    def __init__(self, transport: Transport, remoting: End, number: int) -> None:
+    def __init__(self, transport: Transport, remoting: ConnectionOwner, number: int) -> None:
         self.transport = transport
         self.peer = Peer(transport.remote, number)
         self.last_active_ms = remoting.clock.now_ms()
@@ -86,9 +100,11 @@ class Connection:
         self._out_bytes = 0
         self._opaques = itertools.count(1)
         self._pending: dict[int, tuple[OnDone, Timer]] = {}
-        self._means: list[RemotingCommand] = []  # of the frames that were written, if known
+        self._written_commands: list[
+            RemotingCommand
+        ] = []  # of the frames that were written, if known
         self.values = transport.values
-        self._taken_bytes_max = min(
+        self._decoded_bytes_max = min(
             remoting.config.header_bytes_max, remoting.config.frame_bytes_max
         )
 
@@ -98,8 +114,8 @@ class Connection:
         """Bytes arrived: every complete frame is handled, in one turn."""
         if self.values and not self._decoder.waiting_bytes():
             commands = self.values.pop(data, None)
-            if commands is not None and len(data) <= self._taken_bytes_max:
-                self._handle_taken(commands, data)
+            if commands is not None and len(data) <= self._decoded_bytes_max:
+                self._handle_decoded(commands, data)
                 return
         self._handle_frames(data)
 
@@ -135,7 +151,7 @@ class Connection:
         """
         self._out.append(data)
         if means is not None:
-            self._means.append(means)
+            self._written_commands.append(means)
         self._out_bytes += len(data)
         turn = self._remoting.turn
         turn.dirty[self] = None
@@ -147,9 +163,9 @@ class Connection:
         if self._out:
             data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
             if self.values is not None:
-                if self.peer.is_open and len(self._means) == len(self._out):
-                    leave(self.values, data, self._means)
-                self._means = []
+                if self.peer.is_open and len(self._written_commands) == len(self._out):
+                    put_in_flight(self.values, data, self._written_commands)
+                self._written_commands = []
             self._out.clear()
             self._out_bytes = 0
             if self.peer.is_open:
@@ -220,7 +236,7 @@ class Connection:
                         continue
                     command = decode_command(frame, remoting.release)
                     if command.flag & RESPONSE:
-                        self._replied(command)
+                        self._end_call(command)
                     else:
                         remoting.handle(self, command)
                     if self._out_bytes > full:
@@ -232,7 +248,7 @@ class Connection:
                 self.flush()
                 self.transport.close()
 
-    def _handle_taken(self, commands: list[RemotingCommand], data: bytes) -> None:
+    def _handle_decoded(self, commands: list[RemotingCommand], data: bytes) -> None:
         """The frames of *data*, without reading them."""
         full = self._remoting.config.outbox_bytes_max
         with self._remoting.turn as self.last_active_ms:
@@ -242,14 +258,14 @@ class Connection:
                 if self._out_bytes > full:
                     self.flush()
                     if self.transport.unsent_bytes() > full:
-                        self._keep(data, handled)
+                        self._feed_rest(data, handled)
                         return  # ``writable`` goes on
                 if command.flag & RESPONSE:
-                    self._replied(command)
+                    self._end_call(command)
                 else:
                     self._remoting.handle(self, command)
 
-    def _keep(self, data: bytes, handled: int) -> None:
+    def _feed_rest(self, data: bytes, handled: int) -> None:
         """The frames of *data* but the first *handled* wait until they are read."""
         self._decoder.feed(data)
         for _ in range(handled):
@@ -258,13 +274,13 @@ class Connection:
     def _handle_long(self, frame: Frame) -> None:
         """A header that exceeds ``header_bytes_max``: replies may have one, as we asked."""
         remoting = self._remoting
-        command = decode_long(frame)
+        command = decode_without_ext(frame)
         if command.is_response:
-            self._replied(decode_command(frame, remoting.release))
+            self._end_call(decode_command(frame, remoting.release))
         else:
             remoting.refuse(self, command, long_header(len(frame.header), remoting.config))
 
-    def _replied(self, command: RemotingCommand) -> None:
+    def _end_call(self, command: RemotingCommand) -> None:
         waiting = self._pending.pop(command.opaque or 0, None)
         if waiting is not None:
             on_done, timer = waiting
@@ -308,3 +324,109 @@ class Connection:
         if remoting.sign is not None:
             remoting.sign(self.peer.address, command)
         return encode_command(command), command
+
+
+# Unsent bytes of all peers ------------------------------------------------------------
+
+
+class Reader(Protocol):
+    """A connection, as far as its outbox is concerned."""
+
+    peer: Peer
+    transport: Transport
+
+
+class Outboxes:
+    """Unsent bytes by connection; at most *bytes_max* stay, None: without limit."""
+
+    def __init__(self, turn: Turn, note: Note, bytes_max: int | None = None) -> None:
+        self.waiting_bytes = 0  # of all
+        self._turn = turn
+        self._note = note
+        self._bytes_max = bytes_max
+        self._unsent: dict[Reader, int] = {}  # who has read least recently comes first
+
+    def wrote(self, reader: Reader, unsent_bytes: int) -> None:
+        """Something was sent to *reader*, and so much has not left.  In a turn only."""
+        self.waiting_bytes += unsent_bytes - self._unsent.get(reader, 0)
+        self._unsent[reader] = unsent_bytes  # its place stays
+        if self._bytes_max is not None and self.waiting_bytes > self._bytes_max:
+            self._turn.at_end(self._close_slowest)
+
+    def read(self, reader: Reader, unsent_bytes: int) -> None:
+        """The *reader* has taken something, or has gone; so much is left."""
+        self.waiting_bytes += unsent_bytes - self._unsent.pop(reader, 0)
+        if unsent_bytes:
+            self._unsent[reader] = unsent_bytes
+
+    def _close_slowest(self) -> None:
+        assert self._bytes_max is not None, "without a limit nothing is too much"
+        while self.waiting_bytes > self._bytes_max:
+            reader, unsent_bytes = next(iter(self._unsent.items()))
+            self._note(SlowReaderClosed(reader.peer.address, unsent_bytes, self.waiting_bytes))
+            self.read(reader, 0)
+            reader.transport.close()
+
+
+# What one request may cost to read ----------------------------------------------------
+
+
+COUNTED_BYTES_MIN = 64 * 1024  # a shorter body holds too little to be worth counting
+
+
+def long_header(header_bytes: int, config: NetConfig) -> BadFields:
+    """The refusal of a request whose header exceeds ``header_bytes_max``."""
+    return BadFields(
+        f"a header of {header_bytes} bytes: the limit is {config.header_bytes_max} "
+        "(header_bytes_max); nothing was done"
+    )
+
+
+def check_body(rpc: AnyRpc, body: bytes, config: NetConfig) -> None:
+    """Can a JSON body be decoded in good time?  Raises ``BadFields``; nothing was done."""
+    if rpc.request_body is None or rpc.request_body is bytes:
+        return
+    objects = body.count(b"{")
+    if rpc.answered_by == ("nameserver",):
+        # Refused, it would lose a broker all its routes: better that others wait.
+        name = "registration_objects_max"
+        _check(objects, config.registration_objects_max, "objects", name)
+        return
+    _check(objects, config.body_objects_max, "objects", "body_objects_max")
+    _check(body.count(b","), config.body_members_max, "members", "body_members_max")
+
+
+def _check(count: int, count_max: int, what: str, name: str) -> None:
+    if count > count_max:
+        raise BadFields(
+            f"a body of {count} {what}: the limit is {count_max} ({name}); nothing was done"
+        )
+
+
+# Commands in flight between two ends of one process -----------------------------------
+
+
+WRITES_IN_FLIGHT_MAX = (
+    1_000  # of writes that were lost, too: then all are forgotten, and read as ever
+)
+WRITE_BYTES_MAX = 16 * 1024  # ours: longer ones are rare, and take memory while they wait
+
+
+def put_in_flight(values: CommandsInFlight, data: bytes, commands: list[RemotingCommand]) -> None:
+    """*data* is about to be sent, and its frames mean *commands*."""
+    if len(data) > WRITE_BYTES_MAX or not all(map(_is_plain, commands)):
+        return
+    if len(values) >= WRITES_IN_FLIGHT_MAX:
+        values.clear()
+    values[data] = commands
+
+
+def _is_plain(command: RemotingCommand) -> bool:
+    """Is it read as it was written?  Releases differ in what they make of odd characters."""
+    remark = command.remark
+    return (
+        type(command.body) is bytes
+        and command.opaque is not None
+        and (remark is None or remark.isascii())
+        and bytes(command.ext).isascii()
+    )

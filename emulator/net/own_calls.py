@@ -1,9 +1,12 @@
-"""What a server answers that no RocketMQ does, besides reply rules: its clock and its facts.
+"""What a server does that no RocketMQ does, besides reply rules: its clock and its facts.
 
-Facts are fetched by whoever wants them, over a connection that is theirs alone: the server
-listens to its journal as long as that connection lives, and keeps a bounded number of lines
-until the next call.  A reader that is slow loses lines, and is told how many.  A server
-that nobody listens to pays nothing.
+It notes facts about its requests: which came, and which were answered slowly.  Nothing is paid
+for what is not wanted: a server has the link only where its journal takes ``RequestReceived``,
+and the observer only where ``slow_answer_ms`` is set.
+
+Facts are fetched by a peer over a connection that is its alone: the server listens to its
+journal as long as that connection lives, and keeps a bounded number of lines until the next
+call.  A reader that is slow loses lines, and is told how many.
 """
 
 from __future__ import annotations
@@ -12,22 +15,25 @@ import random
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from emulator.clock import ClockError
-from emulator.disk.port import NOT_WRITTEN
-from emulator.disk.refusals import reason
-from emulator.facts import Fact, RequestReceived, all_facts
-from emulator.journal import Entry, Journal, encode_entry
-from emulator.net.evidence import note_received
-from emulator.net.handler_table import Row, table_of
-from emulator.net.remoting import Remoting
-from emulator.net.reply_rules import obey_reply_rules
-from emulator.net.results import Call, Peer, Refusal, Reply, Result, Wait
-from protocol import catalog
-from protocol.bodies.own import B, ClockSkew, FactsWanted, decode_own_body
-from protocol.codes import OWN_CODES, ResponseCode
-from protocol.fields import BadFields, Header
+from rocketmq_emulator.clocks.clock import ClockError
+from rocketmq_emulator.disk.port import WRITE_ERRORS, reason
+from rocketmq_emulator.facts import Fact, RequestAnsweredSlowly, RequestReceived, all_facts
+from rocketmq_emulator.facts.journal import Entry, Journal, encode_entry
+from rocketmq_emulator.net.dispatch import AnsweredRequest, HookPosition, Row, table_of
+from rocketmq_emulator.net.remoting import Remoting
+from rocketmq_emulator.net.reply_rules import install_reply_rules
+from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply, Result, Wait
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.extensions import (
+    B,
+    ClockSkew,
+    FetchFacts,
+    decode_extension_body,
+)
+from rocketmq_emulator.protocol.codes import EXTENSION_CODES, ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header
 
 LISTENERS_MAX = 16
 LINES_MAX, LINES_BYTES_MAX = 20_000, 8 * 1024 * 1024  # kept for each listener
@@ -37,24 +43,24 @@ Reset: TypeAlias = Callable[[int], Hashable | None]  # given the time
 NOT_ALLOWED = "this is not allowed here: start this server with reply_rules_allowed=true"
 
 
-def answer_own_calls(
+def answer_extension_calls(
     server: Remoting, journal: Journal, *, allowed: bool, rng: random.Random, reset: Reset
 ) -> None:
     """Let *server* answer every call of our own, and obey the reply rules that are set.
 
     *reset* makes its role as if it had just started; the bell that rings when others know.
     """
-    rules = obey_reply_rules(server, allowed=allowed, rng=rng)
+    rules = install_reply_rules(server, allowed=allowed, rng=rng)
 
     def reset_all(now_ms: int) -> Hashable | None:
         rules.reset()
         return reset(now_ms)
 
-    rows = OwnCalls(server, journal, reset_all, allowed=allowed).rows()
+    rows = ExtensionCalls(server, journal, reset_all, allowed=allowed).rows()
     server.handlers = {**server.handlers, **table_of(rows, server.release)}
 
 
-class OwnCalls:
+class ExtensionCalls:
     """The clock of one *server*, and who listens to its *journal*."""
 
     def __init__(self, server: Remoting, journal: Journal, reset: Reset, *, allowed: bool) -> None:
@@ -92,7 +98,7 @@ class OwnCalls:
         clock.error = ClockError()
         try:
             bell = self._reset(clock.now_ms())
-        except NOT_WRITTEN as error:
+        except WRITE_ERRORS as error:
             remark = f"the store cannot be reset: {reason(error)}"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         if bell is None:
@@ -101,7 +107,7 @@ class OwnCalls:
 
     def fetch_facts(self, call: Call[Header]) -> Result:
         """Lines since the last call, as soon as there are any; the first call begins to listen."""
-        wanted = self._body(call, FactsWanted)
+        wanted = self._body(call, FetchFacts)
         listener = self._listeners.get(call.peer) or self._begin(call.peer, wanted)
         if listener.has_news or not wanted.wait_ms:
             return listener.answer()
@@ -122,11 +128,11 @@ class OwnCalls:
     def _body(self, call: Call[Header], kind: type[B]) -> B:
         self._check_allowed()
         try:
-            return decode_own_body(call.body, kind)
+            return decode_extension_body(call.body, kind)
         except BadFields as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
 
-    def _begin(self, peer: Peer, wanted: FactsWanted) -> _FactListener:
+    def _begin(self, peer: Peer, wanted: FetchFacts) -> _FactListener:
         for other in [other for other in self._listeners if not other.is_open]:
             self._end(other)
         if len(self._listeners) >= LISTENERS_MAX:
@@ -167,7 +173,7 @@ class _FactListener:
 
     def take(self, entry: Entry) -> None:
         fact = entry.fact
-        if isinstance(fact, RequestReceived) and fact.code in OWN_CODES:
+        if isinstance(fact, RequestReceived) and fact.code in EXTENSION_CODES:
             return  # it would ask for itself for ever
         line = encode_entry(entry)
         if len(self._lines) < LINES_MAX and self._lines_bytes + len(line) <= LINES_BYTES_MAX:
@@ -195,3 +201,39 @@ def _kinds(names: tuple[str, ...]) -> frozenset[type[Fact]]:
     if unknown := sorted(set(names) - known.keys()):
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"{', '.join(unknown)}: no kind of fact")
     return frozenset(known[name] for name in names)
+
+
+# Facts about requests -----------------------------------------------------------------
+
+
+def note_requests(server: Remoting, journal: Journal) -> None:
+    """Let *server* note its requests as its *journal* and its settings ask for."""
+    note_received(server, journal)
+    if server.config.slow_answer_ms:
+        _note_slow(server, journal)
+
+
+def note_received(server: Remoting, journal: Journal) -> None:
+    """From now on if the journal wants that, else no more."""
+    if not journal.wants(RequestReceived):
+        server.chain.put(HookPosition.REQUEST_FACTS, None)
+        return
+
+    def note(call: Call[Any]) -> None:
+        command = call.command
+        journal.note(RequestReceived(call.peer.address, command.code, command.opaque or 0))
+
+    server.chain.put(HookPosition.REQUEST_FACTS, note)
+
+
+def _note_slow(server: Remoting, journal: Journal) -> None:
+    """From arrival to answer; what a client asked to be held for is not slow."""
+    clock, threshold_ms = server.clock, server.config.slow_answer_ms
+
+    def note(answered: AnsweredRequest) -> None:
+        took_ms = clock.now_ms() - answered.arrived_ms
+        if took_ms >= threshold_ms and not answered.held_on_purpose:
+            code = answered.command.code
+            journal.note(RequestAnsweredSlowly(answered.peer.address, code, took_ms))
+
+    server.chain.observer = note

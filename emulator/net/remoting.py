@@ -16,20 +16,22 @@ from typing import Any
 
 import msgspec
 
-from emulator.clock import WallClock
-from emulator.config import NetConfig
-from emulator.facts import FrameRefused, HandlerFailed, Note
-from emulator.net.bells import Bells
-from emulator.net.chain import Answered, Chain
-from emulator.net.connection import Connection, Sign
-from emulator.net.errors import NoAnswer, RemoteError
-from emulator.net.frame_limits import COUNTED_BYTES_MIN, check_body
-from emulator.net.handler_table import Table
-from emulator.net.outboxes import Outboxes
-from emulator.net.results import (
-    Ask,
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.errors.call_errors import NoAnswer, RemoteError
+from rocketmq_emulator.facts import FrameRefused, HandlerFailed, Note
+from rocketmq_emulator.net.connection import (
+    COUNTED_BYTES_MIN,
+    Connection,
+    Outboxes,
+    Sign,
+    check_body,
+)
+from rocketmq_emulator.net.dispatch import AnsweredRequest, Chain, Table
+from rocketmq_emulator.net.held_calls import Bells, UpTo, Watermarks
+from rocketmq_emulator.net.results import (
     Call,
     Handler,
+    InvokePeer,
     NoReply,
     Peer,
     Refusal,
@@ -38,11 +40,9 @@ from emulator.net.results import (
     Ring,
     Wait,
 )
-from emulator.net.timers import Timers
-from emulator.net.turn import Turn
-from emulator.net.watermarks import UpTo, Watermarks
-from emulator.releases import REPLIES_ECHO, Release
-from protocol.command import (
+from rocketmq_emulator.net.timers import Timers
+from rocketmq_emulator.net.turn import Turn
+from rocketmq_emulator.protocol.command import (
     ONE_WAY,
     RESPONSE,
     RemotingCommand,
@@ -50,10 +50,12 @@ from protocol.command import (
     encode_response,
     ext_of,
 )
-from protocol.fields import BadFields, Header
-from protocol.framing import JSON
-from protocol.languages import Language
-from protocol.rpc import AnyRpc
+from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.framing import JSON
+from rocketmq_emulator.protocol.rpc import AnyRpc
+from rocketmq_emulator.protocol.versions import Language
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import REPLIES_ECHO, Release
 
 SYSTEM_ERROR = 1
 REQUEST_CODE_NOT_SUPPORTED = 3
@@ -153,7 +155,7 @@ class Remoting:
         if type(result) is Reply:
             self._answer(connection, command, result, connection.last_active_ms)
         else:
-            self._carry_out(_Pending(connection, command, connection.last_active_ms), result)
+            self._apply_result(_Pending(connection, command, connection.last_active_ms), result)
 
     def refuse(self, connection: Connection, command: RemotingCommand, error: BadFields) -> None:
         """Answer a request that is not to be handled with SYSTEM_ERROR, and note it."""
@@ -168,7 +170,7 @@ class Remoting:
 
     # Answering later ------------------------------------------------------------------
 
-    def _carry_out(self, pending: _Pending, result: Result) -> None:
+    def _apply_result(self, pending: _Pending, result: Result) -> None:
         if isinstance(result, Reply):
             connection, command = pending.connection, pending.command
             on_purpose = pending.held_on_purpose
@@ -192,9 +194,9 @@ class Remoting:
             connection, command = pending.connection, pending.command
             self._answer_error(connection, command, error, pending.arrived_ms)
         else:
-            self._carry_out(pending, result)
+            self._apply_result(pending, result)
 
-    def _ask(self, pending: _Pending, ask: Ask) -> None:
+    def _ask(self, pending: _Pending, ask: InvokePeer) -> None:
         def on_done(reply: RemotingCommand | RemoteError) -> None:
             found = reply if isinstance(reply, RemotingCommand) else None
             self._resume(pending, ask.resume, self.clock.now_ms(), found)
@@ -222,7 +224,7 @@ class Remoting:
     ) -> None:
         """Encode *reply* and write it, unless nobody waits for it."""
         if self.chain.observer is not None:
-            answered = Answered(command, connection.peer, reply, arrived_ms, on_purpose)
+            answered = AnsweredRequest(command, connection.peer, reply, arrived_ms, on_purpose)
             self.chain.observer(answered)
         if command.flag & ONE_WAY or not connection.peer.is_open:
             return
@@ -230,7 +232,7 @@ class Remoting:
         means: RemotingCommand | None = None
         try:
             if is_json and connection.values is not None:
-                means = self._in_kind(command, reply)
+                means = self._reply_command(command, reply)
                 data = encode_command(means)
             elif is_json or is_error or not self._echoes or command.code not in self.handlers:
                 data = encode_response(
@@ -243,7 +245,7 @@ class Remoting:
                     body=reply.body,
                 )
             else:
-                data = encode_command(self._in_kind(command, reply))
+                data = encode_command(self._reply_command(command, reply))
         except ValueError as error:  # longer than a frame may be
             self._note_failed(connection, command, error)
             data = encode_response(
@@ -252,7 +254,7 @@ class Remoting:
             means = None
         connection.write(data, means)
 
-    def _in_kind(self, command: RemotingCommand, reply: Reply) -> RemotingCommand:
+    def _reply_command(self, command: RemotingCommand, reply: Reply) -> RemotingCommand:
         """The answer in the request's serialization."""
         return RemotingCommand(
             code=reply.code,
@@ -271,7 +273,7 @@ class Remoting:
         """A ``Refusal`` in the request's serialization, all else as a SYSTEM_ERROR in JSON."""
         if isinstance(error, Refusal):
             entry = self.handlers.get(command.code)
-            reply = refused(error, entry[0] if entry else None)
+            reply = error_reply(error, entry[0] if entry else None)
             self._answer(connection, command, reply, arrived_ms)
             return
         text = str(error)
@@ -297,7 +299,7 @@ class Remoting:
         return Reply(code=REQUEST_CODE_NOT_SUPPORTED, remark=remark)
 
 
-def refused(refusal: Refusal, rpc: AnyRpc | None) -> Reply:
+def error_reply(refusal: Refusal, rpc: AnyRpc | None) -> Reply:
     """An error reply; upstream's has empty ext fields where the call has a reply header."""
     header = refusal.header
     if header is None and rpc is not None and rpc.reply is not Header:

@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
-from emulator.facts import ConnectionOpened, Note
-from emulator.net.connection import Connection, OnDone
-from emulator.net.errors import NeverSent, RemoteError, TimedOut
-from emulator.net.next_pass import NextPass
-from emulator.net.remoting import Remoting
-from protocol.command import RemotingCommand
-from protocol.fields import Header
+from rocketmq_emulator.errors.call_errors import NeverSent, RemoteError, TimedOut
+from rocketmq_emulator.facts import ConnectionOpened, Note
+from rocketmq_emulator.net.connection import Connection, OnDone
+from rocketmq_emulator.net.remoting import Remoting
+from rocketmq_emulator.net.tasks import NextPass
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.fields import Header
 
 if TYPE_CHECKING:
-    from emulator.clock import WallClock
-    from emulator.config import NetConfig
-    from emulator.net.handler_table import Table
-    from emulator.net.transport import Network, Transport
-    from emulator.releases import Release
-    from protocol.rpc import Rpc
+    from rocketmq_emulator.clocks.clock import WallClock
+    from rocketmq_emulator.net.dispatch import Table
+    from rocketmq_emulator.net.transport import Network, Transport
+    from rocketmq_emulator.protocol.rpc import Rpc
+    from rocketmq_emulator.settings.config import NetConfig
+    from rocketmq_emulator.settings.releases import Release
 
 _NO_TURN: AbstractContextManager[object] = nullcontext()
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.facts import ConnectionOpened
-from emulator.net.connection import Connection
-from emulator.net.remoting import Remoting
+from rocketmq_emulator.facts import ConnectionOpened
+from rocketmq_emulator.net.connection import Connection
+from rocketmq_emulator.net.remoting import Remoting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import trio
 
-    from emulator.net.results import Peer
-    from emulator.net.transport import Listener, Network, Transport
+    from rocketmq_emulator.net.results import Peer
+    from rocketmq_emulator.net.transport import Listener, Network, Transport
 
 
 class RemotingServer(Remoting):

@@ -1,37 +1,51 @@
-"""Reply rules at a server: set, listed and removed by codes of our own, obeyed in its chain.
+"""Reply rules at a server: set, listed and removed by codes of our own, applied in its chain.
 
-The first rule that matches a request decides what becomes of it.  A server without rules
-has no link in its chain, so they cost nothing until there is one.  The calls that manage
-rules are answered whatever rules hold, and refused unless the server was started with
-``reply_rules_allowed``: whoever may set rules can stop a cluster.
+The first rule that matches a request decides what becomes of it.  A server without rules has no
+link in its chain, so they cost nothing until there is one.  The calls that manage rules are
+answered whatever rules hold, and refused unless the server was started with
+``reply_rules_allowed``: a client that may set rules can stop a cluster.
+
+Which topics, groups, client and broker a request is about is read off its typed ext fields by
+their names, and for the few calls that carry it in their body, off that.  A client that only
+sends or pulls names itself nowhere: it is known by the heartbeats it sent on the same
+connection (``Peer.client_id``).
 """
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from emulator.facts import ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
-from emulator.net.chain import Defer, Place
-from emulator.net.handler_table import Row, Table, table_of
-from emulator.net.remoting import Remoting
-from emulator.net.request_names import RequestNames, names_of
-from emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
-from protocol import catalog
-from protocol.bodies.own import decode_own_body, encode_own_body
-from protocol.bodies.reply_rules import (
+from rocketmq_emulator.facts import ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
+from rocketmq_emulator.net.dispatch import Defer, HookPosition, Row, Table, table_of
+from rocketmq_emulator.net.remoting import Remoting
+from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.extensions import (
     RemovedReplyRules,
     RemoveReplyRule,
     ReplyRule,
     ReplyRuleId,
     ReplyRuleList,
     ReplyRuleState,
+    decode_extension_body,
+    encode_extension_body,
 )
-from protocol.codes import OWN_CODES, ResponseCode
-from protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.bodies.groups import (
+    CheckClientRequestBody,
+    ConsumerData,
+    HeartbeatData,
+    LockBatchRequestBody,
+    SubscriptionGroupConfig,
+)
+from rocketmq_emulator.protocol.codes import EXTENSION_CODES, RequestCode, ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header
 
 RULES_MAX = 1_000  # each is asked about each request
 DELAYED_MAX = 100_000  # requests that wait at one time: as many as held pulls
@@ -78,17 +92,17 @@ class ReplyRules:
         """Add a rule behind those that hold; it is obeyed from the next request on."""
         self._check_allowed()
         try:
-            rule = decode_own_body(call.body, ReplyRule)
+            rule = decode_extension_body(call.body, ReplyRule)
         except BadFields as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         if len(self._rules) >= RULES_MAX:
             raise Refusal(ResponseCode.SYSTEM_BUSY, f"there are {RULES_MAX} rules already")
         self._last_id += 1
         self._rules[self._last_id] = _SetRule(self._last_id, rule)
-        text = encode_own_body(rule).decode()
+        text = encode_extension_body(rule).decode()
         self._server.note(ReplyRuleSet(self._last_id, text, call.peer.address))
-        self._server.chain.put(Place.REPLY_RULES, self.decide)
-        return Reply(body=encode_own_body(ReplyRuleId(rule_id=self._last_id)))
+        self._server.chain.put(HookPosition.REPLY_RULES, self.decide)
+        return Reply(body=encode_extension_body(ReplyRuleId(rule_id=self._last_id)))
 
     def list_rules(self, _call: Call[Header]) -> Result:
         """Every rule that holds, in the order in which they are asked."""
@@ -102,19 +116,19 @@ class ReplyRules:
             )
             for held in self._rules.values()
         )
-        return Reply(body=encode_own_body(ReplyRuleList(rules=rules)))
+        return Reply(body=encode_extension_body(ReplyRuleList(rules=rules)))
 
     def remove_rule(self, call: Call[Header]) -> Result:
         """Remove one rule, or all; one that has ended already is no error."""
         self._check_allowed()
         try:
-            wanted = decode_own_body(call.body, RemoveReplyRule).rule_id
+            wanted = decode_extension_body(call.body, RemoveReplyRule).rule_id
         except BadFields as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         ids = tuple(number for number in self._rules if wanted in (None, number))
         for number in ids:
             self._end(self._rules[number], "asked")
-        return Reply(body=encode_own_body(RemovedReplyRules(rule_ids=ids)))
+        return Reply(body=encode_extension_body(RemovedReplyRules(rule_ids=ids)))
 
     def reset(self) -> None:
         """No rule holds, and what one has delayed is refused when its time comes."""
@@ -127,7 +141,7 @@ class ReplyRules:
     def decide(self, call: Call[Any]) -> Result | Defer | None:
         """The link of the chain: the verdict of the first rule that matches, None if none does."""
         code = call.command.code
-        if code in OWN_CODES:
+        if code in EXTENSION_CODES:
             return None
         names: RequestNames | None = None
         for held in self._rules.values():
@@ -136,7 +150,7 @@ class ReplyRules:
                 continue
             if rule.topic or rule.group or rule.client_id or rule.broker_name:
                 names = names or names_of(call)
-                if not _is_about(rule, names):
+                if not _matches(rule, names):
                     continue
             if rule.probability < 1 and self._rng.random() >= rule.probability:
                 continue
@@ -152,7 +166,7 @@ class ReplyRules:
         if held.left_count == 0:
             self._end(held, "count reached")
         if not rule.delay_ms:
-            return self._end_with(rule, call)
+            return self._result_of(rule, call)
         if self._delayed_count >= DELAYED_MAX:
             raise Refusal(ResponseCode.SYSTEM_BUSY, f"{DELAYED_MAX} requests are delayed already")
         self._delayed_count += 1
@@ -163,9 +177,9 @@ class ReplyRules:
         if resets != self._resets:
             remark = "this server was reset while a reply rule delayed the request"
             raise Refusal(ResponseCode.SYSTEM_BUSY, remark)
-        return self._end_with(rule, call)
+        return self._result_of(rule, call)
 
-    def _end_with(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
+    def _result_of(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
         """The verdict without its delay; None: the call goes on to its handler."""
         if rule.error_code is not None:
             return Reply(code=rule.error_code, remark=rule.remark or None)
@@ -184,17 +198,17 @@ class ReplyRules:
         del self._rules[held.rule_id]
         self._server.note(ReplyRuleRemoved(held.rule_id, reason, held.applied_count))
         if not self._rules:
-            self._server.chain.put(Place.REPLY_RULES, None)
+            self._server.chain.put(HookPosition.REPLY_RULES, None)
 
 
-def obey_reply_rules(server: Remoting, *, allowed: bool, rng: random.Random) -> ReplyRules:
+def install_reply_rules(server: Remoting, *, allowed: bool, rng: random.Random) -> ReplyRules:
     """Let *server* answer the calls that manage rules, and obey those that are set."""
     rules = ReplyRules(server, allowed=allowed, rng=rng)
     server.handlers = {**server.handlers, **rules.handlers()}
     return rules
 
 
-def _is_about(rule: ReplyRule, names: RequestNames) -> bool:
+def _matches(rule: ReplyRule, names: RequestNames) -> bool:
     """Does a request that names these match?  What the rule leaves open matches all."""
     wanted = (
         (rule.topic, names.topics),
@@ -203,3 +217,110 @@ def _is_about(rule: ReplyRule, names: RequestNames) -> bool:
         (rule.broker_name, names.broker_names),
     )
     return all(name is None or name in named for name, named in wanted)
+
+
+# What a request is about --------------------------------------------------------------
+
+
+TOPIC_FIELDS = frozenset({"topic", "origin_topic"})
+GROUP_FIELDS = frozenset(
+    {"group", "consumer_group", "producer_group", "group_name", "src_group", "dest_group"}
+)
+CLIENT_FIELDS = frozenset({"client_id"})
+BROKER_FIELDS = frozenset({"broker_name"})
+
+
+class RequestNames(NamedTuple):
+    """All it names; a client that is unknown is not in it."""
+
+    topics: frozenset[str]
+    groups: frozenset[str]
+    client_ids: frozenset[str]
+    broker_names: frozenset[str]
+
+
+def names_of(call: Call[Any]) -> RequestNames:
+    """What *call* is about; a body that cannot be read names nothing."""
+    request: Header = call.request
+    topics, groups, client_ids, broker_names = (
+        {getattr(request, name) for name in names} for names in _fields(type(request))
+    )
+    if call.peer.client_id is not None:
+        client_ids.add(call.peer.client_id)
+    if (read := _BODIES.get(call.command.code)) is not None:
+        try:
+            more = read(call.body)
+        except BadFields:
+            more = _NOTHING
+        topics |= more.topics
+        groups |= more.groups
+        client_ids |= more.client_ids
+    every = (topics, groups, client_ids, broker_names)
+    return RequestNames(*(frozenset(found) - {None} for found in every))
+
+
+@functools.cache
+def _fields(kind: type[Header]) -> tuple[tuple[str, ...], ...]:
+    """The fields of *kind* that name a topic, a group, a client, a broker."""
+    own = [field.name for field in msgspec.structs.fields(kind)]
+    return tuple(
+        tuple(name for name in own if name in wanted)
+        for wanted in (TOPIC_FIELDS, GROUP_FIELDS, CLIENT_FIELDS, BROKER_FIELDS)
+    )
+
+
+def _names(
+    *,
+    topics: Iterable[str | None] = (),
+    groups: Iterable[str | None] = (),
+    client_ids: Iterable[str | None] = (),
+) -> RequestNames:
+    named = (topics, groups, client_ids)
+    one, two, three = (frozenset(name for name in given if name) for given in named)
+    return RequestNames(one, two, three, frozenset())
+
+
+_NOTHING = _names()
+
+
+def _of_heartbeat(body: bytes) -> RequestNames:
+    data = decode_body(body, HeartbeatData)
+    consumers, producers = data.consumer_data_set, data.producer_data_set
+    return _names(
+        topics=(topic for consumer in consumers for topic in _topics(consumer)),
+        groups=[c.group_name for c in consumers] + [p.group_name for p in producers],
+        client_ids=[data.client_id],
+    )
+
+
+def _topics(consumer: ConsumerData) -> list[str | None]:
+    return [subscription.topic for subscription in consumer.subscription_data_set]
+
+
+def _of_lock(body: bytes) -> RequestNames:
+    data = decode_body(body, LockBatchRequestBody)
+    return _names(
+        topics=(queue.topic for queue in data.mq_set),
+        groups=[data.consumer_group],
+        client_ids=[data.client_id],
+    )
+
+
+def _of_check(body: bytes) -> RequestNames:
+    data = decode_body(body, CheckClientRequestBody)
+    subscription = data.subscription_data
+    topics = [] if subscription is None else [subscription.topic]
+    return _names(topics=topics, groups=[data.group], client_ids=[data.client_id])
+
+
+def _of_group(body: bytes) -> RequestNames:
+    return _names(groups=[decode_body(body, SubscriptionGroupConfig).group_name])
+
+
+_BODIES: Mapping[int, Callable[[bytes], RequestNames]] = {
+    RequestCode.HEART_BEAT: _of_heartbeat,
+    RequestCode.LOCK_BATCH_MQ: _of_lock,
+    RequestCode.UNLOCK_BATCH_MQ: _of_lock,
+    RequestCode.CHECK_CLIENT_CONFIG: _of_check,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _of_group,
+}

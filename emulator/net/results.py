@@ -1,9 +1,11 @@
-"""What a handler may answer: now, never, later, or after asking somebody else.
+"""What a handler may answer: now, never, later, or after asking another peer.
 
-A handler is a plain function ``Call -> Result``.  It never waits: when an answer must
-come later it returns what to wait for and how to go on, and the shell waits for it.
-``resume`` is *another* function than the first pass: a long poll's second look neither
-commits offsets nor waits anew.
+A handler is a plain function ``Call -> Result``.  It never waits: when an answer must come later
+it returns what to wait for and how to go on, and the shell waits for it.  ``resume`` is *another*
+function than the first pass: a long poll's second look neither commits offsets nor waits anew.
+
+A ``Refusal`` is raised; its remark may end with the FAQ page that upstream names there
+(``see_faq``), which depends on the release.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from protocol.command import RemotingCommand
-from protocol.fields import Header
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.settings.releases import FAQ_AT_BEST_PRACTICE, Release
 
 Request_co = TypeVar("Request_co", bound=Header, covariant=True)
 
@@ -104,7 +107,7 @@ class Wait(msgspec.Struct):
     on_purpose: bool = False
 
 
-class Ask(msgspec.Struct):
+class InvokePeer(msgspec.Struct):
     """The server first asks *peer*; ``resume(now_ms, reply)`` gets None when no answer came."""
 
     peer: Peer
@@ -115,7 +118,7 @@ class Ask(msgspec.Struct):
     resume: Callable[[int, RemotingCommand | None], Result]
 
 
-Result: TypeAlias = Reply | NoReply | Wait | Ask
+Result: TypeAlias = Reply | NoReply | Wait | InvokePeer
 Handler: TypeAlias = Callable[[Call[Any]], Result]  # of a call that its table has decoded
 
 # Outlets: what handlers do besides answering.
@@ -123,4 +126,22 @@ Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes hel
 Push: TypeAlias = Callable[
     [Peer, int, Header | None, bytes], bool
 ]  # one-way request to a peer; False: dropped
-Later: TypeAlias = Callable[[int, Callable[[int], object]], object]  # later(at_ms, action(now_ms))
+CallLater: TypeAlias = Callable[
+    [int, Callable[[int], object]], object
+]  # later(at_ms, action(now_ms))
+
+
+# The page that refusals end with ------------------------------------------------------
+
+
+_PAGE = "http://rocketmq.apache.org/docs/faq/"
+_PAGE_5 = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+
+
+def see_faq(release: Release) -> str:
+    """What a remark of *release* ends with, a line break included.
+
+    Upstream: FAQUrl.suggestTodo.
+    """
+    page = _PAGE_5 if release >= FAQ_AT_BEST_PRACTICE else _PAGE
+    return f"\nSee {page} for further details."

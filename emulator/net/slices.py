@@ -11,12 +11,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
-from emulator.net.results import Refusal, Reply, Result, Wait
-from protocol.bodies.body import Body, encode_body
-from protocol.codes import ResponseCode
-from protocol.fields import Header
-from protocol.framing import FRAME_BYTES_MAX
-from protocol.versions import Release
+from rocketmq_emulator.net.results import Refusal, Reply, Result, Wait
+from rocketmq_emulator.protocol.bodies.body import Body, encode_body
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.framing import FRAME_BYTES_MAX
+from rocketmq_emulator.protocol.versions import Release
 
 Slices: TypeAlias = Generator[None, None, Reply]
 Entry = TypeVar("Entry")
@@ -77,7 +77,7 @@ def filled(empty: Body, written: Mapping[str, Iterable[bytes]], release: Release
     return b"".join([*parts, text[end:]])
 
 
-class Pace:
+class SliceBudget:
     """Counts what a slice has done, where its steps differ in size."""
 
     def __init__(self, work_max: int) -> None:

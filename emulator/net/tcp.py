@@ -1,32 +1,39 @@
-"""TCP: direct sends, a writer task only when the kernel is full.
+"""TCP under trio: connect, bind, listen, accept, read and write.
 
-The first few sockets have a reader task each; the others share one (``ready_sockets``).
+Plain non-blocking sockets: a read takes whatever has come (many frames), the connection
+handles all of it, and what it writes goes out in one send; there is a writer task only while
+the kernel is full.  The first few sockets have a reader task each; the others share one
+(``epoll_reader``).
 
-Plain non-blocking sockets under trio: a read takes whatever has come (many frames), the
-connection handles all of it, and what it writes goes out in one send.
+A process may open only so many files.  Some descriptors are kept for the store and for
+connections of our own: when those for peers are used up, connected peers are served, and new
+connections wait in the kernel's backlog until others have closed.  A fact names the limit, once.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import socket
+from collections.abc import Callable
 
 import trio
 
-from emulator.addresses import join_address, split_address
-from emulator.facts import Note
-from emulator.journal import silent
-from emulator.net.accepting import TcpListener
-from emulator.net.binding import bound_socket
-from emulator.net.ready_sockets import ReadySockets, are_supported
-from emulator.net.transport import (
+from rocketmq_emulator.facts import Note, OpenFilesFreed, OpenFilesRanOut
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.epoll_reader import EpollReader, epoll_is_supported
+from rocketmq_emulator.net.transport import (
     Accept,
+    AddressInUse,
     ConnectRefused,
     Endpoint,
+    Transport,
 )
+from rocketmq_emulator.text.values import join_address, split_address
 
 READ_BYTES = 256 * 1024
-ALONE_MAX = 8  # so many sockets of a network have a task of their own
+OWN_TASK_SOCKETS_MAX = 8  # so many sockets of a network have a task of their own
 UNSENT_BYTES_MAX = 4 * 1024 * 1024  # above it nothing more is read from that peer
 BACKLOG = 1024
 
@@ -34,11 +41,11 @@ BACKLOG = 1024
 class TcpNetwork:
     """Real sockets.  Its tasks live in the nursery it is given; *note* takes its facts."""
 
-    def __init__(self, nursery: trio.Nursery, note: Note = silent) -> None:
+    def __init__(self, nursery: trio.Nursery, note: Note = discard_fact) -> None:
         self._nursery = nursery
         self._note = note
-        self._alone = 0  # sockets with a task of their own
-        self._ready: ReadySockets | None = None  # made when there are more
+        self._own_task_count = 0  # sockets with a task of their own
+        self._ready: EpollReader | None = None  # made when there are more
 
     async def listen(self, address: str, accept: Accept) -> TcpListener:
         """Bind and listen.  Raises ``AddressInUse``, or ``OSError`` for an address not ours."""
@@ -70,19 +77,19 @@ class TcpNetwork:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = TcpTransport(sock, self._nursery)
         transport.endpoint = accept(transport)
-        if self._alone < ALONE_MAX or not are_supported():
-            self._alone += 1
-            self._nursery.start_soon(self._read_alone, transport)
+        if self._own_task_count < OWN_TASK_SOCKETS_MAX or not epoll_is_supported():
+            self._own_task_count += 1
+            self._nursery.start_soon(self._read_in_own_task, transport)
         else:
-            self._ready = self._ready or ReadySockets(self._nursery)
+            self._ready = self._ready or EpollReader(self._nursery)
             transport.share(self._ready)
         return transport
 
-    async def _read_alone(self, transport: TcpTransport) -> None:
+    async def _read_in_own_task(self, transport: TcpTransport) -> None:
         try:
             await transport.read()
         finally:
-            self._alone -= 1
+            self._own_task_count -= 1
 
 
 class TcpTransport:
@@ -103,12 +110,12 @@ class TcpTransport:
             self.remote = "0.0.0.0:0"  # the peer left between connecting and being accepted
         self._sock = sock
         self._nursery = nursery
-        self._ready: ReadySockets | None = None  # which reads it, if it has no task of its own
+        self._ready: EpollReader | None = None  # which reads it, if it has no task of its own
         self._unsent = bytearray()
         self._drained: trio.Event | None = None
         self._ended = False  # the socket is closed
         self._reason: str | None = None  # why a send failed
-        self._endpoint_knows = False
+        self._close_was_reported = False
 
     def send(self, data: bytes) -> None:
         """Give it to the kernel now, or keep what the kernel does not take, in order."""
@@ -131,7 +138,7 @@ class TcpTransport:
         """Close the socket; what was not sent is dropped."""
         self._end("closed here")
 
-    def share(self, ready: ReadySockets) -> None:
+    def share(self, ready: EpollReader) -> None:
         """Have *ready* read it."""
         self._ready = ready
         ready.add(self)
@@ -213,8 +220,8 @@ class TcpTransport:
 
     def _end(self, reason: str) -> None:
         self._close_socket()
-        if not self._endpoint_knows:
-            self._endpoint_knows = True
+        if not self._close_was_reported:
+            self._close_was_reported = True
             self.endpoint.closed(self._reason or reason)
 
     def _close_socket(self) -> None:
@@ -236,3 +243,126 @@ def _why_refused(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return "the name of the host cannot be resolved"
     return os.strerror(error.errno).lower() if error.errno else str(error)
+
+
+# Accepting ----------------------------------------------------------------------------
+
+
+FILES_KEPT_MAX = 32  # a quarter, where fewer than four times as many may be open
+FREE_FILES_MIN = (
+    8  # so many must be free before it accepts again: one a time would be a flood of facts
+)
+ACCEPT_RETRY_S = 0.1
+CONNECTIONS = "connections"
+
+
+class TcpListener:
+    """An open listening socket."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        accept: Accept,
+        opened: Callable[[socket.socket, Accept], Transport],
+        note: Note,
+    ) -> None:
+        self.address = join_address(sock.getsockname())
+        self._sock = sock
+        self._accept = accept
+        self._open_transport = opened
+        self._note = note
+        self._files_max = files_for_peers(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+    async def run(self) -> None:
+        """Accept until it is closed."""
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self._sock)
+                if not self._accept_all():
+                    await self._wait_for_free_files()
+        except trio.ClosedResourceError:
+            return
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stop accepting; open streams stay."""
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+
+    def _accept_all(self) -> bool:
+        """Accept who waits; False if that failed, or there is no room for more."""
+        while True:
+            try:
+                sock, _ = self._sock.accept()
+            except BlockingIOError:
+                return True
+            except ConnectionAbortedError:
+                continue
+            except OSError:
+                return False
+            # Descriptors are given out from the lowest free one: this is how many are open.
+            is_last = sock.fileno() >= self._files_max - 1
+            sock.setblocking(False)
+            self._open_transport(sock, self._accept)
+            if is_last:
+                return False
+
+    async def _wait_for_free_files(self) -> None:
+        """Look again now and then: spinning on accept would take the time of who is connected."""
+        began_s = trio.current_time()
+        if has_room := self._has_free_files():  # accept failed for another reason
+            await trio.sleep(ACCEPT_RETRY_S)
+            return
+        self._note(OpenFilesRanOut(CONNECTIONS))
+        while not has_room:
+            await trio.sleep(ACCEPT_RETRY_S)
+            has_room = self._has_free_files()
+        lacking_for_ms = round((trio.current_time() - began_s) * 1000)
+        self._note(OpenFilesFreed(CONNECTIONS, lacking_for_ms))
+
+    def _has_free_files(self) -> bool:
+        if self._sock.fileno() < 0:
+            raise trio.ClosedResourceError
+        tried: list[int] = []
+        try:
+            while len(tried) < FREE_FILES_MIN:
+                tried.append(os.dup(self._sock.fileno()))
+        except OSError:
+            return False
+        finally:
+            for descriptor in tried:
+                os.close(descriptor)
+        return tried[-1] < self._files_max
+
+
+def files_for_peers(files_max: int) -> int:
+    """How many of *files_max* (-1: no limit) may be open when another peer is accepted."""
+    if files_max == resource.RLIM_INFINITY:
+        return 1 << 30
+    return files_max - min(FILES_KEPT_MAX, files_max // 4)
+
+
+# Binding ------------------------------------------------------------------------------
+
+
+def bound_socket(address: str) -> socket.socket:
+    """A non-blocking socket at *address* that does not listen yet; port 0 is any free one.
+
+    Raises ``AddressInUse``, or ``OSError`` for an address that is not ours.
+    """
+    host, port = split_address(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setblocking(False)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUse(error.errno, f"{address} is in use") from error
+        reason = str(error.strerror or error).lower()
+        raise OSError(error.errno, f"cannot listen on {address}: {reason}") from error
+    return sock

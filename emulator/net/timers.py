@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import trio
 
-from emulator.alarms import Alarm, TrioAlarm
+from rocketmq_emulator.clocks.clock import Alarm, TrioAlarm
 
 CANCELLED_MAX = 1_000  # fewer entries than that are not worth a new heap
 
@@ -50,14 +50,14 @@ class Timers:
         self._turn = turn or nullcontext()
         self._alarm: Alarm = alarm or TrioAlarm()
         self._heap: list[tuple[float, int, Timer]] = []
-        self._born = 0
+        self._last_number = 0
         self.cancelled_count = 0  # of those whose entries are still in the heap
 
     def at(self, at_s: float, action: Callable[[], object]) -> Timer:
         """Run *action* at *at_s* (trio time), or as soon as possible if that is over."""
         timer = Timer(at_s, action, self)
-        self._born += 1
-        heapq.heappush(self._heap, (at_s, self._born, timer))
+        self._last_number += 1
+        heapq.heappush(self._heap, (at_s, self._last_number, timer))
         self._alarm.ring_by(at_s)
         return timer
 
@@ -76,7 +76,7 @@ class Timers:
 
     def fire(self, now_s: float) -> None:
         """Run what is due; what is asked for meanwhile comes later, so that others have a turn."""
-        heap, last = self._heap, self._born
+        heap, last = self._heap, self._last_number
         with self._turn:
             while heap and heap[0][0] <= now_s and heap[0][1] <= last:
                 timer = heapq.heappop(heap)[2]

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Any, Protocol, TypeAlias
 
-Values: TypeAlias = MutableMapping[bytes, Any]  # by the bytes that were sent: what they mean
+CommandsInFlight: TypeAlias = MutableMapping[
+    bytes, Any
+]  # by the bytes that were sent: what they mean
 
 
 class ConnectRefused(OSError):
@@ -33,7 +35,7 @@ class Transport(Protocol):
     remote: str  # "ip:port"
 
     @property
-    def values(self) -> Values | None:
+    def values(self) -> CommandsInFlight | None:
         """Shared with the far end, if that is in this process: see ``under_way``."""
         ...
 

@@ -17,9 +17,11 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from emulator.clock import WallClock
+    from rocketmq_emulator.clocks.clock import WallClock
 
-Rung: TypeAlias = list[tuple[int, Any]]  # how many calls had been held by then, and the news
+PendingNews: TypeAlias = list[
+    tuple[int, Any]
+]  # how many calls had been held by then, and the news
 
 
 class Flushable(Protocol):
@@ -38,22 +40,31 @@ class Turn:
     calls puts here.  ``end_soon`` is called when something became dirty outside of a turn.
     """
 
-    __slots__ = ("_clock", "_put_off", "deliver", "depth", "dirty", "end_soon", "now_ms", "rung")
+    __slots__ = (
+        "_clock",
+        "_deferred_actions",
+        "deliver",
+        "depth",
+        "dirty",
+        "end_soon",
+        "now_ms",
+        "rung",
+    )
 
     def __init__(self, clock: WallClock) -> None:
         self._clock = clock
         self.depth = 0  # of nested blocks; 0: no turn
         self.now_ms = clock.now_ms()
-        self.rung: dict[Hashable, Rung] = {}
-        self.deliver: Callable[[dict[Hashable, Rung]], object] = dict.clear
+        self.rung: dict[Hashable, PendingNews] = {}
+        self.deliver: Callable[[dict[Hashable, PendingNews]], object] = dict.clear
         self.dirty: dict[Flushable, None] = {}
         self.end_soon: Callable[[], object] = self.end_now
-        self._put_off: dict[Callable[[], object], None] = {}
+        self._deferred_actions: dict[Callable[[], object], None] = {}
 
     def at_end(self, action: Callable[[], object]) -> None:
         """Call *action* when this turn ends, however often it is asked for; outside, at once."""
         if self.depth:
-            self._put_off[action] = None
+            self._deferred_actions[action] = None
         else:
             action()
 
@@ -71,21 +82,21 @@ class Turn:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self.depth == 1 and (self.rung or self.dirty or self._put_off):
+            if self.depth == 1 and (self.rung or self.dirty or self._deferred_actions):
                 self._end()
         finally:
             self.depth -= 1
 
     def _end(self) -> None:
         """Who is woken may ring again, and a stream that breaks may wake somebody."""
-        while self.rung or self.dirty or self._put_off:
+        while self.rung or self.dirty or self._deferred_actions:
             while self.rung:
                 rung, self.rung = self.rung, {}
                 self.deliver(rung)
             dirty, self.dirty = self.dirty, {}
             for connection in dirty:
                 connection.flush()
-            if self._put_off:
-                put_off, self._put_off = self._put_off, {}
+            if self._deferred_actions:
+                put_off, self._deferred_actions = self._deferred_actions, {}
                 for action in put_off:
                     action()

@@ -55,11 +55,11 @@ class SeededRngs:
         return self._generators[purpose]
 
 
-class NotAlone(RuntimeError):
+class InsideTrioRun(RuntimeError):
     """The caller is inside a trio run; a virtual world begins in plain code or another thread."""
 
 
-class RandomOfThread(random.Random):
+class ThreadLocalRandom(random.Random):
     """What trio draws in a thread comes from that thread's generator alone."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class RandomOfThread(random.Random):
         super().__init__()
 
     @property
-    def mine(self) -> random.Random:
+    def generator(self) -> random.Random:
         """The generator of the calling thread."""
         try:
             generator: random.Random = self._of_thread.generator
@@ -75,21 +75,21 @@ class RandomOfThread(random.Random):
             self._of_thread.generator = generator = random.Random()
         return generator
 
-    @mine.setter
-    def mine(self, generator: random.Random) -> None:
+    @generator.setter
+    def generator(self, generator: random.Random) -> None:
         self._of_thread.generator = generator
 
     def random(self) -> float:
         """As ``random.Random``; what shuffles and chooses is built on these two."""
-        return self.mine.random()
+        return self.generator.random()
 
     def getrandbits(self, k: int, /) -> int:
         """As ``random.Random``."""
-        return self.mine.getrandbits(k)
+        return self.generator.getrandbits(k)
 
 
-_orders = RandomOfThread()
-_run._r = _orders  # noqa: SLF001 - the one place
+_trio_random = ThreadLocalRandom()
+_run._r = _trio_random  # noqa: SLF001 - the one place
 _lock = threading.Lock()
 _virtual_runs = 0  # in this process; under the lock
 
@@ -98,17 +98,19 @@ _virtual_runs = 0  # in this process; under the lock
 def deterministic_scheduling(seed: int) -> Iterator[None]:
     """Inside, trio runs this thread's tasks in an order that only *seed* decides.
 
-    Raises ``NotAlone`` inside a trio run.
+    Raises ``InsideTrioRun`` inside a trio run.
     """
     if trio.lowlevel.in_trio_run():
-        raise NotAlone("a virtual world is a trio run of its own, and this is inside another one")
-    before, _orders.mine = _orders.mine, random.Random(seed)
+        raise InsideTrioRun(
+            "a virtual world is a trio run of its own, and this is inside another one"
+        )
+    before, _trio_random.generator = _trio_random.generator, random.Random(seed)
     _count(+1)
     try:
         yield
     finally:
         _count(-1)
-        _orders.mine = before
+        _trio_random.generator = before
 
 
 def _count(change: int) -> None:

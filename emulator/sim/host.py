@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
-from emulator.net.transport import AddressInUse, ConnectRefused
-from emulator.sim.stream import Stream
+from rocketmq_emulator.net.transport import AddressInUse, ConnectRefused
+from rocketmq_emulator.sim.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.net.transport import Accept, Values
-    from emulator.sim.clock import VirtualClock
-    from emulator.sim.path import Path
+    from rocketmq_emulator.net.transport import Accept, CommandsInFlight
+    from rocketmq_emulator.sim.clock import VirtualClock
+    from rocketmq_emulator.sim.stream import Path
 
 EPHEMERAL_PORTS = range(32_768, 61_000)  # what a Linux kernel gives to clients
 CONNECT_AGAIN_S = (1, 3, 7, 15, 31, 63)  # Linux, tcp_syn_retries = 6
 CONNECT_S_MAX = 127
-NO_CONNECTION = {
+CONNECT_ERROR_TEXTS = {
     errno.ECONNREFUSED: "nobody listens at {}",
     errno.ETIMEDOUT: f"no answer from {{}} in {CONNECT_S_MAX} s",
 }
@@ -92,10 +92,10 @@ class ConnectAttempt:
         self.answered.set()
 
 
-class Surroundings(Protocol):
+class HostNetwork(Protocol):
     """The network, as far as a host knows it."""
 
-    values: Values
+    values: CommandsInFlight
 
     def find(self, where: str) -> Host | None:
         """The host with this name or address."""
@@ -113,7 +113,7 @@ class Surroundings(Protocol):
 class Host:
     """``is_awake``: what arrives is handled at once."""
 
-    def __init__(self, name: str, ip: str, network: Surroundings, clock: VirtualClock) -> None:
+    def __init__(self, name: str, ip: str, network: HostNetwork, clock: VirtualClock) -> None:
         self.name = name
         self.ip = ip
         self.clock = clock
@@ -165,7 +165,7 @@ class Host:
             attempt.is_given_up = True
             raise
         if attempt.failed_with is not None:
-            text = NO_CONNECTION[attempt.failed_with].format(address)
+            text = CONNECT_ERROR_TEXTS[attempt.failed_with].format(address)
             raise ConnectRefused(attempt.failed_with, text)
         return client
 
@@ -198,7 +198,7 @@ class Host:
         elif stream.peer is not None:
             stream.peer.carry(action, argument, size)
 
-    def take_interrupt(self, action: Callable[[Any], object], argument: Any) -> None:
+    def handle_interrupt(self, action: Callable[[Any], object], argument: Any) -> None:
         """A device of this machine has finished something: handled when the host is awake."""
         if self.is_awake:
             action(argument)

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
-from emulator.clock import WallClock
-from emulator.sim.disk import VirtualDisk
-from emulator.sim.drive import PowerLoss, VirtualDrive
-from emulator.sim.scheduler import PausedTasks
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.sim.drive import PowerLoss, VirtualDisk, VirtualDrive
+from rocketmq_emulator.sim.scheduler import PausedTasks
 
 if TYPE_CHECKING:
     from random import Random
 
-    from emulator.sim.determinism import SeededRngs
-    from emulator.sim.host import Host
-    from emulator.sim.network import VirtualNetwork
+    from rocketmq_emulator.sim.determinism import SeededRngs
+    from rocketmq_emulator.sim.host import Host
+    from rocketmq_emulator.sim.network import VirtualNetwork
 
 
 class Process:
@@ -119,7 +118,7 @@ class Machines:
                 self._epoch_ms, 0.0, mono_ns=time.passed_ns, new_alarm=time.alarms.new
             )
             drive = VirtualDrive(
-                clock=time, deliver=host.take_interrupt, rng=self._rngs.rng(f"{name}/drive")
+                clock=time, deliver=host.handle_interrupt, rng=self._rngs.rng(f"{name}/drive")
             )
             self._machines[name] = Machine(host, drive, clock, self._rngs)
         return self._machines[name]
@@ -137,7 +136,7 @@ class Machines:
         machine.program = program
         machine.process = Process()
         machine.disk = VirtualDisk(machine.drive)
-        self._nursery.start_soon(self._live, machine, machine.process, program, name=name)
+        self._nursery.start_soon(self._run_program, machine, machine.process, program, name=name)
         return machine
 
     def kill(self, name: str) -> None:
@@ -198,7 +197,7 @@ class Machines:
         if machine.is_paused:
             self._resume_tasks(machine, process)
 
-    async def _live(self, machine: Machine, process: Process, program: Program) -> None:
+    async def _run_program(self, machine: Machine, process: Process, program: Program) -> None:
         process.root = trio.lowlevel.current_task()
         if machine.is_paused and machine.process is process:
             self._paused.pause(process.root)

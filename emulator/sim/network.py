@@ -9,17 +9,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from emulator.sim.host import Host
-from emulator.sim.path import Latency, Path
-from emulator.sim.rules import Cut
+from rocketmq_emulator.sim.faults import Cut
+from rocketmq_emulator.sim.host import Host
+from rocketmq_emulator.sim.stream import Latency, Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from emulator.net.transport import Values
-    from emulator.sim.clock import VirtualClock
-    from emulator.sim.determinism import SeededRngs
-    from emulator.sim.rules import Rule, Traffic
+    from rocketmq_emulator.net.transport import CommandsInFlight
+    from rocketmq_emulator.sim.clock import VirtualClock
+    from rocketmq_emulator.sim.determinism import SeededRngs
+    from rocketmq_emulator.sim.faults import Rule, Traffic
 
 LOOPBACK = Latency(us_min=15, us_max=30)
 HOSTS_MAX = 60_000
@@ -37,9 +37,9 @@ class VirtualNetwork:
         clock: VirtualClock,
         rngs: SeededRngs,
         latency: Latency | None = None,
-        values: Values | None = None,
+        values: CommandsInFlight | None = None,
     ) -> None:
-        self.values: Values = {} if values is None else values
+        self.values: CommandsInFlight = {} if values is None else values
         self._clock = clock
         self._rngs = rngs
         self._latency = latency or Latency()

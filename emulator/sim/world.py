@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from emulator.clock import WallClock
-from emulator.sim.clock import VirtualClock
-from emulator.sim.determinism import SeededRngs, deterministic_scheduling
-from emulator.sim.machines import Machines
-from emulator.sim.network import VirtualNetwork
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.sim.clock import VirtualClock
+from rocketmq_emulator.sim.determinism import SeededRngs, deterministic_scheduling
+from rocketmq_emulator.sim.machines import Machines
+from rocketmq_emulator.sim.network import VirtualNetwork
 
 if TYPE_CHECKING:
     from random import Random
 
-    from emulator.net.transport import Values
-    from emulator.sim.path import Latency
+    from rocketmq_emulator.net.transport import CommandsInFlight
+    from rocketmq_emulator.sim.stream import Latency
 
 EPOCH_MS = 1_700_000_000_000  # a Tuesday evening in November 2023
 
@@ -41,7 +41,7 @@ class VirtualWorld:
         *,
         epoch_ms: int = EPOCH_MS,
         latency: Latency | None = None,
-        values: Values | None = None,
+        values: CommandsInFlight | None = None,
     ) -> None:
         self.clock = clock
         self.epoch_ms = epoch_ms
@@ -84,19 +84,19 @@ def run_virtual(
     seed: int,
     epoch_ms: int = EPOCH_MS,
     latency: Latency | None = None,
-    values: Values | None = None,
+    values: CommandsInFlight | None = None,
 ) -> T:
     """Run *main* in a new world and return what it returns; then everything is switched off.
 
     *values*: see ``VirtualNetwork``.
 
     Raises what *main* or a program raised, ``VirtualLivelock``, ``VirtualDeadlock``,
-    and ``NotAlone`` inside another trio run.
+    and ``InsideTrioRun`` inside another trio run.
     """
     clock = VirtualClock()
     rngs = SeededRngs(seed)
 
-    async def life() -> T:
+    async def run_main() -> T:
         try:
             async with trio.open_nursery() as nursery:
                 world = VirtualWorld(
@@ -108,7 +108,7 @@ def run_virtual(
                 finally:
                     world.end()
         except BaseExceptionGroup as group:
-            raise _only_error(group) from None
+            raise _single_error(group) from None
         finally:
             clock.stop()
             if world.crashes:
@@ -116,10 +116,10 @@ def run_virtual(
         raise AssertionError("only a crash cancels main")
 
     with deterministic_scheduling(rngs.seed_of("scheduling")):
-        return trio.run(life, clock=clock)
+        return trio.run(run_main, clock=clock)
 
 
-def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _single_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """One failure is raised plain, however many nurseries it came through."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

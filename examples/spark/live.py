@@ -91,7 +91,16 @@ def window_of(at_ms: int) -> int:
 
 def create_topic(namesrv: str) -> None:
     """On both brokers: a topic that its first message makes would be at one of them only."""
-    command = [sys.executable, "-m", "emulator", "topic", "create", TOPIC, "--queues", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "rocketmq_emulator",
+        "topic",
+        "create",
+        TOPIC,
+        "--queues",
+        "4",
+    ]
     subprocess.run([*command, "-n", namesrv], check=True, stdout=subprocess.DEVNULL)
 
 

@@ -11,27 +11,27 @@ from typing import TypeVar
 
 import msgspec
 
-from pipeline.source.connection import BlockingConnection
-from pipeline.source.errors import MessagesLost, ServerAway
-from protocol.catalog import (
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection
+from rocketmq_emulator.pipeline.source.errors import MessagesLost, ServerUnavailable
+from rocketmq_emulator.protocol.catalog import (
     GET_MAX_OFFSET,
     GET_MIN_OFFSET,
     PULL_MESSAGE,
     SEARCH_OFFSET_BY_TIMESTAMP,
     UPDATE_CONSUMER_OFFSET,
 )
-from protocol.names import TOOLS_CONSUMER_GROUP
-from protocol.pull_flags import pull_flag
-from protocol.queues import MessageQueue
-from protocol.records import stored_at_ms
-from protocol.requests.offsets import (
+from rocketmq_emulator.protocol.flags import pull_flag
+from rocketmq_emulator.protocol.messages.names import TOOLS_CONSUMER_GROUP
+from rocketmq_emulator.protocol.messages.records import stored_at_ms
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.offsets import (
     GetMaxOffsetRequest,
     GetMinOffsetRequest,
     OffsetReply,
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class BrokerConnections:
         self._open: dict[str, BlockingConnection] = {}
 
     def to(self, address: str) -> BlockingConnection:
-        """Raises ``ServerAway``."""
+        """Raises ``ServerUnavailable``."""
         if address not in self._open:
             self._open[address] = BlockingConnection(address, self._timeout_ms)
         return self._open[address]
@@ -64,7 +64,7 @@ class BrokerConnections:
         is_old = address in self._open
         try:
             return question(self.to(address))
-        except ServerAway:
+        except ServerUnavailable:
             self.drop(address)
             if is_old:
                 return self.asked(address, question)

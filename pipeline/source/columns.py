@@ -1,13 +1,16 @@
-"""Records as Arrow columns: many at a time, and only the columns that are wanted.
+"""The columns of a row that was read: their types, and how records become Arrow columns.
 
-Only a record's length has to be read before the next one is found.  All else is at places that
-follow from lengths, for all records at once: numpy gathers the numbers, Arrow splits the
-properties.  A row costs Python a slice of its body and one of its properties, and nothing for
-columns that are not asked for.
+    spark.read.format("rocketmq").schema("offset long, body binary")
+
+reads those two, and nothing is decoded for the others.  Only a record's length has to be read
+before the next one is found.  All else is at places that follow from lengths, for all records at
+once: numpy gathers the numbers, Arrow splits the properties.  A row costs Python a slice of its
+body and one of its properties.  ``COLUMN_TYPES`` and ``COLUMNS`` have the same names.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,14 +18,69 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from pipeline.source.errors import MessagesLost, SourceError
-from protocol.compression import BadCompression, decompress
-from protocol.message_ids import offset_msg_id
-from protocol.properties import KEYS, NAME_END, PAIR_END, TAGS, UNIQ_KEY
-from protocol.queues import MessageQueue
-from protocol.records import MAGIC_V1, MAGIC_V2
-from protocol.sysflag import BORN_HOST_V6, COMPRESSED, INNER_BATCH, STORE_HOST_V6
+from rocketmq_emulator.pipeline.source.errors import BadOption, MessagesLost, SourceError
+from rocketmq_emulator.protocol.flags import BORN_HOST_V6, COMPRESSED, INNER_BATCH, STORE_HOST_V6
+from rocketmq_emulator.protocol.messages.compression import BadCompression, decompress
+from rocketmq_emulator.protocol.messages.message_ids import offset_msg_id
+from rocketmq_emulator.protocol.messages.properties import (
+    KEYS,
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    TAGS,
+    UNIQ_KEY,
+)
+from rocketmq_emulator.protocol.messages.records import MAGIC_V1, MAGIC_V2
+from rocketmq_emulator.protocol.queues import MessageQueue
+
+# Types --------------------------------------------------------------------------------
+
+
+COLUMN_TYPES: dict[str, DataType] = {
+    "topic": StringType(),
+    "broker": StringType(),
+    "queue_id": IntegerType(),
+    "offset": LongType(),
+    "msg_id": StringType(),
+    "keys": StringType(),
+    "tags": StringType(),
+    "properties": MapType(StringType(), StringType()),
+    "body": BinaryType(),
+    "born_timestamp": TimestampType(),
+    "store_timestamp": TimestampType(),
+    "reconsume_times": IntegerType(),
+}
+ROW_SHAPE = StructType([StructField(name, kind) for name, kind in COLUMN_TYPES.items()])
+
+
+def check_shape(wanted: StructType) -> None:
+    """Raises ``BadOption`` for a column there is not, or one under another type."""
+    for field in wanted.fields:
+        if field.name not in COLUMN_TYPES:
+            near = difflib.get_close_matches(field.name, COLUMN_TYPES, 1)
+            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMN_TYPES)}"
+            raise BadOption(f"the rocketmq source has no column {field.name!r}: {advice}")
+        if field.dataType != COLUMN_TYPES[field.name]:
+            kind = COLUMN_TYPES[field.name].simpleString()
+            raise BadOption(
+                f"the column {field.name} is {kind}, not {field.dataType.simpleString()}: "
+                "read it as it is, and cast it"
+            )
+
+
+# Records as columns -------------------------------------------------------------------
+
 
 Array = Any  # of numpy or Arrow, whose types mypy does not know
 RECORD_BYTES_MIN = 91
@@ -140,9 +198,9 @@ class PropertyPairs:
 
     def __init__(self, blocks: Sequence[bytes]) -> None:
         self._rows_count = len(blocks)
-        lists = pc.split_pattern(_texts(blocks), PAIR_END)
+        lists = pc.split_pattern(_texts(blocks), PROPERTY_SEPARATOR)
         rows = np.repeat(np.arange(len(blocks)), pc.list_value_length(lists).to_numpy())
-        halves = pc.split_pattern(lists.flatten(), NAME_END, max_splits=1)
+        halves = pc.split_pattern(lists.flatten(), NAME_VALUE_SEPARATOR, max_splits=1)
         has_both = pc.list_value_length(halves).to_numpy() == 2
         halves, rows = halves.filter(pa.array(has_both)), rows[has_both]
         names, values = pc.list_element(halves, 0), pc.list_element(halves, 1)

@@ -14,9 +14,14 @@ import ssl
 from types import TracebackType
 from typing import Self
 
-from pipeline.source.errors import CredentialsWanted, ServerAway, ServerRefused, TlsWanted
-from protocol.codes import ResponseCode
-from protocol.command import (
+from rocketmq_emulator.pipeline.source.errors import (
+    CredentialsRequired,
+    ServerRefused,
+    ServerUnavailable,
+    TlsRequired,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import (
     Header,
     RemotingCommand,
     decode_command,
@@ -24,21 +29,21 @@ from protocol.command import (
     encode_response,
     ext_of,
 )
-from protocol.framing import BadFrame, FrameDecoder
-from protocol.rpc import AnyRpc
-from protocol.versions import R_4_9_7
+from rocketmq_emulator.protocol.framing import BadFrame, FrameDecoder
+from rocketmq_emulator.protocol.rpc import AnyRpc
+from rocketmq_emulator.protocol.versions import R_4_9_7
 
 READ_BYTES = 1 << 18
 OPAQUE_MAX = (1 << 31) - 1
 PLAIN_REFUSALS = ("is forbidden", "subscription group no permission")  # code 16 without ACL
-LATER = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
-NOT_YET = "is not spoken by this client yet"
+RETRYABLE_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+NOT_SUPPORTED = "is not spoken by this client yet"
 
 
 class BlockingConnection:
     """Calls to the server at *address*, ``host:port``, each with *timeout_ms* to be answered.
 
-    Raises ``ServerAway``, also where it was sent and no answer came.
+    Raises ``ServerUnavailable``, also where it was sent and no answer came.
     """
 
     def __init__(self, address: str, timeout_ms: int) -> None:
@@ -48,7 +53,7 @@ class BlockingConnection:
         self._replies: dict[int, RemotingCommand] = {}
         self._names: dict[int, str] = {}  # of the calls under way
         self._last = 0
-        self._has_heard = False
+        self._has_received = False
         self._socket = _connected(address, timeout_ms)
 
     def __enter__(self) -> Self:
@@ -67,10 +72,10 @@ class BlockingConnection:
         self._socket.close()
 
     def fileno(self) -> int:
-        """For ``select``: when it can be read, ``listen`` does not wait."""
+        """For ``select``: when it can be read, ``receive`` does not wait."""
         return self._socket.fileno()
 
-    def listen(self) -> None:
+    def receive(self) -> None:
         """Reads what there is, and so answers what the server has asked."""
         self._read()
 
@@ -94,7 +99,7 @@ class BlockingConnection:
         return self._last
 
     def reply(self, number: int) -> RemotingCommand:
-        """The answer to the call *number*, whatever its code.  Raises ``CredentialsWanted``."""
+        """The answer to the call *number*, whatever its code.  Raises ``CredentialsRequired``."""
         while number not in self._replies:
             self._read()
         self._names.pop(number, None)
@@ -128,15 +133,15 @@ class BlockingConnection:
             for frame in self._decoder:
                 command = decode_command(frame)
                 if not command.is_response:
-                    self._decline(command)
+                    self._reply_not_supported(command)
                 elif command.opaque in self._names:
                     self._replies[command.opaque] = command
         except BadFrame as error:
             self.close()
-            raise _stranger(self.address, self._timeout_ms, error) from None
-        self._has_heard = True
+            raise _protocol_error(self.address, self._timeout_ms, error) from None
+        self._has_received = True
 
-    def _decline(self, asked: RemotingCommand) -> None:
+    def _reply_not_supported(self, asked: RemotingCommand) -> None:
         """Tools ask members of a group through its broker, and would wait for seconds."""
         if asked.is_one_way:
             return
@@ -154,23 +159,23 @@ class BlockingConnection:
     def _broken(self, error: OSError) -> Exception:
         self.close()
         if isinstance(error, TimeoutError):
-            return ServerAway(f"{self.address} did not answer within {self._timeout_ms} ms")
-        if not self._has_heard and isinstance(error, ConnectionResetError):
+            return ServerUnavailable(f"{self.address} did not answer within {self._timeout_ms} ms")
+        if not self._has_received and isinstance(error, ConnectionResetError):
             return self._ended()
-        return ServerAway(f"the connection to {self.address} broke: {error}")
+        return ServerUnavailable(f"the connection to {self.address} broke: {error}")
 
     def _ended(self) -> Exception:
         """A server that takes TLS only closes at the first plain byte."""
         self.close()
-        if not self._has_heard and _speaks_tls(self.address, self._timeout_ms):
-            return _wants_tls(self.address)
-        return ServerAway(f"{self.address} closed the connection and did not answer")
+        if not self._has_received and _uses_tls(self.address, self._timeout_ms):
+            return _tls_required(self.address)
+        return ServerUnavailable(f"{self.address} closed the connection and did not answer")
 
 
 def refusal(address: str, call: str, reply: RemotingCommand) -> Exception:
     """What an answer without success means: a busy server may be asked again later."""
-    if reply.code in LATER:
-        return ServerAway(f"{address} is busy (code {reply.code}: {reply.remark})")
+    if reply.code in RETRYABLE_CODES:
+        return ServerUnavailable(f"{address} is busy (code {reply.code}: {reply.remark})")
     return ServerRefused(address, call, reply.code, reply.remark)
 
 
@@ -179,30 +184,32 @@ def _connected(address: str, timeout_ms: int) -> socket.socket:
     try:
         found = socket.create_connection((host.strip("[]"), int(port)), timeout_ms / 1000)
     except OSError as error:
-        raise ServerAway(f"nobody answers at {address}: {error}") from None
+        raise ServerUnavailable(f"nobody answers at {address}: {error}") from None
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return found
 
 
-def _stranger(address: str, timeout_ms: int, error: BadFrame) -> Exception:
-    if _speaks_tls(address, timeout_ms):
-        return _wants_tls(address)
-    return ServerAway(f"{address} speaks another protocol than RocketMQ's remoting: {error}")
-
-
-def _wants_tls(address: str) -> TlsWanted:
-    return TlsWanted(
-        f"{address} takes TLS only, which {NOT_YET}: nothing was read or sent; let the server run "
-        "with tls.server.mode=permissive, or read through a port without TLS"
+def _protocol_error(address: str, timeout_ms: int, error: BadFrame) -> Exception:
+    if _uses_tls(address, timeout_ms):
+        return _tls_required(address)
+    return ServerUnavailable(
+        f"{address} speaks another protocol than RocketMQ's remoting: {error}"
     )
 
 
-def _speaks_tls(address: str, timeout_ms: int) -> bool:
+def _tls_required(address: str) -> TlsRequired:
+    return TlsRequired(
+        f"{address} takes TLS only, which {NOT_SUPPORTED}: nothing was read or sent; let the "
+        "server run with tls.server.mode=permissive, or read through a port without TLS"
+    )
+
+
+def _uses_tls(address: str, timeout_ms: int) -> bool:
     """Whether it answers a TLS greeting; nobody's certificate is judged, nothing is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with contextlib.suppress(OSError, ServerAway), _connected(address, timeout_ms) as plain:
+    with contextlib.suppress(OSError, ServerUnavailable), _connected(address, timeout_ms) as plain:
         try:
             context.wrap_socket(plain).close()
         except ssl.SSLError as error:
@@ -219,8 +226,8 @@ def _check_access(address: str, reply: RemotingCommand) -> None:
         words in remark for words in PLAIN_REFUSALS
     )
     if is_old or is_new:
-        raise CredentialsWanted(
-            f"{address} asks for credentials (access control), which {NOT_YET}: nothing was read "
-            f"or sent; put this machine on its white list, or switch access control off. "
+        raise CredentialsRequired(
+            f"{address} asks for credentials (access control), which {NOT_SUPPORTED}: nothing was "
+            f"read or sent; put this machine on its white list, or switch access control off. "
             f"It said: {remark:.200}"
         )

@@ -1,11 +1,16 @@
 """What can go wrong between Spark and a RocketMQ, each with what to do about it.
 
-Three kinds, and three ways to treat them: an option is wrong (nothing was asked of anybody), a
-server is away (it may come back: it is waited for within a limit), a server refused or messages
-are gone (asking again changes nothing).
+Three kinds, treated in three ways: an option is wrong (no request was sent), a server is
+unavailable (it may come back: it is tried again until a limit), a server refused or messages are
+gone (trying again changes nothing).  A broker that restarts is away for seconds; a read that has
+waited for it continues where it was.
 """
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 
 class SourceError(Exception):
@@ -20,7 +25,7 @@ class TopicUnknown(SourceError):
     """No broker has registered this topic."""
 
 
-class ServerAway(SourceError):
+class ServerUnavailable(SourceError):
     """A server did not answer; it may come back."""
 
 
@@ -34,11 +39,11 @@ class ServerRefused(SourceError):
         self.code = code
 
 
-class CredentialsWanted(SourceError):
+class CredentialsRequired(SourceError):
     """The cluster has access control, which this client does not speak yet."""
 
 
-class TlsWanted(SourceError):
+class TlsRequired(SourceError):
     """The server takes TLS only, which this client does not speak yet."""
 
 
@@ -56,3 +61,44 @@ class GroupInUse(SourceError):
 
 class NotSent(SourceError):
     """Rows that no broker has taken."""
+
+
+# Trying again until a server is back --------------------------------------------------
+
+
+FIRST_PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
+T = TypeVar("T")
+
+
+class RetryLimit:
+    """How long a server that is away may still be waited for; progress renews it."""
+
+    def __init__(self, limit_ms: int) -> None:
+        self._limit_ms = limit_ms
+        self.renew()
+
+    def renew(self) -> None:
+        """Something was read: the next absence has the whole limit again."""
+        self._until_s = time.monotonic() + self._limit_ms / 1000
+        self._pause_s = FIRST_PAUSE_S
+
+    def wait_or_raise(self, error: ServerUnavailable) -> None:
+        """A pause, each longer than the last.  Raises ``ServerUnavailable`` past the limit."""
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise ServerUnavailable(
+                f"{error}; it was waited for {self._limit_ms} ms (option brokerTimeoutMs): start "
+                "the server, or raise the option"
+            ) from None
+        time.sleep(min(self._pause_s, left_s))
+        self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
+
+
+def retry_until_available(limit_ms: int, action: Callable[[], T]) -> T:
+    """What *action* returns, once no server it needs is away.  Raises ``ServerUnavailable``."""
+    patience = RetryLimit(limit_ms)
+    while True:
+        try:
+            return action()
+        except ServerUnavailable as error:
+            patience.wait_or_raise(error)

@@ -17,21 +17,38 @@ import threading
 import time
 import uuid
 
-from pipeline.source.broker_offsets import BrokerConnections
-from pipeline.source.connection import BlockingConnection
-from pipeline.source.errors import GroupInUse, ServerAway, ServerRefused, SourceError, TopicUnknown
-from pipeline.source.options import SourceOptions
-from pipeline.source.routing import NameServers
-from pipeline.source.waiting import patiently
-from protocol.bodies.body import decode_long_body, encode_body
-from protocol.bodies.groups import ConsumerData, GetConsumerListByGroupReply, HeartbeatData
-from protocol.catalog import GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, UNREGISTER_CLIENT
-from protocol.codes import ResponseCode
-from protocol.requests.groups import GetConsumerListByGroupRequest, UnregisterClientRequest
-from protocol.subscription import build_subscription
-from protocol.versions import R_4_9_7
+from rocketmq_emulator.pipeline.source.broker_offsets import BrokerConnections
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection
+from rocketmq_emulator.pipeline.source.errors import (
+    GroupInUse,
+    ServerRefused,
+    ServerUnavailable,
+    SourceError,
+    TopicUnknown,
+    retry_until_available,
+)
+from rocketmq_emulator.pipeline.source.options import SourceOptions
+from rocketmq_emulator.pipeline.source.routing import NameServers
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import (
+    ConsumerData,
+    GetConsumerListByGroupReply,
+    HeartbeatData,
+)
+from rocketmq_emulator.protocol.catalog import (
+    GET_CONSUMER_LIST_BY_GROUP,
+    HEART_BEAT,
+    UNREGISTER_CLIENT,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.requests.groups import (
+    GetConsumerListByGroupRequest,
+    UnregisterClientRequest,
+)
+from rocketmq_emulator.protocol.versions import R_4_9_7
 
-BEAT_S = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers forget a client after 120 s
+HEARTBEAT_S = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers forget a client after 120 s
 log = logging.getLogger("rocketmq_emulator.spark")
 
 
@@ -46,13 +63,15 @@ class GroupMembership:
         self._others: frozenset[str] = frozenset()
         self._is_registered = False
         self._end = socket.socketpair()  # readable when the thread has to end
-        self._thread = threading.Thread(target=self._live, name="rocketmq-group", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_heartbeats, name="rocketmq-group", daemon=True
+        )
 
     def join(self) -> None:
         """Registers, and waits until nobody else is there.  Raises ``GroupInUse``."""
         try:
-            patiently(self._options.group_taken_ms_max, self._look_alone)
-        except ServerAway:
+            retry_until_available(self._options.group_wait_ms_max, self._check_only_member)
+        except ServerUnavailable:
             others = ", ".join(sorted(self._others))
             self.leave()
             raise GroupInUse(
@@ -64,7 +83,7 @@ class GroupMembership:
             ) from None
         self._thread.start()
 
-    def is_alone(self) -> bool:
+    def is_only_member(self) -> bool:
         """Whether there was no other member at the last look."""
         return not self._others
 
@@ -83,11 +102,11 @@ class GroupMembership:
         self._brokers.close()
         self._name_servers.close()
 
-    def _live(self) -> None:
-        while self._listen(time.monotonic() + BEAT_S):
+    def _run_heartbeats(self) -> None:
+        while self._listen(time.monotonic() + HEARTBEAT_S):
             before = self._others
             try:
-                self._look()
+                self._read_members()
             except SourceError as error:
                 log.warning("the group %s was not looked at: %s", self._options.group, error)
             if self._others - before:
@@ -107,24 +126,24 @@ class GroupMembership:
                 if isinstance(connection, socket.socket):
                     return False
                 try:
-                    connection.listen()
+                    connection.receive()
                 except SourceError:
                     self._brokers.drop(connection.address)
         return True
 
-    def _look_alone(self) -> None:
-        """Raises ``ServerAway``, which is waited for, while there are others.
+    def _check_only_member(self) -> None:
+        """Raises ``ServerUnavailable``, which is waited for, while there are others.
 
         Who is not alone does not register: members would hand over queues to it.
         """
-        self._look()
+        self._read_members()
         if not self._others and not self._is_registered:
             self._is_registered = True
-            self._look()  # two that came at once see each other now
+            self._read_members()  # two that came at once see each other now
         if self._others:
-            raise ServerAway("others are there")
+            raise ServerUnavailable("others are there")
 
-    def _look(self) -> None:
+    def _read_members(self) -> None:
         """One round: heartbeats, and who else is there.  Raises ``SourceError``.
 
         A broker that is away is asked the next time.
@@ -132,13 +151,13 @@ class GroupMembership:
         found: set[str] = set()
         try:
             addresses = self._name_servers.queues(self._options.topics).addresses
-        except (ServerAway, TopicUnknown) as error:
+        except (ServerUnavailable, TopicUnknown) as error:
             log.debug("nobody to ask for the group: %s", error)
             return
         for address in addresses.values():
             try:
                 found |= self._brokers.asked(address, self._members_at)
-            except ServerAway as error:
+            except ServerUnavailable as error:
                 log.debug("the group was not looked at: %s", error)
         self._others = frozenset(found - {self._id})
 
@@ -152,7 +171,7 @@ class GroupMembership:
             if refused.code != ResponseCode.SYSTEM_ERROR:
                 raise
             return set()  # brokers refuse to list a group without members
-        listed = decode_long_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+        listed = decode_unlimited_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
         return {member for member in listed if member}
 
     def _heartbeat(self) -> bytes:

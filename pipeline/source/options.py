@@ -1,24 +1,37 @@
-"""What a user may set when a topic is read: names, values, and what they default to.
+"""What a user may set when topics are read or written: names, values, and their defaults.
 
 ``startingOffsets`` and ``endingOffsets`` are Spark-Kafka's, also called ``start`` and ``end``:
 
     earliest | latest | 1763800000000 (ms) | 2026-11-22T10:00:00Z |
     {"orders": {"broker-a": {"0": 23, "1": -2}}}     -2 is earliest, -1 latest
+
+A row that is written is a message: its ``body``, and beside it what a producer can give one.
+Spark passes options as texts, with names in small letters.  Every option is read by name, and an
+unknown name is answered with the nearest one; names of Spark's Kafka source with ours.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import msgspec
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, MapType, StringType, StructType
 
-from pipeline.source import option_names as read
-from pipeline.source.errors import BadOption
-from protocol.names import TOOLS_CONSUMER_GROUP
-from protocol.subscription import SUB_ALL, BadExpression, build_subscription
+from rocketmq_emulator.pipeline.source.errors import BadOption
+from rocketmq_emulator.protocol.messages.names import TOOLS_CONSUMER_GROUP
+from rocketmq_emulator.protocol.messages.subscription import (
+    SUB_ALL,
+    BadExpression,
+    build_subscription,
+)
+from rocketmq_emulator.protocol.messages.validation import (
+    client_refuses_group,
+    client_refuses_send_to,
+)
 
 EARLIEST, LATEST = "earliest", "latest"
 ByQueue: TypeAlias = dict[str, dict[str, dict[int, int]]]  # topic, broker, queue id
@@ -66,8 +79,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     fail_on_data_loss: bool = True
     commit_offsets: bool = True
     request_ms_max: int = 3_000  # of one call; upstream's default for a client's calls
-    broker_away_ms_max: int = 60_000
-    group_taken_ms_max: int = 15_000
+    broker_unavailable_ms_max: int = 60_000
+    group_wait_ms_max: int = 15_000
 
     @property
     def pull_group(self) -> str:
@@ -82,27 +95,27 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def source_options(given: Mapping[str, str]) -> SourceOptions:
     """The checked options of a read.  Raises ``BadOption``."""
-    read.check_names(given, SOURCE_OPTIONS, "the rocketmq source", LEFT_TO_SPARK)
+    check_names(given, SOURCE_OPTIONS, "the rocketmq source", LEFT_TO_SPARK)
     options = _under_one_name({name.lower(): text for name, text in given.items()})
-    topics = read.topics(options)
+    topics = topic_names(options)
     if not topics:
         raise BadOption('option("topic", "orders") is missing: one topic, or several by commas')
     if (group := options.get("group", "").strip()) == TOOLS_CONSUMER_GROUP:
         raise BadOption(f"group cannot be {group}: it is the tools'; leave it out instead")
     return SourceOptions(
-        namesrv=read.addresses(options),
+        namesrv=addresses(options),
         topics=topics,
         group=group,
         tags=_tags(options.get("tags")),
         start=_where(options, "startingOffsets"),
         end=_where(options, "endingOffsets"),
-        offsets_per_trigger_max=read.whole(options, "maxOffsetsPerTrigger", 0),
-        partitions_min=read.whole(options, "minPartitions", 0),
-        fail_on_data_loss=read.truth(options, "failOnDataLoss", default=True),
-        commit_offsets=read.truth(options, "commitOffsets", default=True),
-        request_ms_max=read.whole(options, "requestTimeoutMs", 3_000),
-        broker_away_ms_max=read.whole(options, "brokerTimeoutMs", 60_000, least=0),
-        group_taken_ms_max=read.whole(options, "groupTimeoutMs", 15_000, least=0),
+        offsets_per_trigger_max=whole(options, "maxOffsetsPerTrigger", 0),
+        partitions_min=whole(options, "minPartitions", 0),
+        fail_on_data_loss=boolean_option(options, "failOnDataLoss", default=True),
+        commit_offsets=boolean_option(options, "commitOffsets", default=True),
+        request_ms_max=whole(options, "requestTimeoutMs", 3_000),
+        broker_unavailable_ms_max=whole(options, "brokerTimeoutMs", 60_000, least=0),
+        group_wait_ms_max=whole(options, "groupTimeoutMs", 15_000, least=0),
     )
 
 
@@ -161,3 +174,153 @@ def offsets_of(text: str, name: str) -> ByQueue:
             f'{name} as JSON is topic, broker, queue id and offset, as in {{"orders": '
             f'{{"broker-a": {{"0": 23}}}}}}, not {text!r}: {error}'
         ) from None
+
+
+# Writes -------------------------------------------------------------------------------
+
+
+SINK_OPTIONS = ("namesrv", "topic", "group", "requestTimeoutMs", "brokerTimeoutMs")
+SINK_LEFT_TO_SPARK = frozenset({"path", "checkpointlocation", "queryname"})
+PRODUCER_GROUP = "spark-rocketmq-sink"
+TEXT, TEXT_LIST = StringType(), ArrayType(StringType())
+SINK_COLUMN_TYPES: Mapping[str, tuple[Any, ...]] = {  # the columns, and the types each may have
+    "body": (StringType(), BinaryType()),
+    "topic": (TEXT,),
+    "keys": (TEXT, TEXT_LIST),
+    "tags": (TEXT,),
+    "properties": (MapType(StringType(), StringType()),),
+    "delay_level": (IntegerType(),),
+    "shard_key": (TEXT,),
+}
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of one write, checked."""
+
+    namesrv: tuple[str, ...]
+    topic: str = ""  # of rows without one of their own
+    group: str = PRODUCER_GROUP
+    request_ms_max: int = 3_000  # DefaultMQProducer.sendMsgTimeout
+    broker_unavailable_ms_max: int = 60_000
+
+
+def sink_options(given: Mapping[str, str], schema: StructType) -> SinkOptions:
+    """The checked options of a write of rows of *schema*.  Raises ``BadOption``."""
+    check_names(given, SINK_OPTIONS, "the rocketmq sink", SINK_LEFT_TO_SPARK)
+    options = {name.lower(): text for name, text in given.items()}
+    topic, group = options.get("topic", "").strip(), options.get("group", "").strip()
+    _check_columns(schema, has_topic=bool(topic))
+    if topic and (complaint := client_refuses_send_to(topic)) is not None:
+        raise BadOption(f"topic {topic!r}: {complaint}")
+    if group and (complaint := client_refuses_group(group)) is not None:
+        raise BadOption(f"group {group!r}: {complaint}")
+    return SinkOptions(
+        namesrv=addresses(options),
+        topic=topic,
+        group=group or PRODUCER_GROUP,
+        request_ms_max=whole(options, "requestTimeoutMs", 3_000),
+        broker_unavailable_ms_max=whole(options, "brokerTimeoutMs", 60_000, least=0),
+    )
+
+
+def _check_columns(schema: StructType, *, has_topic: bool) -> None:
+    for field in schema.fields:
+        if field.name not in SINK_COLUMN_TYPES:
+            near = difflib.get_close_matches(field.name, SINK_COLUMN_TYPES, 1)
+            meant = f"did you mean {near[0]}?" if near else "select those"
+            raise BadOption(
+                f"the rocketmq sink has no column {field.name!r}: it writes "
+                f"{', '.join(SINK_COLUMN_TYPES)}; {meant}"
+            )
+        kinds = [kind.simpleString() for kind in SINK_COLUMN_TYPES[field.name]]
+        if field.dataType.simpleString() not in kinds:
+            raise BadOption(
+                f"the column {field.name} is {' or '.join(kinds)}, "
+                f"not {field.dataType.simpleString()}: cast it"
+            )
+    if "body" not in schema.names:
+        raise BadOption("a column body is missing: what each message carries, string or binary")
+    if not has_topic and "topic" not in schema.names:
+        raise BadOption('where to? option("topic", "orders"), or a column topic')
+
+
+# One option by name -------------------------------------------------------------------
+
+
+FROM_KAFKA = {  # what a user of Spark's Kafka source tries first
+    "subscribe": "topic",
+    "assign": "topic",
+    "kafka.bootstrap.servers": "namesrv",
+    "bootstrap.servers": "namesrv",
+    "kafka.group.id": "group",
+    "groupidprefix": "group",
+    "startingoffsetsbytimestamp": "startingOffsets",
+    "endingoffsetsbytimestamp": "endingOffsets",
+    "maxrecordsperpartition": "minPartitions",
+    "namesrvaddr": "namesrv",
+    "nameserver": "namesrv",
+    "consumergroup": "group",
+    "producergroup": "group",
+}
+BOOLEANS = {"true": True, "false": False}
+NAMESRV_PORT = 9876
+
+
+def check_names(
+    given: Iterable[str], known: Iterable[str], who: str, for_spark: frozenset[str]
+) -> None:
+    """Raises ``BadOption`` for a name that is none of *known*; *for_spark* are left to Spark."""
+    spelt = {name.lower(): name for name in known}
+    for name in given:
+        low = name.lower()
+        if low in spelt or low in for_spark:
+            continue
+        meant = spelt.get(FROM_KAFKA.get(low, "").lower())
+        near = [meant] if meant else [spelt[n] for n in difflib.get_close_matches(low, spelt, 1)]
+        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise BadOption(f"{who} has no option {name!r}: {advice}")
+
+
+def whole(options: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
+    """The option as a number of at least *least*.  Raises ``BadOption``."""
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    if not (text.strip().isascii() and text.strip().isdigit()) or int(text) < least:
+        raise BadOption(f"{name} is a whole number of at least {least}, not {text!r}")
+    return int(text)
+
+
+def boolean_option(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """The option as a boolean.  Raises ``BadOption``."""
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    found = BOOLEANS.get(text.strip().lower())
+    if found is None:
+        raise BadOption(f"{name} is true or false, not {text!r}")
+    return found
+
+
+def addresses(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The NameServers, as upstream writes them: ``host:port;host:port``.  Raises ``BadOption``."""
+    text = options.get("namesrv", "")
+    found = []
+    for word in filter(None, (part.strip() for part in text.replace(",", ";").split(";"))):
+        host, colon, port = word.rpartition(":")
+        if not colon:
+            raise BadOption(
+                f"namesrv is host:port, not {word!r}: did you mean {word}:{NAMESRV_PORT}?"
+            )
+        if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise BadOption(f"namesrv is host:port, not {word!r}")
+        found.append(word)
+    if not found:
+        raise BadOption(f'option("namesrv", "host:{NAMESRV_PORT}") is missing: the NameServers')
+    return tuple(found)
+
+
+def topic_names(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The topic_names, separated by commas; each once."""
+    words = (part.strip() for part in options.get("topic", "").split(","))
+    return tuple(dict.fromkeys(filter(None, words)))

@@ -16,20 +16,24 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipeline.source.broker_offsets import pull_request
-from pipeline.source.connection import BlockingConnection, refusal
-from pipeline.source.errors import MessagesLost, ServerAway, TopicUnknown
-from pipeline.source.options import SourceOptions
-from pipeline.source.queue_ranges import QueueRange
-from pipeline.source.routing import NameServers, RoutedQueues
-from pipeline.source.waiting import Patience
-from protocol.catalog import PULL_MESSAGE
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand
-from protocol.requests.pulling import PullMessageReply
-from protocol.subscription import SUB_ALL
+from rocketmq_emulator.pipeline.source.broker_offsets import pull_request
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection, refusal
+from rocketmq_emulator.pipeline.source.errors import (
+    MessagesLost,
+    RetryLimit,
+    ServerUnavailable,
+    TopicUnknown,
+)
+from rocketmq_emulator.pipeline.source.options import SourceOptions
+from rocketmq_emulator.pipeline.source.queue_offsets import QueueRange
+from rocketmq_emulator.pipeline.source.routing import NameServers, RoutedQueues
+from rocketmq_emulator.protocol.catalog import PULL_MESSAGE
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.messages.subscription import SUB_ALL
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
 
-PULLS_UNDER_WAY_MAX = 16  # of 32 messages each, as brokers give them
+PULLS_IN_FLIGHT_MAX = 16  # of 32 messages each, as brokers give them
 FIRST_WINDOW = 1024  # offsets; the first answer shows how many the broker gives
 USUAL_WINDOW = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory
 log = logging.getLogger("rocketmq_emulator.spark")
@@ -46,9 +50,9 @@ class Pull(NamedTuple):
 def record_blocks(wanted: QueueRange, options: SourceOptions) -> Iterator[bytes]:
     """Answers' bodies in order; the last one may reach behind the end of the range.
 
-    Raises ``MessagesLost``, ``ServerAway`` at the end of its patience, ``ServerRefused``.
+    Raises ``MessagesLost``, ``ServerUnavailable`` at the end of its patience, ``ServerRefused``.
     """
-    patience = Patience(options.broker_away_ms_max)
+    patience = RetryLimit(options.broker_unavailable_ms_max)
     address, at = wanted.address, wanted.start
     while at < wanted.end:
         try:
@@ -58,7 +62,7 @@ def record_blocks(wanted: QueueRange, options: SourceOptions) -> Iterator[bytes]
                     patience.renew()
                     if body:
                         yield body
-        except ServerAway as error:
+        except ServerUnavailable as error:
             patience.wait_or_raise(error)
             address = _next_address(wanted, options, address)
 
@@ -72,7 +76,7 @@ class PullWindows:
         self._connection = connection
         self._wanted = wanted
         self._options = options
-        self._depth = PULLS_UNDER_WAY_MAX if options.tags == SUB_ALL else 1
+        self._depth = PULLS_IN_FLIGHT_MAX if options.tags == SUB_ALL else 1
         self._pulls: deque[Pull] = deque()
 
     def blocks(self, at: int) -> Iterator[tuple[bytes, int]]:
@@ -110,30 +114,30 @@ class PullWindows:
     def _take(self, pull: Pull) -> tuple[bytes, int]:
         reply = self._connection.reply(pull.number)
         if reply.code == ResponseCode.SUCCESS:
-            return reply.body, self._on(pull, reply)
+            return reply.body, self._next_offset(pull, reply)
         if reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-            return b"", self._on(pull, reply)
+            return b"", self._next_offset(pull, reply)
         if reply.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
-            return b"", self._behind_the_lost(pull, reply)
+            return b"", self._offset_after_lost(pull, reply)
         error = refusal(self._connection.address, PULL_MESSAGE.name, reply)
         self._check_slave(f"it does not give {self._wanted.queue} ({error})")
         raise error
 
     def _check_slave(self, text: str) -> None:
-        """What a slave lacks its master may have: raises ``ServerAway`` if this is one."""
+        """What a slave lacks its master may have: raises ``ServerUnavailable`` if this is one."""
         routed, address = _routed(self._wanted, self._options), self._connection.address
         if routed is not None and routed.is_slave(address):
-            raise ServerAway(f"{address} is a slave: {text}, and its master is waited for")
+            raise ServerUnavailable(f"{address} is a slave: {text}, and its master is waited for")
 
-    def _on(self, pull: Pull, reply: RemotingCommand) -> int:
+    def _next_offset(self, pull: Pull, reply: RemotingCommand) -> int:
         next_at = reply.decode(PullMessageReply).next_begin_offset
         if next_at <= pull.at:
-            raise ServerAway(
+            raise ServerUnavailable(
                 f"{self._connection.address} gave nothing of {self._wanted.queue} at {pull.at}"
             )
         return next_at
 
-    def _behind_the_lost(self, pull: Pull, reply: RemotingCommand) -> int:
+    def _offset_after_lost(self, pull: Pull, reply: RemotingCommand) -> int:
         """Where to go on when what was to be read is gone, if that is allowed."""
         found = reply.decode(PullMessageReply)
         first, end = found.min_offset, found.max_offset
@@ -147,12 +151,12 @@ class PullWindows:
             f"messages from {pull.at} on are gone"
         )
         if self._options.fail_on_data_loss:
-            raise MessagesLost(f"{text}. {HOW_TO_GO_ON}")
+            raise MessagesLost(f"{text}. {DATA_LOSS_ADVICE}")
         log.warning("%s, and were passed over (failOnDataLoss=false)", text)
         return next_at
 
 
-HOW_TO_GO_ON = (
+DATA_LOSS_ADVICE = (
     "Brokers delete old files (fileReservedTime); to go on with what is left set "
     'option("failOnDataLoss", "false")'
 )
@@ -160,15 +164,15 @@ HOW_TO_GO_ON = (
 
 def _connected(address: str, wanted: QueueRange, options: SourceOptions) -> BlockingConnection:
     if not address:
-        raise ServerAway(f"no NameServer knows where {wanted.queue.broker_name} is")
+        raise ServerUnavailable(f"no NameServer knows where {wanted.queue.broker_name} is")
     return BlockingConnection(address, options.request_ms_max)
 
 
 def _next_address(wanted: QueueRange, options: SourceOptions, failed: str) -> str:
     """After *failed*: master and slave in turns; *failed*, if nobody knows better."""
     routed = _routed(wanted, options)
-    ways = routed.ways(wanted.queue.broker_name) if routed is not None else []
-    return next((way for way in ways if way != failed), failed or wanted.address)
+    read_addresses = routed.read_addresses(wanted.queue.broker_name) if routed is not None else []
+    return next((way for way in read_addresses if way != failed), failed or wanted.address)
 
 
 def _routed(wanted: QueueRange, options: SourceOptions) -> RoutedQueues | None:
@@ -176,7 +180,7 @@ def _routed(wanted: QueueRange, options: SourceOptions) -> RoutedQueues | None:
     name_servers = NameServers(options.namesrv, options.request_ms_max)
     try:
         return name_servers.queues([wanted.queue.topic])
-    except (ServerAway, TopicUnknown) as error:
+    except (ServerUnavailable, TopicUnknown) as error:
         log.debug("the address of %s stays: %s", wanted.queue.broker_name, error)
         return None
     finally:

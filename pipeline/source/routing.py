@@ -11,18 +11,26 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from pipeline.source.connection import BlockingConnection
-from pipeline.source.errors import ServerAway, ServerRefused, SourceError, TopicUnknown
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.routes import BrokerData, TopicList, TopicRouteData
-from protocol.catalog import GET_ALL_TOPIC_LIST_FROM_NAMESERVER, GET_ROUTEINFO_BY_TOPIC
-from protocol.codes import ResponseCode
-from protocol.command import Header, RemotingCommand
-from protocol.names import MASTER_ID
-from protocol.perm import READ, WRITE
-from protocol.queues import MessageQueue, queue_order
-from protocol.requests.routes import GetRouteInfoRequest
-from protocol.rpc import AnyRpc
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection
+from rocketmq_emulator.pipeline.source.errors import (
+    ServerRefused,
+    ServerUnavailable,
+    SourceError,
+    TopicUnknown,
+)
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.routes import BrokerData, TopicList, TopicRouteData
+from rocketmq_emulator.protocol.catalog import (
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    GET_ROUTEINFO_BY_TOPIC,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import Header, RemotingCommand
+from rocketmq_emulator.protocol.flags import PERM_READ, PERM_WRITE
+from rocketmq_emulator.protocol.messages.names import MASTER_ID
+from rocketmq_emulator.protocol.queues import MessageQueue, queue_order
+from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
+from rocketmq_emulator.protocol.rpc import AnyRpc
 
 
 class RoutedQueues(msgspec.Struct, frozen=True):
@@ -36,7 +44,7 @@ class RoutedQueues(msgspec.Struct, frozen=True):
     addresses: dict[str, str]
     slaves: dict[str, str] = {}
 
-    def ways(self, broker: str) -> list[str]:
+    def read_addresses(self, broker: str) -> list[str]:
         """Addresses to read *broker* at, the best one first."""
         found = (self.addresses.get(broker, ""), self.slaves.get(broker, ""))
         return [address for address in dict.fromkeys(found) if address]
@@ -68,7 +76,7 @@ class NameServers:
             self._connection = None
 
     def queues(self, topics: Iterable[str], *, to_write: bool = False) -> RoutedQueues:
-        """Raises ``TopicUnknown``, ``ServerAway``."""
+        """Raises ``TopicUnknown``, ``ServerUnavailable``."""
         routes = {topic: self.route(topic) for topic in topics}
         brokers = [broker for route in routes.values() for broker in route.broker_datas]
         masters = {
@@ -81,26 +89,26 @@ class NameServers:
             MessageQueue(topic, data.broker_name, queue_id)
             for topic, route in routes.items()
             for data in route.queue_datas
-            if data.perm & (WRITE if to_write else READ)
+            if data.perm & (PERM_WRITE if to_write else PERM_READ)
             for queue_id in range(data.write_queue_nums if to_write else data.read_queue_nums)
         }
         return RoutedQueues(tuple(sorted(found, key=queue_order)), slaves | masters, slaves)
 
     def route(self, topic: str) -> TopicRouteData:
-        """Raises ``TopicUnknown``, ``ServerAway`` when none answers."""
+        """Raises ``TopicUnknown``, ``ServerUnavailable`` when none answers."""
         try:
             reply = self._ask(GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic))
         except ServerRefused as refused:
             if refused.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
             raise TopicUnknown(self._no_such(topic)) from None
-        return decode_long_body(reply.body, TopicRouteData)
+        return decode_unlimited_body(reply.body, TopicRouteData)
 
     def _no_such(self, topic: str) -> str:
         known: list[str] = []
         try:
             body = self._ask(GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body
-            known = decode_long_body(body, TopicList).topic_list
+            known = decode_unlimited_body(body, TopicList).topic_list
         except SourceError:
             known = []
         near = difflib.get_close_matches(topic, known, 1)
@@ -116,11 +124,11 @@ class NameServers:
         for address in list(self._addresses):
             try:
                 return self._connected(address).call(rpc, header)
-            except ServerAway as error:
+            except ServerUnavailable as error:
                 self.close()
                 reasons.append(str(error))
                 self._addresses.append(self._addresses.pop(0))
-        raise ServerAway(
+        raise ServerUnavailable(
             f"no NameServer answers: {'; '.join(reasons)}. Look at the option namesrv"
         )
 

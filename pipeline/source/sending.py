@@ -1,10 +1,13 @@
-"""Sends that end well, over one broker or another, or say what was sent and what not.
+"""Rows become messages, messages batches, and each is sent until a broker has stored it.
 
-At least once: a send without an answer may have been stored, and is sent again, as upstream's
-sync send does: to another broker, if there is one.  A row with a shard key has one queue, and
-waits for its broker.
+At least once: a send without an answer may have been stored, and is sent again, as upstream's sync
+send does: to another broker, if there is one.  A row with a shard key has one queue, and waits for
+its broker.  A batch holds messages of one topic, is never compressed, and none of its messages is
+delayed or bound to a queue: those are sent alone.  Every row is checked before the first of its
+Arrow batch is sent, so a row that cannot be sent stops the others of it, too.
 
-Upstream: DefaultMQProducerImpl.sendDefaultImpl, SelectMessageQueueByHash.
+Upstream: DefaultMQProducerImpl.sendDefaultImpl, DefaultMQProducerImpl.sendKernelImpl,
+SelectMessageQueueByHash, MessageBatch.
 """
 
 from __future__ import annotations
@@ -13,24 +16,51 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from typing import Any
 
-from pipeline.source.broker_offsets import BrokerConnections
-from pipeline.source.connection import BlockingConnection, refusal
-from pipeline.source.errors import NotSent, ServerAway, ServerRefused, SourceError, TopicUnknown
-from pipeline.source.outgoing_rows import OutgoingBatch, rows_of, sends_of
-from pipeline.source.routing import NameServers, RoutedQueues
-from pipeline.source.sink_options import SinkOptions
-from pipeline.source.waiting import Patience
-from protocol.catalog import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2
-from protocol.codes import ResponseCode
-from protocol.message_ids import UniqKeys
-from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
-from protocol.queues import MessageQueue
-from protocol.requests.sending import SendMessageRequestV2
-from protocol.tags import java_hash
+import msgspec
+
+from rocketmq_emulator.pipeline.source.broker_offsets import BrokerConnections
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection, refusal
+from rocketmq_emulator.pipeline.source.errors import (
+    NotSent,
+    RetryLimit,
+    ServerRefused,
+    ServerUnavailable,
+    SourceError,
+    TopicUnknown,
+)
+from rocketmq_emulator.pipeline.source.options import SinkOptions
+from rocketmq_emulator.pipeline.source.routing import NameServers, RoutedQueues
+from rocketmq_emulator.protocol.catalog import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.messages.message_ids import UniqKeys
+from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from rocketmq_emulator.protocol.messages.properties import (
+    DELAY,
+    KEY_SEPARATOR,
+    KEYS,
+    NAME_VALUE_SEPARATOR,
+    PROPERTIES_BYTES_MAX,
+    PROPERTY_SEPARATOR,
+    RESERVED,
+    SHARDING_KEY,
+    TAGS,
+    UNIQ_KEY,
+    WAIT,
+    properties_text,
+)
+from rocketmq_emulator.protocol.messages.subscription import java_hash
+from rocketmq_emulator.protocol.messages.validation import (
+    MESSAGE_BYTES_MAX,
+    client_refuses_body,
+    client_refuses_send_to,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
 
 QUEUES_OF_A_NEW_TOPIC = 4  # DefaultMQProducer.defaultTopicQueueNums
 STORED = (  # but not yet as safe as the broker's settings ask for
@@ -38,7 +68,7 @@ STORED = (  # but not yet as safe as the broker's settings ask for
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
 )
-ELSEWHERE = (  # DefaultMQProducer.retryResponseCodes
+OTHER_BROKER_CODES = (  # DefaultMQProducer.retryResponseCodes
     ResponseCode.TOPIC_NOT_EXIST,
     ResponseCode.SYSTEM_ERROR,
     ResponseCode.NO_PERMISSION,
@@ -98,29 +128,29 @@ class TaskSender:
 
     def _send(self, outgoing: OutgoingBatch) -> None:
         """Attempts until one succeeds, each at another broker than the one before."""
-        patience = Patience(self._options.broker_away_ms_max)
+        patience = RetryLimit(self._options.broker_unavailable_ms_max)
         tried, refused_count = "", 0
         while True:
             try:
                 queue, address = self._choose(outgoing, tried)
                 tried = queue.broker_name
                 self._attempt(self._brokers.to(address), queue, outgoing)
-            except ServerAway as error:
+            except ServerUnavailable as error:
                 self._routes.pop(outgoing.topic, None)
                 patience.wait_or_raise(error)
             except ServerRefused as refused:
                 refused_count += 1
-                if refused.code not in ELSEWHERE or refused_count == REFUSALS_MAX:
+                if refused.code not in OTHER_BROKER_CODES or refused_count == REFUSALS_MAX:
                     raise
             else:
                 return
 
     def _choose(self, outgoing: OutgoingBatch, tried: str) -> tuple[MessageQueue, str]:
-        """The next queue and its address.  Raises ``ServerAway``."""
+        """The next queue and its address.  Raises ``ServerUnavailable``."""
         routed = self._routed(outgoing.topic)
         queues = [q for q in routed.queues if q.broker_name in routed.addresses]
         if not queues:
-            raise ServerAway(f"no broker of {outgoing.topic} takes messages now")
+            raise ServerUnavailable(f"no broker of {outgoing.topic} takes messages now")
         if outgoing.shard_key:
             queue = queues[abs(java_hash(outgoing.shard_key)) % len(queues)]
         else:
@@ -132,7 +162,7 @@ class TaskSender:
     def _routed(self, topic: str) -> RoutedQueues:
         """Of a topic that is not there yet, where its first message may make it.
 
-        Raises ``ServerAway``.
+        Raises ``ServerUnavailable``.
         """
         if topic in self._routes:
             return self._routes[topic]
@@ -142,7 +172,7 @@ class TaskSender:
             try:
                 found = self._name_servers.queues([AUTO_CREATE_TOPIC_KEY_TOPIC], to_write=True)
             except TopicUnknown:  # its brokers are down, or there is none that makes topics
-                raise ServerAway(str(unknown)) from None
+                raise ServerUnavailable(str(unknown)) from None
             return RoutedQueues(
                 tuple(
                     MessageQueue(topic, queue.broker_name, queue.queue_id)
@@ -161,7 +191,7 @@ class TaskSender:
         try:
             number = connection.send(rpc, self._header(queue, outgoing), outgoing.body)
             reply = connection.reply(number)
-        except ServerAway:
+        except ServerUnavailable:
             self._brokers.drop(connection.address)
             raise
         if reply.code in STORED:
@@ -189,3 +219,112 @@ class TaskSender:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+# Rows as messages and batches ---------------------------------------------------------
+
+
+BATCH_BYTES_MAX = 1 << 20  # ours: brokers take MESSAGE_BYTES_MAX, a broker that is away takes all
+BATCH_MESSAGES_MAX = 1_000
+MORE_THAN_BODY = 200  # bytes of a message in a batch beside body and properties, and to spare
+NO_ROW: dict[str, Any] = {}
+
+
+class OutgoingRow(msgspec.Struct, frozen=True):
+    """A message to be: its properties as text."""
+
+    topic: str
+    body: bytes
+    properties: str
+    shard_key: str = ""
+    is_delayed: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return len(self.body) + len(self.properties) + MORE_THAN_BODY
+
+
+class OutgoingBatch(msgspec.Struct, frozen=True):
+    """One send: ``count`` rows, of which a shard key binds to a queue."""
+
+    topic: str
+    body: bytes
+    properties: str
+    count: int
+    shard_key: str = ""
+    is_batch: bool = False
+
+
+def rows_of(batch: Any, topic: str, new_key: Callable[[], str]) -> list[OutgoingRow]:
+    """The rows of an Arrow batch; *topic* for those without one.  Raises ``NotSent``."""
+    found = []
+    for number, row in enumerate(batch.to_pylist()):
+        try:
+            found.append(_outgoing(row, row.get("topic") or topic, new_key))
+        except ValueError as error:
+            raise NotSent(f"row {number} of {batch.num_rows} cannot be sent: {error}") from None
+    return found
+
+
+def sends_of(rows: list[OutgoingRow]) -> Iterator[OutgoingBatch]:
+    """The rows as sends, in their order, as many in one as a broker takes."""
+    waiting: list[OutgoingRow] = []
+    size = 0
+    for row in rows:
+        is_alone = bool(row.shard_key) or row.is_delayed
+        is_other = bool(waiting) and waiting[0].topic != row.topic
+        is_full = size + row.size > BATCH_BYTES_MAX or len(waiting) == BATCH_MESSAGES_MAX
+        if waiting and (is_alone or is_other or is_full):
+            yield _batch(waiting)
+            waiting, size = [], 0
+        if is_alone:
+            yield OutgoingBatch(row.topic, row.body, row.properties, 1, row.shard_key)
+            continue
+        waiting.append(row)
+        size += row.size
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(rows: list[OutgoingRow]) -> OutgoingBatch:
+    if len(rows) == 1:
+        (row,) = rows
+        return OutgoingBatch(row.topic, row.body, row.properties, 1)
+    body = encode_batch(BatchMessage(row.body, row.properties.encode()) for row in rows)
+    shared = properties_text({WAIT: "true"}, trailing=False)
+    return OutgoingBatch(rows[0].topic, body, shared, len(rows), is_batch=True)
+
+
+def _outgoing(row: dict[str, Any], topic: str, new_key: Callable[[], str]) -> OutgoingRow:
+    """Raises ``ValueError``."""
+    if (complaint := client_refuses_send_to(topic)) is not None:
+        raise ValueError(complaint)
+    body = row["body"]
+    if body is None:
+        raise ValueError("its body is null")
+    data = body.encode() if isinstance(body, str) else bytes(body)
+    if (complaint := client_refuses_body(len(data), MESSAGE_BYTES_MAX - (1 << 16))) is not None:
+        raise ValueError(complaint)
+    keys, delay, shard = row.get("keys"), row.get("delay_level") or 0, row.get("shard_key") or ""
+    if isinstance(keys, list):
+        keys = KEY_SEPARATOR.join(filter(None, keys))
+    own = dict(row.get("properties") or NO_ROW)
+    pairs = {name: value for name, value in own.items() if name not in RESERVED and value}
+    # A message that was read brings what the system set for it: that is set anew.
+    given = {KEYS: keys, TAGS: row.get("tags"), SHARDING_KEY: shard, DELAY: delay and str(delay)}
+    pairs |= {name: value for name, value in given.items() if value}
+    pairs |= {UNIQ_KEY: new_key(), WAIT: "true"}
+    _check_pairs(pairs)
+    text = properties_text(pairs, trailing=False)
+    if len(text.encode()) > PROPERTIES_BYTES_MAX:
+        raise ValueError(f"its properties are longer than {PROPERTIES_BYTES_MAX} bytes")
+    return OutgoingRow(topic, data, text, shard, is_delayed=delay > 0)
+
+
+def _check_pairs(pairs: dict[str, str]) -> None:
+    for name, value in pairs.items():
+        if NAME_VALUE_SEPARATOR in name or PROPERTY_SEPARATOR in name + value:
+            raise ValueError(f"the property {name!r} holds \\x01 or \\x02, which end properties")
+    if "||" in pairs.get(TAGS, ""):
+        raise ValueError(f"a message has one tag, not {pairs[TAGS]!r}")

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from emulator.checks.table import METRICS
-from scenarios.problems import nearest
+from rocketmq_emulator.checks.judging.table import METRICS
+from rocketmq_emulator.scenarios.plan.problems import nearest
 
 METRICS_MAX = 12
 BETWEEN_MIN = 0.01  # of its variance: less is the same everywhere
@@ -25,7 +25,7 @@ class NoSuchMetric(ValueError):
     """No run measured it; the text has the nearest name."""
 
 
-class StudiedMetric(msgspec.Struct, frozen=True):
+class StudyMetric(msgspec.Struct, frozen=True):
     """``expected`` are the bounds of expectations about it; ``is_constant``: in all runs."""
 
     name: str
@@ -37,7 +37,7 @@ class StudiedMetric(msgspec.Struct, frozen=True):
 
 def metrics_shown(
     overview: Sequence[OverviewRow], expected: Sequence[str] = (), wanted: Sequence[str] = ()
-) -> tuple[StudiedMetric, ...]:
+) -> tuple[StudyMetric, ...]:
     """In the order in which they are shown.  Raises ``NoSuchMetric`` for an unknown *wanted*."""
     rows = {str(row["metric"]): row for row in overview}
     for name in wanted:
@@ -64,12 +64,12 @@ def metrics_shown(
 
 def _shown(
     name: str, rows: Mapping[str, OverviewRow], bounds: Mapping[str, list[str]]
-) -> StudiedMetric:
+) -> StudyMetric:
     base, _, scope = name.partition(".")
     known = METRICS.get(base)
     sentence = known.sentence if known else ""
     about = [*bounds.get(name, []), *(_of_the_same(name, rows, bounds) if not scope else [])]
-    return StudiedMetric(
+    return StudyMetric(
         name=name,
         unit=known.unit if known else "",
         sentence=f"{sentence} (of {scope})" if scope and sentence else sentence,

@@ -1,8 +1,15 @@
-"""A study as one HTML page that stands alone: style, scripts, Plotly and data in one file.
+"""A study written: one HTML page that stands alone, and the numbers of its plots as tables.
 
-Python decides what is shown and computes every number; the page draws it, in the theme of
-its reader.  Data and Plotly are compressed, in base64; the page may load nothing, says its policy.
-Its colours and its manner are those of the reports (``scenarios.report``).
+Python decides what is shown and computes every number; the page draws it, in the theme of its
+reader.  Style, scripts, Plotly and data are in one file; data and Plotly are compressed, in
+base64; the page may load nothing, says its policy.  Its colours are those of the reports
+(``rocketmq_emulator.scenarios.report``).  The tables, CSV for people and Parquet for programs,
+each begin with the varied parameters:
+
+    combinations    a row for each combination and metric: mean, interval, quantiles, seeds
+    curves          a row for each point of a distribution: share, value, seed
+    verdicts        a row for each combination: how its runs ended
+    releases        a row for each change of a mean from one release to the next, if they vary
 """
 
 from __future__ import annotations
@@ -13,12 +20,17 @@ import hashlib
 import html
 import re
 import zlib
+from collections.abc import Iterator
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
-from pipeline.studies.study import DIGITS, RELEASE, CellStudied, Study
+from rocketmq_emulator.pipeline.studies.study import DIGITS, RELEASE, Study, StudyCell
 
 SCRIPTS = ("data.js", "details.js", "plots.js", "main.js")
 PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -88,7 +100,7 @@ def page_data(study: Study) -> dict[str, Any]:
     }
 
 
-def _cell(study: Study, cell: CellStudied, places: dict[str, int]) -> dict[str, Any]:
+def _cell(study: Study, cell: StudyCell, places: dict[str, int]) -> dict[str, Any]:
     fields = msgspec.structs.asdict(cell)
     values = study.about.varied.values()
     fields["at"] = [each.index(value) for each, value in zip(values, cell.at, strict=True)]
@@ -131,8 +143,110 @@ def _packed(data: bytes) -> str:
 
 
 def _part(name: str) -> str:
-    return resources.files("pipeline.studies").joinpath("web", name).read_text(encoding="utf-8")
+    return (
+        resources.files("rocketmq_emulator.pipeline.studies")
+        .joinpath("web", name)
+        .read_text(encoding="utf-8")
+    )
 
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+# Tables beside the page ---------------------------------------------------------------
+
+
+Row: TypeAlias = dict[str, Any]
+SHARES = {"smallest": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p99": 0.99, "largest": 1.0}
+
+
+def write_files(study: Study, folder: Path) -> list[Path]:
+    """The tables in *folder*, which is made; those without rows are not written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {
+        "combinations": list(combination_rows(study)),
+        "curves": list(curve_rows(study)),
+        "verdicts": list(verdict_rows(study)),
+        "releases": list(release_rows(study)),
+    }
+    written = []
+    for name, rows in tables.items():
+        if rows:
+            table = pa.Table.from_pylist(rows)
+            written += [folder / f"{name}.csv", folder / f"{name}.parquet"]
+            pa.csv.write_csv(table, written[-2])
+            pa.parquet.write_table(table, written[-1], compression="zstd")
+    return written
+
+
+def combination_rows(study: Study) -> Iterator[Row]:
+    """One a combination and metric."""
+    for cell in study.cells:
+        for metric in study.metrics:
+            if (numbers := cell.numbers.get(metric.name)) is None:
+                continue
+            row = {
+                **_at(study, cell),
+                "metric": metric.name,
+                "runs": numbers.count,
+                "mean": numbers.mean,
+                "low_95": numbers.low,
+                "high_95": numbers.high,
+            }
+            for name, share in SHARES.items():
+                row[name], row[f"{name}_seed"] = numbers.at(share)
+            yield row
+
+
+def curve_rows(study: Study) -> Iterator[Row]:
+    """One a point."""
+    for cell in study.cells:
+        for metric in study.metrics:
+            if (numbers := cell.numbers.get(metric.name)) is None:
+                continue
+            last = len(numbers.values) - 1
+            for part, (value, seed) in enumerate(zip(numbers.values, numbers.seeds, strict=True)):
+                yield {
+                    **_at(study, cell),
+                    "metric": metric.name,
+                    "share": part / last,
+                    "value": value,
+                    "seed": seed,
+                }
+
+
+def verdict_rows(study: Study) -> Iterator[Row]:
+    """One a combination."""
+    for cell in study.cells:
+        yield {
+            **_at(study, cell),
+            "runs": cell.runs,
+            "passed": cell.passed,
+            "failed": cell.failed,
+            "no_answer": cell.error,
+            "took_s": cell.took_s,
+            "first_not_passed_seeds": " ".join(str(one.seed) for one in cell.not_passed),
+        }
+
+
+def release_rows(study: Study) -> Iterator[Row]:
+    """One a change."""
+    for change in study.changes:
+        before, after = study.cells[change.before], study.cells[change.after]
+        at = _at(study, before)
+        yield {
+            **{name: value for name, value in at.items() if name != "release"},
+            "release_before": at["release"],
+            "release_after": _at(study, after)["release"],
+            "metric": change.metric,
+            "mean_before": before.numbers[change.metric].mean,
+            "mean_after": after.numbers[change.metric].mean,
+            "difference": change.difference,
+            "low_95": change.low,
+            "high_95": change.high,
+        }
+
+
+def _at(study: Study, cell: StudyCell) -> Row:
+    return dict(zip(study.about.varied, cell.at, strict=True))

@@ -1,6 +1,7 @@
 """What a study says, as values: cells, their numbers with seeds and uncertainty, nothing of HTML.
 
-    study = studied(rows, about)
+    study = study_of(spark, folder)      of a sweep's folder: its rows, and what the scenario says
+    study = studied(rows, about)         of rows
     write_study_page(study); write_files(study, folder)
 
 Spark makes it small; what is here fits one page, whatever the size of the sweep.
@@ -10,17 +11,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipeline.studies import steps
-from pipeline.studies.metrics_shown import StudiedMetric, metrics_shown
-from pipeline.studies.uncertainty import Interval, Sample, of_difference, of_mean
-from scenarios.files.parameters import Value
+from rocketmq_emulator.pipeline.studies import steps
+from rocketmq_emulator.pipeline.studies.metrics_shown import StudyMetric, metrics_shown
+from rocketmq_emulator.pipeline.studies.uncertainty import Interval, Sample, of_difference, of_mean
+from rocketmq_emulator.pipeline.sweep.folder import StoredSweep, read_sweep, sweep_rows
+from rocketmq_emulator.scenarios.catalog.finding import find_question, load
+from rocketmq_emulator.scenarios.files.parameters import Value
+from rocketmq_emulator.scenarios.plan.plan import Expectation
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.sweeps.sweep import metric_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame, Row, SparkSession
+
 
 RELEASE = "release"
 CELLS_MAX = 2_000
@@ -33,7 +41,7 @@ class NothingToStudy(ValueError):
     """A sweep that no page can show; nothing was written.  The text says what to do."""
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class SweepDescription(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked of a sweep; *varied* parameters with their values, in order.
 
     ``scenario`` and ``settings`` are as they were written, so that a command can repeat them.
@@ -77,7 +85,7 @@ class NotPassed(msgspec.Struct, frozen=True, array_like=True):
     reason: str
 
 
-class CellStudied(msgspec.Struct, frozen=True):
+class StudyCell(msgspec.Struct, frozen=True):
     """One combination; ``at`` has its values in the order of the study's ``varied``."""
 
     at: tuple[Value, ...]
@@ -106,9 +114,9 @@ class Change(msgspec.Struct, frozen=True):
 class Study(msgspec.Struct, frozen=True):
     """All that a page shows."""
 
-    about: About
-    metrics: tuple[StudiedMetric, ...]
-    cells: tuple[CellStudied, ...]
+    about: SweepDescription
+    metrics: tuple[StudyMetric, ...]
+    cells: tuple[StudyCell, ...]
     changes: tuple[Change, ...]
 
     @property
@@ -117,7 +125,7 @@ class Study(msgspec.Struct, frozen=True):
         return sum(cell.runs for cell in self.cells)
 
 
-def studied(rows: DataFrame, about: About, wanted: Sequence[str] = ()) -> Study:
+def make_study(rows: DataFrame, about: SweepDescription, wanted: Sequence[str] = ()) -> Study:
     """The study of *rows*: a column for each varied parameter, then those of a ``RunResult``.
 
     *wanted* metrics, or those that expectations name and that vary most between cells.
@@ -174,11 +182,11 @@ def parts_of_curves(curves: int) -> int:
 
 
 def _cells(
-    about: About,
+    about: SweepDescription,
     counted: Iterable[dict[str, Any]],
     numbers: Mapping[tuple[Any, ...], dict[str, Numbers]],
     bad: Iterable[Row],
-) -> tuple[CellStudied, ...]:
+) -> tuple[StudyCell, ...]:
     """In the order in which their values were asked for."""
     named: dict[tuple[Any, ...], list[NotPassed]] = {}
     for row in bad:
@@ -190,9 +198,7 @@ def _cells(
         at = key if about.varied else ()
         not_passed = sorted(named.get(key, []), key=lambda one: one.seed)
         found.append(
-            CellStudied(
-                at=at, not_passed=tuple(not_passed), numbers=numbers.get(key, {}), **fields
-            )
+            StudyCell(at=at, not_passed=tuple(not_passed), numbers=numbers.get(key, {}), **fields)
         )
     places = [{value: at for at, value in enumerate(values)} for values in about.varied.values()]
     return tuple(
@@ -206,7 +212,7 @@ def _cells(
 
 
 def _changes(
-    about: About, shown: Sequence[StudiedMetric], cells: Sequence[CellStudied]
+    about: SweepDescription, shown: Sequence[StudyMetric], cells: Sequence[StudyCell]
 ) -> Iterable[Change]:
     """From each release to the next one, all else equal."""
     if RELEASE not in about.varied:
@@ -228,7 +234,7 @@ def _changes(
                     yield Change(metric.name, here, other, found.value, found.low, found.high)
 
 
-def _difference(before: CellStudied, after: CellStudied, metric: str) -> Interval | None:
+def _difference(before: StudyCell, after: StudyCell, metric: str) -> Interval | None:
     if metric not in before.numbers or metric not in after.numbers:
         return None
     samples = [
@@ -236,3 +242,56 @@ def _difference(before: CellStudied, after: CellStudied, metric: str) -> Interva
         for each in (before.numbers[metric], after.numbers[metric])
     ]
     return of_difference(*samples)
+
+
+# From a sweep's folder ----------------------------------------------------------------
+
+
+def study_of(spark: SparkSession, folder: Path, wanted: Sequence[str] = ()) -> Study:
+    """The study of the sweep in *folder*; *wanted* as for ``make_study``.
+
+    Raises ``BadFolder``, ``NothingToStudy`` and ``NoSuchMetric``.
+    """
+    about = about_of(read_sweep(folder))
+    return make_study(sweep_rows(spark, folder), about, wanted)
+
+
+def about_of(sweep: StoredSweep) -> SweepDescription:
+    """What was asked, in the words of the scenario where it can still be found."""
+    title, teaches, expected = _words_of(sweep)
+    asked = sweep.asked
+    is_one_release = RELEASE not in sweep.grid and len(asked.releases) == 1
+    return SweepDescription(
+        scenario=asked.scenario,
+        settings=dict(asked.settings),
+        varied=dict(sweep.grid),
+        first_seed=sweep.first_seed,
+        last_seed=sweep.last_seed,
+        release=asked.releases[0] if is_one_release else "",
+        code_version=sweep.code_version,
+        command=sweep.command,
+        title=title or sweep.name,
+        teaches=teaches,
+        expected=expected,
+    )
+
+
+def _words_of(sweep: StoredSweep) -> tuple[str, str, tuple[str, ...]]:
+    """Title, what it teaches, expectations; all empty where the scenario is not here any more."""
+    asked = sweep.asked
+    try:
+        if (question := find_question(asked.scenario)) is not None:
+            _, _, rest = (question.__doc__ or "").partition("\n\n")
+            return question.title, _one_line(rest), ()
+        plan = load(asked.scenario, asked.settings)
+    except BadScenario:
+        return "", "", ()
+    return plan.title, plan.teaches, tuple(_text_of(each) for each in plan.expect)
+
+
+def _text_of(expectation: Expectation) -> str:
+    return f"{metric_name(expectation)} {expectation.operator} {expectation.bound:g}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

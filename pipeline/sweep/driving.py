@@ -1,20 +1,19 @@
 """The driver of a sweep: hands out waves of tasks, takes in rows, keeps them.
 
-    with SweepFolder(path, about) as folder:
-        sweep = SparkSweep(spark, grid, folder)
-        for row in sweep.rows():
-            ...
+``sweep`` is the one call for a program or a notebook.  Each wave is a job of Spark: rows of the
+grid as a DataFrame, divided into tasks, through ``mapInArrow``.  Where driver and executors share
+the folder a row is seen when its run is over, else with the end of its wave.  If Spark gives a job
+up, its rows are tried again in smaller jobs; a row alone that still ends its worker gets the
+verdict ``error``.
 
-Each wave is a job of Spark: rows of the grid as a DataFrame, divided into tasks, through
-``mapInArrow``.  Where driver and executors share the folder a row is seen when its run is over,
-else with the end of its wave.  A job that Spark gives up is no end: its rows are tried again in
-smaller jobs, and a row alone that still ends its worker is a row with the verdict ``error``.
+    with SweepFolder(path, about) as folder:
+        for row in SparkSweep(spark, grid, folder).rows(): ...
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -23,26 +22,74 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark.sql import types as T  # noqa: N812  # as PySpark's own pages name it
 
-from pipeline.schemas import spark_schema
-from pipeline.sweep.division import WAVES_AT_ONCE, RunTimes, tasks_of_wave
-from pipeline.sweep.folder import SweepFolder
-from pipeline.sweep.grid import SweepGrid
-from pipeline.sweep.rows import SHIPPED, RowKey, ShippedRow, SweptRow, read_rows
-from pipeline.sweep.work import RowOrder, Work
-from pipeline.sweep.worker import TaskSettings, run_task
-from scenarios.running.fleet import RUN_S_MAX
-from scenarios.running.sweep import SweepTally
+from rocketmq_emulator.pipeline.schemas import spark_schema
+from rocketmq_emulator.pipeline.sweep.division import WAVES_AT_ONCE, RunTimes, tasks_of_wave
+from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep, sweep_rows
+from rocketmq_emulator.pipeline.sweep.grid import SweepGrid, SweepSpec, grid_of
+from rocketmq_emulator.pipeline.sweep.preflight import check_executors
+from rocketmq_emulator.pipeline.sweep.rows import SHIPPED, RowKey, ShippedRow, SweptRow, read_rows
+from rocketmq_emulator.pipeline.sweep.work import PendingRows, RowSpec
+from rocketmq_emulator.pipeline.sweep.worker import TaskSettings, run_task
+from rocketmq_emulator.scenarios.files.parameters import Value
+from rocketmq_emulator.scenarios.sweeps.run_pool import RUN_S_MAX
+from rocketmq_emulator.scenarios.sweeps.sweep import SweepTally
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# From a program -----------------------------------------------------------------------
+
+
+def sweep(
+    spark: SparkSession,
+    scenario: str,
+    to: str | Path,
+    *,
+    seeds: range = range(1, 2),
+    vary: Mapping[str, Iterable[Value]] | None = None,
+    settings: Mapping[str, Value] | None = None,
+    releases: Sequence[str] = (),
+    run_s_max: float = RUN_S_MAX,
+    look: Callable[[SparkSweep], object] = lambda _: None,
+) -> DataFrame:
+    """Make what is missing of this sweep in the folder *to*; all its rows, as ``sweep_rows``.
+
+    *vary* has the values of each parameter; *seeds* is a range without gaps.  *look* is called
+    with each row, for a progress of one's own.  Raises ``BadScenario``, ``BadGrid``,
+    ``BadFolder`` and ``SparkUnavailable`` before anything is run, ``SparkStopped`` later.
+    """
+    asked = SweepSpec(
+        scenario=scenario,
+        settings={name: _text(value) for name, value in (settings or {}).items()},
+        vary={name: tuple(map(_text, values)) for name, values in (vary or {}).items()},
+        releases=tuple(releases),
+        first_seed=seeds[0],
+        last_seed=seeds[-1],
+    )
+    grid = grid_of(asked)
+    check_executors(spark)
+    with SweepFolder(Path(to), stored_sweep(grid, ["rocketmq_emulator.spark.sweep"])) as folder:
+        made = SparkSweep(lambda: spark, grid, folder, run_s_max=run_s_max)
+        for _ in made.rows():
+            look(made)
+    return sweep_rows(spark, Path(to))
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# The driver ---------------------------------------------------------------------------
+
 
 LOOK_EVERY_S = 0.2
 PARTS_OF_A_FAILED_WAVE = 8
 REASON_MAX = 300  # characters of what Spark says
 
 
-class SparkEnded(Exception):
+class SparkStopped(Exception):
     """Spark is gone; all rows that were finished are kept, and the same sweep can go on."""
 
 
@@ -50,7 +97,7 @@ class Wave(msgspec.Struct, frozen=True):
     """One job: *orders* in tasks of *sizes*."""
 
     name: str
-    orders: list[RowOrder]
+    orders: list[RowSpec]
     sizes: list[int]
 
 
@@ -84,11 +131,11 @@ class SparkSweep:
         self._seen = {row.key for row in kept}
         self._known_count = len(kept)
         self._unsaved: dict[RowKey, SweptRow] = {}
-        self._work = Work(grid, frozenset(self._seen))
+        self._work = PendingRows(grid, frozenset(self._seen))
         self._times = RunTimes()
         self._waves = 0
-        self._flying: dict[Future[pa.Table], Wave] = {}
-        self._again: deque[list[RowOrder]] = deque()
+        self._running: dict[Future[pa.Table], Wave] = {}
+        self._retries: deque[list[RowSpec]] = deque()
 
     @property
     def done(self) -> int:
@@ -101,7 +148,7 @@ class SparkSweep:
         return len(self._seen) - self._known_count
 
     def rows(self) -> Iterator[SweptRow]:
-        """What was missing, each row as it is finished.  Raises ``SparkEnded``."""
+        """What was missing, each row as it is finished.  Raises ``SparkStopped``."""
         if not self._work.left:
             return
         self._spark = self._start()
@@ -112,7 +159,7 @@ class SparkSweep:
                 try:
                     yield from self._rows_of_waves(pool)
                 finally:  # after Ctrl-C, or when the caller has seen enough
-                    if self._flying and self._is_spark_here():
+                    if self._running and self._is_spark_running():
                         self._spark.interruptTag(tag)
         finally:
             for _ in self._logged():
@@ -135,22 +182,22 @@ class SparkSweep:
 
     def _rows_of_waves(self, pool: ThreadPoolExecutor) -> Iterator[SweptRow]:
         while True:
-            while len(self._flying) < WAVES_AT_ONCE and (wave := self._next_wave()) is not None:
-                self._flying[pool.submit(self._run, wave)] = wave
-            if not self._flying:
+            while len(self._running) < WAVES_AT_ONCE and (wave := self._next_wave()) is not None:
+                self._running[pool.submit(self._run, wave)] = wave
+            if not self._running:
                 assert not self._work.left, "rows wait for none that is under way"
                 return
-            landed, _ = wait(self._flying, LOOK_EVERY_S, FIRST_COMPLETED)
+            finished, _ = wait(self._running, LOOK_EVERY_S, FIRST_COMPLETED)
             yield from self._logged()
-            for future in landed:
-                yield from self._landed(future, self._flying.pop(future))
+            for future in finished:
+                yield from self._wave_finished(future, self._running.pop(future))
             self._look()
 
     # Waves --------------------------------------------------------------------------------
 
     def _next_wave(self) -> Wave | None:
-        if self._again:
-            orders = self._again.popleft()
+        if self._retries:
+            orders = self._retries.popleft()
             return self._wave(orders, [1] * len(orders))
         cores = self._spark.sparkContext.defaultParallelism
         sizes = tasks_of_wave(self._work.left, cores, self._times.mean_s)
@@ -159,7 +206,7 @@ class SparkSweep:
             return None
         return self._wave(orders, sizes)
 
-    def _wave(self, orders: list[RowOrder], sizes: list[int]) -> Wave:
+    def _wave(self, orders: list[RowSpec], sizes: list[int]) -> Wave:
         self._waves += 1
         return Wave(f"wave{self._waves:06}", orders, sizes)
 
@@ -187,32 +234,32 @@ class SparkSweep:
             .toArrow()
         )
 
-    def _landed(self, future: Future[pa.Table], wave: Wave) -> Iterator[SweptRow]:
+    def _wave_finished(self, future: Future[pa.Table], wave: Wave) -> Iterator[SweptRow]:
         """The rows of a wave that is over, whose logs are no longer needed then."""
         error = future.exception()
         if error is not None:
             yield from self._failed(wave, error)
         else:
             for shipped in read_rows(future.result()):
-                yield from self._taken(shipped)
+                yield from self._accepted(shipped)
         made = [self._unsaved.pop(each.key, None) for each in wave.orders]
         self._folder.add([row for row in made if row is not None])
         self._folder.logs.forget(wave.name)
 
     def _failed(self, wave: Wave, error: BaseException) -> Iterator[SweptRow]:
         """Spark gave the job up: each try of a task ended with its worker, or its machine."""
-        if not self._is_spark_here():
-            raise SparkEnded(f"Spark has ended: {_first_line(error)}") from error
+        if not self._is_spark_running():
+            raise SparkStopped(f"Spark has ended: {_first_line(error)}") from error
         left = [order for order in wave.orders if order.key not in self._seen]
         if len(left) == 1:
             reason = f"Spark gave it up: {_first_line(error)}"
-            yield from self._taken(ShippedRow(left[0].lost(reason)))
+            yield from self._accepted(ShippedRow(left[0].lost(reason)))
         if len(left) < 2:
             return
         size = -(-len(left) // PARTS_OF_A_FAILED_WAVE)
-        self._again += [left[at : at + size] for at in range(0, len(left), size)]
+        self._retries += [left[at : at + size] for at in range(0, len(left), size)]
 
-    def _is_spark_here(self) -> bool:
+    def _is_spark_running(self) -> bool:
         try:
             return not self._spark.sparkContext._jsc.sc().isStopped()  # noqa: SLF001  # there is no other way to ask
         except Exception:  # noqa: BLE001  # the other end of a socket that is gone raises anything
@@ -222,9 +269,9 @@ class SparkSweep:
 
     def _logged(self) -> Iterator[SweptRow]:
         for row in self._folder.logs.new_rows():
-            yield from self._taken(ShippedRow(row))
+            yield from self._accepted(ShippedRow(row))
 
-    def _taken(self, shipped: ShippedRow) -> Iterator[SweptRow]:
+    def _accepted(self, shipped: ShippedRow) -> Iterator[SweptRow]:
         """*shipped*, unless it is here already."""
         row = shipped.row
         if row.key in self._seen or row.made_from not in self.tallies:
@@ -244,7 +291,7 @@ class SparkSweep:
             self.first_bad = row
 
 
-def _encoded(orders: list[RowOrder]) -> list[bytes]:
+def _encoded(orders: list[RowSpec]) -> list[bytes]:
     """Each without its seed: so those of one cell are the same bytes, made and read once."""
     texts: dict[tuple[str, int], bytes] = {}
     for order in orders:

@@ -24,18 +24,25 @@ import zstandard
 from pyspark.sql import Window as W  # noqa: N817  # as PySpark's own pages name them
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline.sweep.grid import Kind, SweepAsked, SweepGrid
-from pipeline.sweep.rows import SweptRow, read_rows, stored_batch, stored_schema
-from pipeline.sweep.under_way import TOKEN, UNDER_WAY, LogReader
-from scenarios.files.parameters import Value
-from scenarios.plan import Plan
-from scenarios.running.code_version import code_version
-from scenarios.running.sweep import file_name
+from rocketmq_emulator.pipeline.sweep.grid import Kind, SweepGrid, SweepSpec
+from rocketmq_emulator.pipeline.sweep.rows import (
+    IN_PROGRESS,
+    TOKEN,
+    LogReader,
+    SweptRow,
+    read_rows,
+    stored_batch,
+    stored_schema,
+)
+from rocketmq_emulator.scenarios.files.parameters import Value
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.result import code_version
+from rocketmq_emulator.scenarios.sweeps.sweep import file_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ASKED, RUNS, JOURNALS = "sweep.json", "runs", "journals"
+SWEEP_FILE, RUNS, JOURNALS = "sweep.json", "runs", "journals"
 FILES_MAX = 64  # of rows; more become one
 SPARK_NAMES = {bool: "boolean", int: "bigint", float: "double", str: "string"}
 
@@ -57,7 +64,7 @@ class StoredSweep(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: Kind
-    asked: SweepAsked
+    asked: SweepSpec
     grid: dict[str, tuple[Value, ...]]
     first_seed: int
     last_seed: int
@@ -90,11 +97,11 @@ def stored_sweep(grid: SweepGrid, command: Sequence[str]) -> StoredSweep:
 def read_sweep(path: Path) -> StoredSweep:
     """What was asked of the sweep in *path*.  Raises ``BadFolder``."""
     try:
-        return msgspec.json.decode((path / ASKED).read_bytes(), type=StoredSweep)
+        return msgspec.json.decode((path / SWEEP_FILE).read_bytes(), type=StoredSweep)
     except FileNotFoundError:
-        raise BadFolder(f"{path} holds no sweep: there is no {ASKED} in it") from None
+        raise BadFolder(f"{path} holds no sweep: there is no {SWEEP_FILE} in it") from None
     except (OSError, msgspec.MsgspecError) as error:
-        raise BadFolder(f"{path / ASKED} cannot be read: {error}") from None
+        raise BadFolder(f"{path / SWEEP_FILE} cannot be read: {error}") from None
 
 
 class SweepFolder:
@@ -107,34 +114,34 @@ class SweepFolder:
         self.path = path.resolve()
         self.journals = self.path / JOURNALS
         self.token = secrets.token_hex(8)
-        self.logs = LogReader(self.path / UNDER_WAY)
+        self.logs = LogReader(self.path / IN_PROGRESS)
         self._about = about
         self._runs = self.path / RUNS
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        if (self.path / ASKED).exists() and (before := read_sweep(self.path)).name != (
+        if (self.path / SWEEP_FILE).exists() and (before := read_sweep(self.path)).name != (
             self._about.name
         ):
             raise BadFolder(
                 f"{self.path} has a sweep of {before.name}: give one of {self._about.name} another"
             )
-        for folder in (self._runs, self.journals, self.path / UNDER_WAY):
+        for folder in (self._runs, self.journals, self.path / IN_PROGRESS):
             folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / UNDER_WAY / "lock").open("w")
+        self._lock = (self.path / IN_PROGRESS / "lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._lock.close()
             raise BadFolder(f"another sweep is writing to {self.path}") from None
         text = msgspec.json.format(msgspec.json.encode(self._about), indent=1)
-        _write_whole(self.path / ASKED, text + b"\n")
-        _write_whole(self.path / UNDER_WAY / TOKEN, self.token.encode())
+        _write_whole(self.path / SWEEP_FILE, text + b"\n")
+        _write_whole(self.path / IN_PROGRESS / TOKEN, self.token.encode())
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
-            (self.path / UNDER_WAY / TOKEN).unlink(missing_ok=True)
+            (self.path / IN_PROGRESS / TOKEN).unlink(missing_ok=True)
             self._lock.close()
 
     def known(self) -> Iterator[SweptRow]:

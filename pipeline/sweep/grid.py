@@ -16,15 +16,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from emulator.releases import known_release
-from scenarios.files.parameters import Value, chosen
-from scenarios.finding import WEATHER, find_question, given_as, load
-from scenarios.plan import Plan
-from scenarios.problems import BadScenario, nearest
-from scenarios.questions import Question
-from scenarios.running.finished import DIGEST_DIGITS, made_from
-from scenarios.running.weather_sweep import sweep_of
-from scenarios.validity import refusals_of
+from rocketmq_emulator.scenarios.catalog.finding import WEATHER, find_question, given_as, load
+from rocketmq_emulator.scenarios.catalog.questions import Question
+from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.problems import BadScenario, nearest
+from rocketmq_emulator.scenarios.plan.validity import refusals_of
+from rocketmq_emulator.scenarios.sweeps.row_files import DIGEST_DIGITS, made_from
+from rocketmq_emulator.scenarios.sweeps.sweep import cache_plan_of
+from rocketmq_emulator.settings.releases import known_release
 
 Kind: TypeAlias = Literal["scenario", "weather", "question"]
 
@@ -40,7 +40,7 @@ class BadGrid(ValueError):
     """What was asked makes no grid; nothing was run.  The text says what to write instead."""
 
 
-class SweepAsked(msgspec.Struct, frozen=True, kw_only=True):
+class SweepSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody asks; values are texts as written, the scenario's parameters give types.
 
     ``releases`` may be empty: the scenario's own.  Seeds go from the first to the last, which
@@ -78,7 +78,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 class SweepGrid(msgspec.Struct, frozen=True):
     """The cells of what was *asked*."""
 
-    asked: SweepAsked
+    asked: SweepSpec
     kind: Kind
     name: str
     cells: tuple[Cell, ...]
@@ -125,7 +125,7 @@ def values_of(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def grid_of(asked: SweepAsked) -> SweepGrid:
+def grid_of(asked: SweepSpec) -> SweepGrid:
     """All cells with their plans.  Raises ``BadGrid`` and ``BadScenario``; nothing is run."""
     question = find_question(asked.scenario)
     if question is not None:
@@ -149,13 +149,13 @@ def grid_of(asked: SweepAsked) -> SweepGrid:
     return SweepGrid(asked, kind, made[0].plan.name, tuple(made))
 
 
-def is_of_many_plans(asked: SweepAsked) -> bool:
+def is_of_many_plans(asked: SweepSpec) -> bool:
     """Weather has another plan for each seed, unless it was given the seed of one."""
     return asked.scenario == WEATHER.name and "seed" not in {**asked.settings, **asked.vary}
 
 
 def _combinations(
-    asked: SweepAsked, known: Mapping[str, Value]
+    asked: SweepSpec, known: Mapping[str, Value]
 ) -> list[tuple[dict[str, Value], str]]:
     """The varied parameters, typed, and the release, empty for the scenario's own."""
     vary = dict(asked.vary)
@@ -174,7 +174,7 @@ def _combinations(
     ]
 
 
-def releases_of(asked: SweepAsked, known: Mapping[str, Value]) -> tuple[str, ...]:
+def releases_of(asked: SweepSpec, known: Mapping[str, Value]) -> tuple[str, ...]:
     """Those of --release, or of --vary where ``release`` is no parameter of the scenario."""
     if RELEASE in asked.vary and RELEASE not in known:
         return (*asked.releases, *asked.vary[RELEASE])
@@ -186,7 +186,7 @@ def _typed(name: str, texts: Sequence[str], known: Mapping[str, Value]) -> list[
         raise BadGrid(f"--vary {name}: there is no such parameter{nearest(name, known)}")
     found: list[Value] = []
     for text in texts:
-        values, problems = chosen(known, {name: text})
+        values, problems = parameter_values(known, {name: text})
         if problems:
             raise BadGrid(f"--vary {name}: {problems[0].text}")
         if values[name] in found:
@@ -203,7 +203,7 @@ def _check_release(release: str) -> None:
 
 
 def _cell(
-    asked: SweepAsked,
+    asked: SweepSpec,
     number: int,
     parameters: dict[str, Value],
     release: str,
@@ -223,13 +223,13 @@ def _cell(
         digest = made_from(plan)
         if is_of_many_plans(asked):
             plan = msgspec.structs.replace(plan, name=WEATHER.name)
-            digest = made_from(sweep_of(plan))
+            digest = made_from(cache_plan_of(plan))
     return Cell(
         number=number, varied=varied, given=given, release=release, made_from=digest, plan=plan
     )
 
 
-def _plan(asked: SweepAsked, given: Mapping[str, Value | str], release: str) -> Plan:
+def _plan(asked: SweepSpec, given: Mapping[str, Value | str], release: str) -> Plan:
     try:
         plan = of_release(load(asked.scenario, given), release)
     except BadScenario as error:

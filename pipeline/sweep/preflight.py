@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pipeline.schemas import arrow_batch, spark_schema
-from pipeline.session import SparkNotHere
+from rocketmq_emulator.pipeline.schemas import arrow_batch, spark_schema
+from rocketmq_emulator.pipeline.session import SparkUnavailable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-ASKED_A_CORE = 2  # tasks, so that most executors have one
+PROBES_A_CORE = 2  # tasks, so that most executors have one
 CAUSE_MAX = 300  # characters
 A_CAUSE = re.compile(r"Cannot run program|^\w*(Error|Exception): |No module named")
 DOCS = "see docs/sweep.md"
@@ -40,16 +40,16 @@ class ExecutorFound(msgspec.Struct, frozen=True):
 def check_executors(spark: SparkSession) -> list[ExecutorFound]:
     """The different ones that answered; none are asked on this machine alone.
 
-    Raises ``SparkNotHere``.
+    Raises ``SparkUnavailable``.
     """
     if (spark.sparkContext.master or "").startswith("local"):
         return []
-    tasks = spark.sparkContext.defaultParallelism * ASKED_A_CORE
+    tasks = spark.sparkContext.defaultParallelism * PROBES_A_CORE
     schema = spark_schema(ExecutorFound)
     try:
         found = spark.range(0, tasks, 1, tasks).mapInArrow(_described, schema).distinct().collect()
     except Exception as error:
-        raise SparkNotHere(
+        raise SparkUnavailable(
             f"the executors cannot run this code ({_cause_in(str(error))}): they need this Python "
             f"and its packages, packed or installed: {DOCS}"
         ) from error
@@ -59,7 +59,7 @@ def check_executors(spark: SparkSession) -> list[ExecutorFound]:
         for field in ("python", "code_version"):
             theirs, here = getattr(one, field), getattr(ours, field)
             if theirs != here:
-                raise SparkNotHere(
+                raise SparkUnavailable(
                     f"{one.host} has {field.replace('_', ' ')} {theirs}, this driver {here}: "
                     f"runs would differ; pack this environment again: {DOCS}"
                 )
@@ -80,7 +80,7 @@ def _described(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _of_this_process() -> tuple[str, str, str, str]:
-    from scenarios.running.code_version import code_version  # noqa: PLC0415  # where it runs
+    from rocketmq_emulator.scenarios.plan.result import code_version  # noqa: PLC0415  # where it runs
 
-    folder = str(Path(__file__).parents[2])
+    folder = str(Path(__file__).parents[3])
     return socket.gethostname(), folder, platform.python_version(), code_version()

@@ -12,17 +12,16 @@ from itertools import islice
 
 import msgspec
 
-from pipeline.sweep.grid import Cell, SweepGrid
-from pipeline.sweep.rows import RowKey, SweptRow, swept
-from scenarios.finding import WEATHER, given_as, weather_of
-from scenarios.plan import Plan
-from scenarios.result import RowWorld
-from scenarios.running.verdicts import without_answer
+from rocketmq_emulator.pipeline.sweep.grid import Cell, SweepGrid
+from rocketmq_emulator.pipeline.sweep.rows import RowKey, SweptRow, swept
+from rocketmq_emulator.scenarios.catalog.finding import WEATHER, given_as, weather_of
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.result import RowWorld, without_answer
 
 BLOCK_ROWS = 4_096  # so many are mixed with each other
 
 
-class RowOrder(msgspec.Struct, frozen=True):
+class RowSpec(msgspec.Struct, frozen=True):
     """One row that is to be made; a question's has its name."""
 
     made_from: str
@@ -43,7 +42,7 @@ class RowOrder(msgspec.Struct, frozen=True):
         return swept(row, self.made_from)
 
 
-class Work:
+class PendingRows:
     """What is left of a grid but what is *known*: ``left`` rows, taken in any number."""
 
     def __init__(self, grid: SweepGrid, known: Container[RowKey] = ()) -> None:
@@ -51,20 +50,20 @@ class Work:
         self.left = sum((each, seed) not in known for each in digests for seed in grid.asked.seeds)
         self._orders = (_order(grid, *row) for row in _mixed(grid) if _key(*row) not in known)
 
-    def take(self, count_max: int) -> list[RowOrder]:
+    def take(self, count_max: int) -> list[RowSpec]:
         """The next ones."""
         taken = [*islice(self._orders, count_max)]
         self.left -= len(taken)
         return taken
 
 
-def _order(grid: SweepGrid, cell: Cell, seed: int) -> RowOrder:
+def _order(grid: SweepGrid, cell: Cell, seed: int) -> RowSpec:
     if grid.kind == "weather":
         given = given_as(WEATHER.name, cell.given, cell.release)
         plan = weather_of({**given, "seed": seed})
-        return RowOrder(cell.made_from, seed, plan, counts_coverage=True)
+        return RowSpec(cell.made_from, seed, plan, counts_coverage=True)
     question = grid.asked.scenario if grid.kind == "question" else ""
-    return RowOrder(cell.made_from, seed, cell.plan, question)
+    return RowSpec(cell.made_from, seed, cell.plan, question)
 
 
 def _key(cell: Cell, seed: int) -> RowKey:

@@ -1,7 +1,7 @@
 """What an executor does with rows of a grid: a Spark task runs them one after the other.
 
 A virtual cluster is a process of its own, forked by one that each Python worker keeps while it
-lives: the same ``Fleet`` as ``rmqemu run --seeds`` has.  A question is answered in the worker
+lives: the same ``RunPool`` as ``rmqemu run --seeds`` has.  A question is answered in the worker
 itself.  Whatever a row does, it is a row; only who kills the worker is tried again by Spark.
 """
 
@@ -20,14 +20,20 @@ import zstandard
 from pyspark import TaskContext
 from pyspark.core.files import SparkFiles
 
-from pipeline.sweep.folder import JOURNALS, journal_name
-from pipeline.sweep.rows import ShippedRow, SweptRow, returned_batch, swept
-from pipeline.sweep.under_way import TaskLog, log_folder
-from pipeline.sweep.work import RowOrder
-from scenarios.finding import find_question
-from scenarios.questions import Question
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
+from rocketmq_emulator.pipeline.sweep.folder import JOURNALS, journal_name
+from rocketmq_emulator.pipeline.sweep.rows import (
+    ShippedRow,
+    SweptRow,
+    TaskLog,
+    log_folder,
+    returned_batch,
+    swept,
+)
+from rocketmq_emulator.pipeline.sweep.work import RowSpec
+from rocketmq_emulator.scenarios.catalog.finding import find_question
+from rocketmq_emulator.scenarios.catalog.questions import Question
+from rocketmq_emulator.scenarios.plan.result import RunOrder
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +60,7 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
 def run_task(
     settings: TaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: in the column ``order`` a ``RowOrder`` as JSON, its ``seed`` beside it.
+    """For ``mapInArrow``: in the column ``order`` a ``RowSpec`` as JSON, its ``seed`` beside it.
 
     Rows of an earlier try of this task are taken from its log.
     """
@@ -83,8 +89,8 @@ def run_task(
 
 
 @lru_cache(maxsize=ORDERS_KEPT)
-def _order(text: bytes) -> RowOrder:
-    return msgspec.json.decode(text, type=RowOrder)
+def _order(text: bytes) -> RowSpec:
+    return msgspec.json.decode(text, type=RowSpec)
 
 
 class _Task:
@@ -100,7 +106,7 @@ class _Task:
         self._unlogged_s = 0.0
         self._paths = (*settings.paths, os.getcwd(), SparkFiles.getRootDirectory())  # noqa: PTH109
 
-    def row(self, order: RowOrder) -> ShippedRow:
+    def row(self, order: RowSpec) -> ShippedRow:
         """Of *order*: from the log, or run."""
         known = self._log.finished.get(order.key)
         if known is not None:
@@ -120,7 +126,7 @@ class _Task:
             for journal in self._own_journals:
                 journal.unlink(missing_ok=True)
 
-    def _run(self, order: RowOrder, journal: Path) -> SweptRow:
+    def _run(self, order: RowSpec, journal: Path) -> SweptRow:
         given = RunOrder(
             plan=order.plan,
             seed=order.seed,
@@ -163,7 +169,7 @@ class _TookTooLong(BaseException):
     """A question was not answered in the time that a run may take; no ``except`` holds it."""
 
 
-def _answered(order: RowOrder, run_s_max: float) -> SweptRow:
+def _answered(order: RowSpec, run_s_max: float) -> SweptRow:
     question = _questions.get(order.question)
     if question is None:
         question = _questions[order.question] = _found(order.question)
@@ -196,13 +202,13 @@ def _too_long(_number: int, _frame: FrameType | None) -> NoReturn:
 
 # The process that forks runs ----------------------------------------------------------------
 
-_fleets: dict[float, Fleet] = {}  # at most one, for as long as this worker lives; by its limit
+_fleets: dict[float, RunPool] = {}  # at most one, for as long as this worker lives; by its limit
 
 
-def _fleet(run_s_max: float) -> Fleet:
+def _fleet(run_s_max: float) -> RunPool:
     if run_s_max not in _fleets:
         _close_fleet()
-        _fleets[run_s_max] = Fleet(run_s_max=run_s_max).__enter__()
+        _fleets[run_s_max] = RunPool(run_s_max=run_s_max).__enter__()
     return _fleets[run_s_max]
 
 

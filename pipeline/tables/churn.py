@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as W  # noqa: N817
 
-from pipeline.tables.deliveries import RETRY
-from pipeline.tables.facts import RUN
-from pipeline.tables.ownership import QUEUE, lives_at
+from rocketmq_emulator.pipeline.tables.deliveries import RETRY
+from rocketmq_emulator.pipeline.tables.facts import RUN
+from rocketmq_emulator.pipeline.tables.ownership import QUEUE, is_member_at
 
 SETTLED_US = 25_000_000  # one pass every 20 s, and some
 TOPIC = (*RUN, "group", "topic")
@@ -54,7 +54,7 @@ def rebalances(owners: DataFrame, members: DataFrame) -> DataFrame:
     is_settled = F.col("shares") != F.col("before")
     return (
         epochs.join(_shares(changes, epochs), on=[*TOPIC, "number"], how="inner")
-        .join(_living(epochs, members), on=[*TOPIC, "number"], how="left")
+        .join(_live_members(epochs, members), on=[*TOPIC, "number"], how="left")
         .withColumn("before", before)
         .select(
             *TOPIC,
@@ -179,13 +179,13 @@ def _shares(changes: DataFrame, epochs: DataFrame) -> DataFrame:
     )
 
 
-def _living(epochs: DataFrame, members: DataFrame) -> DataFrame:
+def _live_members(epochs: DataFrame, members: DataFrame) -> DataFrame:
     """The members of the group at each rebalance's last change."""
-    seats = members.select(*RUN, "group", "node", "from_at", "until_at")
+    memberships = members.select(*RUN, "group", "node", "from_at", "until_at")
     return (
         epochs.select(*TOPIC, "number", "ended_at")
-        .join(seats, on=[*RUN, "group"], how="inner")
-        .where(lives_at(F.col("ended_at")))
+        .join(memberships, on=[*RUN, "group"], how="inner")
+        .where(is_member_at(F.col("ended_at")))
         .groupBy(*TOPIC, "number")
         .agg(F.collect_set("node").alias("nodes"))
     )

@@ -1,8 +1,12 @@
-"""What became of messages: each time that a group was given one, and each one that was stored.
+"""What became of messages: each delivery, each stored message, and the numbers that follow.
 
 A place in a queue is used again where a broker lost the end of its log, so a record is a queue,
 an offset and a ``life``: 1 for the first message that was stored there, 2 for the next.  A reader
-is a group; of a broadcasting group each member reads for itself.
+is a group; of a broadcasting group each member reads for itself.  ``failovers`` are queues whose
+owner was hit by a fault: how long until a message of them was consumed again.
+
+Names, units and meaning of the numbers are those of the checkers ``waiting``, ``retries`` and
+``duplicates``; quantiles are exact here.
 """
 
 from __future__ import annotations
@@ -11,14 +15,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as W  # noqa: N817
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     MessageConsumed,
     MessagePolled,
     MessageSent,
     MessageSentBack,
     MessageStored,
+    NodeKilled,
+    OffsetCommitted,
+    QueuesClaimed,
 )
-from pipeline.tables.facts import ORDER, RUN, facts_of
+from rocketmq_emulator.pipeline.tables.facts import ORDER, RUN, at, facts_of
 
 RECORD = ("queue", "offset")
 RETRY, DEAD = "%RETRY%", "%DLQ%"  # how the topics of a group begin
@@ -156,3 +163,181 @@ def _records(facts: DataFrame) -> DataFrame:
 
 def _reader() -> Column:
     return F.concat("group", F.lit("@"), "node")
+
+
+# Latency, retries, lag ----------------------------------------------------------------
+
+
+def delivery_latency(deliveries: DataFrame) -> DataFrame:
+    """One row a group and record: how long the first delivery took.  Retries wait as they must."""
+    is_first = ~F.col("is_repeat") & (F.col("reconsume_times") == 0)
+    return deliveries.where(is_first & F.col("stored_us").isNotNull()).select(
+        *RUN,
+        *ORDER,
+        "group",
+        "reader",
+        *RECORD,
+        "life",
+        "stored_us",
+        (F.col("mono_us") - F.col("stored_us")).alias("latency_us"),
+    )
+
+
+def delivery(
+    delivery_latency: DataFrame, deliveries: DataFrame, failovers: DataFrame, members: DataFrame
+) -> DataFrame:
+    """One row a group: how long it waited; ``deliveries`` and ``repeats`` count what it got."""
+    took = delivery_latency.groupBy(*RUN, "group").agg(
+        F.expr("percentile_disc(0.5) within group (order by latency_us) / 1e3").alias(
+            "deliver_ms_p50"
+        ),
+        F.expr("percentile_disc(0.99) within group (order by latency_us) / 1e3").alias(
+            "deliver_ms_p99"
+        ),
+        (F.max("latency_us") / 1e3).alias("longest_deliver_ms"),
+    )
+    counts = deliveries.groupBy(*RUN, "group").agg(
+        F.count("*").alias("deliveries"),
+        F.count_if("is_repeat").alias("repeats"),
+        F.count_if(~F.col("ok")).alias("failed_deliveries"),
+    )
+    failover = failovers.groupBy(*RUN, "group").agg(
+        (F.max("waited_us") / 1e6).alias("consumer_failover_s")
+    )
+    numbers = (
+        *("deliver_ms_p50", "deliver_ms_p99", "longest_deliver_ms", "consumer_failover_s"),
+        *("deliveries", "repeats", "failed_deliveries"),
+    )
+    found = members.select(*RUN, "group").distinct()
+    for other in (took, counts, failover):
+        found = found.join(other, on=[*RUN, "group"], how="left")
+    return found.select(
+        *RUN, "group", *(F.coalesce(name, F.lit(0)).alias(name) for name in numbers)
+    )
+
+
+def retries(facts: DataFrame, messages: DataFrame, members: DataFrame) -> DataFrame:
+    """One row a group: what was sent back, and what ended as a dead letter."""
+    is_dead = F.col("target_topic").startswith(DEAD)
+    sent_back = (
+        facts_of(facts, MessageSentBack)
+        .where(~is_dead)
+        .groupBy(*RUN, "group")
+        .agg(F.count("*").alias("sent_back"))
+    )
+    dead = (
+        messages.where(F.col("topic_kind") == "dead")
+        .groupBy(*RUN, F.expr(f"substring(queue.topic, {len(DEAD) + 1})").alias("group"))
+        .agg(F.count("*").alias("dead_letters"))
+    )
+    return (
+        members.select(*RUN, "group")
+        .distinct()
+        .join(sent_back, on=[*RUN, "group"], how="left")
+        .join(dead, on=[*RUN, "group"], how="left")
+        .select(
+            *RUN,
+            "group",
+            F.coalesce("sent_back", F.lit(0)).alias("sent_back"),
+            F.coalesce("dead_letters", F.lit(0)).alias("dead_letters"),
+        )
+    )
+
+
+def offset_lag(facts: DataFrame, messages: DataFrame) -> DataFrame:
+    """One row a group and queue that it committed: how far it was behind, at the end and at most.
+
+    ``lag`` is the queue's end less the last committed offset; ``lag_max`` the most at a commit.
+    """
+    committed = facts_of(facts, OffsetCommitted).select(
+        *RUN, "group", "queue", "offset", *ORDER, at()
+    )
+    ends = messages.select(*RUN, "queue", (F.col("offset") + 1).alias("stored_to"), *ORDER, at())
+    of_queue = W.partitionBy(*RUN, "queue").orderBy("at")
+    until_now = of_queue.rowsBetween(W.unboundedPreceding, W.currentRow)
+    in_all = (
+        W.partitionBy(*RUN, "queue")
+        .orderBy("at")
+        .rowsBetween(W.unboundedPreceding, W.unboundedFollowing)
+    )
+    return (
+        committed.unionByName(ends, allowMissingColumns=True)
+        .withColumns(
+            {
+                "end": F.coalesce(F.last("stored_to", ignorenulls=True).over(until_now), "offset"),
+                "last_end": F.last("stored_to", ignorenulls=True).over(in_all),
+            }
+        )
+        .where(F.col("group").isNotNull())
+        .groupBy(*RUN, "group", "queue")
+        .agg(
+            F.max_by(F.coalesce("last_end", "offset") - F.col("offset"), "at").alias("lag"),
+            F.max(F.greatest(F.col("end") - F.col("offset"), F.lit(0))).alias("lag_max"),
+        )
+    )
+
+
+# After a fault ------------------------------------------------------------------------
+
+
+STOPPING = ("kill", "stop", "power_off", "pause")  # words of faults that hand queues over
+QUEUE = (*RUN, "group", "queue")
+
+
+def failovers(facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame) -> DataFrame:
+    """One row each time that a queue's owner was hit: until its next message was consumed.
+
+    From the fault, or from when that message was stored if that was later.
+    """
+    before = W.partitionBy(*QUEUE).orderBy("at").rowsBetween(W.unboundedPreceding, -1)
+    fault_us, is_taken = F.col("last_hit.mono_us"), F.col("stored_us").isNotNull()
+    last_hit = F.last(F.when(~is_taken, F.col("at")), ignorenulls=True)
+    last_taken = F.last(F.when(is_taken, F.col("at")), ignorenulls=True)
+    is_open = F.col("last_hit") > F.col("last_taken")
+    return (
+        _hits_and_deliveries(facts, delivery_latency, faults)
+        .withColumns({"last_hit": last_hit.over(before), "last_taken": last_taken.over(before)})
+        .where(is_taken & is_open)
+        .select(
+            *QUEUE,
+            fault_us.alias("fault_us"),
+            F.col("at.mono_us").alias("delivered_us"),
+            (F.col("at.mono_us") - F.greatest(fault_us, F.col("stored_us"))).alias("waited_us"),
+        )
+    )
+
+
+def _hits_and_deliveries(
+    facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame
+) -> DataFrame:
+    """QUEUE, at, stored_us: of a first delivery; null: the queue's owner was hit.
+
+    The owner is who claimed the queue last.  A queue counts from its first delivery on.
+    """
+    claimed = facts_of(facts, QueuesClaimed).select(
+        *RUN, "group", F.explode("queues").alias("queue"), F.col("node").alias("owner"), at()
+    )
+    by_fault = faults.where(F.col("word").isin(*STOPPING)).select(
+        *RUN, F.explode("nodes").alias("hit"), F.col("began_at").alias("at")
+    )
+    by_hand = facts_of(facts, NodeKilled).select(*RUN, F.col("fact_node").alias("hit"), at())
+    held = claimed.select(*QUEUE, F.col("owner").alias("hit")).distinct()
+    hits = by_fault.unionByName(by_hand).join(held, on=[*RUN, "hit"], how="inner")
+    taken = delivery_latency.where(F.col("reader") == F.col("group")).select(
+        *QUEUE, "stored_us", at()
+    )
+    in_order = W.partitionBy(*QUEUE).orderBy("at")
+    until_now = in_order.rowsBetween(W.unboundedPreceding, W.currentRow)
+    is_hit = (F.col("hit") == F.col("last_owner")) & (F.col("taken") > 0)
+    return (
+        claimed.unionByName(hits, allowMissingColumns=True)
+        .unionByName(taken, allowMissingColumns=True)
+        .withColumns(
+            {
+                "last_owner": F.last("owner", ignorenulls=True).over(until_now),
+                "taken": F.count("stored_us").over(until_now),
+            }
+        )
+        .where(is_hit | F.col("stored_us").isNotNull())
+        .select(*QUEUE, "at", "stored_us")
+    )

@@ -17,9 +17,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as PySpark's own pages name it
 from pyspark.sql import types as T  # noqa: N812
 
-from emulator.facts import Fact, all_facts
-from emulator.journal import EntryKey
-from pipeline.schemas import spark_schema
+from rocketmq_emulator.facts import Fact, all_facts
+from rocketmq_emulator.facts.journal import EntryKey
+from rocketmq_emulator.pipeline.schemas import spark_schema
 
 RUN = ("scenario", "run")  # whose rows they are: in every table, and its partitions on disk
 ORDER = ("mono_us", "place", "node", "seq")

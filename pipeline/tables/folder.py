@@ -30,11 +30,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from pipeline.schemas import arrow_batch, spark_schema
-from pipeline.session import spark_session
-from pipeline.tables.journal_files import JournalRun, runs_in
-from pipeline.tables.lines import bronze_rows, bronze_schema, lines_of, parsed, rejected_rows
-from pipeline.tables.steps import GOLD, SILVER, STEPS
+from rocketmq_emulator.pipeline.schemas import arrow_batch, spark_schema
+from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.tables.journal_files import JournalRun, runs_in
+from rocketmq_emulator.pipeline.tables.lines import (
+    bronze_rows,
+    bronze_schema,
+    lines_of,
+    parsed,
+    rejected_rows,
+)
+from rocketmq_emulator.pipeline.tables.steps import GOLD, SILVER, STEPS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +103,7 @@ class TableFolder:
 
     @property
     def spark(self) -> SparkSession:
-        """Started when it is needed first.  Raises ``SparkNotHere``."""
+        """Started when it is needed first.  Raises ``SparkUnavailable``."""
         if self._spark is None:
             self._spark = spark_session("rmqemu tables")
         return self._spark
@@ -108,10 +114,10 @@ class TableFolder:
         """Read the runs of *journals*, files and folders, that are not here yet.
 
         A run that is here is read again only if its journal has grown; it replaces the shorter.
-        Raises ``NoJournals``, ``TableFolderBusy``, ``SparkNotHere``.
+        Raises ``NoJournals``, ``TableFolderBusy``, ``SparkUnavailable``.
         """
         found = runs_in(map(Path, journals))
-        with self._alone():
+        with self._locked():
             self._remove_unfinished()
             known = {run.run: run.bytes for run in self._current()}
             new = [run for run in found if run.bytes > known.get(run.run, -1)]
@@ -303,7 +309,7 @@ class TableFolder:
                 shutil.rmtree(place)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Nobody else adds meanwhile; a process that dies holds nothing up."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:

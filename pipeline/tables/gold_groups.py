@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as W  # noqa: N817
 
-from emulator.facts import ConsumerStopped, QueuesReleased, RebalancePassed
-from pipeline.tables.deliveries import RETRY
-from pipeline.tables.facts import RUN, at, facts_of
-from pipeline.tables.ownership import QUEUE, lives_at
+from rocketmq_emulator.facts import ConsumerStopped, QueuesReleased, RebalancePassed
+from rocketmq_emulator.pipeline.tables.deliveries import RETRY
+from rocketmq_emulator.pipeline.tables.facts import RUN, at, facts_of
+from rocketmq_emulator.pipeline.tables.ownership import QUEUE, is_member_at
 
 IDLE_US = 10_000_000
 FAIR_MESSAGES_MIN = 5  # a member's even share of what the others consumed meanwhile
@@ -75,12 +75,12 @@ def overlap(ownership: DataFrame, run_ends: DataFrame, members: DataFrame) -> Da
 def passes(facts: DataFrame, members: DataFrame, run_ends: DataFrame) -> DataFrame:
     """One row a group: the longest that a member which ran took no pass over a topic."""
     passed = facts_of(facts, RebalancePassed).select(*RUN, "group", "node", "topic", at())
-    seats = members.select(*RUN, "group", "node", "from_at", "from_us", "until_us")
+    memberships = members.select(*RUN, "group", "node", "from_at", "from_us", "until_us")
     topic = W.partitionBy(*RUN, "group", "node", "topic").orderBy("at")
     last_us = F.coalesce(F.lag("at.mono_us").over(topic), F.lit(0))
     gaps = (
         passed.withColumn("last_us", last_us)
-        .join(seats, on=[*RUN, "group", "node"], how="inner")
+        .join(memberships, on=[*RUN, "group", "node"], how="inner")
         .where(F.col("from_at") <= F.col("at"))
         .groupBy(*RUN, "group", "node", "topic", "at", "last_us")
         .agg(F.max("from_us").alias("from_us"))
@@ -99,7 +99,9 @@ def passes(facts: DataFrame, members: DataFrame, run_ends: DataFrame) -> DataFra
     open_gaps = (
         passed.groupBy(*RUN, "group", "node", "topic")
         .agg(F.max("at").alias("last_at"))
-        .join(seats.where(F.col("until_us").isNull()), on=[*RUN, "group", "node"], how="inner")
+        .join(
+            memberships.where(F.col("until_us").isNull()), on=[*RUN, "group", "node"], how="inner"
+        )
         .join(stops, on=[*RUN, "group", "node"], how="left")
         .where(~is_over)
         .join(run_ends, on=[*RUN], how="inner")
@@ -129,7 +131,7 @@ def idleness(deliveries: DataFrame, members: DataFrame, run_ends: DataFrame) -> 
     is_now = [F.col(f"seat.{name}") == F.col(f"gap.{name}") for name in (*RUN, "group")]
     living = (
         gaps.alias("gap")
-        .join(shares.alias("seat"), on=[*is_now, lives_at(when)], how="left")
+        .join(shares.alias("seat"), on=[*is_now, is_member_at(when)], how="left")
         .groupBy(*(F.col(f"gap.{name}") for name in gaps.columns))
         .agg(F.count("seat.node").alias("living"))
     )
@@ -196,14 +198,14 @@ def _gaps(deliveries: DataFrame, members: DataFrame, run_ends: DataFrame) -> Dat
 
 def _since(gaps: DataFrame, members: DataFrame) -> DataFrame:
     """Nobody is idle before it begins: of several times on a node the last one counts."""
-    seats = members.select(*RUN, "group", "node", "from_at", "from_us")
+    memberships = members.select(*RUN, "group", "node", "from_at", "from_us")
     is_begun = F.col("is_end").isNotNull() | (F.col("from_at") <= F.col("at"))
     since_us = F.greatest(F.coalesce("last_us", "from_us"), "from_us")
     ended_at = F.struct(
         F.lit(2**62).alias("mono_us"), F.col("at.place"), F.col("at.node"), F.col("at.seq")
     )
     return (
-        gaps.join(seats, on=[*RUN, "group", "node"], how="inner")
+        gaps.join(memberships, on=[*RUN, "group", "node"], how="inner")
         .where(is_begun)
         .groupBy(*(name for name in gaps.columns))
         .agg(F.max("from_us").alias("from_us"))

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from emulator.facts import SCHEMA_VERSION, RunStarted
+from rocketmq_emulator.facts import SCHEMA_VERSION, RunStarted
 
 NO_SCENARIO = "cluster"
 HEAD_LINES = 5  # one of these must be a fact
@@ -67,7 +67,7 @@ def runs_in(paths: Iterable[Path]) -> list[JournalRun]:
     Of a run that is there twice the longer journal counts.  Raises ``NoJournals``.
     """
     found: dict[str, JournalRun] = {}
-    of_clusters: dict[tuple[Path, int], list[_Beginning]] = {}
+    of_clusters: dict[tuple[Path, int], list[_UnnamedJournal]] = {}
     for file in _files(paths):
         head = _head(file)
         if isinstance(head, JournalRun):
@@ -123,7 +123,7 @@ class _Kind(msgspec.Struct):
     schema: int = 0
 
 
-class _Beginning(msgspec.Struct, frozen=True):
+class _UnnamedJournal(msgspec.Struct, frozen=True):
     """A journal that does not say whose it is."""
 
     file: Path
@@ -132,7 +132,7 @@ class _Beginning(msgspec.Struct, frozen=True):
     schema: int
 
 
-def _head(file: Path) -> JournalRun | _Beginning:
+def _head(file: Path) -> JournalRun | _UnnamedJournal:
     try:
         lines = list(_first_lines(file))
     except OSError as error:  # a damaged gzip file is one, too
@@ -152,7 +152,7 @@ def _head(file: Path) -> JournalRun | _Beginning:
             return _foreign(file, what)
         if kind.kind == RunStarted.__name__:
             return _started(file, bytes(line.fact), schema)
-        return _Beginning(file, text, (line.at_ms, line.node), schema)
+        return _UnnamedJournal(file, text, (line.at_ms, line.node), schema)
     return _foreign(file, f"this is no journal: none of its first {len(lines)} lines is a fact")
 
 
@@ -192,7 +192,7 @@ def _started(file: Path, fact: bytes, schema: int) -> JournalRun:
     )
 
 
-def _cluster(heads: Sequence[_Beginning]) -> JournalRun:
+def _cluster(heads: Sequence[_UnnamedJournal]) -> JournalRun:
     """Journals of one folder, known by the line that was first: the others may come later."""
     first = min(heads, key=lambda head: head.began)
     return JournalRun(

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as W  # noqa: N817
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     BrokerUnregistered,
@@ -21,10 +21,10 @@ from emulator.facts import (
     TopicChanged,
     TopicCreated,
 )
-from pipeline.tables.deliveries import RETRY
-from pipeline.tables.facts import RUN, at, facts_of
-from pipeline.tables.faults import ENDING
-from pipeline.tables.ownership import QUEUE
+from rocketmq_emulator.pipeline.tables.deliveries import RETRY
+from rocketmq_emulator.pipeline.tables.facts import RUN, at, facts_of
+from rocketmq_emulator.pipeline.tables.intervals import PROCESS_ENDING
+from rocketmq_emulator.pipeline.tables.ownership import QUEUE
 
 READABLE = 4  # the bit of a topic's perm
 STARVED_US = 60_000_000
@@ -48,7 +48,7 @@ def broker_presence(facts: DataFrame, faults: DataFrame, topic_sizes: DataFrame)
     registered = facts_of(facts, BrokerRegistered, BrokerUnregistered, BrokerExpired).select(
         *RUN, "broker", F.col("node").alias("name_server"), "kind", "first", "topic_count", at()
     )
-    ended = faults.where(F.col("word").isin(*ENDING)).select(
+    ended = faults.where(F.col("word").isin(*PROCESS_ENDING)).select(
         *RUN, F.explode("nodes").alias("broker"), F.col("began_at").alias("at")
     )
     killed = facts_of(facts, NodeKilled).select(*RUN, F.col("fact_node").alias("broker"), at())
@@ -75,7 +75,7 @@ def broker_presence(facts: DataFrame, faults: DataFrame, topic_sizes: DataFrame)
     of_broker = W.partitionBy(*RUN, "broker").orderBy("at")
     by_broker = of_broker.rowsBetween(W.unboundedPreceding, W.currentRow)
     partial = F.coalesce(F.last("says", ignorenulls=True).over(until_now), F.lit(0))
-    told = (
+    announced = (
         known.withColumn("says", says)
         .withColumn("partial", partial)
         .withColumn(
@@ -85,7 +85,7 @@ def broker_presence(facts: DataFrame, faults: DataFrame, topic_sizes: DataFrame)
         .select(*RUN, "broker", "at", "is_up")
     )
     gone = ended.unionByName(killed).withColumn("is_up", F.lit(False))
-    return told.unionByName(gone.select(*told.columns))
+    return announced.unionByName(gone.select(*announced.columns))
 
 
 def orphans(

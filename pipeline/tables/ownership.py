@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as W  # noqa: N817
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     MemberLeft,
     MessageConsumed,
@@ -22,7 +22,7 @@ from emulator.facts import (
     QueuesReleased,
     RebalancePassed,
 )
-from pipeline.tables.facts import ORDER, RUN, at, facts_of
+from rocketmq_emulator.pipeline.tables.facts import ORDER, RUN, at, facts_of
 
 QUEUE = (*RUN, "group", "queue")
 BEGINNINGS = ("claimed", "back")  # of holding
@@ -52,26 +52,26 @@ def queue_changes(facts: DataFrame, members: DataFrame) -> DataFrame:
     )
     lost = _lost(facts, shares, claims)
     back = (
-        lost.where("speaks_on")
-        .withColumns({"at": F.col("speaks_at"), "how": F.lit("back")})
+        lost.where("was_running_on")
+        .withColumns({"at": F.col("next_fact_at"), "how": F.lit("back")})
         .withColumn("since_us", F.col("at.mono_us"))
     )
     found = claims.unionByName(releases)
     for other in (ended, lost, back):
         found = found.unionByName(other.select(*found.columns))
-    return _back_where_held(found.distinct())
+    return _without_unfounded_returns(found.distinct())
 
 
-def _back_where_held(changes: DataFrame) -> DataFrame:
+def _without_unfounded_returns(changes: DataFrame) -> DataFrame:
     """Nobody gets back what it did not hold when it was lost."""
     before = W.partitionBy(*QUEUE, "node").orderBy("at", "how")
     before = before.rowsBetween(W.unboundedPreceding, -1)
-    is_word = ~F.col("how").isin("lost", "back")
-    last_word = F.last(F.when(is_word, F.col("how")), ignorenulls=True).over(before)
+    is_own_change = ~F.col("how").isin("lost", "back")
+    last_own_change = F.last(F.when(is_own_change, F.col("how")), ignorenulls=True).over(before)
     return (
-        changes.withColumn("last_word", last_word)
-        .where((F.col("how") != "back") | (F.col("last_word") == "claimed"))
-        .drop("last_word")
+        changes.withColumn("last_own_change", last_own_change)
+        .where((F.col("how") != "back") | (F.col("last_own_change") == "claimed"))
+        .drop("last_own_change")
     )
 
 
@@ -120,9 +120,9 @@ def _queues(facts: DataFrame, kind: type, groups: DataFrame) -> DataFrame:
 
 def _lost(facts: DataFrame, members: DataFrame, claims: DataFrame) -> DataFrame:
     """Members that were lost, once another one claimed the queue."""
-    silences = _silences(facts, members)
+    silences = _lost_periods(facts, members)
     is_silent = (F.col("at") > F.col("left_at")) & (
-        F.col("speaks_at").isNull() | (F.col("at") < F.col("speaks_at"))
+        F.col("next_fact_at").isNull() | (F.col("at") < F.col("next_fact_at"))
     )
     return (
         claims.join(F.broadcast(silences), on=[*RUN], how="inner")
@@ -133,22 +133,22 @@ def _lost(facts: DataFrame, members: DataFrame, claims: DataFrame) -> DataFrame:
             "at",
             F.col("left_us").alias("since_us"),
             F.lit("lost").alias("how"),
-            "speaks_at",
-            "speaks_on",
+            "next_fact_at",
+            "was_running_on",
         )
     )
 
 
-def _silences(facts: DataFrame, members: DataFrame) -> DataFrame:
+def _lost_periods(facts: DataFrame, members: DataFrame) -> DataFrame:
     """From the first MemberLeft of a client to the next word of its node: silent, left_at,
-    left_us, speaks_at (null: never), speaks_on (not of a new beginning or a claim).
+    left_us, next_fact_at (null: never), was_running_on (not of a new beginning or a claim).
     """
     names = members.select(*RUN, "group", "node", "client", "from_at", "until_at")
     left = (
         facts_of(facts, MemberLeft)
         .select(*RUN, "group", "client", at(), "mono_us")
         .join(names, on=[*RUN, "group", "client"], how="inner")
-        .where(lives_at(F.col("at")))
+        .where(is_member_at(F.col("at")))
         .select(*RUN, "node", "at", F.col("mono_us").alias("left_us"))
     )
     lost_nodes = F.broadcast(left.select(*RUN, "node").distinct())
@@ -180,13 +180,13 @@ def _silences(facts: DataFrame, members: DataFrame) -> DataFrame:
             F.col("node").alias("silent"),
             F.col("at").alias("left_at"),
             "left_us",
-            F.col("word.at").alias("speaks_at"),
-            F.coalesce("word.goes_on", F.lit(False)).alias("speaks_on"),
+            F.col("word.at").alias("next_fact_at"),
+            F.coalesce("word.goes_on", F.lit(False)).alias("was_running_on"),
         )
     )
 
 
-def lives_at(when: Column) -> Column:
+def is_member_at(when: Column) -> Column:
     """A member, with from_at and until_at, lives at that moment."""
     is_over = F.col("until_at").isNotNull() & (F.col("until_at") <= when)
     return (F.col("from_at") <= when) & ~is_over

@@ -1,28 +1,125 @@
-"""Every step by the name of the table that it makes, and what it reads.
+"""Every step by the name of the table that it makes, what it reads, and the metrics of gold
+tables.
 
 Silver says what happened to one thing: a message, a queue, a fault.  Gold has the numbers.
-``facts`` is the journal itself.
+``facts`` is the journal itself.  ``metrics`` has all numbers in one table, as the checkers name
+them: ``lost.billing`` is lost, of billing.  A metric's number for the run follows from its parts:
+their sum, or the largest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline.tables.calls import calls
-from pipeline.tables.churn import churn, owners, rebalances
-from pipeline.tables.deliveries import deliveries, messages
-from pipeline.tables.failovers import failovers
-from pipeline.tables.faults import faults
-from pipeline.tables.gold_deliveries import delivery, delivery_latency, offset_lag, retries
-from pipeline.tables.gold_groups import expired_queues, idleness, overlap, passes, run_ends
-from pipeline.tables.gold_sends import producer_failover, send_shares, sends
-from pipeline.tables.members import members
-from pipeline.tables.metrics import METRICS, metrics
-from pipeline.tables.orphans import broker_presence, orphans, topic_sizes
-from pipeline.tables.ownership import ownership, queue_changes
+from rocketmq_emulator.pipeline.tables.churn import churn, owners, rebalances
+from rocketmq_emulator.pipeline.tables.deliveries import (
+    deliveries,
+    delivery,
+    delivery_latency,
+    failovers,
+    messages,
+    offset_lag,
+    retries,
+)
+from rocketmq_emulator.pipeline.tables.facts import RUN
+from rocketmq_emulator.pipeline.tables.gold_groups import (
+    expired_queues,
+    idleness,
+    overlap,
+    passes,
+    run_ends,
+)
+from rocketmq_emulator.pipeline.tables.intervals import faults, members
+from rocketmq_emulator.pipeline.tables.orphans import broker_presence, orphans, topic_sizes
+from rocketmq_emulator.pipeline.tables.ownership import ownership, queue_changes
+from rocketmq_emulator.pipeline.tables.sends import calls, producer_failover, send_shares, sends
+
+# Metrics ------------------------------------------------------------------------------
+
+
+SUM, MAX = "sum", "max"
+METRICS = {  # gold table: whose its rows are, and its metrics with how the run's number follows
+    "sends": (
+        "topic",
+        {
+            "sends": SUM,
+            "failed_sends": SUM,
+            "maybe_stored": SUM,
+            "retried_sends": SUM,
+            "unsafe_sends": SUM,
+            "failed_attempts": SUM,
+            "send_ms_p50": MAX,
+            "send_ms_p99": MAX,
+            "longest_send_ms": MAX,
+        },
+    ),
+    "producer_failover": ("node", {"producer_failover_s": MAX}),
+    "delivery": (
+        "group",
+        {
+            "failed_deliveries": SUM,
+            "deliver_ms_p50": MAX,
+            "deliver_ms_p99": MAX,
+            "longest_deliver_ms": MAX,
+            "consumer_failover_s": MAX,
+        },
+    ),
+    "retries": ("group", {"sent_back": SUM, "dead_letters": SUM}),
+    "overlap": ("group", {"overlap_s": MAX, "overlap_queue_s": SUM}),
+    "orphans": (
+        "group",
+        {"unowned_s": MAX, "unowned_queue_s": SUM, "starved_queues": SUM},
+    ),
+    "churn": (
+        "group",
+        {
+            "rebalances": SUM,
+            "moved_queues": SUM,
+            "necessary_moves": SUM,
+            "needless_moves": SUM,
+            "settle_s": MAX,
+            "skew_queues": MAX,
+            "queueless_members": SUM,
+            "expired_queues": SUM,
+        },
+    ),
+    "idleness": ("group", {"idle_s": SUM, "idle_members": SUM}),
+    "passes": ("group", {"rebalance_gap_s": MAX}),
+}
+
+
+def metrics(*tables: DataFrame) -> DataFrame:
+    """One row a number: metric, of (whom; empty: the run), value.  *tables* as in ``METRICS``."""
+    parts = reduce(
+        DataFrame.unionByName,
+        (
+            _parts(table, of, list(names))
+            for table, (of, names) in zip(tables, METRICS.values(), strict=True)
+        ),
+    )
+    largest = [name for _, names in METRICS.values() for name, how in names.items() if how == MAX]
+    is_largest = F.col("metric").isin(largest)
+    whole = parts.groupBy(*RUN, "metric").agg(
+        F.when(is_largest, F.max("value")).otherwise(F.sum("value")).alias("value")
+    )
+    return parts.unionByName(whole.select(*RUN, "metric", F.lit("").alias("of"), "value"))
+
+
+def _parts(table: DataFrame, of: str, names: list[Column | str]) -> DataFrame:
+    values = table.select(
+        *RUN, F.col(of).alias("of"), *(F.col(str(n)).cast("double") for n in names)
+    )
+    return values.unpivot([*RUN, "of"], names, "metric", "value").select(
+        *RUN, "metric", "of", F.coalesce("value", F.lit(0.0)).alias("value")
+    )
+
+
+# Steps --------------------------------------------------------------------------------
 
 
 class TableStep(msgspec.Struct, frozen=True):

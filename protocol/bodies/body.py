@@ -1,18 +1,25 @@
-"""Encode bodies as a release does, and decode what peers of any release send."""
+"""Encode bodies as a release does, and decode what peers of any release send.
+
+A long configuration file can be written in pieces: the bytes are those of
+``encode_config_file``.  Bodies that are sent again and again (heartbeats, registrations, routes)
+are encoded once: writing fastjson's dialect costs more than anything else a quiet cluster
+does, and a quiet cluster sends the same bodies.  So an ``EncodedCache`` keeps the last value
+with its text for each key; equal values have equal texts.  The values must be immutable.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from protocol import java_json
-from protocol.fields import BadFields
-from protocol.java_convert import DoesNotFit, convert
-from protocol.java_json_writer import (
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.java.java_convert import DoesNotFit, convert
+from rocketmq_emulator.protocol.java.java_json_writer import (
     COMPACT,
     PRETTY,
     STANDARD,
@@ -21,7 +28,7 @@ from protocol.java_json_writer import (
     Style,
     all_members,
 )
-from protocol.versions import Release
+from rocketmq_emulator.protocol.versions import Release
 
 LAX_BYTES_MAX = 48 * 1024  # ours: upstream reads lax text of any length
 
@@ -62,7 +69,7 @@ def decode_body(data: bytes, kind: type[B]) -> B:
         return _decode_tolerantly(data, kind)
     try:
         found: B = quick.decode(data)
-    except java_json.UNREADABLE as error:
+    except java_json.DECODE_ERRORS as error:
         if len(data) > LAX_BYTES_MAX:
             raise BadFields(
                 f"the body is no {kind.__name__} as JSON has it, and at {len(data)} bytes too "
@@ -72,11 +79,11 @@ def decode_body(data: bytes, kind: type[B]) -> B:
     return found
 
 
-def decode_long_body(data: bytes, kind: type[B]) -> B:
+def decode_unlimited_body(data: bytes, kind: type[B]) -> B:
     """The same for what we asked for, an answer or a file, however long.  Raises ``BadFields``."""
     quick = _decoder(kind)
     if quick is not None:
-        with contextlib.suppress(*java_json.UNREADABLE):
+        with contextlib.suppress(*java_json.DECODE_ERRORS):
             found: B = quick.decode(data)
             return found
     return _decode_tolerantly(data, kind)
@@ -115,3 +122,56 @@ def _decoder(kind: type[B]) -> msgspec.json.Decoder[B] | None:
         return msgspec.json.Decoder(kind, strict=False)
     except TypeError:  # a map whose keys are objects
         return None
+
+
+# Configuration files in pieces --------------------------------------------------------
+
+
+_BEGIN, _END = b'{\n\t"":{', b"\n\t}\n}"
+
+
+def config_entries(piece: Mapping[Any, Any], release: Release) -> bytes:
+    """The entries of *piece* as they stand in a map that is a member of the file."""
+    if not piece:
+        return b""
+    return encode_config_file({"": piece}, release).removeprefix(_BEGIN).removesuffix(_END)
+
+
+def filled_config_file(
+    empty: Body, entries: Mapping[str, Sequence[bytes]], release: Release
+) -> bytes:
+    """The text of *empty* with these *entries* in its maps, by their name on the wire."""
+    text = encode_config_file(empty, release)
+    for name, pieces in entries.items():
+        if any(pieces):
+            begin = b'"%b":{' % name.encode()
+            whole = begin + b",".join(filter(None, pieces)) + b"\n\t}"
+            text = text.replace(begin + b"}", whole, 1)
+    return text
+
+
+# Texts that are sent again ------------------------------------------------------------
+
+
+TEXTS_MAX = 1_000  # ours: then the cache is emptied
+
+Value = TypeVar("Value")
+
+
+class EncodedCache(Generic[Value]):
+    """The last value and its text for each key; *encode* makes a text that is not cached."""
+
+    def __init__(self, encode: Callable[[Value], bytes]) -> None:
+        self._encode = encode
+        self._texts: dict[Hashable, tuple[Value, bytes]] = {}
+
+    def text(self, value: Value, key: Hashable = None) -> bytes:
+        """The encoded *value*.  Values that are sent in turn need a *key* each."""
+        known = self._texts.get(key)
+        if known is not None and known[0] == value:
+            return known[1]
+        text = self._encode(value)
+        if len(self._texts) >= TEXTS_MAX:
+            self._texts.clear()
+        self._texts[key] = (value, text)
+        return text

@@ -1,4 +1,8 @@
-"""Groups: heartbeats, members, queue locks, subscriptions, settings."""
+"""Groups: heartbeats, members and their connections, queue locks, subscriptions, settings.
+
+Heartbeats and locks are of clients; the connections of producers and consumers are replies to
+tools.  Enums stand in the order of their numbers, which some clients send.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from protocol.bodies.body import Body
-from protocol.bodies.topics import DataVersion
-from protocol.java_convert import ConcurrentMap
-from protocol.queues import MessageQueue
-from protocol.subscription import SubscriptionData
-from protocol.versions import (
+from rocketmq_emulator.protocol.bodies.body import Body
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.protocol.java.java_convert import ConcurrentMap
+from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.versions import (
     GROUPS_HAVE_ATTRIBUTES,
     GROUPS_KEEP_SUBSCRIPTIONS,
-    HEARTBEATS_HAVE_PRINTS,
+    HEARTBEATS_HAVE_FINGERPRINTS,
     R_5_0_0,
 )
 
@@ -51,7 +55,7 @@ class ConsumerData(Body, frozen=True):
 class HeartbeatData(Body, frozen=True):
     """Upstream: HeartbeatData."""
 
-    since = dict.fromkeys(("heartbeat_fingerprint", "without_sub"), HEARTBEATS_HAVE_PRINTS)
+    since = dict.fromkeys(("heartbeat_fingerprint", "without_sub"), HEARTBEATS_HAVE_FINGERPRINTS)
 
     client_id: str | None = msgspec.field(default=None, name="clientID")
     producer_data_set: list[ProducerData] = []
@@ -175,3 +179,47 @@ class QuerySubscriptionReply(Body, frozen=True):
     subscription_data: SubscriptionData | None = None
     group: str | None = None
     topic: str | None = None
+
+
+# Connections of producers and consumers -----------------------------------------------
+
+
+class ClientConnection(Body, frozen=True):
+    """Upstream: Connection."""
+
+    client_id: str | None = None
+    client_addr: str | None = None
+    language: str | None = None
+    version: int = 0
+
+
+class ConsumerConnection(Body, frozen=True):
+    """Upstream: ConsumerConnection."""
+
+    connection_set: list[ClientConnection] = []
+    subscription_table: ConcurrentMap[str, SubscriptionData] = {}
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+
+
+class ProducerConnection(Body, frozen=True):
+    """Upstream: ProducerConnection."""
+
+    connection_set: list[ClientConnection] = []
+
+
+class ProducerInfo(Body, frozen=True):
+    """Upstream: ProducerInfo."""
+
+    client_id: str | None = None
+    remote_ip: str | None = msgspec.field(default=None, name="remoteIP")
+    language: str | None = None
+    version: int = 0
+    last_update_timestamp: int = 0
+
+
+class ProducerTableInfo(Body, frozen=True):
+    """Upstream: ProducerTableInfo."""
+
+    data: dict[str, list[ProducerInfo]] = {}

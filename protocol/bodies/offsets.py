@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from protocol.bodies.body import Body
-from protocol.bodies.topics import DataVersion
-from protocol.java_convert import ConcurrentMap
-from protocol.queues import MessageQueue
-from protocol.versions import R_5_0_0
+from rocketmq_emulator.protocol.bodies.body import Body
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.protocol.java.java_convert import ConcurrentMap
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.versions import R_5_0_0
 
 
 class ConsumerOffsetSerializeWrapper(Body, frozen=True):

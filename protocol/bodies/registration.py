@@ -11,18 +11,23 @@ import zlib
 
 import msgspec
 
-from protocol import java_json
-from protocol.bodies.body import Body, decode_body, decode_long_body, encode_body
-from protocol.bodies.topics import (
+from rocketmq_emulator.protocol.bodies.body import (
+    Body,
+    decode_body,
+    decode_unlimited_body,
+    encode_body,
+)
+from rocketmq_emulator.protocol.bodies.topics import (
     DataVersion,
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicQueueMappingInfo,
-    topic_config_of_text,
-    topic_config_text,
+    decode_topic_config,
+    encode_topic_config,
 )
-from protocol.fields import BadFields
-from protocol.versions import MAPPINGS_PACKED, R_5_3_3, Release
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.versions import MAPPINGS_PACKED, R_5_3_3, Release
 
 INFLATED_BYTES_MAX = 64 * 1024 * 1024  # ours: upstream inflates whatever comes
 
@@ -59,7 +64,7 @@ def decode_register_broker(data: bytes, version: int) -> RegisterBrokerBody:
     Raises ``BadFields``.  Upstream: RegisterBrokerBody.decode.
     """
     if data[:1] != bytes([_ZLIB_FIRST_BYTE]):
-        return decode_long_body(data, RegisterBrokerBody)
+        return decode_unlimited_body(data, RegisterBrokerBody)
     try:
         return _unpack(_inflated(data), version)
     except (zlib.error, struct.error, ValueError) as error:
@@ -69,7 +74,7 @@ def decode_register_broker(data: bytes, version: int) -> RegisterBrokerBody:
 def packed(body: RegisterBrokerBody, release: Release) -> bytes:
     """The packed form, before compression."""
     wrapper = body.topic_config_serialize_wrapper
-    configs = [topic_config_text(c, release) for c in wrapper.topic_config_table.values()]
+    configs = [encode_topic_config(c, release) for c in wrapper.topic_config_table.values()]
     parts = [
         _sized(encode_body(wrapper.data_version, release)),
         _INT.pack(len(configs)),
@@ -99,7 +104,7 @@ def _unpack(data: bytes, version: int) -> RegisterBrokerBody:
     data_version = decode_body(reader.text(), DataVersion)
     # The text shows how many parts it has, so the rule of 5.x reads both forms.
     texts = [reader.text().decode() for _ in range(reader.count())]
-    configs = [topic_config_of_text(text, R_5_3_3) or TopicConfig() for text in texts]
+    configs = [decode_topic_config(text, R_5_3_3) or TopicConfig() for text in texts]
     filter_servers = msgspec.convert(java_json.read(reader.text()), list[str])
     mappings: list[TopicQueueMappingInfo] = []
     if version >= MAPPINGS_PACKED.version:

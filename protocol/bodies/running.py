@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from protocol.bodies.body import Body
-from protocol.queues import MessageQueue
-from protocol.subscription import SubscriptionData
-from protocol.versions import R_5_0_0
+from rocketmq_emulator.protocol.bodies.body import Body
+from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.versions import R_5_0_0
 
 CMResult: TypeAlias = Literal[
     "CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from protocol.bodies.body import Body
-from protocol.queues import MessageQueue
-from protocol.subscription import SubscriptionData
-from protocol.versions import PULL_OFFSETS_SHOWN, PUT_RATE_SHOWN
+from rocketmq_emulator.protocol.bodies.body import Body
+from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.versions import PULL_OFFSETS_SHOWN, PUT_RATE_SHOWN
 
 
 class TopicOffset(Body, frozen=True):

@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from protocol import java_json
-from protocol.bodies.body import Body
-from protocol.java_convert import ConcurrentMap
-from protocol.versions import ATTRIBUTES_PACKED, R_5_0_0, Release
+from rocketmq_emulator.protocol.bodies.body import Body
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.java.java_convert import ConcurrentMap
+from rocketmq_emulator.protocol.versions import ATTRIBUTES_PACKED, R_5_0_0, Release
 
 TopicFilterType: TypeAlias = Literal["SINGLE_TAG", "MULTI_TAG"]
 
@@ -45,7 +45,7 @@ class TopicConfig(Body, frozen=True):
     attributes: dict[str, str] = {}
 
 
-def topic_config_text(config: TopicConfig, release: Release) -> str:
+def encode_topic_config(config: TopicConfig, release: Release) -> str:
     """The one-line form of compressed registration.  Upstream: TopicConfig.encode."""
     parts = [
         str(config.topic_name),
@@ -59,7 +59,7 @@ def topic_config_text(config: TopicConfig, release: Release) -> str:
     return " ".join(parts)
 
 
-def topic_config_of_text(text: str, release: Release) -> TopicConfig | None:
+def decode_topic_config(text: str, release: Release) -> TopicConfig | None:
     """The one-line form read back, None if it has not the parts this release expects.
 
     Raises ``ValueError`` for a part that is not what it should be.  Upstream:

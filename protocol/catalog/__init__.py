@@ -6,20 +6,16 @@ call that a code means to a role.
 
 from __future__ import annotations
 
-from protocol.catalog import consuming, own_codes, pop, producing, registering, routing, tools
-from protocol.catalog.consuming import *  # noqa: F403 - the pages of one table
-from protocol.catalog.own_codes import *  # noqa: F403 - the same
-from protocol.catalog.pop import *  # noqa: F403 - the same
-from protocol.catalog.producing import *  # noqa: F403 - the same
-from protocol.catalog.registering import *  # noqa: F403 - the same
-from protocol.catalog.routing import *  # noqa: F403 - the same
-from protocol.catalog.tools import *  # noqa: F403 - the same
-from protocol.rpc import AnyRpc, Role, Rpc
+from rocketmq_emulator.protocol.catalog import clients, routing, tools
+from rocketmq_emulator.protocol.catalog.clients import *  # noqa: F403 - the pages of one table  # noqa: F403 - the same  # noqa: F403 - the same
+from rocketmq_emulator.protocol.catalog.routing import *  # noqa: F403 - the same  # noqa: F403 - the same
+from rocketmq_emulator.protocol.catalog.tools import *  # noqa: F403 - the same  # noqa: F403 - the same
+from rocketmq_emulator.protocol.rpc import AnyRpc, Role, Rpc
 
-_PAGES = (routing, registering, producing, consuming, tools, pop, own_codes)
+_MODULES = (routing, routing, clients, clients, tools, clients, tools)
 
 CALLS: tuple[AnyRpc, ...] = tuple(
-    value for page in _PAGES for value in vars(page).values() if isinstance(value, Rpc)
+    value for page in _MODULES for value in vars(page).values() if isinstance(value, Rpc)
 )
 _BY_CODE: dict[tuple[int, Role], AnyRpc] = {
     (rpc.code, role): rpc for rpc in CALLS for role in rpc.answered_by

@@ -1,31 +1,47 @@
-"""Requests of clients and tools to the NameServer."""
+"""Requests of clients, tools and brokers to the NameServer: routes and registration.
+
+Also the requests of the NameServer to brokers, and between brokers.
+"""
 
 from __future__ import annotations
 
-from protocol.bodies.routes import (
+from rocketmq_emulator.protocol.bodies.registration import RegisterBrokerBody
+from rocketmq_emulator.protocol.bodies.routes import (
     ClusterInfo,
     GetBrokerMemberGroupReply,
     KVTable,
     TopicList,
     TopicRouteData,
 )
-from protocol.catalog.page import nameserver
-from protocol.requests.routes import (
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.protocol.requests.nameserver import (
+    AddBrokerRequest,
     AddWritePermOfBrokerReply,
+    BrokerHeartbeatRequest,
     DeleteKVConfigRequest,
     DeleteTopicFromNamesrvRequest,
+    ExchangeHAInfo,
     GetBrokerMemberGroupRequest,
     GetKVConfigReply,
     GetKVConfigRequest,
     GetKVListByNamespaceRequest,
     GetRouteInfoRequest,
     GetTopicsByClusterRequest,
+    NotifyMinBrokerIdChangeRequest,
     PutKVConfigRequest,
+    QueryDataVersionReply,
+    QueryDataVersionRequest,
+    RegisterBrokerReply,
+    RegisterBrokerRequest,
+    RegisterFilterServer,
     RegisterTopicRequest,
+    RemoveBrokerRequest,
+    UnregisterBrokerRequest,
     WipeWritePermOfBrokerReply,
     WritePermOfBrokerRequest,
 )
-from protocol.versions import R_5_0_0
+from rocketmq_emulator.protocol.rpc import broker, nameserver
+from rocketmq_emulator.protocol.versions import FILTER_SERVERS_UNKNOWN, R_5_0_0
 
 GET_ROUTEINFO_BY_TOPIC = nameserver(
     "GET_ROUTEINFO_BY_TOPIC", GetRouteInfoRequest, reply_body=TopicRouteData
@@ -70,3 +86,41 @@ GET_KVLIST_BY_NAMESPACE = nameserver(
 )
 UPDATE_NAMESRV_CONFIG = nameserver("UPDATE_NAMESRV_CONFIG", request_body=bytes)
 GET_NAMESRV_CONFIG = nameserver("GET_NAMESRV_CONFIG", reply_body=bytes)
+
+
+# Registration, and between brokers ----------------------------------------------------
+
+
+REGISTER_BROKER = nameserver(
+    "REGISTER_BROKER",
+    RegisterBrokerRequest,
+    RegisterBrokerReply,
+    request_body=RegisterBrokerBody,
+    reply_body=KVTable,
+)
+UNREGISTER_BROKER = nameserver("UNREGISTER_BROKER", UnregisterBrokerRequest)
+QUERY_DATA_VERSION = nameserver(
+    "QUERY_DATA_VERSION",
+    QueryDataVersionRequest,
+    QueryDataVersionReply,
+    request_body=DataVersion,
+    reply_body=DataVersion,
+)
+BROKER_HEARTBEAT = nameserver(
+    "BROKER_HEARTBEAT", BrokerHeartbeatRequest, one_way=True, since=R_5_0_0
+)
+
+NOTIFY_MIN_BROKER_ID_CHANGE = broker(
+    "NOTIFY_MIN_BROKER_ID_CHANGE", NotifyMinBrokerIdChangeRequest, one_way=True, since=R_5_0_0
+)
+EXCHANGE_BROKER_HA_INFO = broker(
+    "EXCHANGE_BROKER_HA_INFO", ExchangeHAInfo, ExchangeHAInfo, since=R_5_0_0
+)
+ADD_BROKER = broker("ADD_BROKER", AddBrokerRequest, since=R_5_0_0)  # to a container of brokers
+REMOVE_BROKER = broker("REMOVE_BROKER", RemoveBrokerRequest, since=R_5_0_0)
+REGISTER_FILTER_SERVER = broker(
+    "REGISTER_FILTER_SERVER",
+    RegisterFilterServer,
+    RegisterFilterServer,
+    until=FILTER_SERVERS_UNKNOWN,
+)

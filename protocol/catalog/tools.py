@@ -1,26 +1,47 @@
-"""Requests of mqadmin, the dashboard and slaves to a broker."""
+"""Requests of mqadmin, the dashboard and slaves to a broker; and what only this emulator answers.
+
+The emulator's own codes are 9000 to 9999, which no RocketMQ knows.  They are answered in every
+release, by a server that was started with ``reply_rules_allowed``; others refuse them with
+NO_PERMISSION.  GET_BROKER_OVERVIEW is answered by every broker: all that it returns can be
+had by other calls, too.
+"""
 
 from __future__ import annotations
 
-from protocol.bodies.connections import ProducerConnection, ProducerTableInfo
-from protocol.bodies.groups import (
+from rocketmq_emulator.protocol.bodies.extensions import (
+    AdvanceTime,
+    AdvanceTimeReply,
+    BrokerOverview,
+    BusyPool,
+    BusyPoolState,
+    ClockSkew,
+    FetchFacts,
+    RemovedReplyRules,
+    RemoveReplyRule,
+    ReplyRule,
+    ReplyRuleId,
+    ReplyRuleList,
+)
+from rocketmq_emulator.protocol.bodies.groups import (
     GroupForbidden,
     GroupList,
+    ProducerConnection,
+    ProducerTableInfo,
     QuerySubscriptionReply,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
 )
-from protocol.bodies.offsets import (
+from rocketmq_emulator.protocol.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
     GetConsumerStatusBody,
     QueryCorrectionOffsetBody,
     ResetOffsetBody,
 )
-from protocol.bodies.routes import KVTable, TopicList
-from protocol.bodies.running import SetMessageRequestModeBody
-from protocol.bodies.stats import (
+from rocketmq_emulator.protocol.bodies.routes import KVTable, TopicList
+from rocketmq_emulator.protocol.bodies.running import SetMessageRequestModeBody
+from rocketmq_emulator.protocol.bodies.stats import (
     BrokerStatsData,
     ConsumeStats,
     ConsumeStatsList,
@@ -29,15 +50,15 @@ from protocol.bodies.stats import (
     QueryConsumeTimeSpanBody,
     TopicStatsTable,
 )
-from protocol.bodies.topics import (
+from rocketmq_emulator.protocol.bodies.topics import (
     CreateTopicListRequestBody,
     TopicConfigAndMapping,
     TopicConfigAndMappingSerializeWrapper,
 )
-from protocol.catalog.page import broker
-from protocol.requests import admin, groups, offsets
-from protocol.requests.callbacks import GetConsumerStatusRequest
-from protocol.versions import GROUP_LISTS_KNOWN, R_5_0_0, TOPIC_LISTS_KNOWN
+from rocketmq_emulator.protocol.requests import admin, groups, offsets
+from rocketmq_emulator.protocol.requests.groups import GetConsumerStatusRequest
+from rocketmq_emulator.protocol.rpc import broker, nameserver_or_broker
+from rocketmq_emulator.protocol.versions import GROUP_LISTS_KNOWN, R_5_0_0, TOPIC_LISTS_KNOWN
 
 # Topics -------------------------------------------------------------------------------
 
@@ -176,3 +197,21 @@ CLEAN_EXPIRED_CONSUMEQUEUE = broker("CLEAN_EXPIRED_CONSUMEQUEUE")
 CLEAN_UNUSED_TOPIC = broker("CLEAN_UNUSED_TOPIC")
 DELETE_EXPIRED_COMMITLOG = broker("DELETE_EXPIRED_COMMITLOG")
 TRIGGER_DELETE_FILES = broker("TRIGGER_DELETE_FILES")
+
+
+# Codes 9000 to 9999: only this emulator -----------------------------------------------
+
+
+SET_REPLY_RULE = nameserver_or_broker(
+    "SET_REPLY_RULE", request_body=ReplyRule, reply_body=ReplyRuleId
+)
+LIST_REPLY_RULES = nameserver_or_broker("LIST_REPLY_RULES", reply_body=ReplyRuleList)
+REMOVE_REPLY_RULE = nameserver_or_broker(
+    "REMOVE_REPLY_RULE", request_body=RemoveReplyRule, reply_body=RemovedReplyRules
+)
+SET_CLOCK_SKEW = nameserver_or_broker("SET_CLOCK_SKEW", request_body=ClockSkew)
+FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FetchFacts)
+RESET_SERVER = nameserver_or_broker("RESET_SERVER")
+SET_BUSY_POOL = broker("SET_BUSY_POOL", request_body=BusyPool, reply_body=BusyPoolState)
+ADVANCE_TIME = broker("ADVANCE_TIME", request_body=AdvanceTime, reply_body=AdvanceTimeReply)
+GET_BROKER_OVERVIEW = broker("GET_BROKER_OVERVIEW", reply_body=BrokerOverview)

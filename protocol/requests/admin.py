@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from protocol.bodies.topics import TopicFilterType
-from protocol.fields import Header, Int, Long
+from rocketmq_emulator.protocol.bodies.topics import TopicFilterType
+from rocketmq_emulator.protocol.fields import Header, Int, Long
 
 TOPIC_FILTER_TYPES = get_args(TopicFilterType)
 

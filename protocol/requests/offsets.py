@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.fields import Header, Int, Long
+from rocketmq_emulator.protocol.fields import Header, Int, Long
 
 NULL_GROUP = "null"  # Java makes this text of a group that is absent, and takes it for the name
 

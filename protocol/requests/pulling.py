@@ -1,4 +1,7 @@
-"""Pulling, and looking messages up by id, key or commit-log offset."""
+"""Fetching messages: pulling, popping, and looking them up by id, key or commit-log offset.
+
+Popping and acknowledging came with 5.0.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from protocol.fields import Header, Int, Long
+from rocketmq_emulator.protocol.fields import Header, Int, Long
 
 
 class PullMessageRequest(Header):
@@ -16,7 +19,7 @@ class PullMessageRequest(Header):
     where ``sys_flag`` says so.
     """
 
-    exact: ClassVar[bool] = True
+    strict_numbers: ClassVar[bool] = True
 
     consumer_group: str
     topic: str
@@ -38,7 +41,7 @@ class PullMessageRequest(Header):
 class PullMessageReply(Header):
     """Upstream: PullMessageResponseHeader."""
 
-    exact: ClassVar[bool] = True
+    strict_numbers: ClassVar[bool] = True
 
     suggest_which_broker_id: Long
     next_begin_offset: Long
@@ -73,3 +76,106 @@ class ViewMessageRequest(Header):
 
     offset: Long
     topic: str | None = None  # 5.x
+
+
+# Popping and acknowledging (5.0) ------------------------------------------------------
+
+
+class PopMessageRequest(Header):
+    """Upstream: PopMessageRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int  # -1 for any
+    max_msg_nums: Int
+    invisible_time: Long
+    poll_time: Long
+    born_time: Long
+    init_mode: Int  # 0: from the first message, 1: from the last
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool = False
+    attempt_id: str | None = None
+
+
+class PopMessageReply(Header):
+    """Upstream: PopMessageResponseHeader."""
+
+    pop_time: Long
+    invisible_time: Long
+    revive_qid: Int
+    rest_num: Long
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+class AckMessageRequest(Header):
+    """Upstream: AckMessageRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    extra_info: str
+    offset: Long
+
+
+class ChangeInvisibleTimeRequest(Header):
+    """Upstream: ChangeInvisibleTimeRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    extra_info: str
+    offset: Long
+    invisible_time: Long
+
+
+class ChangeInvisibleTimeReply(Header):
+    """Upstream: ChangeInvisibleTimeResponseHeader."""
+
+    pop_time: Long
+    invisible_time: Long
+    revive_qid: Int
+
+
+class NotificationRequest(Header):
+    """Upstream: NotificationRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    poll_time: Long
+    born_time: Long
+    order: bool = False
+    attempt_id: str | None = None
+
+
+class NotificationReply(Header):
+    """Upstream: NotificationResponseHeader."""
+
+    has_msg: bool
+    polling_full: bool = False
+
+
+class PollingInfoRequest(Header):
+    """Upstream: PollingInfoRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+
+
+class PollingInfoReply(Header):
+    """Upstream: PollingInfoResponseHeader."""
+
+    polling_num: Int
+
+
+class PeekMessageRequest(Header):
+    """Upstream: PeekMessageRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    max_msg_nums: Int

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
-from protocol.fields import Header, Int, Long
+from rocketmq_emulator.protocol.fields import Header, Int, Long
 
 
 class SendMessageRequest(Header, kw_only=True):
@@ -36,7 +36,7 @@ class SendMessageRequest(Header, kw_only=True):
 class SendMessageRequestV2(Header, kw_only=True):
     """The same under single letters.  Upstream: SendMessageRequestHeaderV2 (310, 320, 325)."""
 
-    exact: ClassVar[bool] = True
+    strict_numbers: ClassVar[bool] = True
 
     producer_group: str | None = msgspec.field(default=None, name="a")
     topic: str | None = msgspec.field(default=None, name="b")
@@ -60,7 +60,7 @@ SendRequest: TypeAlias = SendMessageRequest | SendMessageRequestV2
 class SendMessageReply(Header):
     """Upstream: SendMessageResponseHeader."""
 
-    exact: ClassVar[bool] = True
+    strict_numbers: ClassVar[bool] = True
 
     msg_id: str
     queue_id: Int

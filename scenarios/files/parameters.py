@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from scenarios.problems import Path, Problem, nearest
+from rocketmq_emulator.scenarios.plan.problems import Path, Problem, nearest
 
 Value: TypeAlias = bool | int | float | str
 
@@ -21,7 +21,7 @@ BOOLEANS = {"true": True, "false": False}
 SET = "--set"
 
 
-def chosen(
+def parameter_values(
     defaults: Mapping[str, Value], given: Mapping[str, Value | str]
 ) -> tuple[dict[str, Value], list[Problem]]:
     """Each parameter's value; *given* as text are read as their default's type."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from scenarios.problems import Path
+from rocketmq_emulator.scenarios.plan.problems import Path
 
 SPACE = re.compile(r"[ \t]*")
 BLANKS = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")

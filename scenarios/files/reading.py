@@ -2,7 +2,7 @@
 
     plan = read_plan(text, "broker_dies.toml", {"members": 5})
 
-A file says what a plan says (``scenarios.plan``), in fewer words: a step of the timeline is a
+A file says what a plan says (``scenarios.plan.plan``), in fewer words: a step of the timeline is a
 table with the word of a fault or an act, an expectation is a metric with a number, and
 durations, sizes and rates carry their unit.  docs/scenarios.md has every word.
 """
@@ -15,15 +15,27 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from scenarios.files.parameters import SET, Substitution, Value, chosen
-from scenarios.files.positions import positions
-from scenarios.files.quantities import spelling
-from scenarios.files.typed import Fitting, Shape, Unfit, types_of
-from scenarios.plan import ConsumersPlan, Expectation, Operator, Plan, Step
-from scenarios.problems import BadScenario, Path, Problem, nearest
-from scenarios.timeline import timed
-from scenarios.validity import problems_of
-from scenarios.words import ACTS, WORDS
+from rocketmq_emulator.scenarios.files.parameters import SET, Substitution, Value, parameter_values
+from rocketmq_emulator.scenarios.files.positions import positions
+from rocketmq_emulator.scenarios.files.quantities import spelling
+from rocketmq_emulator.scenarios.files.typed import (
+    CannotConvert,
+    StructConverter,
+    StructReader,
+    types_of,
+)
+from rocketmq_emulator.scenarios.plan.plan import (
+    ACTIONS,
+    WORDS,
+    ConsumersPlan,
+    Expectation,
+    Operator,
+    Plan,
+    Step,
+    timed,
+)
+from rocketmq_emulator.scenarios.plan.problems import BadScenario, Path, Problem, nearest
+from rocketmq_emulator.scenarios.plan.validity import problems_of
 
 TOML_CHARS_MAX = 1_000_000
 TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
@@ -59,18 +71,18 @@ class _Reading:
         self.document, self.source = document, source
         self.lines = positions(text)
         self.places: dict[Path, Path] = {}  # parts of the plan that stand elsewhere in the file
-        self.fitting = Fitting()
+        self.fitting = StructConverter()
         self.moved: Mapping[Path, Path] = {}
 
     def plan(self, parameters: Mapping[str, Value | str]) -> Plan:
         defaults = self._parameters()
-        values, problems = chosen(defaults, parameters)
+        values, problems = parameter_values(defaults, parameters)
         put = Substitution(values)
         rest = {name: part for name, part in self.document.items() if name != "parameters"}
         document = put.into(rest)
         self.moved = put.moved
-        shapes: dict[Any, Shape] = {ConsumersPlan: self._consumers, Step: self._step}
-        self.fitting = Fitting(put.places, shapes)
+        shapes: dict[Any, StructReader] = {ConsumersPlan: self._consumers, Step: self._step}
+        self.fitting = StructConverter(put.places, shapes)
         unused = [
             Problem(("parameters", name), f"nothing uses ${name}")
             for name in defaults
@@ -79,7 +91,7 @@ class _Reading:
         self._check([*problems, *unused, *put.problems])
         try:
             plan = self._whole(document, values)
-        except Unfit:
+        except CannotConvert:
             self._check(self.fitting.problems)
             raise AssertionError("what does not fit has a problem") from None
         self._check(self.fitting.problems)
@@ -94,7 +106,7 @@ class _Reading:
         given.setdefault("name", PurePath(self.source).stem)
         try:
             given["expect"] = self._expectations(document.get("expect", {}), ("expect",))
-        except Unfit:
+        except CannotConvert:
             is_good = False
         made_with = self._made_with(document)
         given["parameters"] = {**made_with, **parameters}
@@ -105,7 +117,7 @@ class _Reading:
         table = self.document.get("parameters", {})
         try:
             return self._values(table, ("parameters",))
-        except Unfit:
+        except CannotConvert:
             self._check(self.fitting.problems)
             raise
 
@@ -119,12 +131,12 @@ class _Reading:
             if not isinstance(value, bool | int | float | str):
                 self.fitting.refuse((*path, name), "is a number, a text, true or false")
         if self.fitting.problems:
-            raise Unfit
+            raise CannotConvert
         return table
 
     # What a file says in its own way --------------------------------------------------------
 
-    def _consumers(self, fitting: Fitting, value: object, path: Path) -> ConsumersPlan:
+    def _consumers(self, fitting: StructConverter, value: object, path: Path) -> ConsumersPlan:
         """``topic = "orders"``, perhaps with ``tags``; or ``topics`` with tags each."""
         own = ("topic", "tags")
         given, is_good = fitting.fields(ConsumersPlan, value, path, own)
@@ -138,7 +150,7 @@ class _Reading:
             self.places[(*path, "topics")] = (*path, "topic")
         return fitting.made(ConsumersPlan, given, is_good, path)
 
-    def _step(self, fitting: Fitting, value: object, path: Path) -> Step:
+    def _step(self, fitting: StructConverter, value: object, path: Path) -> Step:
         if not isinstance(value, Mapping):
             raise fitting.refuse(path, 'is a table: at = "30s", kill = "broker-b"')
         words = [name for name in value if name in WORDS]
@@ -159,11 +171,11 @@ class _Reading:
         own = (*WORDS, *strange)
         given, is_good = fitting.fields(Step, value, path, own)
         if len(words) != 1 or strange:
-            raise Unfit
+            raise CannotConvert
         (word,) = words
         self.places[(*path, "does")] = (*path, word)
         given["does"] = fitting.struct(WORDS[word], value[word], (*path, word))
-        if word in ACTS and "for_ms" in given:
+        if word in ACTIONS and "for_ms" in given:
             raise fitting.refuse((*path, "for"), f"{word} is done at once: it has no end")
         return fitting.made(Step, given, is_good, path)
 
@@ -178,12 +190,12 @@ class _Reading:
             self.places["expect", len(found)] = place
             try:
                 bound = self.fitting.value(value, float, place)
-            except Unfit:
+            except CannotConvert:
                 is_good = False
                 continue
             found.append(Expectation(metric=metric, operator=operator, bound=bound, scope=scope))
         if not is_good:
-            raise Unfit
+            raise CannotConvert
         return tuple(found)
 
     # Places -----------------------------------------------------------------------------------

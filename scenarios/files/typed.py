@@ -16,11 +16,11 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union
 
 import msgspec
 
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.codes import RequestCode, ResponseCode
-from scenarios.files.quantities import Unit, parse, spelling
-from scenarios.problems import Path, Problem, nearest
-from scenarios.words import first_field
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.scenarios.files.quantities import Unit, parse, spelling
+from rocketmq_emulator.scenarios.plan.plan import first_field
+from rocketmq_emulator.scenarios.plan.problems import Path, Problem, nearest
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -41,10 +41,10 @@ TYPES: Mapping[Any, str] = {
 }
 
 
-Shape: TypeAlias = "Callable[[Fitting, object, Path], msgspec.Struct]"
+StructReader: TypeAlias = "Callable[[StructConverter, object, Path], msgspec.Struct]"
 
 
-class Unfit(Exception):
+class CannotConvert(Exception):
     """A value that does not fit; its problem has been collected."""
 
 
@@ -65,7 +65,7 @@ def names_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, Unit | None]
     return names | {field: (field, None) for field in types_of(kind)}
 
 
-class Fitting:
+class StructConverter:
     """One file's values on their way into structs, and the problems that were met.
 
     *of_parameters* are the places whose values came from a parameter.  *shapes* are how the
@@ -76,22 +76,22 @@ class Fitting:
         self,
         of_parameters: Collection[Path] = (),
         shapes: Mapping[
-            type, Callable[[Fitting, object, Path], msgspec.Struct]
+            type, Callable[[StructConverter, object, Path], msgspec.Struct]
         ] = MappingProxyType({}),
     ) -> None:
         self.problems: list[Problem] = []
         self._of_parameters = of_parameters
         self._shapes = shapes
 
-    def refuse(self, path: Path, text: str) -> Unfit:
+    def refuse(self, path: Path, text: str) -> CannotConvert:
         """Collect a problem; the caller raises what this returns, or goes on."""
         self.problems.append(Problem(path, text))
-        return Unfit(text)
+        return CannotConvert(text)
 
     def struct(self, kind: type[S], value: object, path: Path) -> S:
         """A *kind* of a table, or of its first field; by its own shape if it has one.
 
-        Raises ``Unfit``.
+        Raises ``CannotConvert``.
         """
         if isinstance(value, kind):
             return value  # of Python: it was checked when it was made
@@ -122,7 +122,7 @@ class Fitting:
             place = (*path, name) if is_table else path
             try:
                 field, fit = self._field(kind, name, part, place, own_words)
-            except Unfit:
+            except CannotConvert:
                 is_good = False
                 continue
             if field in given:
@@ -132,9 +132,9 @@ class Fitting:
         return given, is_good
 
     def made(self, kind: type[S], given: dict[str, Any], is_good: bool, path: Path) -> S:
-        """A *kind* of values that fit.  Raises ``Unfit``."""
+        """A *kind* of values that fit.  Raises ``CannotConvert``."""
         if not is_good:
-            raise Unfit
+            raise CannotConvert
         missing = [
             field.name
             for field in msgspec.structs.fields(kind)
@@ -202,7 +202,7 @@ class Fitting:
     # Values by type -----------------------------------------------------------------------
 
     def value(self, value: object, wanted: Any, path: Path) -> Any:
-        """*value* as the type *wanted*.  Raises ``Unfit``."""
+        """*value* as the type *wanted*.  Raises ``CannotConvert``."""
         if wanted is Any:
             return value
         if path in self._of_parameters:
@@ -233,13 +233,13 @@ class Fitting:
         return self.value(value, wanted[0], path)
 
     def word(self, value: object, words: tuple[Any, ...], path: Path) -> Any:
-        """One of *words*.  Raises ``Unfit``."""
+        """One of *words*.  Raises ``CannotConvert``."""
         if value in words:
             return value
         raise self.refuse(path, f"is one of {', '.join(words)}, not {_shown(value)}")
 
     def list(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
-        """As many as *kinds*, or any number; one alone is a list of one.  Raises ``Unfit``."""
+        """As many as *kinds*, or any number; one alone is a list.  Raises ``CannotConvert``."""
         is_open = kinds[-1] is Ellipsis
         if is_open and not isinstance(value, list) and type(value) is kinds[0]:
             value = [value]  # one name where there may be several
@@ -254,26 +254,26 @@ class Fitting:
         )
 
     def table(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
-        """A table of any names.  Raises ``Unfit``."""
+        """A table of any names.  Raises ``CannotConvert``."""
         if not isinstance(value, Mapping):
             raise self.refuse(path, f"is a table, not {_shown(value)}")
         found, is_good = {}, True
         for name, part in value.items():
             try:
                 found[name] = self.value(part, kinds[1], (*path, name))
-            except Unfit:
+            except CannotConvert:
                 is_good = False
         if not is_good:
-            raise Unfit
+            raise CannotConvert
         return found
 
 
-KINDS: Mapping[Any, Callable[[Fitting, object, tuple[Any, ...], Path], Any]] = {
-    Union: Fitting.one_of,
-    types.UnionType: Fitting.one_of,
-    Literal: Fitting.word,
-    tuple: Fitting.list,
-    dict: Fitting.table,
+KINDS: Mapping[Any, Callable[[StructConverter, object, tuple[Any, ...], Path], Any]] = {
+    Union: StructConverter.one_of,
+    types.UnionType: StructConverter.one_of,
+    Literal: StructConverter.word,
+    tuple: StructConverter.list,
+    dict: StructConverter.table,
 }
 
 

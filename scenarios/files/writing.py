@@ -13,10 +13,19 @@ from typing import Any
 
 import msgspec
 
-from scenarios.files.quantities import spelling, written
-from scenarios.files.reading import ALL_TAGS, OPERATORS, STEP_FIELDS
-from scenarios.plan import ConsumersPlan, Expectation, Part, Plan, Step, TopicPlan
-from scenarios.words import changed_fields, first_field, word_of
+from rocketmq_emulator.scenarios.files.quantities import spelling, written
+from rocketmq_emulator.scenarios.files.reading import ALL_TAGS, OPERATORS, STEP_FIELDS
+from rocketmq_emulator.scenarios.plan.plan import (
+    ConsumersPlan,
+    Expectation,
+    Plan,
+    PlanPart,
+    Step,
+    TopicPlan,
+    changed_fields,
+    first_field,
+    word_of,
+)
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 LINE_CHARS_MAX = 99
@@ -45,7 +54,7 @@ def plan_as_toml(plan: Plan) -> str:
 # What parts are as values of a file -----------------------------------------------------------
 
 
-def _entry(part: Part) -> dict[str, Any]:
+def _entry(part: PlanPart) -> dict[str, Any]:
     if isinstance(part, Step):
         return _step(part)
     table = _fields(part)

@@ -1,10 +1,17 @@
-"""The question of skew: how evenly queues are shared depends on client ids, and on their luck."""
+"""Questions to a strategy's function alone: no cluster is needed to answer them.
+
+How evenly queues are shared depends on client ids, so the first one draws them from its seed.
+"""
 
 from __future__ import annotations
 
+import msgspec
+
 from rocketmq_emulator.scenarios import question
-from scenarios.allocation_question import Allocation
-from scenarios.allocation_question import allocation as answer
+from rocketmq_emulator.scenarios.catalog.allocation_question import Allocation
+from rocketmq_emulator.scenarios.catalog.allocation_question import allocation as answer
+from rocketmq_emulator.scenarios.catalog.strategy_judge import GroupShape, finding
+from rocketmq_emulator.scenarios.plan.strategies import strategy_named
 
 
 @question
@@ -51,3 +58,22 @@ def allocation(
         topic=topic,
     )
     return answer(asked, seed)
+
+
+# Without chance: one shape of a group -------------------------------------------------
+
+
+@question
+def sharing(
+    seed: int, strategy: str = "averagely", brokers: int = 4, queues: int = 4, members: int = 3
+) -> dict[str, float]:
+    """How evenly a strategy shares queues, and what moves when a member leaves or joins.
+
+    As ``rmqemu strategy judge`` finds it for one shape; nothing is left to chance, so one seed
+    is enough.
+    """
+    del seed
+    found = finding(strategy_named(strategy).allocate, GroupShape(brokers, queues, members))
+    numbers = msgspec.structs.asdict(found)
+    del numbers["shape"]
+    return {name: float(count) for name, count in numbers.items()}

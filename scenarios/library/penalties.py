@@ -21,7 +21,7 @@ async def a_broker_is_slow_for_forty_seconds(
 
     Tables decide for how long after each slow answer.  With that of 4.9 hardly a send is slow,
     and the broker stays without messages long after it is well; with that of 5.1.4 it is used
-    again in 2 s, and more sends are slow meanwhile.  That of articles (seed_prose), which no
+    again in 2 s, and more sends are slow meanwhile.  That of articles (articles), which no
     release has, is short up to a second, and long above.
     """
     await run.cluster(brokers=2, topics={"orders": 4})
@@ -41,7 +41,7 @@ AVOIDS: dict[str, tuple[str, dict[str, object]]] = {
     "4.9": ("4.9.7", {"send_latency_fault_enable": True}),
     "5.1.4": ("5.1.4", {"send_latency_fault_enable": True}),
     "5.2": ("5.2.0", {"send_latency_fault_enable": True}),
-    "prose": ("4.9.7", {"send_latency_fault_enable": True, "fault_table": "seed_prose"}),
+    "prose": ("4.9.7", {"send_latency_fault_enable": True, "fault_table": "articles"}),
 }
 SPELL_S_MIN = 0.1
 BUSY = ReplyRule(code=RequestCode.SEND_MESSAGE_V2, error_code=ResponseCode.SYSTEM_BUSY)
@@ -73,15 +73,15 @@ async def a_broker_flaps(
     its share again in seconds, and more sends meet it while it is ill.  Spells are alike (0), or
     drawn from a number of that name, with the same means.
     """
-    release, settings = chosen(avoids, AVOIDS, "avoids")
+    release, settings = named_choice(avoids, AVOIDS, "avoids")
     cluster = await run.cluster(brokers=brokers, topics={"orders": queues}, release=release)
-    faulty = chosen(broker, {name: name for name in cluster.broker_names}, "broker")
+    faulty = named_choice(broker, {name: name for name in cluster.broker_names}, "broker")
     faults: dict[str, Callable[[], AbstractContextManager[object]]] = {
         "slow": lambda: run.slow_link(between=(faulty, "clients"), ms=slow_ms / 2),
         "cut": lambda: run.cut(between=(faulty, "clients")),
         "busy": lambda: run.answer(faulty, BUSY),
     }
-    ill = chosen(fault, faults, "fault")
+    ill = named_choice(fault, faults, "fault")
     with run.load("orders", rate=rate, settings=settings):
         await run.sleep(10)
         for ill_for_s, well_for_s in lengths(spells, ill_s, well_s, flaps):
@@ -102,7 +102,7 @@ def lengths(spells: int, ill_s: float, well_s: float, flaps: int) -> Iterator[tu
         yield (ill_s, well_s) if not spells else (round(next(drawn), 3), round(next(drawn), 3))
 
 
-def chosen(name: str, known: Mapping[str, T], what: str) -> T:
+def named_choice(name: str, known: Mapping[str, T], what: str) -> T:
     """The one of that name; raises ``ValueError`` with those that there are."""
     if name not in known:
         raise ValueError(f"{what} is one of {', '.join(known)}, not {name!r}")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rocketmq_emulator.scenarios import Run, idle_members, nothing_lost, scenario
-from scenarios.allocation_question import PLACES
-from scenarios.library.penalties import chosen
+from rocketmq_emulator.scenarios.catalog.allocation_question import POSITIONS
+from rocketmq_emulator.scenarios.library.penalties import named_choice
 
 ORDERS: Mapping[str, Callable[[list[int]], list[int]]] = {  # of ids: the ranks of the members
     "started": lambda ranks: ranks,
@@ -42,8 +42,12 @@ async def a_broker_turns_read_only(
     """
     cluster = await run.cluster(brokers=brokers, topics={"orders": queues})
     names = cluster.broker_names
-    broker = chosen(read_only, {**_places(names), **{name: name for name in names}}, "read_only")
-    ranks = chosen(order_of_ids, ORDERS, "order_of_ids")(list(range(1, min(members, 99) + 1)))
+    broker = named_choice(
+        read_only, {**_places(names), **{name: name for name in names}}, "read_only"
+    )
+    ranks = named_choice(order_of_ids, ORDERS, "order_of_ids")(
+        list(range(1, min(members, 99) + 1))
+    )
     slowly: dict[str, Any] = (
         {"settings": ONE_BY_ONE, "listener": {"takes_ms": 4_000}} if backlog else {}
     )
@@ -65,10 +69,10 @@ async def a_broker_turns_read_only(
             await run.sleep(50)
             if leaves:
                 places = _places([*by_id, *billing.members[99:]])
-                run.leave(chosen(leaver, places, "leaver"))
+                run.leave(named_choice(leaver, places, "leaver"))
             await run.sleep(40)
     run.expect(nothing_lost(), idle_members("billing") == 0)
 
 
 def _places(names: Sequence[str]) -> dict[str, str]:
-    return {place: names[at(len(names))] for place, at in PLACES.items()}
+    return {place: names[at(len(names))] for place, at in POSITIONS.items()}

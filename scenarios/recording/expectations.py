@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from scenarios.plan import Expectation
+from rocketmq_emulator.scenarios.plan.plan import Expectation
 
 
 class Measured:

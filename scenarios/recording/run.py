@@ -2,15 +2,13 @@
 
     async def a_broker_turns_read_only(run: Run) -> None:
         cluster = await run.cluster(brokers=2, topics={"orders": 4})
-        billing = await run.consumers("billing", members=8, topic="orders")
-        with run.load("orders", rate=200):
-            await run.sleep(30)
-            with cluster.read_only("broker-b"):
-                await run.sleep(60)
-        await run.until_quiet()
+        with run.load("orders", rate=200), cluster.read_only("broker-b"):
+            await run.sleep(60)
 
-Arguments are the fields of ``scenarios.plan``, with the same freedom as in a file:
-``size="1KiB"`` or ``size_bytes=1024``.
+Arguments are the fields of ``scenarios.plan.plan``, with the same freedom as in a file:
+``size="1KiB"`` or ``size_bytes=1024``.  Until the first ``run.until`` every step has a time.
+After it only the time since that fact is known; a stretch between two of them is an epoch.  A
+fault that begins in one epoch and ends in another is ended by a step of its own.
 """
 
 from __future__ import annotations
@@ -22,35 +20,40 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from emulator.client.consumer.allocation import Strategy
-from emulator.cluster.faults.values import Fault
-from scenarios.files.quantities import UNITS, parse
-from scenarios.files.reading import ALL_TAGS
-from scenarios.files.typed import Fitting, Unfit
-from scenarios.plan import (
+from rocketmq_emulator.client.consumer.group.allocation import Strategy
+from rocketmq_emulator.cluster.fault_values import Fault
+from rocketmq_emulator.scenarios.files.quantities import UNITS, parse
+from rocketmq_emulator.scenarios.files.reading import ALL_TAGS
+from rocketmq_emulator.scenarios.files.typed import CannotConvert, StructConverter
+from rocketmq_emulator.scenarios.plan.plan import (
+    WORDS,
     ClusterPlan,
     ConsumersPlan,
     Expectation,
+    FaultOrAction,
+    Heal,
     Limits,
     LoadPlan,
+    Mark,
     Plan,
     ProgramPlan,
+    Step,
     TopicPlan,
     When,
+    first_field,
+    word_of,
 )
-from scenarios.problems import nearest
-from scenarios.recording.clock import Draft, NotRecordable, TimeLine
-from scenarios.strategies import STRATEGIES
-from scenarios.validity import spec_of
-from scenarios.words import WORDS, Does, first_field
+from rocketmq_emulator.scenarios.plan.problems import nearest
+from rocketmq_emulator.scenarios.plan.strategies import STRATEGIES
+from rocketmq_emulator.scenarios.plan.validity import spec_of
 
 P = TypeVar("P", bound=msgspec.Struct)
 
 
-class BegunFault:
+class RecordedFault:
     """A fault that began: it ends with its ``with``, by ``heal``, or with the run."""
 
-    def __init__(self, line: TimeLine, draft: Draft) -> None:
+    def __init__(self, line: RecordedTimeline, draft: RecordedStep) -> None:
         self._line, self._draft = line, draft
         self._began = line.now
         self._is_over = False
@@ -74,13 +77,13 @@ class BegunFault:
             self.heal()
 
 
-class Words:
+class FaultsAndActions:
     """Every fault and act as a method: ``kill("broker-b")``, ``slow_link(around="x", ms=200)``."""
 
-    def __init__(self, line: TimeLine) -> None:
+    def __init__(self, line: RecordedTimeline) -> None:
         self._line = line
 
-    def __getattr__(self, word: str) -> Callable[..., BegunFault]:
+    def __getattr__(self, word: str) -> Callable[..., RecordedFault]:
         if word.startswith("_"):
             raise AttributeError(word)
         if word not in WORDS:
@@ -90,7 +93,7 @@ class Words:
 
         def begin(
             *values: Any, name: str = "", for_ms: int | None = None, **fields: Any
-        ) -> BegunFault:
+        ) -> RecordedFault:
             return self._begin(_made(WORDS[word], values, fields, word), name, for_ms)
 
         return begin
@@ -98,26 +101,28 @@ class Words:
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *WORDS})
 
-    def _begin(self, does: Does, name: str = "", for_ms: int | None = None) -> BegunFault:
+    def _begin(
+        self, does: FaultOrAction, name: str = "", for_ms: int | None = None
+    ) -> RecordedFault:
         if for_ms is not None and not isinstance(does, Fault):
             raise NotRecordable("an act is done at once: it has no end")
-        return BegunFault(self._line, self._line.add(does, name, for_ms))
+        return RecordedFault(self._line, self._line.add(does, name, for_ms))
 
 
-class RecordedCluster(Words):
+class RecordedCluster(FaultsAndActions):
     """The cluster of a scenario that is recorded: its names, and what can be done to it."""
 
-    def __init__(self, line: TimeLine, plan: ClusterPlan) -> None:
+    def __init__(self, line: RecordedTimeline, plan: ClusterPlan) -> None:
         super().__init__(line)
         spec = spec_of(plan)
         self.broker_names = spec.broker_names if spec else ()
         self.name_server_names = spec.name_server_names if spec else ()
 
 
-class RecordedGroup(Words):
+class RecordedGroup(FaultsAndActions):
     """A consumer group of a scenario that is recorded."""
 
-    def __init__(self, line: TimeLine, group: str, members: int, first: int = 1) -> None:
+    def __init__(self, line: RecordedTimeline, group: str, members: int, first: int = 1) -> None:
         super().__init__(line)
         self.group, self._members, self._first = group, members, first
 
@@ -134,11 +139,11 @@ class RecordedGroup(Words):
         return self.members[-members:]
 
 
-class Run(Words):
+class Run(FaultsAndActions):
     """A run to be: see the module.  Raises ``NotRecordable`` for what no plan can say."""
 
     def __init__(self) -> None:
-        super().__init__(TimeLine())
+        super().__init__(RecordedTimeline())
         self._fields: dict[str, Any] = {"topics": {}, "expect": ()}
         self._parts: dict[str, list[Any]] = {"consumers": [], "load": [], "programs": []}
 
@@ -236,7 +241,7 @@ class Run(Words):
 
     # What --------------------------------------------------------------------------------------
 
-    def fault(self, fault: Fault, for_ms: int | None = None, name: str = "") -> BegunFault:
+    def fault(self, fault: Fault, for_ms: int | None = None, name: str = "") -> RecordedFault:
         """A fault as a value: ``with run.fault(Kill(node="broker-b")):``."""
         return self._begin(fault, name, for_ms)
 
@@ -273,7 +278,7 @@ class Run(Words):
 class _RecordedLoad:
     """The load recorded last."""
 
-    def __init__(self, line: TimeLine, load: list[LoadPlan]) -> None:
+    def __init__(self, line: RecordedTimeline, load: list[LoadPlan]) -> None:
         self._line, self._load, self._at = line, load, len(load) - 1
 
     def __enter__(self) -> None:
@@ -294,10 +299,10 @@ def fact(kind: str, node: str = "", wait: float | str = 120, **fields: Any) -> W
 
 
 @contextmanager
-def _plain_problems(what: str, fitting: Fitting) -> Iterator[None]:
+def _plain_problems(what: str, fitting: StructConverter) -> Iterator[None]:
     try:
         yield
-    except Unfit:
+    except CannotConvert:
         problem = fitting.problems[0]
         field = ".".join(part for part in problem.path if isinstance(part, str))
         raise NotRecordable(f"{what}: {field}: {problem.text}") from None
@@ -309,7 +314,7 @@ def _made(kind: type[P], values: tuple[Any, ...], fields: Mapping[str, Any], wha
     if values:
         names = [first_field(kind, values[0]), *kind.__struct_fields__[1:]]
         given = {**dict(zip(names, values, strict=False)), **given}
-    fitting = Fitting()
+    fitting = StructConverter()
     with _plain_problems(what, fitting):
         return fitting.struct(kind, _lists(given), ())
     raise AssertionError("either it fits or it does not")
@@ -337,5 +342,123 @@ def _name_of(strategy: str | Strategy) -> str:
     raise NotRecordable(f"the strategy {strategy.name} has no name here: write module:function")
 
 
-def _methods(words: Words) -> list[str]:
+def _methods(words: FaultsAndActions) -> list[str]:
     return [name for name in dir(type(words)) if not name.startswith("_")]
+
+
+# The recorded time line ---------------------------------------------------------------
+
+
+class NotRecordable(ValueError):
+    """What a scenario does that no plan can say; nothing was run."""
+
+
+class RecordedStep:
+    """A step that is not whole yet: how long its fault holds is known when it ends."""
+
+    def __init__(
+        self,
+        does: FaultOrAction,
+        at_ms: int | None,
+        when: When | None,
+        after_ms: int,
+        name: str,
+        for_ms: int | None,
+    ) -> None:
+        self.does, self.at_ms, self.when, self.after_ms = does, at_ms, when, after_ms
+        self.name, self.for_ms = name, for_ms
+
+    def step(self) -> Step:
+        """As the plan has it."""
+        return Step(
+            does=self.does,  # type: ignore[arg-type]
+            at_ms=self.at_ms,
+            when=self.when,
+            after_ms=self.after_ms,
+            for_ms=self.for_ms,
+            name=self.name,
+        )
+
+
+class RecordedMoment:
+    """A place on the time line: in which epoch, and how far in it."""
+
+    def __init__(self, epoch: int, elapsed_ms: int) -> None:
+        self.epoch, self.elapsed_ms = epoch, elapsed_ms
+
+
+class RecordedTimeline:
+    """Steps in the order in which they are recorded, and the recorded clock."""
+
+    def __init__(self) -> None:
+        self.drafts: list[RecordedStep] = []
+        self.ended = ""  # what has ended it, if anything has
+        self._epoch, self._elapsed_ms, self._last_ms = 0, 0, 0
+        self._waiting_for: When | None = None
+
+    @property
+    def now_ms(self) -> int | None:
+        """Since the load began; None after a fact was waited for."""
+        return self._elapsed_ms if self._epoch == 0 else None
+
+    @property
+    def now(self) -> RecordedMoment:
+        """The place reached so far."""
+        return RecordedMoment(self._epoch, self._elapsed_ms)
+
+    def sleep(self, ms: int) -> None:
+        """Move the clock."""
+        self._check_open()
+        if ms < 0:
+            raise NotRecordable(f"nobody can sleep {ms} ms")
+        self._elapsed_ms += ms
+
+    def until(self, when: When) -> None:
+        """What follows is done after this fact."""
+        self._check_open()
+        if self._waiting_for is not None:
+            self.add(Mark(text=f"after {self._waiting_for.kind}"))
+        self._epoch, self._elapsed_ms, self._last_ms = self._epoch + 1, 0, 0
+        self._waiting_for = when
+
+    def add(self, does: FaultOrAction, name: str = "", for_ms: int | None = None) -> RecordedStep:
+        """*does* is done now."""
+        self._check_open()
+        after_ms = 0 if self._epoch == 0 else self._elapsed_ms - self._last_ms
+        draft = RecordedStep(does, self.now_ms, self._waiting_for, after_ms, name, for_ms)
+        self._last_ms, self._waiting_for = self._elapsed_ms, None
+        self.drafts.append(draft)
+        return draft
+
+    def end(self, draft: RecordedStep, began: RecordedMoment) -> None:
+        """The fault of *draft*, that *began* then, ends now."""
+        assert isinstance(draft.does, Fault), "nothing else has an end"
+        word = word_of(draft.does)
+        if began.epoch == self._epoch:
+            held_ms = self._elapsed_ms - began.elapsed_ms
+            if held_ms == 0:
+                raise NotRecordable(f"{word} holds for no time: sleep inside its block")
+            draft.for_ms = held_ms
+            return
+        draft.name = draft.name or self._free_name(word)
+        self.add(Heal(step=draft.name))
+
+    def finish(self, why: str) -> None:
+        """Nothing more can be done, because of *why*; a fact waited for is in the plan."""
+        if self._epoch > 0 and (self._waiting_for is not None or self._elapsed_ms > self._last_ms):
+            self.add(Mark(text=why))
+        self.ended = why
+
+    def steps(self) -> tuple[Step, ...]:
+        """What was recorded."""
+        return tuple(draft.step() for draft in self.drafts)
+
+    def _check_open(self) -> None:
+        if self.ended:
+            raise NotRecordable(f"nothing more can be done: {self.ended}")
+
+    def _free_name(self, word: str) -> str:
+        taken = {draft.name for draft in self.drafts}
+        return next(
+            name for number in range(1, 10_000) if (name := f"{word}-{number}") not in taken
+        )

@@ -5,22 +5,28 @@
         ...
 
 Its arguments after the run are its parameters: each has a default, which gives its type.
+While it is recorded it reads no clock, no chance and nothing outside: the answer would have
+nothing to do with the run.  The interpreter says which function the scenario's own file calls
+(``sys.setprofile``); what is in the table ``REFUSED`` is refused at the call.
 """
 
 from __future__ import annotations
 
 import inspect
+import random
+import sys
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeAlias, overload
 
-from emulator.docstrings import NoSource, docstring_of
-from scenarios.files.parameters import Value, chosen
-from scenarios.plan import Plan
-from scenarios.problems import BadScenario, Problem
-from scenarios.recording.purity import only_recorded
-from scenarios.recording.run import Run
-from scenarios.validity import problems_of
+from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem
+from rocketmq_emulator.scenarios.plan.validity import problems_of
+from rocketmq_emulator.scenarios.recording.run import NotRecordable, Run
+from rocketmq_emulator.text.docstrings import NoSource, docstring_of
 
 Recorded: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
@@ -43,7 +49,7 @@ class Scenario:
 
     def plan(self, parameters: Mapping[str, Value | str] | None = None, **more: Value) -> Plan:
         """What the function does, as a plan.  Raises ``BadScenario``."""
-        values, problems = chosen(self.parameters, {**(parameters or {}), **more})
+        values, problems = parameter_values(self.parameters, {**(parameters or {}), **more})
         if problems:
             raise BadScenario(self.file, problems)
         run = Run()
@@ -146,3 +152,82 @@ def scenario(
 def _sentence(error: Exception) -> str:
     own = isinstance(error, ValueError | TypeError) and str(error)
     return str(error) if own else f"{type(error).__name__}: {error}"
+
+
+# Calls that are refused while a scenario is recorded ----------------------------------
+
+
+REFUSED: Mapping[str, str] = {  # by module, with what to do instead
+    "trio": "use run.sleep and run.until",
+    "asyncio": "use run.sleep and run.until",
+    "time": "the time of the run is not known yet; run.sleep moves its clock",
+    "datetime": "the time of the run is not known yet; run.sleep moves its clock",
+    "random": "chance belongs to the run and its seed: jitter_ms, fails, weather",
+    "socket": "nothing runs yet",
+    "subprocess": "nothing runs yet",
+    "threading": "nothing runs yet",
+    "requests": "nothing runs yet",
+    **dict.fromkeys(
+        (
+            "rocketmq_emulator.sync",
+            "rocketmq_emulator.aio",
+            "rocketmq_emulator.portal",
+            "rocketmq_emulator.testing",
+            "rocketmq_emulator.processes",
+            "rocketmq_emulator.admin",
+            "rocketmq_emulator.cluster.worlds",
+            "rocketmq_emulator.client.instance",
+            "rocketmq_emulator.client.producer",
+            "rocketmq_emulator.client.consumer.push",
+            "rocketmq_emulator.client.consumer.pull",
+        ),
+        "nothing runs yet; a client program of your own is run.program",
+    ),
+}
+READS_THE_CLOCK = ("now", "today", "utcnow")
+
+
+@contextmanager
+def only_recorded(file: str) -> Iterator[None]:
+    """Inside, code of *file* that calls what cannot be recorded raises ``NotRecordable``."""
+
+    def watch(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and frame.f_code.co_filename == file:
+            _check(_module_of(called), getattr(called, "__qualname__", ""), called)
+        elif event == "call" and _is_called_by(frame, file):
+            owner = frame.f_locals.get("self")
+            _check(frame.f_globals.get("__name__", ""), frame.f_code.co_name, owner)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def _is_called_by(frame: FrameType, file: str) -> bool:
+    caller = frame.f_back
+    return caller is not None and caller.f_code.co_filename == file != frame.f_code.co_filename
+
+
+def _check(module: str, function: str, owner: Any) -> None:
+    top = module.partition(".")[0]
+    room = next((each for each in REFUSED if f"{module}.".startswith(f"{each}.")), None)
+    if room is None:
+        return
+    owner = getattr(owner, "__self__", owner)
+    if top == "random" and isinstance(owner, random.Random) and owner is not random._inst:  # noqa: SLF001
+        return  # one with a seed of its own gives the same each time
+    if top == "datetime" and function.rpartition(".")[2] not in READS_THE_CLOCK:
+        return
+    sys.setprofile(None)
+    raise NotRecordable(f"{function} of {top} cannot be recorded: {REFUSED[room]}")
+
+
+def _module_of(called: Any) -> str:
+    owner = getattr(called, "__self__", None)
+    module = getattr(called, "__module__", None)
+    if module is None and owner is not None:
+        module = owner.__module__ if isinstance(owner, type) else type(owner).__module__
+    return module or ""

@@ -13,8 +13,19 @@ from typing import Any
 
 import msgspec
 
-from scenarios.plan import ConsumersPlan, Expectation, LoadPlan, Plan, ProgramPlan, Step, When
-from scenarios.words import FAULTS, changed_fields, first_field, word_of
+from rocketmq_emulator.scenarios.plan.plan import (
+    FAULTS,
+    ConsumersPlan,
+    Expectation,
+    LoadPlan,
+    Plan,
+    ProgramPlan,
+    Step,
+    When,
+    changed_fields,
+    first_field,
+    word_of,
+)
 
 LINE_CHARS_MAX = 95
 ABOUT = ("title", "issue", "teaches")
@@ -23,7 +34,7 @@ MODULE = "rocketmq_emulator.scenarios"
 
 def plan_as_python(plan: Plan) -> str:
     """The module's text: one scenario, whose plan is *plan*."""
-    body = [*_cast(plan), *_timeline(plan.timeline), *_end(plan)]
+    body = [*_setup(plan), *_timeline(plan.timeline), *_end(plan)]
     names = ["Run", *_used(body), "scenario"]
     name = _function_name(plan.name)
     about = {field: getattr(plan, field) for field in ABOUT if getattr(plan, field)}
@@ -44,7 +55,7 @@ def plan_as_python(plan: Plan) -> str:
     )
 
 
-def _cast(plan: Plan) -> Iterator[str]:
+def _setup(plan: Plan) -> Iterator[str]:
     """Who is there: servers, topics, clients, load."""
     yield from _call("await run.cluster", [], changed_fields(plan.cluster))
     for name, topic in plan.topics.items():

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import msgspec
 
-from emulator.facts import Fact
-from emulator.journal import Entry, EntryKey
+from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 ENTRIES_AT_ONCE = 4_096  # that wait to become columns: bounds the memory
 

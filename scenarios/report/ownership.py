@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     MemberJoined,
     MemberLeft,
@@ -21,9 +21,9 @@ from emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
 )
-from emulator.journal import Entry
+from rocketmq_emulator.facts.journal import Entry
 
-UNENDED = -1
+OPEN_END = -1
 
 
 class Span(msgspec.Struct, array_like=True):
@@ -37,7 +37,7 @@ class Span(msgspec.Struct, array_like=True):
     why: str = "still owned"  # how it ended: the reason of the release, or what became of it
 
 
-class Stretch(msgspec.Struct, array_like=True, frozen=True):
+class TimeInterval(msgspec.Struct, array_like=True, frozen=True):
     """A part of the time."""
 
     from_us: int
@@ -52,8 +52,8 @@ class Lane(msgspec.Struct):
     inferred: bool
     broadcast: bool  # every member owns every queue: neither overlaps nor gaps mean anything
     spans: list[Span]
-    overlaps: list[Stretch] = []  # two owners or more
-    gaps: list[Stretch] = []  # no owner, though there had been one
+    overlaps: list[TimeInterval] = []  # two owners or more
+    gaps: list[TimeInterval] = []  # no owner, though there had been one
 
 
 class Owners:
@@ -76,7 +76,7 @@ class Owners:
         held = self._open.setdefault(entry.node, {})
         for queue in fact.queues:
             if (fact.group, queue) not in held:
-                span = Span(entry.node, entry.mono_us, UNENDED, number)
+                span = Span(entry.node, entry.mono_us, OPEN_END, number)
                 held[fact.group, queue] = span
                 self._claimed.setdefault((fact.group, queue), []).append(span)
 
@@ -97,12 +97,12 @@ class Owners:
         """A client whose own facts are not here commits: it owns the queue."""
         spans = self._committed.setdefault((fact.group, fact.queue), [])
         owner = self._clients.get((entry.node, fact.peer), fact.peer)
-        if spans and spans[-1].until_us == UNENDED:
+        if spans and spans[-1].until_us == OPEN_END:
             if spans[-1].owner == owner:
                 return
             last = spans[-1]
             last.until_us, last.release, last.why = entry.mono_us, number, "another one committed"
-        spans.append(Span(owner, entry.mono_us, UNENDED, number))
+        spans.append(Span(owner, entry.mono_us, OPEN_END, number))
 
     def joined(self, _number: int, entry: Entry, fact: MemberJoined) -> None:
         """From now on this address is this client."""
@@ -113,7 +113,7 @@ class Owners:
         for (group, queue), spans in self._committed.items():
             last = spans[-1]
             is_its = group == fact.group and queue.broker == entry.node
-            if is_its and last.owner == fact.client and last.until_us == UNENDED:
+            if is_its and last.owner == fact.client and last.until_us == OPEN_END:
                 last.until_us, last.release, last.why = entry.mono_us, number, fact.reason
 
     def lanes(self, end_us: int) -> list[Lane]:
@@ -124,7 +124,7 @@ class Owners:
         for place, is_inferred in ((self._claimed, False), (inferred, True)):
             for (group, queue), spans in place.items():
                 for span in spans:
-                    if span.until_us == UNENDED:
+                    if span.until_us == OPEN_END:
                         span.until_us = end_us
                 lane = Lane(group, queue, is_inferred, group in self._broadcast, spans)
                 if not lane.broadcast:
@@ -139,7 +139,7 @@ def _order(lane: Lane) -> tuple[str, bool, Queue]:
     return lane.group, lane.queue.topic.startswith("%"), lane.queue
 
 
-def overlaps(spans: Iterable[Span]) -> Iterator[Stretch]:
+def overlaps(spans: Iterable[Span]) -> Iterator[TimeInterval]:
     """When more than one of *spans* held, the longest stretches."""
     changes = sorted(
         change
@@ -153,10 +153,10 @@ def overlaps(spans: Iterable[Span]) -> Iterator[Stretch]:
         if depth == 2 and step == 1:
             began_us = at_us
         elif depth == 1 and step == -1 and at_us > began_us:
-            yield Stretch(began_us, at_us)
+            yield TimeInterval(began_us, at_us)
 
 
-def gaps(spans: list[Span], end_us: int) -> Iterator[Stretch]:
+def gaps(spans: list[Span], end_us: int) -> Iterator[TimeInterval]:
     """When none of *spans* held, from the first on.
 
     After the last one only when its owner died: who shuts down leaves nobody to own it.
@@ -168,7 +168,7 @@ def gaps(spans: list[Span], end_us: int) -> Iterator[Stretch]:
     for before, after in pairwise(ordered):
         reached_us = max(reached_us, before.until_us)
         if after.from_us > reached_us:
-            yield Stretch(reached_us, after.from_us)
+            yield TimeInterval(reached_us, after.from_us)
     last = max(ordered, key=lambda span: span.until_us)
     if last.until_us < end_us and last.why != "shutdown":
-        yield Stretch(last.until_us, end_us)
+        yield TimeInterval(last.until_us, end_us)

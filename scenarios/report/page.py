@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from scenarios.report.columns import differences
-from scenarios.report.story import Story
+from rocketmq_emulator.scenarios.report.columns import differences
+from rocketmq_emulator.scenarios.report.report_data import ReportData
 
 SCRIPTS = (
     "data.js",
@@ -31,11 +31,11 @@ SCRIPTS = (
     "words.js",
     "main.js",
 )
-PLACE = re.compile(r"\{\{(\w+)\}\}")
+PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 COMPRESSION_LEVEL = 6  # 9 takes four times as long for 2 % less
 
 
-def write_page(story: Story, title: str) -> str:
+def write_page(story: ReportData, title: str) -> str:
     """The page of *story*, headed by *title*, which may be any text."""
     script = "'use strict';\n(() => {\n" + "".join(map(_part, SCRIPTS)) + "})();\n"
     style = _part("page.css")
@@ -47,10 +47,10 @@ def write_page(story: Story, title: str) -> str:
         "data": packed(story, title),
     }
     # In one pass: what is put in may itself look like a place.
-    return PLACE.sub(lambda place: parts[place[1]], _part("page.html"))
+    return PLACEHOLDER.sub(lambda place: parts[place[1]], _part("page.html"))
 
 
-def packed(story: Story, title: str) -> str:
+def packed(story: ReportData, title: str) -> str:
     """What the script reads: JSON, compressed (zlib), in base64."""
     found: dict[str, Any] = {"title": title}
     found |= {name: getattr(story, name) for name in story.__struct_fields__}
@@ -59,7 +59,11 @@ def packed(story: Story, title: str) -> str:
 
 
 def _part(name: str) -> str:
-    return resources.files("scenarios.report").joinpath("web", name).read_text(encoding="utf-8")
+    return (
+        resources.files("rocketmq_emulator.scenarios.report")
+        .joinpath("web", name)
+        .read_text(encoding="utf-8")
+    )
 
 
 def _digest(text: str) -> str:

@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
-from emulator.facts import MessageSent, RebalancePassed
-from scenarios.report.columns import FactTable, KindTable
-from scenarios.report.flow import Points
-from scenarios.report.ownership import Lane
-from scenarios.report.story import Story
+from rocketmq_emulator.facts import MessageSent, RebalancePassed
+from rocketmq_emulator.scenarios.report.columns import FactTable, KindTable
+from rocketmq_emulator.scenarios.report.message_flow import Points
+from rocketmq_emulator.scenarios.report.ownership import Lane
+from rocketmq_emulator.scenarios.report.report_data import ReportData
 
 Event = dict[str, Any]
 LINES_AT_ONCE = 1_000
 
 
-def write_trace(story: Story) -> Iterator[bytes]:
+def write_trace(story: ReportData) -> Iterator[bytes]:
     """The file, in pieces."""
     yield b'{"displayTimeUnit":"ms","traceEvents":[\n'
     comma = b""
@@ -38,7 +38,7 @@ def write_trace(story: Story) -> Iterator[bytes]:
     yield b"".join(lines) + b"\n]}\n"
 
 
-def trace_events(story: Story) -> Iterator[Event]:
+def trace_events(story: ReportData) -> Iterator[Event]:
     """All events, each process and thread named before its first one."""
     pids = {name: number for number, name in enumerate(_processes(story), 1)}
     names = _Names()
@@ -61,12 +61,12 @@ def trace_events(story: Story) -> Iterator[Event]:
             yield from _backlog(story, pids[_group_process(points.of)], points)
 
 
-def _processes(story: Story) -> list[str]:
+def _processes(story: ReportData) -> list[str]:
     groups = map(_group_process, _groups(story))
     return ["world", *(node.name for node in story.nodes), *groups]
 
 
-def _groups(story: Story) -> list[str]:
+def _groups(story: ReportData) -> list[str]:
     backlogs = (points.of for points in story.series if points.what == "backlog")
     return sorted({*(lane.group for lane in story.lanes), *backlogs})
 
@@ -93,9 +93,9 @@ class _Names:
             yield _meta("thread_sort_index", pid, {"sort_index": tid}, tid)
 
 
-def _faults(story: Story, pid: int, names: _Names) -> Iterator[Event]:
+def _faults(story: ReportData, pid: int, names: _Names) -> Iterator[Event]:
     spans = [(fault.from_us, fault.until_us) for fault in story.faults]
-    for fault, span, row in zip(story.faults, spans, rows_of(spans), strict=True):
+    for fault, span, row in zip(story.faults, spans, rows_without_overlap(spans), strict=True):
         yield from names.thread(pid, row + 1, "faults")
         told = {"fault": fault.text, "nodes": list(fault.nodes), "ended": fault.reason}
         yield _slice(story, pid, row + 1, fault.text, span, told)
@@ -106,12 +106,12 @@ def _faults(story: Story, pid: int, names: _Names) -> Iterator[Event]:
         yield _instant(pid, 0, f"violation: {violation.checker}", at_us, told) | {"s": "g"}
 
 
-def _owners(story: Story, pid: int, lanes: Iterable[Lane], names: _Names) -> Iterator[Event]:
+def _owners(story: ReportData, pid: int, lanes: Iterable[Lane], names: _Names) -> Iterator[Event]:
     tid = 0
     for lane in lanes:
         queue = f"{lane.queue.topic} {lane.queue.broker}/{lane.queue.queue_id}"
         spans = [(span.from_us, span.until_us) for span in lane.spans]
-        rows = rows_of(spans)
+        rows = rows_without_overlap(spans)
         for owner, span, row in zip(lane.spans, spans, rows, strict=True):
             name = queue if row == 0 else f"{queue}, owner {row + 1} at once"
             yield from names.thread(pid, tid + row + 1, name)
@@ -120,14 +120,14 @@ def _owners(story: Story, pid: int, lanes: Iterable[Lane], names: _Names) -> Ite
         tid += max(rows, default=0) + 1
 
 
-def _backlog(story: Story, pid: int, points: Points) -> Iterator[Event]:
+def _backlog(story: ReportData, pid: int, points: Points) -> Iterator[Event]:
     times = list(accumulate(story.facts.at_us))
     for number, count in zip(points.facts, points.values, strict=True):
         told = {"messages": count}
         yield {"ph": "C", "name": "backlog", "pid": pid, "ts": times[number], "args": told}
 
 
-def _of_facts(story: Story, pids: dict[str, int], names: _Names) -> Iterator[Event]:
+def _of_facts(story: ReportData, pids: dict[str, int], names: _Names) -> Iterator[Event]:
     """Sends and rebalances of each node."""
     for number, (at_us, node, told) in enumerate(_rows(story, MessageSent.__name__), 1):
         took_us = told["took_ms"] * 1_000
@@ -145,7 +145,7 @@ def _of_facts(story: Story, pids: dict[str, int], names: _Names) -> Iterator[Eve
         yield _instant(pids[node], 2, f"rebalance {told['topic']}", at_us, told)
 
 
-def _rows(story: Story, kind: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def _rows(story: ReportData, kind: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Time, node and fields of each fact of *kind*."""
     facts = story.facts
     for wanted, table in enumerate(facts.kinds):
@@ -168,7 +168,7 @@ def _fields(facts: FactTable, table: KindTable) -> Iterator[dict[str, Any]]:
     return (dict(zip(table.fields, row, strict=True)) for row in zip(*columns, strict=True))
 
 
-def rows_of(spans: list[tuple[int, int]]) -> list[int]:
+def rows_without_overlap(spans: list[tuple[int, int]]) -> list[int]:
     """For each span the first row in which it overlaps no other one; *spans* by their begin."""
     ends: list[int] = []
     rows = []
@@ -180,7 +180,7 @@ def rows_of(spans: list[tuple[int, int]]) -> list[int]:
 
 
 def _slice(
-    story: Story, pid: int, tid: int, name: str, span: tuple[int, int], told: Event
+    story: ReportData, pid: int, tid: int, name: str, span: tuple[int, int], told: Event
 ) -> Event:
     from_us, until_us = span
     when = {"ts": from_us - story.start_us, "dur": until_us - from_us}

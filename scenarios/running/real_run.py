@@ -1,5 +1,6 @@
 """One plan in a world of real time: a plan of a minute takes a minute.
 
+Nodes are on TCP, embedded or as processes, and clients are processes (``client_processes``).
 The journals of nodes, clients and of the run itself are files of one folder, which are read while
 the run goes on.  At the end they are one journal, cut where the run ended, and judged as any
 other.
@@ -9,41 +10,51 @@ from __future__ import annotations
 
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
+import msgspec
 import trio
 
-from emulator.checks.judging import judge
-from emulator.cluster.ending import end_when_told
-from emulator.cluster.spawning import end_forker
-from emulator.facts import RunEnded
-from emulator.journal import WORLD_NODE, Entry
-from emulator.net.plain_nursery import plain_nursery
-from scenarios.running.client_processes import ClientDied, ClientProcesses
-from scenarios.running.code_version import code_version
-from scenarios.running.director import Director
-from scenarios.running.following import Following, in_time
-from scenarios.running.real_stage import RealStage
-from scenarios.running.real_worlds import world_of
-from scenarios.running.verdicts import result_of, started
-from scenarios.running.virtual_run import LimitPassed, text_of
-from scenarios.running.waiting import what_waits
+from rocketmq_emulator.admin.calls import Admin, admin_over_tcp
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.reading import entries_in
+from rocketmq_emulator.cluster.faults.real_time_faults import SystemClock
+from rocketmq_emulator.facts import RunEnded
+from rocketmq_emulator.facts.journal import WORLD_NODE, Entry
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.processes.spawning import stop_fork_server
+from rocketmq_emulator.processes.stopping import calling_on_stop
+from rocketmq_emulator.scenarios.plan.result import code_version, result_of, started
+from rocketmq_emulator.scenarios.running.client_processes import (
+    ClientDied,
+    ClientProcesses,
+    world_of,
+)
+from rocketmq_emulator.scenarios.running.client_specs import MemberSpec, ProducerSpec
+from rocketmq_emulator.scenarios.running.environment import RunEnvironment
+from rocketmq_emulator.scenarios.running.runner import PlanRunner, waiting_summary
+from rocketmq_emulator.scenarios.running.virtual_run import LimitExceeded, text_of
 
 if TYPE_CHECKING:
-    from emulator.cluster.forking import Forker
-    from scenarios.result import RunResult
-    from scenarios.running.orders import RunOrder
+    from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+    from rocketmq_emulator.facts import Fact
+    from rocketmq_emulator.processes.spawning import ForkClient
+    from rocketmq_emulator.scenarios.plan.plan import Plan
+    from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
+    from rocketmq_emulator.scenarios.running.client_specs import AnyClientSpec
 
-LOOK_EVERY_S = 0.05
+
+POLL_INTERVAL_S = 0.05
 
 
 class RunStopped(Exception):
     """A signal has ended the run: SIGTERM, of who ordered it."""
 
 
-def finished_real_run(order: RunOrder, forker: Forker) -> tuple[RunResult, list[Entry]]:
+def finished_real_run(order: RunOrder, forker: ForkClient) -> tuple[RunResult, list[Entry]]:
     """Run and judge it; the row, and the journal.
 
     Whatever goes wrong inside is a row with the verdict ``error``.
@@ -67,7 +78,7 @@ def finished_real_run(order: RunOrder, forker: Forker) -> tuple[RunResult, list[
 class RealRun:
     """``began`` is the first fact of its journal, ``ended`` the last."""
 
-    def __init__(self, order: RunOrder, folder: Path, forker: Forker) -> None:
+    def __init__(self, order: RunOrder, folder: Path, forker: ForkClient) -> None:
         self.began = started(order.plan, order.seed, order.world, code_version())
         self.ended = RunEnded("error", "it has not begun")
         self._unrest = ""
@@ -75,7 +86,7 @@ class RealRun:
         self._limits = order.plan.limits
         self._forker = forker
         self._folder = folder
-        self._following = Following(folder)
+        self._following = JournalFollower(folder)
         self._entries: list[Entry] = []
 
     def run(self) -> None:
@@ -83,30 +94,30 @@ class RealRun:
         order = self._order
         with ExitStack() as closing:
             closing.callback(self._following.close)
-            closing.callback(end_forker)  # of nodes, if there is one
+            closing.callback(stop_fork_server)  # of nodes, if there is one
             closing.callback(self._forker.close)
             clients = ClientProcesses(self._forker, self._folder)
             world = world_of(order.plan, order.world, self._folder, clients)
-            stage = RealStage(order.plan, world, clients, closing)
+            environment = RealEnvironment(order.plan, world, clients, closing)
             closing.callback(clients.kill_all)
-            stage.note(self.began)
+            environment.note(self.began)
             try:
-                trio.run(self._live_until_told, stage)
+                trio.run(self._run_until_signal, environment)
             except RunStopped:
-                self._close(stage, "interrupted", "it was told to end")
-            except LimitPassed as error:
-                self._close(stage, "limit", str(error))
+                self._close(environment, "interrupted", "it was told to end")
+            except LimitExceeded as error:
+                self._close(environment, "limit", str(error))
             except ClientDied as error:
-                self._close(stage, "error", str(error))
+                self._close(environment, "error", str(error))
             except Exception as error:  # noqa: BLE001  # any defect, of a program or ours, is a row
-                self._close(stage, "error", text_of(error))
+                self._close(environment, "error", text_of(error))
             else:
-                self._close(stage, "finished", self._unrest)
+                self._close(environment, "finished", self._unrest)
             clients.kill_all()
 
     def journal(self) -> list[Entry]:
         """All entries by time, up to the end of the run."""
-        entries = in_time(self._entries)
+        entries = by_time(self._entries)
         ends = [
             at
             for at, entry in enumerate(entries)
@@ -114,29 +125,29 @@ class RealRun:
         ]
         return entries[: ends[0] + 1]
 
-    async def _live_until_told(self, stage: RealStage) -> None:
+    async def _run_until_signal(self, environment: RealEnvironment) -> None:
         told = trio.Event()
         loop = trio.lowlevel.current_trio_token()
-        with end_when_told(lambda: loop.run_sync_soon(told.set)):
-            async with plain_nursery() as nursery:
-                nursery.start_soon(self._live, stage, nursery.cancel_scope)
+        with calling_on_stop(lambda: loop.run_sync_soon(told.set)):
+            async with cancelling_nursery() as nursery:
+                nursery.start_soon(self._live, environment, nursery.cancel_scope)
                 await told.wait()
                 raise RunStopped
 
-    async def _live(self, stage: RealStage, scope: trio.CancelScope) -> None:
-        director = Director(stage, self._order.seed)
-        async with plain_nursery() as nursery:
-            nursery.start_soon(self._follow, stage, director)
-            await director.run()
-            self._unrest = director.unrest
+    async def _live(self, environment: RealEnvironment, scope: trio.CancelScope) -> None:
+        runner = PlanRunner(environment, self._order.seed)
+        async with cancelling_nursery() as nursery:
+            nursery.start_soon(self._follow, environment, runner)
+            await runner.run()
+            self._unrest = runner.unrest
             scope.cancel()
 
-    async def _follow(self, stage: RealStage, director: Director) -> None:
+    async def _follow(self, environment: RealEnvironment, runner: PlanRunner) -> None:
         """Tell the director what happens, and end the run when somebody dies of himself."""
         began_s = trio.current_time()
         while True:
-            self._read(stage)
-            stage.check()
+            self._read(environment)
+            environment.check()
             passed_s = trio.current_time() - began_s
             limit = ""
             if len(self._entries) >= self._limits.facts_max:
@@ -144,21 +155,133 @@ class RealRun:
             elif passed_s >= self._limits.virtual_s_max:
                 limit = f"{self._limits.virtual_s_max:g} s (limits.virtual_s_max)"
             if limit:
-                waits = what_waits(stage, director)
-                raise LimitPassed(f"it passed {limit} at {passed_s:.0f} s. {waits}")
-            await trio.sleep(LOOK_EVERY_S)
+                waits = waiting_summary(environment, runner)
+                raise LimitExceeded(f"it passed {limit} at {passed_s:.0f} s. {waits}")
+            await trio.sleep(POLL_INTERVAL_S)
 
-    def _read(self, stage: RealStage) -> None:
+    def _read(self, environment: RealEnvironment) -> None:
         for entry in self._following.read():
             self._entries.append(entry)
-            stage.watch.take(entry)
+            environment.watch.take(entry)
 
     def _close(
         self,
-        stage: RealStage,
+        environment: RealEnvironment,
         reason: Literal["finished", "limit", "error", "interrupted"],
         detail: str,
     ) -> None:
         self.ended = RunEnded(reason, detail)
-        stage.note(self.ended)
-        self._read(stage)
+        environment.note(self.ended)
+        self._read(environment)
+
+
+# Nodes on TCP, clients as processes ---------------------------------------------------
+
+
+class RealEnvironment(RunEnvironment):
+    """*world* and what it starts end with *closing*."""
+
+    def __init__(
+        self, plan: Plan, world: RealWorld, clients: ClientProcesses, closing: ExitStack
+    ) -> None:
+        super().__init__(plan, world)
+        self._cluster = world
+        self._clients = clients
+        self._closing = closing
+        self._clock = SystemClock()
+
+    def mono_us(self) -> int:
+        """The monotonic time of this machine."""
+        return self._clock.mono_us()
+
+    def now_ms(self) -> int:
+        """The wall time of this machine."""
+        return self._clock.now_ms()
+
+    async def start_cluster(self) -> None:
+        """In a thread: it takes a while."""
+        await trio.to_thread.run_sync(self._closing.enter_context, self._cluster)
+
+    def admin(self) -> AbstractAsyncContextManager[Admin]:
+        """Over connections of its own."""
+        return admin_over_tcp(self._cluster.namesrv)
+
+    async def start_client(self, part: AnyClientSpec) -> None:
+        """A process that plays *part*; proxies know it by its name."""
+        self._clients.enter(_with_name(part))
+
+    def client_has_ended(self, name: str) -> bool:
+        """Is there no process of it any more?"""
+        return not self._clients.is_running(name)
+
+    def open_work(self) -> dict[str, str]:
+        """Not known: it is in other processes."""
+        return {}
+
+    def note(self, fact: Fact) -> None:
+        """In the journal of the world."""
+        self._cluster.note(fact)
+
+    def faults_as_json(self) -> list[str]:
+        """Those that hold, as JSON."""
+        return [msgspec.json.encode(state.fault).decode() for state in self._cluster.faults()]
+
+    def check(self) -> None:
+        """Raises what ended a node or a client that nobody ended."""
+        self._clients.check()
+        for died in self._cluster.deaths():
+            raise died
+
+
+def _with_name(part: AnyClientSpec) -> AnyClientSpec:
+    """Its instance has the client's name, unless the plan says another one."""
+    own = {"instance_name": part.name}
+    match part:
+        case MemberSpec(consumers=plan):
+            named = msgspec.structs.replace(plan, settings=own | plan.settings)
+            return msgspec.structs.replace(part, consumers=named)
+        case ProducerSpec(load=load):
+            load = msgspec.structs.replace(load, settings=own | load.settings)
+            return msgspec.structs.replace(part, load=load)
+        case _:
+            return part
+
+
+# Journals in files that grow ----------------------------------------------------------
+
+
+class JournalFollower:
+    """The journals of *folder*; files may come later.  ``close`` it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[Path, IO[bytes]] = {}
+        self._partial_lines: dict[Path, bytes] = {}  # a line whose end is not written yet
+
+    def read(self) -> list[Entry]:
+        """What is new.  Raises ``BadJournal``.
+
+        What two nodes wrote at the same moment may come in two calls, in the wrong order.
+        """
+        return by_time(
+            entry
+            for path in sorted(self._folder.glob("*.jsonl"))
+            for entry in entries_in(self._lines(path), str(path))
+        )
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+
+    def _lines(self, path: Path) -> list[bytes]:
+        if path not in self._files:
+            self._files[path] = path.open("rb")
+        data = self._partial_lines.pop(path, b"") + self._files[path].read()
+        *lines, self._partial_lines[path] = data.split(b"\n")
+        return lines
+
+
+def by_time(entries: Iterator[Entry] | list[Entry]) -> list[Entry]:
+    """As journals of one machine are merged."""
+    return sorted(entries, key=lambda entry: (entry.mono_us, entry.node, entry.seq))

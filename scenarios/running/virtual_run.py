@@ -1,49 +1,60 @@
 """One plan in the virtual world, in this process: from a seed to a judged journal.
 
-Everything follows from the plan and the seed.  A run needs a process without another trio run
-(see ``emulator.sim.determinism``); ``scenarios.running.fleet`` gives each one of its own.
+Every node and every client is a virtual machine, in virtual time.  Everything follows from the
+plan and the seed.  A run needs a process without another trio run (see ``sim.determinism``);
+``scenarios.sweeps`` gives each one of its own.
 """
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import trio
 
-from emulator.checks.judging import judge
-from emulator.cluster.virtual import VirtualCluster
-from emulator.facts import RunEnded
-from emulator.journal import Entry
-from emulator.sim.world import VirtualWorld, run_virtual
-from scenarios.running.code_version import code_version
-from scenarios.running.director import Director, StepNeverCame
-from scenarios.running.guard import WallTimeRefused, no_wall_time
-from scenarios.running.specs import spec_of
-from scenarios.running.verdicts import result_of, started
-from scenarios.running.virtual_stage import VirtualStage
-from scenarios.running.waiting import what_waits
+from rocketmq_emulator.admin.calls import TOOL_RELEASE, Admin
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.cluster.faults.effects import OPERATOR
+from rocketmq_emulator.cluster.world import STOP_S_MAX
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.facts import RunEnded
+from rocketmq_emulator.facts.journal import Entry, discard_fact
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.scenarios.plan.result import code_version, result_of, started
+from rocketmq_emulator.scenarios.running.client_runner import run_client
+from rocketmq_emulator.scenarios.running.environment import RunEnvironment, cluster_spec_of
+from rocketmq_emulator.scenarios.running.no_wall_time import WallTimeRefused, no_wall_time
+from rocketmq_emulator.scenarios.running.runner import PlanRunner, StepTimedOut, waiting_summary
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 if TYPE_CHECKING:
-    from scenarios.plan import Plan
-    from scenarios.result import RunResult
+    from rocketmq_emulator.client import ClientProcess
+    from rocketmq_emulator.facts import Fact
+    from rocketmq_emulator.scenarios.plan.plan import Plan
+    from rocketmq_emulator.scenarios.plan.result import RunResult
+    from rocketmq_emulator.scenarios.running.client_specs import AnyClientSpec
+
 
 FACTS_ON_DEMAND = ("HeartbeatReceived", "MessageGivenToListener", "MessagePolled")
-LOOK_AT_LIMITS_S = 1.0
+LIMIT_CHECK_INTERVAL_S = 1.0
 
 
-class LimitPassed(Exception):
+class LimitExceeded(Exception):
     """A run took more than its plan allows."""
 
 
 def run_plan(plan: Plan, seed: int, take: Callable[[Entry], object] | None = None) -> RunResult:
     """Run *plan* from *seed* and judge it; *take* gets each entry of the journal.
 
-    Whatever goes wrong inside is a row with the verdict ``error``.  Raises ``NotAlone`` inside
-    a trio run.
+    Whatever goes wrong inside is a row with the verdict ``error``.  Raises ``InsideTrioRun``
+    inside a trio run.
     """
     return finished_run(plan, seed, take)[0]
 
@@ -80,29 +91,29 @@ class VirtualRun:
         self._seed = seed
         self._take = take
         self._is_over = False
-        self._stage: VirtualStage | None = None
-        self._director: Director | None = None
+        self._environment: VirtualEnvironment | None = None
+        self._runner: PlanRunner | None = None
 
     def run(self) -> None:
         """Until it ends, one way or another: ``ended`` says how."""
         try:
             with no_wall_time(self._refuse):
                 run_virtual(self._live, seed=self._seed)
-        except (LimitPassed, WallTimeRefused):
+        except (LimitExceeded, WallTimeRefused):
             return  # the journal was closed when it happened
         except Exception as error:  # noqa: BLE001  # any defect, of a program or ours, is a row
             self._close("error", text_of(error))
 
     async def _live(self, world: VirtualWorld) -> None:
         cluster = VirtualCluster(
-            world, spec_of(self._plan), listener=self._see, facts_on_demand=FACTS_ON_DEMAND
+            world, cluster_spec_of(self._plan), listener=self._see, facts_on_demand=FACTS_ON_DEMAND
         )
-        self._stage = VirtualStage(self._plan, cluster)
-        self._director = Director(self._stage, self._seed)
-        self._stage.note(self.began)
+        self._environment = VirtualEnvironment(self._plan, cluster)
+        self._runner = PlanRunner(self._environment, self._seed)
+        self._environment.note(self.began)
         world.nursery.start_soon(self._keep_limits, world)
-        await self._director.run()
-        self._close("finished", self._director.unrest)
+        await self._runner.run()
+        self._close("finished", self._runner.unrest)
 
     # The journal ----------------------------------------------------------------------
 
@@ -112,8 +123,8 @@ class VirtualRun:
         self.entries.append(entry)
         if self._take is not None:
             self._take(entry)
-        if self._stage is not None:
-            self._stage.watch.take(entry)
+        if self._environment is not None:
+            self._environment.watch.take(entry)
         if len(self.entries) == self._plan.limits.facts_max:
             self._pass_limit(f"{self._plan.limits.facts_max:,} facts (limits.facts_max)")
 
@@ -121,9 +132,9 @@ class VirtualRun:
         if self._is_over:
             return
         self.ended = RunEnded(reason, detail)
-        if self._stage is not None:
-            self.lasted_us = self._stage.mono_us()
-            self._stage.note(self.ended)
+        if self._environment is not None:
+            self.lasted_us = self._environment.mono_us()
+            self._environment.note(self.ended)
         self._is_over = True
 
     # Limits ---------------------------------------------------------------------------
@@ -131,7 +142,7 @@ class VirtualRun:
     async def _keep_limits(self, world: VirtualWorld) -> None:
         limits = self._plan.limits
         while True:
-            await trio.sleep(LOOK_AT_LIMITS_S)
+            await trio.sleep(LIMIT_CHECK_INTERVAL_S)
             if trio.current_time() >= limits.virtual_s_max:
                 self._pass_limit(
                     f"{limits.virtual_s_max:g} virtual seconds (limits.virtual_s_max)"
@@ -140,24 +151,24 @@ class VirtualRun:
                 self._pass_limit(f"{limits.steps_max:,} steps (limits.steps_max)")
 
     def _pass_limit(self, what: str) -> None:
-        assert self._stage is not None
-        assert self._director is not None
-        text = f"it passed {what} at {self._stage.mono_us() / 1_000_000:g} s. "
-        text += what_waits(self._stage, self._director)
+        assert self._environment is not None
+        assert self._runner is not None
+        text = f"it passed {what} at {self._environment.mono_us() / 1_000_000:g} s. "
+        text += waiting_summary(self._environment, self._runner)
         self._close("limit", text)
-        self._stage.end_world(LimitPassed(text))
+        self._environment.end_world(LimitExceeded(text))
 
     def _refuse(self, error: WallTimeRefused) -> None:
         self._close("error", str(error))
-        if self._stage is not None:
-            self._stage.end_world(error)
+        if self._environment is not None:
+            self._environment.end_world(error)
 
 
 def text_of(error: BaseException) -> str:
     """What ended a run, with its place, in one line; of several at once the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, StepNeverCame):
+    if isinstance(error, StepTimedOut):
         return str(error)
     text = "".join(traceback.format_exception_only(error)).strip()
     places = traceback.extract_tb(error.__traceback__)
@@ -165,3 +176,93 @@ def text_of(error: BaseException) -> str:
         return text
     last = places[-1]
     return f"{text} (at {last.name}, {Path(last.filename).name}:{last.lineno})"
+
+
+# Nodes and clients as virtual machines ------------------------------------------------
+
+
+class VirtualEnvironment(RunEnvironment):
+    """*cluster* has started nothing yet."""
+
+    def __init__(self, plan: Plan, cluster: VirtualCluster) -> None:
+        super().__init__(plan, cluster)
+        self._cluster = cluster
+        self._world: VirtualWorld = cluster.world
+        self._in_flight: dict[str, Callable[[], str]] = {}
+        self._endings: dict[str, trio.Event] = {}
+
+    def mono_us(self) -> int:
+        """Microseconds since the world began."""
+        return self._world.clock.now_us
+
+    def now_ms(self) -> int:
+        """The true wall time."""
+        return self._world.now_ms()
+
+    async def start_cluster(self) -> None:
+        """NameServers, then brokers."""
+        await self._cluster.start()
+
+    @asynccontextmanager
+    async def admin(self) -> AsyncIterator[Admin]:
+        """Calls from the machine ``operator``."""
+        machine = self._world.machines.machine(OPERATOR)
+        async with cancelling_nursery() as nursery:
+            client = RemotingClient(
+                machine.network,
+                nursery,
+                clock=machine.clock,
+                config=NetConfig(),
+                release=TOOL_RELEASE,
+                note=discard_fact,
+                handlers={},
+            )
+            try:
+                yield Admin(self._cluster.namesrv, client)
+            finally:
+                client.close_all()
+
+    async def start_client(self, part: AnyClientSpec) -> None:
+        """A machine of that name, whose process plays *part*."""
+
+        async def program(process: ClientProcess) -> None:
+            def report_open_work(in_flight: Callable[[], str]) -> None:
+                self._in_flight[part.name] = in_flight
+
+            ending = self._endings[part.name] = trio.Event()
+            await run_client(part, process, report_open_work, ending)
+
+        self._cluster.start_client(part.name, program)
+
+    async def stop(self, name: str) -> None:
+        """A client leaves its blocks in order; what hangs is killed."""
+        ending = self._endings.get(name)
+        if ending is not None and self._cluster.is_running(name):
+            self._world.machines.resume(name)
+            ending.set()
+            with trio.move_on_after(STOP_S_MAX):
+                await self._world.machines.machine(name).wait_ended()
+        await super().stop(name)
+
+    def client_has_ended(self, name: str) -> bool:
+        """Does nothing run on its machine?"""
+        return not self._cluster.is_running(name)
+
+    def note(self, fact: Fact) -> None:
+        """In the journal of the world."""
+        self._cluster.note(fact)
+
+    def faults_as_json(self) -> list[str]:
+        """Those that hold, as JSON."""
+        return [msgspec.json.encode(state.fault).decode() for state in self._cluster.faults()]
+
+    def end_world(self, error: Exception) -> None:
+        """At once, and *error* is raised by the run."""
+        self._world.crash(error)
+
+    def open_work(self) -> dict[str, str]:
+        """Of those that run."""
+        found = {
+            name: ask() for name, ask in self._in_flight.items() if self._cluster.is_running(name)
+        }
+        return {name: text for name, text in found.items() if text}

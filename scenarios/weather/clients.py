@@ -11,9 +11,14 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Literal, NamedTuple
 
-from emulator.releases import Release
-from scenarios.plan import ClusterPlan, ConsumersPlan, ListenerPlan, LoadPlan
-from scenarios.weather.shape import WeatherShape
+from rocketmq_emulator.scenarios.plan.plan import (
+    ClusterPlan,
+    ConsumersPlan,
+    ListenerPlan,
+    LoadPlan,
+)
+from rocketmq_emulator.scenarios.weather.shape import WeatherShape
+from rocketmq_emulator.settings.releases import Release
 
 
 class Feature(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
     FaultBegan,
@@ -24,10 +24,10 @@ from emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
 )
-from emulator.journal import Entry
-from scenarios.words import FAULTS
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.plan.plan import FAULTS
 
-Met: TypeAlias = tuple[str, str]  # a fault's word, a state
+FaultInState: TypeAlias = tuple[str, str]  # a fault's word, a state
 
 REBALANCE_US, LEFT_US, JOINED_US, HEALED_US = 2_000_000, 20_000_000, 10_000_000, 5_000_000
 BACKLOG_MIN = 20
@@ -48,12 +48,12 @@ STATES: Mapping[str, str] = {
 class Coverage:
     """Counts by (fault, state), over any number of journals."""
 
-    def __init__(self, counts: Mapping[Met, int] | None = None) -> None:
-        self.counts: Counter[Met] = Counter(counts or {})
+    def __init__(self, counts: Mapping[FaultInState, int] | None = None) -> None:
+        self.counts: Counter[FaultInState] = Counter(counts or {})
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Count what one journal shows."""
-        watch = _WatchedRun()
+        watch = _RunState()
         for entry in entries:
             for met in watch.see(entry):
                 self.counts[met] += 1
@@ -73,7 +73,7 @@ class Coverage:
         """How often the fault *word* began in *state*."""
         return self.counts[word, state]
 
-    def missing(self, words: Iterable[str] = tuple(FAULTS)) -> list[Met]:
+    def missing(self, words: Iterable[str] = tuple(FAULTS)) -> list[FaultInState]:
         """What was never met, of these faults."""
         return [(word, state) for word in words for state in STATES if not self.met(word, state)]
 
@@ -83,7 +83,7 @@ class Coverage:
         return [("fault", *STATES), *rows]
 
 
-class _WatchedRun:
+class _RunState:
     """The state of one run, entry by entry."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _WatchedRun:
             FaultEnded: self._ended,
         }
 
-    def see(self, entry: Entry) -> list[Met]:
+    def see(self, entry: Entry) -> list[FaultInState]:
         """What is met with *entry*: nothing, unless a fault begins."""
         fact = entry.fact
         if isinstance(fact, FaultBegan):
@@ -117,7 +117,7 @@ class _WatchedRun:
         return []
 
     def _states(self, now_us: int) -> Iterable[str]:
-        for state, fades_us in FADES_US.items():
+        for state, fades_us in STATE_LASTS_US.items():
             if now_us - self._last_us.get(state, -fades_us - 1) <= fades_us:
                 yield state
         if self._backlog() >= BACKLOG_MIN:
@@ -156,10 +156,10 @@ class _WatchedRun:
         return max(behind, default=0)
 
 
-FADES_US: Mapping[str, int] = {
+STATE_LASTS_US: Mapping[str, int] = {
     "rebalance": REBALANCE_US,
     "member_joined": JOINED_US,
     "member_left": LEFT_US,
     "just_healed": HEALED_US,
 }
-assert set(STATES) == {*FADES_US, "calm", "backlog", "another_fault", "node_down"}
+assert set(STATES) == {*STATE_LASTS_US, "calm", "backlog", "another_fault", "node_down"}

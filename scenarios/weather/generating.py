@@ -1,24 +1,52 @@
 """Weather: a plan from a seed.  The same seed, release and shape give the same plan, always.
 
-Who is there is drawn by ``clients``, what happens by ``timeline``; nothing of other seeds is
-known.
+``clients`` draws groups and loads; here acts and faults are drawn and put where a state of the
+cluster is expected.  Acts come first, faults are put beside them: while another fault holds, after
+a member left, after a fault was healed.
+
+A seed aims at two pairs of a fault and a state: what such a state needs is put there first, all
+else follows by chance.  All pairs stand in one fixed order that jumps from fault to fault and from
+state to state, and a seed has its next two, whatever other seeds met: so a seed is one plan, and
+76 consecutive seeds aim at every pair once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from random import Random
+from typing import NamedTuple
 
-from emulator.cluster.faults.values import ClockJump
-from emulator.cluster.spec import ClusterSpec
-from scenarios.plan import ConsumersPlan, Expectation, Plan, Step, TopicPlan
-from scenarios.weather.clients import Clients
-from scenarios.weather.making import Cast
-from scenarios.weather.scenes import LAST_SCENES, SCENES
-from scenarios.weather.shape import WeatherShape
-from scenarios.weather.timeline import timeline
+from rocketmq_emulator.cluster.fault_values import ClockJump, Fault
+from rocketmq_emulator.cluster.faults.register import refusal_of
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.scenarios.plan.plan import (
+    AnyAction,
+    ConsumersPlan,
+    Expectation,
+    GrowTopic,
+    Join,
+    Leave,
+    Plan,
+    RollingRestart,
+    Step,
+    TopicPlan,
+    word_of,
+)
+from rocketmq_emulator.scenarios.weather.clients import Clients
+from rocketmq_emulator.scenarios.weather.coverage import STATES
+from rocketmq_emulator.scenarios.weather.events import (
+    COMBINATIONS,
+    FAULTS_BY_CHANCE,
+    LAST_COMBINATIONS,
+    Combination,
+    CombinationContext,
+    WeatherEvent,
+    WeatherTargets,
+)
+from rocketmq_emulator.scenarios.weather.shape import WeatherShape
 
 SETTLED_MS = 65_000  # after it every rule of what members know of each other has its say
-NOTHING_LEFT = ("lost", "stuck", "backlog", "unrest")  # once nothing is broken
+LIVENESS_METRICS = ("lost", "stuck", "backlog", "unrest")  # once nothing is broken
 UNOWNED_S = 60 + 20  # after a fault: the lock of a dead member at its broker, a rebalance pass
 
 
@@ -27,8 +55,8 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
     shape = shape or WeatherShape()
     clients = Clients(seed, release, shape)
     spec = ClusterSpec(brokers=shape.brokers, name_servers=shape.name_servers, release=release)
-    scenes = [name for name in (*SCENES, *LAST_SCENES) if clients.has(name)]
-    steps = timeline(seed, shape, _cast(spec, clients.consumers), spec, scenes)
+    scenes = [name for name in (*COMBINATIONS, *LAST_COMBINATIONS) if clients.has(name)]
+    steps = timeline(seed, shape, _targets(spec, clients.consumers), spec, scenes)
     return Plan(
         name=f"weather_{seed}",
         title=f"Weather of seed {seed}",
@@ -44,12 +72,12 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
     )
 
 
-def _cast(spec: ClusterSpec, consumers: tuple[ConsumersPlan, ...]) -> Cast:
+def _targets(spec: ClusterSpec, consumers: tuple[ConsumersPlan, ...]) -> WeatherTargets:
     groups = tuple(group.group for group in consumers)
     members = tuple(
         f"{group.group}-{number + 1}" for group in consumers for number in range(group.members)
     )
-    return Cast(spec.broker_names, spec.name_server_names, members, groups)
+    return WeatherTargets(spec.broker_names, spec.name_server_names, members, groups)
 
 
 def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectation]:
@@ -59,6 +87,326 @@ def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectat
     """
     jumps = [step.does.ms for step in steps if isinstance(step.does, ClockJump)]
     ahead_s = max(0, *jumps, 0) / 1_000
-    for metric in NOTHING_LEFT:
+    for metric in LIVENESS_METRICS:
         yield Expectation(metric=metric, operator="==", bound=0)
     yield Expectation(metric="unowned_s", bound=shape.seconds + UNOWNED_S + ahead_s)
+
+
+# What happens when --------------------------------------------------------------------
+
+
+AT_STATE_CHANCE = 0.7  # so often a state is looked for; else any time
+TRIES_MAX = 20
+FIRST_MS = 3_000  # before it nothing happens
+COMBINATIONS_FROM_MS = 8_000  # before it no scene begins: all members have come
+CALM_MS = 14_000  # members have joined 10 s before, and queues have their owners
+BACKLOG_MS = 5_000  # so long a node is down, and messages wait
+DOWN_WORDS = ("kill", "stop", "power_off", "pause")
+
+
+def timeline(
+    seed: int,
+    shape: WeatherShape,
+    targets: WeatherTargets,
+    spec: ClusterSpec,
+    scenes: Collection[str] = (),
+) -> tuple[Step, ...]:
+    """The steps of *seed*, by their times, with *scenes*."""
+    drawn = _Timeline(seed, shape, targets, spec, scenes).drawn()
+    return tuple(_step(placed) for placed in sorted(drawn, key=lambda placed: placed.at_ms))
+
+
+class _Timeline:
+    def __init__(
+        self,
+        seed: int,
+        shape: WeatherShape,
+        targets: WeatherTargets,
+        spec: ClusterSpec,
+        scenes: Collection[str],
+    ) -> None:
+        self.rng = Random(f"weather {seed}")  # a text, so that it is the same everywhere
+        self.shape, self.targets, self.spec, self.scenes = shape, targets, spec, scenes
+        self.combination_rng = Random(f"weather scenes {seed}")
+        self.first_ms = FIRST_MS
+        self.end_ms = shape.seconds * 1_000
+        self.placed: list[WeatherEvent] = []
+        self.gone: set[str] = set()
+        self.usual = {
+            word: shape.weights.get(word, row.weight) for word, row in FAULTS_BY_CHANCE.items()
+        }
+        self.aims = coverage_targets_of(
+            seed, {word for word, weight in self.usual.items() if weight}
+        )
+
+    def drawn(self) -> list[WeatherEvent]:
+        """What waits for nothing comes first; then all that others can be put beside."""
+        fault_count = self._count(self.shape.faults_per_minute)
+        aims = self.aims[:fault_count]
+        calm = [aim for aim in aims if aim.state == "calm" and self.end_ms > 2 * CALM_MS]
+        for aim in calm:
+            self._aimed(aim)
+            self.first_ms = CALM_MS + 1
+        for name, scene in COMBINATIONS.items():
+            self._scene(name, scene)
+        self._acts([ACTION_FOR_STATE[aim.state] for aim in aims if aim.state in ACTION_FOR_STATE])
+        for _ in range(fault_count - len(aims)):
+            self._fault()
+        for aim in aims:
+            if aim not in calm:
+                self._aimed(aim)
+        for name, scene in LAST_COMBINATIONS.items():
+            self._scene(name, scene)
+        return self.placed
+
+    # Scenes ------------------------------------------------------------------------------------
+
+    def _scene(self, name: str, scene: Combination) -> None:
+        """All of it, if this seed has it, nothing is in its way, and no weight leaves it out."""
+        if name not in self.scenes:
+            return
+        staying = tuple(m for m in self.targets.members if m not in self.gone and self._is_up(m))
+        first_ms = max(self.first_ms, COMBINATIONS_FROM_MS)
+        placed = scene(
+            CombinationContext(self.combination_rng, self.targets, first_ms, self.end_ms, staying)
+        )
+        if any(self._is_left_out(each) or self._collides(each) for each in placed):
+            return
+        self.placed += placed
+        self.gone.update(each.does.node for each in placed if isinstance(each.does, Leave))
+
+    def _is_left_out(self, placed: WeatherEvent) -> bool:
+        """The shape wants no such fault or act."""
+        word = word_of(placed.does)
+        if isinstance(placed.does, Fault):
+            return not (self.usual[word] and self.shape.faults_per_minute)
+        return not (
+            self.shape.weights.get(word, ACTIONS_BY_CHANCE[word][0]) and self.shape.acts_per_minute
+        )
+
+    # Acts --------------------------------------------------------------------------------------
+
+    def _acts(self, needed: list[str]) -> None:
+        weights = {
+            word: self.shape.weights.get(word, row[0]) for word, row in ACTIONS_BY_CHANCE.items()
+        }
+        wanted = [word for word in needed if weights[word] and self.shape.acts_per_minute]
+        for at in range(max(len(wanted), self._count(self.shape.acts_per_minute))):
+            word = wanted[at] if at < len(wanted) else self._chosen(weights)
+            if word is not None:
+                self._act(word)
+
+    def _act(self, word: str) -> None:
+        at_ms = self._any_ms()
+        if (act := ACTIONS_BY_CHANCE[word][1](self)) is not None:
+            takes_ms = 2_000
+            if isinstance(act, RollingRestart):
+                takes_ms = len(act.nodes) * (act.down_ms + act.between_ms)
+            self.placed.append(WeatherEvent(at_ms, at_ms + takes_ms, act))
+
+    # Faults ------------------------------------------------------------------------------------
+
+    def _fault(self) -> None:
+        """One by chance, unless there is no room for it."""
+        for _ in range(TRIES_MAX):
+            if (word := self._chosen(self.usual)) is None:
+                return
+            if self._is_put(word, self._any_state()):
+                return
+
+    def _aimed(self, aim: CoverageTarget) -> None:
+        """The fault in the state that it aims at, or else at another time."""
+        for state in (aim.state,) * TRIES_MAX + ("",) * TRIES_MAX:
+            if self._is_put(aim.word, state):
+                return
+
+    def _is_put(self, word: str, state: str) -> bool:
+        row = FAULTS_BY_CHANCE[word]
+        fault = row.make(self.rng, self.targets)
+        if refusal_of(fault, "virtual", self.spec) is not None:
+            return False
+        moments = self._moments(state) if state else [self._any_ms()]
+        if not moments:
+            return False
+        at_ms = self.rng.choice(moments)
+        until_ms = min(at_ms + int(self.rng.uniform(*row.lasts_s) * 1_000), self.end_ms)
+        placed = WeatherEvent(at_ms, until_ms, fault)
+        if until_ms - at_ms < 200 or self._collides(placed):
+            return False
+        self.placed.append(placed)
+        return True
+
+    def _any_state(self) -> str:
+        """One of which there are moments, or none: then any time."""
+        if self.rng.random() >= AT_STATE_CHANCE:
+            return ""
+        return self.rng.choice(
+            [state for state in MOMENTS_OF_STATE if self._moments(state)] or [""]
+        )
+
+    def _moments(self, state: str) -> list[int]:
+        found = MOMENTS_OF_STATE[state](self)
+        return [at_ms for at_ms in found if self.first_ms <= at_ms < self.end_ms - 1_000]
+
+    def _collides(self, new: WeatherEvent) -> bool:
+        """A node is down only once at a time, and its end would bring back a node that left."""
+        node = getattr(new.does, "node", None)
+        if node in self.gone:
+            return True
+        if word_of(new.does) not in DOWN_WORDS:
+            return False
+        return any(
+            node in _down(old) and new.at_ms <= old.until_ms and old.at_ms <= new.until_ms
+            for old in self.placed
+        )
+
+    # Chance ------------------------------------------------------------------------------------
+
+    def _chosen(self, weights: Mapping[str, float]) -> str | None:
+        if not any(weights.values()):
+            return None
+        return self.rng.choices(list(weights), list(weights.values()))[0]
+
+    def _any_ms(self) -> int:
+        return self.rng.randrange(self.first_ms, self.end_ms - 1_000)
+
+    def _count(self, per_minute: float) -> int:
+        exact = per_minute * self.shape.seconds / 60
+        return int(exact) + (self.rng.random() < exact - int(exact))
+
+    # Acts, and moments of states: called by the tables below -----------------------------------
+
+    def join(self) -> AnyAction:
+        """One more member of some group."""
+        return Join(group=self.rng.choice(self.targets.groups))
+
+    def leave(self) -> AnyAction | None:
+        """A member ends in order, or at once; the first of a group stays."""
+        known = [
+            member
+            for member in self.targets.members
+            if not member.endswith("-1") and member not in self.gone and self._is_up(member)
+        ]
+        if not known:
+            return None
+        member = self.rng.choice(known)
+        self.gone.add(member)
+        return Leave(node=member, kill=self.rng.random() < 0.5)
+
+    def _is_up(self, member: str) -> bool:
+        """No fault takes it down, and would bring it back."""
+        return not any(member in _down(old) for old in self.placed)
+
+    def restart(self) -> AnyAction | None:
+        """All brokers, one after the other; once in a run, and only where all are up else."""
+        brokers = set(self.targets.brokers)
+        if any(not brokers.isdisjoint(_down(placed)) for placed in self.placed):
+            return None
+        return RollingRestart(nodes=self.targets.brokers, down_ms=3_000, between_ms=5_000)
+
+    def grow(self) -> AnyAction | None:
+        """More queues of a topic, once in a run."""
+        if any(isinstance(placed.does, GrowTopic) for placed in self.placed):
+            return None
+        topic = self.rng.choice(("orders", "orders", "steps"))
+        return GrowTopic(topic=topic, queues=self.rng.randrange(5, 9))
+
+    def after(self, kinds: type | tuple[type, ...], least_ms: int, most_ms: int) -> list[int]:
+        """Moments so long after the acts of these kinds."""
+        return [
+            placed.at_ms + self.rng.randrange(least_ms, most_ms)
+            for placed in self.placed
+            if isinstance(placed.does, kinds)
+        ]
+
+    def within(self, words: tuple[str, ...] = (), after_ms: int = 0) -> list[int]:
+        """Moments in which a fault holds, one of *words* or any, since *after_ms* or longer."""
+        return [
+            self.rng.randrange(placed.at_ms + after_ms, placed.until_ms)
+            for placed in self.placed
+            if isinstance(placed.does, Fault)
+            and (not words or word_of(placed.does) in words)
+            and placed.until_ms - placed.at_ms > after_ms
+        ]
+
+    def healed(self) -> list[int]:
+        """Moments soon after the end of a fault."""
+        return [
+            placed.until_ms + self.rng.randrange(0, 3_000)
+            for placed in self.placed
+            if isinstance(placed.does, Fault)
+        ]
+
+    def calm(self) -> list[int]:
+        """Before all else, once members have their queues."""
+        return [] if self.placed else [CALM_MS]
+
+
+ACTIONS_BY_CHANCE: Mapping[str, tuple[float, Callable[[_Timeline], AnyAction | None]]] = {
+    "join": (3, _Timeline.join),
+    "leave": (2, _Timeline.leave),
+    "rolling_restart": (0.5, _Timeline.restart),
+    "grow_topic": (1, _Timeline.grow),
+}
+ACTION_FOR_STATE: Mapping[str, str] = {  # the act that a state comes of
+    "rebalance": "join",
+    "member_joined": "join",
+    "member_left": "leave",
+}
+MOMENTS_OF_STATE: Mapping[str, Callable[[_Timeline], list[int]]] = {
+    "calm": _Timeline.calm,
+    "rebalance": lambda self: self.after((Join, Leave), 0, 1_500),
+    "member_joined": lambda self: self.after(Join, 0, 8_000),
+    "member_left": lambda self: self.after(Leave, 0, 15_000),
+    "backlog": lambda self: self.within(DOWN_WORDS, after_ms=BACKLOG_MS),
+    "another_fault": lambda self: self.within(),
+    "node_down": lambda self: self.within(DOWN_WORDS),
+    "just_healed": lambda self: self.healed(),
+}
+assert MOMENTS_OF_STATE.keys() == STATES.keys(), "each state has its moments"
+assert ACTION_FOR_STATE.keys() <= STATES.keys()
+
+
+def _down(placed: WeatherEvent) -> tuple[str, ...]:
+    """The nodes that it takes down."""
+    if isinstance(placed.does, RollingRestart):
+        return placed.does.nodes
+    if word_of(placed.does) in (*DOWN_WORDS, "leave"):
+        return (getattr(placed.does, "node", ""),)
+    return ()
+
+
+def _step(placed: WeatherEvent) -> Step:
+    is_fault = isinstance(placed.does, Fault)
+    for_ms = placed.until_ms - placed.at_ms if is_fault else None
+    return Step(does=placed.does, at_ms=placed.at_ms, for_ms=for_ms)  # type: ignore[arg-type]
+
+
+# Pairs of a fault and a state that a seed aims at -------------------------------------
+
+
+TARGETS_PER_SEED = 2
+STRIDE = 59  # near the golden section of all pairs, and without a factor that they have
+
+
+class CoverageTarget(NamedTuple):
+    """A fault's word, and the state of the cluster in which it is to begin."""
+
+    word: str
+    state: str
+
+
+PAIRS: Sequence[CoverageTarget] = tuple(
+    CoverageTarget(word, state) for word in FAULTS_BY_CHANCE for state in STATES
+)
+ORDER: Sequence[CoverageTarget] = tuple(
+    PAIRS[at * STRIDE % len(PAIRS)] for at in range(len(PAIRS))
+)
+assert set(ORDER) == set(PAIRS), "each pair has its place"
+
+
+def coverage_targets_of(seed: int, words: Container[str]) -> list[CoverageTarget]:
+    """Those of *seed* whose fault is among *words*."""
+    first = seed * TARGETS_PER_SEED
+    found = [ORDER[at % len(ORDER)] for at in range(first, first + TARGETS_PER_SEED)]
+    return [aim for aim in found if aim.word in words]

@@ -1,10 +1,20 @@
-"""What weather may be like: how big, how long, how rough; one frozen struct."""
+"""What weather may be like: how big, how long, how rough; and what the small shape finds.
+
+A checker that never objects proves nothing, and neither does weather in which nothing fails.  So
+each bug that has a name (``settings.quirks``) is switched on, and seeds are counted from 1 until a
+checker objects; the shape is ``SMALL``.  ``PLANTED`` has these seeds; tests run them with the bug
+and without it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import msgspec
 
-from emulator.setting_rules import Range, SettingRules, ranges
+from rocketmq_emulator.settings.quirks import QUIRKS
+from rocketmq_emulator.settings.setting_rules import Range, SettingRules, ranges
 
 
 class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,3 +60,27 @@ RULES = SettingRules(
 SMALL = WeatherShape(
     seconds=30, rate=4, brokers=2, members_max=3
 )  # the cheapest that still meets everything
+
+
+# Planted bugs, and the first seed of the small shape that meets each ------------------
+
+
+class Planted(NamedTuple):
+    """``seeds``: the first seed that fails, by release; ``checker``: who objects, to what."""
+
+    seeds: Mapping[str, int]
+    checker: str
+    breaks: str  # words of the rule
+
+
+PLANTED: Mapping[str, Planted] = {
+    "commit_when_pulled": Planted({"4.9.7": 2, "5.3.3": 2}, "commits", "client invariant 43"),
+    "ignore_lock": Planted({"4.9.7": 1, "5.3.3": 9}, "locks", "client invariant 51"),
+    "keep_offsets": Planted({"4.9.7": 2, "5.3.3": 1}, "commits", "client invariant 56"),
+    "keep_queues": Planted({"4.9.7": 1, "5.3.3": 1}, "ownership", "a queue has one owner"),
+    "lose_bells": Planted({"4.9.7": 1, "5.3.3": 1}, "wakes", "a message wakes the held pulls"),
+    "retry_on_another_queue": Planted(
+        {"4.9.7": 2, "5.3.3": 2}, "async_retries_stay", "client invariant 16"
+    ),
+}
+assert PLANTED.keys() <= QUIRKS.keys(), "each is a bug that has a name"

@@ -16,28 +16,28 @@ from pathlib import Path
 import msgspec
 import trio
 
-from emulator.cluster.admin import Admin, tool_client
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spawning import node_command, node_environment
-from emulator.cluster.spec import ClusterSpec
-from emulator.config import BrokerConfig
-from emulator.net.plain_nursery import plain_nursery
-from protocol import catalog
-from protocol.bodies.body import decode_body
-from protocol.bodies.groups import SubscriptionGroupConfig
-from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
-from protocol.bodies.topics import TopicConfig
-from protocol.codes import ResponseCode
-from protocol.message import decode_messages
-from protocol.pull_flags import pull_flag
-from protocol.queues import MessageQueue
-from protocol.requests.offsets import (
+from rocketmq_emulator.admin.calls import Admin, tool_client
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.processes.spawning import node_command, node_environment
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.flags import pull_flag
+from rocketmq_emulator.protocol.messages.message import decode_messages
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.offsets import (
     GetMaxOffsetRequest,
     OffsetReply,
     QueryConsumerOffsetRequest,
 )
-from protocol.requests.pulling import PullMessageReply, PullMessageRequest
-from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendMessageRequestV2
+from rocketmq_emulator.settings.config import BrokerConfig
 
 BROKER = "broker-a"
 START_S_MAX = 20.0
@@ -84,7 +84,7 @@ async def wait_restarted(cluster) -> None:
 async def wait_ended_in_order(cluster) -> int:
     """Stop it with SIGTERM; its exit code."""
     node = cluster._nodes[BROKER]
-    node.told_to = "stop"
+    node.requested_end = "stop"
     node.signal(signal.SIGTERM)
     return await trio.to_thread.run_sync(node.popen.wait, START_S_MAX)
 
@@ -212,7 +212,7 @@ class Questions:
 
 @asynccontextmanager
 async def questions_to(cluster):
-    async with plain_nursery() as nursery:
+    async with cancelling_nursery() as nursery:
         remoting = tool_client(nursery)
         yield Questions(cluster, remoting)
         remoting.close_all()

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import trio
 
-from emulator.client.errors import SendError
-from emulator.client.producer.producer import Producer
-from emulator.net.plain_nursery import plain_nursery
-from protocol.message import Message
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.errors.call_errors import SendError
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.protocol.messages.message import Message
 
 TOPICS = ("orders", "payments", "logs")
 QUEUES = 4
@@ -143,7 +143,7 @@ async def a_load(cluster, chance):
     """Sends before the block begins and until it ends; sends under way are then cancelled."""
     async with (
         Producer(namesrv=cluster.namesrv, group="load") as producer,
-        plain_nursery() as nursery,
+        cancelling_nursery() as nursery,
     ):
         load = Load(producer, chance)
         for way in (load.send_one_by_one, load.send_at_once, load.send_batches, load.send_delayed):

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from emulator.client.consumer.push_consumer import PushConsumer
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
 
 IMPATIENT = {
     "first_pull_delay_ms": 10,

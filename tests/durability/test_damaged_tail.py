@@ -22,8 +22,8 @@ from killed_cluster import (
     wait_restarted,
 )
 
-from emulator.config import BrokerConfig
-from emulator.facts import LogRecovered, LogTailCut
+from rocketmq_emulator.facts import LogRecovered, LogTailCut
+from rocketmq_emulator.settings.config import BrokerConfig
 
 MESSAGES, BAD = 12, 9
 BODIES = [b"%d " % n + b"x" * 200 for n in range(MESSAGES)]

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from killed_cluster import SMALL, LoneBroker, facts_of, questions_to, saved_offsets, store_of
 
-from emulator.cluster.admin import AdminRefused
-from emulator.disk.line_file import LineFile
-from emulator.facts import StoreRefused
-from protocol.codes import ResponseCode
+from rocketmq_emulator.admin.calls import AdminRefused
+from rocketmq_emulator.disk.line_file import LineFile
+from rocketmq_emulator.facts import StoreRefused
+from rocketmq_emulator.protocol.codes import ResponseCode
 
 UNLIMITED = resource.RLIM_INFINITY
 LARGE = bytes(60_000)

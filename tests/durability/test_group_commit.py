@@ -7,8 +7,8 @@ from contextlib import suppress
 import trio
 from killed_cluster import a_cluster, facts_of, kill_now, questions_to, wait_restarted
 
-from emulator.facts import FlushFailed, LogFlushed
-from emulator.net.errors import RemoteError
+from rocketmq_emulator.errors.call_errors import RemoteError
+from rocketmq_emulator.facts import FlushFailed, LogFlushed
 
 SENDERS, SENDS = 32, 3_000
 

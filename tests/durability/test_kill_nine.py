@@ -9,7 +9,7 @@ from killed_cluster import SMALL, a_cluster, facts_of, kill_now, questions_to, w
 from load import QUEUES, TOPICS, Place, a_load
 from recording_consumer import a_recording_consumer
 
-from emulator.facts import DelayedDelivered, LogRecovered
+from rocketmq_emulator.facts import DelayedDelivered, LogRecovered
 
 KILLS = int(os.environ.get("KILLS", "20"))  # make torture: 200
 LONG_LIVES = 5  # every so many a life is long enough for delayed messages to arrive in it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from killed_cluster import BROKER, a_cluster, failed_start, questions_to, store_of
 
-from emulator.config import BrokerConfig
+from rocketmq_emulator.settings.config import BrokerConfig
 
 ANY_PORT = "127.0.0.1:0"
 

@@ -18,8 +18,8 @@ from killed_cluster import (
     wait_restarted,
 )
 
-from emulator.cluster.admin import ClusterUnreachable
-from emulator.facts import DelayedDelivered
+from rocketmq_emulator.admin.calls import ClusterUnreachable
+from rocketmq_emulator.facts import DelayedDelivered
 
 GROUPS = ("one", "two", "three")
 LIVES = 6

@@ -11,13 +11,13 @@ from typing import Any
 
 import trio
 
-from emulator.client import ClientConfig, Message, Producer, SendError
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.cluster.admin import Admin
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import VirtualWorld, run_virtual
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.admin.calls import Admin
+from rocketmq_emulator.client import ClientConfig, Message, Producer, SendError
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 TOPIC, BROKER = "orders", "broker-a"
 SENDERS, LIVES, BODY_BYTES = 4, 2, 3_000

@@ -11,13 +11,13 @@ import sys
 import trio
 from story_of_two_worlds import GROUP, TOPIC, a_producer, a_tool
 
-from emulator.client.consumer.consume_concurrently import ConsumeConcurrently
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.facts import HandlerFailed, MessageConsumed, MessageSent
-from emulator.sim.rules import Cut, Rule, Stall, between
-from emulator.sim.world import VirtualWorld, run_virtual
+from rocketmq_emulator.client.consumer.push.consume_concurrently import ConsumeConcurrently
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.facts import HandlerFailed, MessageConsumed, MessageSent
+from rocketmq_emulator.sim.faults import Cut, Rule, Stall, between
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 SENDS_END_S, END_S = 200, 400
 CONSUMERS = ["consumer-a", "consumer-b", "consumer-c"]

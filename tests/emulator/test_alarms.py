@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from emulator.alarms import Alarm, TrioAlarm
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.clocks.clock import Alarm, TrioAlarm
+from rocketmq_emulator.sim.world import run_virtual
 
 Story = Callable[[Alarm], Awaitable[None]]
 

@@ -8,8 +8,8 @@ import time
 import pytest
 import trio
 
-from emulator.clock import ClockError, WallClock
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.clocks.clock import ClockError, WallClock
+from rocketmq_emulator.sim.world import run_virtual
 
 
 async def test_monotonic_time_is_the_machine_s_in_every_process() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulator.config import BrokerConfig, NameServerConfig
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from functools import wraps
 
 import pytest
 
-from emulator.checks.table import CHECKERS
-from emulator.cluster.faults.values import FAULTS
-from emulator.cluster.world import VERBS, World
-from emulator.docstrings import NoSource, docstring_in_source, docstring_of
-from emulator.facts import all_facts
-from scenarios.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.checks.judging.table import CHECKERS
+from rocketmq_emulator.cluster.fault_values import FAULTS
+from rocketmq_emulator.cluster.world import VERBS, World
+from rocketmq_emulator.facts import all_facts
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.text.docstrings import NoSource, docstring_in_source, docstring_of
 
 
 def things() -> list[object]:

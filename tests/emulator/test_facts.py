@@ -8,9 +8,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-import emulator.facts
-from emulator.config import BrokerConfig
-from emulator.facts import (
+import rocketmq_emulator.facts
+from rocketmq_emulator.facts import (
     SCHEMA_VERSION,
     BrokerIsolated,
     BrokerRegistered,
@@ -24,7 +23,8 @@ from emulator.facts import (
     all_facts,
     kinds_on_demand,
 )
-from emulator.facts.fact import Severity
+from rocketmq_emulator.facts.fact import Severity
+from rocketmq_emulator.settings.config import BrokerConfig
 
 # What the third schema added has a value for journals of the second, which are still read.
 LEFT_OUT: dict[type[Fact], list[str]] = {
@@ -79,8 +79,10 @@ def test_a_fact_that_names_a_queue_s_number_names_the_whole_queue(kind: type[Fac
 
 def test_all_facts_are_exported_and_nothing_is_forgotten() -> None:
     names = {kind.__name__ for kind in all_facts()}
-    assert names <= set(emulator.facts.__all__)
-    assert {name for name in emulator.facts.__all__ if name in vars(emulator.facts)} >= names
+    assert names <= set(rocketmq_emulator.facts.__all__)
+    assert {
+        name for name in rocketmq_emulator.facts.__all__ if name in vars(rocketmq_emulator.facts)
+    } >= names
 
 
 @pytest.mark.parametrize("kind", all_facts(), ids=lambda kind: kind.__name__)

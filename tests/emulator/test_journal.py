@@ -6,9 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from emulator.clock import StoppedClock
-from emulator.facts import GroupCreated, MessageGivenToListener, RequestReceived, TopicChanged
-from emulator.journal import Entry, Journal, encode_entry, merged
+from rocketmq_emulator.clocks.clock import StoppedClock
+from rocketmq_emulator.facts import (
+    GroupCreated,
+    MessageGivenToListener,
+    RequestReceived,
+    TopicChanged,
+)
+from rocketmq_emulator.facts.journal import Entry, Journal, encode_entry, merged
 
 
 def test_a_fact_is_one_numbered_line() -> None:
@@ -49,7 +54,7 @@ def test_a_fact_on_demand_is_written_only_where_it_is_asked_for_by_kind() -> Non
 
 def test_what_is_asked_for_is_written_besides_what_always_is() -> None:
     journal = Journal("broker-a", StoppedClock(), lambda _line: None)
-    journal.ask_for([RequestReceived])
+    journal.enable_on_demand([RequestReceived])
     assert journal.wants(RequestReceived)
     assert journal.wants(GroupCreated)
     assert not journal.wants(MessageGivenToListener)

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from emulator import logs
-from emulator.clock import StoppedClock
-from emulator.facts import (
+from rocketmq_emulator.clocks.clock import StoppedClock
+from rocketmq_emulator.facts import (
     Fact,
     HandlerFailed,
     ListenerRaised,
@@ -23,9 +22,10 @@ from emulator.facts import (
     QueuesClaimed,
     RequestReceived,
     StoreRefused,
+    logs,
 )
-from emulator.journal import Journal
-from emulator.logs import LogFormat, LogSettings, log_to, log_to_application
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.facts.logs import LogFormat, LogSettings, log_to, log_to_application
 
 A0, B3 = Queue("orders", "broker-a", 0), Queue("orders", "broker-b", 3)
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no\n'
@@ -164,10 +164,10 @@ def test_an_application_that_asks_for_more_gets_more(caplog) -> None:
 
 def test_where_nobody_configures_logging_warnings_reach_standard_error() -> None:
     program = (
-        "from emulator.clock import StoppedClock\n"
-        "from emulator.facts import StoreRefused\n"
-        "from emulator.journal import Journal\n"
-        "from emulator.logs import log_to_application\n"
+        "from rocketmq_emulator.clocks.clock import StoppedClock\n"
+        "from rocketmq_emulator.facts import StoreRefused\n"
+        "from rocketmq_emulator.facts.journal import Journal\n"
+        "from rocketmq_emulator.facts.logs import log_to_application\n"
         "import sys\n"
         "journal = Journal('client', StoppedClock())\n"
         "log_to_application(journal)\n"

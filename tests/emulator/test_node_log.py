@@ -13,14 +13,14 @@ from contextlib import contextmanager
 import msgspec
 import trio
 
-from emulator.client import Message, Producer
-from emulator.config import BrokerConfig, NameServerConfig
-from emulator.logs import LogFormat, LogSettings
+from rocketmq_emulator.client import Message, Producer
+from rocketmq_emulator.facts.logs import LogFormat, LogSettings
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
 
 ANY_PORT = "127.0.0.1:0"
 PROGRAM = """
 import sys
-from emulator import node
+from rocketmq_emulator.processes import node
 code = node.main()
 print("structlog" in sys.modules)
 sys.exit(code)
@@ -105,7 +105,7 @@ def test_a_node_that_is_asked_to_shows_what_happens_as_objects() -> None:
 def test_a_node_whose_standard_error_is_closed_serves_all_the_same() -> None:
     broker = BrokerConfig(listen_address=ANY_PORT, namesrv=(a_free_address(),))
     config = msgspec.json.encode(broker).decode()
-    command = f"exec {sys.executable} -m emulator.node broker '{config}' 2>&-"
+    command = f"exec {sys.executable} -m rocketmq_emulator.processes.node broker '{config}' 2>&-"
     with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()

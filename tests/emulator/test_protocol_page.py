@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.protocol_page import PAGE, PROFILES, _answered, page
-from protocol import catalog
+from docs.generate.protocol import PAGE, PROFILES, _answered, page
+from rocketmq_emulator.protocol import catalog
 
 
 def test_the_page_that_is_checked_in_is_the_one_that_would_be_written() -> None:
@@ -16,7 +16,7 @@ def test_no_role_answers_a_call_that_its_release_does_not_know(release) -> None:
         for code in codes:
             rpc = catalog.by_code(code, role)
             assert rpc is not None, f"{role} answers {code}, which nobody sends it"
-            assert rpc.known_to(release), f"{role} of {release} answers {rpc.name}"
+            assert rpc.exists_in(release), f"{role} of {release} answers {rpc.name}"
 
 
 @pytest.mark.parametrize("release", PROFILES, ids=str)
@@ -24,7 +24,7 @@ def test_a_name_server_answers_everything_it_is_asked(release) -> None:
     asked = {
         rpc.code
         for rpc in catalog.CALLS
-        if "nameserver" in rpc.answered_by and rpc.known_to(release)
+        if "nameserver" in rpc.answered_by and rpc.exists_in(release)
     }
     assert _answered(release)["nameserver"] == asked
 

@@ -8,28 +8,31 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-import emulator.client  # noqa: F401  # defines the configs of clients
-from emulator.addresses import check_listening, check_target, split_address
-from emulator.client import PushConsumerConfig
-from emulator.client.config import ClientConfig, ProducerConfig
-from emulator.config import BrokerConfig, NameServerConfig, NetConfig
-from emulator.fitting import fitted
-from emulator.releases import KNOWN_RELEASES, Release, known_release
-from emulator.setting_rules import Checked, SettingRefused
+import rocketmq_emulator.client  # noqa: F401  # defines the configs of clients
+from rocketmq_emulator.client import PushConsumerConfig
+from rocketmq_emulator.client.settings.config import ClientConfig, ProducerConfig
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig, NetConfig
+from rocketmq_emulator.settings.releases import KNOWN_RELEASES, Release, known_release
+from rocketmq_emulator.settings.setting_rules import CheckedConfig, SettingRefused, convert_fields
+from rocketmq_emulator.text.values import (
+    check_connect_address,
+    check_listen_address,
+    split_address,
+)
 
 
-def kinds_below(kind: type[Checked]) -> list[type[Checked]]:
+def kinds_below(kind: type[CheckedConfig]) -> list[type[CheckedConfig]]:
     return [kind, *(found for below in kind.__subclasses__() for found in kinds_below(below))]
 
 
-CONFIGS = kinds_below(Checked)[1:]
+CONFIGS = kinds_below(CheckedConfig)[1:]
 
 
 def is_number(kind: Any) -> bool:
     return kind is int or (isinstance(kind, UnionType) and int in get_args(kind))
 
 
-def ranges_of(config: type[Checked]) -> dict[str, Any]:
+def ranges_of(config: type[CheckedConfig]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in config.__mro__:
         if (rules := kind.__dict__.get("setting_rules")) is not None:
@@ -37,7 +40,7 @@ def ranges_of(config: type[Checked]) -> dict[str, Any]:
     return found
 
 
-def given_with(config: type[Checked], **given: Any) -> dict[str, Any]:
+def given_with(config: type[CheckedConfig], **given: Any) -> dict[str, Any]:
     return {"group": "g", **given} if "group" in config.__struct_fields__ else given
 
 
@@ -47,13 +50,13 @@ def test_the_configs_of_every_role_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
-def test_every_number_has_a_range_and_every_range_a_number(config: type[Checked]) -> None:
+def test_every_number_has_a_range_and_every_range_a_number(config: type[CheckedConfig]) -> None:
     numbers = {f.name for f in msgspec.structs.fields(config) if is_number(f.type)}
     assert numbers == ranges_of(config).keys(), "setting_rules of the struct has them"
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
-def test_every_number_outside_its_range_is_refused_by_name(config: type[Checked]) -> None:
+def test_every_number_outside_its_range_is_refused_by_name(config: type[CheckedConfig]) -> None:
     for name, range_ in ranges_of(config).items():
         for value in (range_.least - 1, range_.most + 1):
             with pytest.raises(SettingRefused) as refused:
@@ -64,14 +67,14 @@ def test_every_number_outside_its_range_is_refused_by_name(config: type[Checked]
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
 def test_no_duration_and_no_count_may_be_below_zero_but_those_that_say_so(
-    config: type[Checked],
+    config: type[CheckedConfig],
 ) -> None:
     below = {name for name, range_ in ranges_of(config).items() if range_.least < 0}
     assert below <= {"send_timeout_ms_per_attempt", "reconsume_times_max"}
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
-def test_every_relation_names_settings_that_exist(config: type[Checked]) -> None:
+def test_every_relation_names_settings_that_exist(config: type[CheckedConfig]) -> None:
     for names, _, sentence in config.setting_rules.relations:
         assert set(names) <= set(config.__struct_fields__)
         assert sentence.format_map(dict.fromkeys(names, ""))
@@ -87,7 +90,7 @@ def test_a_value_of_another_type_is_refused_by_name() -> None:
 def test_limits_of_the_network_are_refused_with_their_prefix_and_nothing_else() -> None:
     wrong = {"net": {"outboxes_bytes_max": 1}}
     with pytest.raises(SettingRefused) as refused:
-        fitted(BrokerConfig, wrong, "a broker")
+        convert_fields(BrokerConfig, wrong, "a broker")
     assert str(refused.value) == (
         "net.outboxes_bytes_max = 1 must be at least net.outbox_bytes_max = 4194304"
     )
@@ -117,7 +120,7 @@ def test_a_text_that_is_no_address_is_refused(text: str) -> None:
 
 def test_one_can_listen_where_one_cannot_connect() -> None:
     for address in (":9876", "0.0.0.0:0"):
-        check_listening(address)
+        check_listen_address(address)
     for address in (":9876", "127.0.0.1:0"):
         with pytest.raises(ValueError, match="looks like"):
-            check_target(address)
+            check_connect_address(address)

@@ -8,10 +8,10 @@ import pytest
 import trio
 from story_of_two_worlds import a_producer, a_tool
 
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.facts import BrokerUnregistered, SendAttempted
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.facts import BrokerUnregistered, SendAttempted
+from rocketmq_emulator.sim.world import run_virtual
 
 POWER_OFF_S, END_S = 40, 240
 POLL_S, SILENCE_S = 30, 120

@@ -10,8 +10,13 @@ import threading
 
 import msgspec
 
-from protocol.command import RESPONSE, RemotingCommand, decode_command, encode_command
-from protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.command import (
+    RESPONSE,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+)
+from rocketmq_emulator.protocol.framing import FrameDecoder
 
 HEART_BEAT = 34
 GET_CONSUMER_RUNNING_INFO, CONSUME_MESSAGE_DIRECTLY = 307, 309

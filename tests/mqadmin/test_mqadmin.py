@@ -44,7 +44,17 @@ def tool(release: str, tmp_path: Path) -> Iterator[AdminTool]:
 def test_mqadmin_prints_for_ours_what_it_prints_for_a_real_cluster(
     release: str, tool: AdminTool, tmp_path: Path
 ) -> None:
-    ours = ("-m", "emulator.cli", "up", "--brokers", "1", "--port", "0", "--release", release)
+    ours = (
+        "-m",
+        "rocketmq_emulator.cli",
+        "up",
+        "--brokers",
+        "1",
+        "--port",
+        "0",
+        "--release",
+        release,
+    )
     with running((sys.executable, *ours)) as cluster:
         found = by_command(told(release, cluster, tool, tmp_path / "files"))
     real = recorded(release)

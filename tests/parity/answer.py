@@ -12,9 +12,9 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from protocol import java_json, java_properties
-from protocol.command import RemotingCommand
-from protocol.records import BadRecord, StoredMessage, decode_records
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.java import java_json, java_properties
+from rocketmq_emulator.protocol.messages.records import BadRecord, StoredMessage, decode_records
 
 FAILURE_CHARS_MAX = 200  # of an exception: the rest are stack frames
 TEXT_CHARS_MAX = 100

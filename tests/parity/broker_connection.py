@@ -16,9 +16,14 @@ import msgspec
 from parity.answer import position_of, shown
 from parity.question import CloseConnection, Question, Sleep, Step
 
-from protocol.codes import RequestCode
-from protocol.command import NO_EXT, RemotingCommand, decode_command, encode_command
-from protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import (
+    NO_EXT,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+)
+from rocketmq_emulator.protocol.framing import FrameDecoder
 
 ANSWER_S_MAX = 10.0
 INDEXED_S_MAX = 5.0

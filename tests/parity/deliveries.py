@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
-from protocol.message import MessageExt
+from rocketmq_emulator.client.consumer.group.listeners import ConsumeContext, ConsumeResult
+from rocketmq_emulator.protocol.messages.message import MessageExt
 
 DELIVERY_S_MAX = 40.0
 

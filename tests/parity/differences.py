@@ -6,7 +6,7 @@ from typing import Any
 
 from parity.answer import EXCEPTION
 
-from protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.codes import ResponseCode
 
 CHOSEN = {
     # Upstream fails half-way here: what stands before the null has been done, and the failure

@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from emulator.client import (
+from rocketmq_emulator.client import (
     ClientError,
     ClientProcess,
     LitePullConsumer,
@@ -23,7 +23,7 @@ from emulator.client import (
     PullResult,
     by_hash,
 )
-from protocol.fields import fields_of
+from rocketmq_emulator.protocol.fields import fields_of
 
 STORY = "pulls"
 SENT = 23

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from protocol import codes
+from rocketmq_emulator.protocol import codes
 
 RequestCode = codes.RequestCode
 BORN_MS = 1_700_000_000_000

@@ -15,7 +15,7 @@ from parity.question import (
     send,
 )
 
-from protocol.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
 
 _LONG_NAMES = {
     "a": "producerGroup",

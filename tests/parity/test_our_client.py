@@ -10,13 +10,13 @@ import trio
 from deliveries import Deliveries
 from sdk.scenario import Scenario
 
-from emulator.client.consumer.listeners import Listener
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.producer.producer import Producer
-from emulator.client.producer.selectors import by_hash
-from emulator.client.producer.send_result import SendResult
-from protocol.message import Message, MessageExt
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.consumer.group.listeners import Listener
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.client.producer.publish_info import by_hash
+from rocketmq_emulator.client.producer.send_kernel import SendResult
+from rocketmq_emulator.protocol.messages.message import Message, MessageExt
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 ASSIGNED_S_MAX = 30.0
 HELD_PULL_LATENCY_MS_MAX = 200
@@ -78,7 +78,7 @@ async def test_every_way_of_sending_stores_messages_that_are_consumed(scenario: 
         results += [await sending.wait_sent() for sending in sendings]
         batch = await producer.send_batch(sent[8:12])
         for message in sent[12:]:
-            await producer.send_one_way(message)
+            await producer.send_oneway(message)
         async with a_consumer(scenario, deliveries.listener("one")):
             consumed = await deliveries.wait_count(16)
     assert all(result.is_ok for result in [*results, batch])

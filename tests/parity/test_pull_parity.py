@@ -16,7 +16,7 @@ from parity.pull_story import STORY, Answers, answers_of
 from sdk.administration import create_topic
 
 from benchmarks.clusters import ROOT, Cluster, ClusterNotUp, running
-from emulator.client import ClientProcess, Message, Producer
+from rocketmq_emulator.client import ClientProcess, Message, Producer
 
 TOPIC = "orders"
 

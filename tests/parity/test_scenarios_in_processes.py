@@ -10,9 +10,9 @@ import os
 import pytest
 from real_time_runs import CASES, keep, named, record_of, recorded
 
-from scenarios.finding import load
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.result import RunOrder
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 JOBS = 4
 
@@ -30,7 +30,7 @@ def rows(request, tmp_path_factory):
         if f"[{named(case)}]" in wanted
     }
     names = {id(order): name for name, order in orders.items()}
-    with Fleet() as fleet:
+    with RunPool() as fleet:
         return {names[id(order)]: row for order, row in fleet.finished(orders.values(), JOBS)}
 
 

@@ -21,18 +21,17 @@ from killed_query import KilledQuery
 from source_topics import a_reader, read, rows_of, send, send_many
 
 from benchmarks.clusters import REAL, Cluster, running
-from pipeline.source.broker_offsets import bounds_of
-from pipeline.source.connection import BlockingConnection
-from pipeline.source.outgoing_rows import OutgoingBatch
-from pipeline.source.queue_ranges import QueueRange
-from pipeline.source.sending import TaskSender, send_all
-from pipeline.source.sink_options import SinkOptions
-from protocol.catalog import GET_ALL_TOPIC_CONFIG
-from protocol.compression import compress, compressed_flag
-from protocol.queues import MessageQueue
-from protocol.requests.sending import SendMessageRequestV2
-from protocol.sysflag import LZ4, ZLIB, ZSTD
 from rocketmq_emulator import Message
+from rocketmq_emulator.pipeline.source.broker_offsets import bounds_of
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection
+from rocketmq_emulator.pipeline.source.options import SinkOptions
+from rocketmq_emulator.pipeline.source.queue_offsets import QueueRange
+from rocketmq_emulator.pipeline.source.sending import OutgoingBatch, TaskSender, send_all
+from rocketmq_emulator.protocol.catalog import GET_ALL_TOPIC_CONFIG
+from rocketmq_emulator.protocol.flags import LZ4, ZLIB, ZSTD
+from rocketmq_emulator.protocol.messages.compression import compress, compressed_flag
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
 
 pytestmark = pytest.mark.parity
 MILLION, ROWS_A_BATCH = 1_000_000, 10_000

@@ -16,11 +16,11 @@ from parity.answer import shown
 from parity.broker_connection import command_of
 from parity.question import BORN_MS, Question, RequestCode, Sleep, plain, pull, send
 
-from protocol.batch import BatchMessage, encode_batch
-from protocol.command import RemotingCommand
-from protocol.properties import decode_properties
-from protocol.recall_handles import RecallHandle, decode_handle
-from protocol.records import decode_records
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.messages.message_ids import RecallHandle, decode_handle
+from rocketmq_emulator.protocol.messages.properties import decode_properties
+from rocketmq_emulator.protocol.messages.records import decode_records
 
 SETTINGS = {"recallMessageEnable": "true"}
 SOON_MS, LATE_MS_MAX, DAYS_3_S = 4_000, 2_000, 259_200

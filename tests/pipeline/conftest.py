@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sweeping import QUESTIONS, SHORT
 
-from pipeline.session import SparkNotHere, check_spark, spark_session
+from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark, spark_session
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def spark() -> Iterator:
     """Two cores of this machine, and settings for small data."""
     try:
         check_spark()
-    except SparkNotHere as error:
+    except SparkUnavailable as error:
         if os.environ.get("REQUIRE_PARTS") == "1":
             raise
         pytest.skip(str(error))

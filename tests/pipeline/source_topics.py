@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
-from pipeline.source.data_source import RocketMQDataSource
-from pipeline.source.row_shape import ROW_SHAPE
 from rocketmq_emulator import Message
+from rocketmq_emulator.pipeline.source.columns import ROW_SHAPE
+from rocketmq_emulator.pipeline.source.data_source import RocketMQDataSource
 from rocketmq_emulator.sync import Producer
 
 QUICK = {"requestTimeoutMs": "2000", "brokerTimeoutMs": "0"}  # nobody is waited for

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from pyspark.sql import functions as F  # noqa: N812  # as Spark's users write it
 
-from pipeline.session import spark_session
+from rocketmq_emulator.pipeline.session import spark_session
 
 OFFSETS_PER_TRIGGER = 400
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"

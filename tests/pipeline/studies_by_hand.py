@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from pipeline.studies.metrics_shown import StudiedMetric
-from pipeline.studies.study import About, CellStudied, Change, NotPassed, Numbers, Study
+from rocketmq_emulator.pipeline.studies.metrics_shown import StudyMetric
+from rocketmq_emulator.pipeline.studies.study import (
+    Change,
+    NotPassed,
+    Numbers,
+    Study,
+    StudyCell,
+    SweepDescription,
+)
 
 COLUMNS = (
     "seed long, verdict string, reason string, metrics map<string, double>, took_s double, "
@@ -22,7 +29,7 @@ def a_sweep(spark, cells, types="strategy string, members long"):
     return spark.createDataFrame(rows, f"{types}, {COLUMNS}" if types else COLUMNS)
 
 
-def about(**fields) -> About:
+def about(**fields) -> SweepDescription:
     known = {
         "scenario": "a_story",
         "settings": {"queues": "8"},
@@ -34,7 +41,7 @@ def about(**fields) -> About:
         "command": SWEEP,
         "title": "A story",
     }
-    return About(**{**known, **fields})
+    return SweepDescription(**{**known, **fields})
 
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -55,9 +62,9 @@ def numbers_of(values, first_seed: int = 1) -> Numbers:
     )
 
 
-def a_cell(at, idle, *, failed: int = 0, lost: int = 0) -> CellStudied:
+def a_cell(at, idle, *, failed: int = 0, lost: int = 0) -> StudyCell:
     reason = f"idle == 0 was expected, it is {HOSTILE}"
-    return CellStudied(
+    return StudyCell(
         at=at,
         runs=len(idle),
         passed=len(idle) - failed,
@@ -85,8 +92,8 @@ def a_study() -> Study:
     return Study(
         about=about(varied=varied, settings=settings, title=f"A story {HOSTILE}"),
         metrics=(
-            StudiedMetric("idle", "members", "who got nothing", ("== 0",), is_constant=False),
-            StudiedMetric("lost", "messages", "", (), is_constant=True),
+            StudyMetric("idle", "members", "who got nothing", ("== 0",), is_constant=False),
+            StudyMetric("lost", "messages", "", (), is_constant=True),
         ),
         cells=tuple(cells),
         changes=(Change("idle", 0, 1, 0.5, -0.5, 1.5), Change("idle", 2, 3, 2.0, 1.0, 3.0)),

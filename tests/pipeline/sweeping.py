@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.sweep.driving import SparkSweep
-from pipeline.sweep.folder import SweepFolder, stored_sweep
-from pipeline.sweep.grid import SweepAsked, grid_of, variation
-from pipeline.sweep.rows import SweptRow
+from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
+from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep
+from rocketmq_emulator.pipeline.sweep.grid import SweepSpec, grid_of, variation
+from rocketmq_emulator.pipeline.sweep.rows import SweptRow
 
 SHORT = """
 title = "A short one"
@@ -55,8 +55,8 @@ def hangs(seed: int) -> dict[str, float]:
 '''
 
 
-def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more) -> SweepAsked:
-    return SweepAsked(
+def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more) -> SweepSpec:
+    return SweepSpec(
         scenario=str(scenario),
         vary=dict(map(variation, vary)),
         first_seed=seeds[0],
@@ -66,7 +66,7 @@ def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more) 
 
 
 def swept_here(
-    spark, folder: Path, asked_for: SweepAsked, **more
+    spark, folder: Path, asked_for: SweepSpec, **more
 ) -> tuple[SparkSweep, list[SweptRow]]:
     """The sweep when it is over, and the rows that it made."""
     grid = grid_of(asked_for)

@@ -11,19 +11,19 @@ import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from source_topics import a_reader, a_source, bodies, numbered, read, rows_of, send, send_many
 
-from emulator.cluster.tested import RocketMQ
-from emulator.facts import PullAnswered
-from pipeline.source.errors import (
+from rocketmq_emulator import Message
+from rocketmq_emulator.facts import PullAnswered
+from rocketmq_emulator.pipeline.source.errors import (
     BadOption,
-    CredentialsWanted,
+    CredentialsRequired,
     OffsetsOutOfRange,
-    ServerAway,
+    ServerUnavailable,
     TopicUnknown,
 )
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.codes import RequestCode, ResponseCode
-from rocketmq_emulator import Message
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.sync import Producer
+from rocketmq_emulator.testing.rocketmq import RocketMQ
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,9 @@ def test_a_name_server_that_is_down_is_named_and_nothing_is_waited_for() -> None
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-    with pytest.raises(ServerAway, match=f"no NameServer answers: .*{address}.*option namesrv"):
+    with pytest.raises(
+        ServerUnavailable, match=f"no NameServer answers: .*{address}.*option namesrv"
+    ):
         read(address, "orders", brokerTimeoutMs=60_000)
 
 
@@ -207,7 +209,7 @@ def test_a_column_there_is_not_is_answered_with_the_nearest(cluster) -> None:
 def test_access_control_is_refused_by_name(cluster, code, remark) -> None:
     rule = ReplyRule(code=RequestCode.GET_MIN_OFFSET, error_code=code, remark=remark, count=1)
     cluster.set_reply_rule("broker-a", rule)
-    with pytest.raises(CredentialsWanted, match=r"asks for credentials.*not spoken.*white list"):
+    with pytest.raises(CredentialsRequired, match=r"asks for credentials.*not spoken.*white list"):
         read(cluster.namesrv, "orders")
     cluster.remove_reply_rule("broker-a")
 
@@ -249,7 +251,9 @@ def test_a_connection_that_is_cut_costs_no_message_and_doubles_none(cluster) -> 
 def test_a_broker_that_stays_away_is_an_error_that_says_how_long(cluster) -> None:
     cluster.pause("broker-b")
     try:
-        with pytest.raises(ServerAway, match=r"broker-b.*waited for 200 ms .option brokerTimeout"):
+        with pytest.raises(
+            ServerUnavailable, match=r"broker-b.*waited for 200 ms .option brokerTimeout"
+        ):
             read(cluster.namesrv, "stock", requestTimeoutMs=100, brokerTimeoutMs=200)
     finally:
         cluster.resume("broker-b")

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pipeline.source.connection import BlockingConnection
-from pipeline.source.errors import ServerAway, TlsWanted
-from protocol.catalog import GET_BROKER_CLUSTER_INFO
-from protocol.command import RemotingCommand, decode_command, encode_command
-from protocol.framing import FrameDecoder
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection
+from rocketmq_emulator.pipeline.source.errors import ServerUnavailable, TlsRequired
+from rocketmq_emulator.protocol.catalog import GET_BROKER_CLUSTER_INFO
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, encode_command
+from rocketmq_emulator.protocol.framing import FrameDecoder
 
 
 @contextlib.contextmanager
@@ -67,14 +67,17 @@ def test_a_server_that_takes_tls_only_is_refused_by_name(certificate, answer) ->
             line.recv(65_536)
             line.sendall(answer)
 
-    with a_server(serve) as address, pytest.raises(TlsWanted, match=r"takes TLS only.*permissive"):
+    with (
+        a_server(serve) as address,
+        pytest.raises(TlsRequired, match=r"takes TLS only.*permissive"),
+    ):
         asked(address)
 
 
 def test_a_server_that_just_closes_is_away_and_not_taken_for_tls() -> None:
     with (
         a_server(lambda line: line.recv(1) and None) as address,
-        pytest.raises(ServerAway, match=r"closed the connection and did not answer|broke"),
+        pytest.raises(ServerUnavailable, match=r"closed the connection and did not answer|broke"),
     ):
         asked(address)
 
@@ -84,7 +87,10 @@ def test_a_web_server_is_called_a_stranger() -> None:
         line.recv(65_536)
         line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    with a_server(serve) as address, pytest.raises(ServerAway, match="speaks another protocol"):
+    with (
+        a_server(serve) as address,
+        pytest.raises(ServerUnavailable, match="speaks another protocol"),
+    ):
         asked(address)
 
 
@@ -93,7 +99,10 @@ def test_a_server_that_says_nothing_is_away_after_the_time_for_a_call() -> None:
         while line.recv(65_536):
             pass
 
-    with a_server(serve) as address, pytest.raises(ServerAway, match="not answer within 50 ms"):
+    with (
+        a_server(serve) as address,
+        pytest.raises(ServerUnavailable, match="not answer within 50 ms"),
+    ):
         asked(address, timeout_ms=50)
 
 

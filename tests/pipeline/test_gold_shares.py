@@ -9,8 +9,8 @@ pytest.importorskip("pyspark")
 from test_silver_tables import OTHER, SECOND, a_member, consumed
 from written_journals import QUEUE, a_start, entries, write
 
-from emulator.checks.judging import judge
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.facts import (
     BrokerIsolated,
     Fact,
     FaultBegan,
@@ -20,8 +20,8 @@ from emulator.facts import (
     RunEnded,
     SendAttempted,
 )
-from emulator.journal import Entry
-from pipeline.tables.folder import TableFolder
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
 ELSEWHERE = Queue("orders", "broker-b", 0)
 KILL = '{"fault":"kill","node":"broker-b"}'

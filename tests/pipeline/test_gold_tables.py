@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 from test_silver_tables import OTHER, SECOND, a_member, consumed
 from written_journals import QUEUE, a_start, entries, stored, write
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     FaultBegan,
     FaultEnded,
     MessageSent,
@@ -23,7 +23,7 @@ from emulator.facts import (
     SendAttempted,
     TopicCreated,
 )
-from pipeline.tables.folder import TableFolder
+from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
 THIRD = Queue("orders", "broker-a", 2)
 

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from emulator.facts import MessageStored, QueuesClaimed, all_facts
-from pipeline.schemas import NoTableType, arrow_batch, arrow_schema, spark_schema
-from scenarios.result import RunResult, Unmet
+from rocketmq_emulator.facts import MessageStored, QueuesClaimed, all_facts
+from rocketmq_emulator.pipeline.schemas import NoTableType, arrow_batch, arrow_schema, spark_schema
+from rocketmq_emulator.scenarios.plan.result import RunResult, Unmet
 
 
 class Inner(msgspec.Struct):

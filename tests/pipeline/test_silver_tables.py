@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 
 from written_journals import QUEUE, a_start, entries, stored, write
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
     FaultBegan,
@@ -25,7 +25,7 @@ from emulator.facts import (
     SendAttempted,
     SendFailed,
 )
-from pipeline.tables.folder import TableFolder
+from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
 SECOND = 1_000_000
 OTHER = Queue("orders", "broker-a", 1)

@@ -19,14 +19,14 @@ from pyspark.sql.types import (
 )
 from source_topics import bodies, read
 
-from emulator.cluster.tested import RocketMQ
-from emulator.facts import MessageStored
-from pipeline.source.data_source import RocketMQDataSource
-from pipeline.source.errors import BadOption, NotSent
-from pipeline.source.sending import TaskSender
-from pipeline.source.sink_options import SinkOptions
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.facts import MessageStored
+from rocketmq_emulator.pipeline.source.data_source import RocketMQDataSource
+from rocketmq_emulator.pipeline.source.errors import BadOption, NotSent
+from rocketmq_emulator.pipeline.source.options import SinkOptions
+from rocketmq_emulator.pipeline.source.sending import TaskSender
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.testing.rocketmq import RocketMQ
 
 SENDS = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 KINDS = {

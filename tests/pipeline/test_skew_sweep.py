@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from docs.generate.study_skew import KNOWN_RING
-from emulator.cli.app import application
-from pipeline.studies.reading import study_of
-from pipeline.sweep.driving import SparkSweep
-from pipeline.sweep.folder import SweepFolder, stored_sweep
-from pipeline.sweep.grid import SweepAsked, grid_of
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.pipeline.studies.study import study_of
+from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
+from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep
+from rocketmq_emulator.pipeline.sweep.grid import SweepSpec, grid_of
 
 SEEDS = 40
 EVEN = {  # queues, members: min/max, then what moves when the last leaves: AVG, CIRCLE, necessary
@@ -34,7 +34,7 @@ VARY = {
 
 @pytest.fixture(scope="module")
 def folder(spark, tmp_path_factory):
-    asked = SweepAsked(scenario="allocation", vary=VARY, first_seed=1, last_seed=SEEDS)
+    asked = SweepSpec(scenario="allocation", vary=VARY, first_seed=1, last_seed=SEEDS)
     grid, path = grid_of(asked), tmp_path_factory.mktemp("skew") / "sweep"
     with SweepFolder(path, stored_sweep(grid, ["rmqemu", "sweep", "allocation"])) as target:
         assert len(list(SparkSweep(lambda: spark, grid, target).rows())) == 45 * SEEDS

@@ -10,18 +10,21 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from source_topics import a_reader, a_source, bodies, numbered, read, rows_of, send
 
-from emulator.cluster.tested import RocketMQ
-from emulator.releases import Release
-from pipeline.source.connection import BlockingConnection
-from pipeline.source.errors import ServerAway
-from pipeline.source.row_shape import ROW_SHAPE
-from pipeline.source.sending import TaskSender
-from pipeline.source.sink_options import SinkOptions
-from protocol.bodies.registration import RegisterBrokerBody, encode_register_broker
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.catalog import REGISTER_BROKER
-from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.registration import RegisterBrokerRequest
+from rocketmq_emulator.pipeline.source.columns import ROW_SHAPE
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection
+from rocketmq_emulator.pipeline.source.errors import ServerUnavailable
+from rocketmq_emulator.pipeline.source.options import SinkOptions
+from rocketmq_emulator.pipeline.source.sending import TaskSender
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    encode_register_broker,
+)
+from rocketmq_emulator.protocol.catalog import REGISTER_BROKER
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.requests.nameserver import RegisterBrokerRequest
+from rocketmq_emulator.settings.releases import Release
+from rocketmq_emulator.testing.rocketmq import RocketMQ
 
 SLAVE_ID = 1
 
@@ -81,7 +84,7 @@ def test_what_a_slave_has_not_got_is_waited_for_and_not_lost(master, slave) -> N
     planned = reader.partitions()
     master.kill("broker-a")
     with pytest.raises(
-        ServerAway,
+        ServerUnavailable,
         match=r"a slave: it has the offsets 0 to 30 .* not 30, and its master is waited for",
     ):
         rows_of(reader, planned)
@@ -95,7 +98,7 @@ def test_a_slave_that_refuses_is_no_reason_to_give_up(master, slave) -> None:
     code, error = RequestCode.PULL_MESSAGE, ResponseCode.TOPIC_NOT_EXIST
     slave.set_reply_rule("broker-a", ReplyRule(code=code, error_code=error, count=1_000))
     with pytest.raises(
-        ServerAway, match=r"a slave: it does not give .*, and its master is waited"
+        ServerUnavailable, match=r"a slave: it does not give .*, and its master is waited"
     ):
         rows_of(reader, planned)
 

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from source_topics import shape_of
 
-from pipeline.source.columns import record_batch
-from pipeline.source.errors import MessagesLost, SourceError
-from pipeline.source.row_shape import ROW_SHAPE
-from protocol.compression import compress, compressed_flag
-from protocol.hosts import host_bytes
-from protocol.message import decode_messages
-from protocol.properties import encode_properties
-from protocol.queues import MessageQueue
-from protocol.records import encode_record
-from protocol.sysflag import INNER_BATCH, LZ4, ZLIB, ZSTD
+from rocketmq_emulator.pipeline.source.columns import ROW_SHAPE, record_batch
+from rocketmq_emulator.pipeline.source.errors import MessagesLost, SourceError
+from rocketmq_emulator.protocol.flags import INNER_BATCH, LZ4, ZLIB, ZSTD
+from rocketmq_emulator.protocol.messages.compression import compress, compressed_flag
+from rocketmq_emulator.protocol.messages.message import decode_messages
+from rocketmq_emulator.protocol.messages.message_ids import host_bytes
+from rocketmq_emulator.protocol.messages.properties import encode_properties
+from rocketmq_emulator.protocol.messages.records import encode_record
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 V4, V6 = host_bytes("10.0.0.1:10911"), host_bytes("[fd00::1]:10911")

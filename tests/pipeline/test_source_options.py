@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.source.errors import BadOption
-from pipeline.source.options import PlaceInQueues, source_options
+from rocketmq_emulator.pipeline.source.errors import BadOption
+from rocketmq_emulator.pipeline.source.options import PlaceInQueues, source_options
 
 ADDRESS = {"namesrv": "127.0.0.1:9876", "topic": "orders"}
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 from source_topics import numbered, send
 
-from emulator.cluster.tested import RocketMQ
+from rocketmq_emulator.testing.rocketmq import RocketMQ
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,10 @@ def test_what_is_written_is_streamed_on_and_read_again(spark, cluster, tmp_path)
             "BadOption: the rocketmq source has no option 'topik': did you mean",
         ),
         ({"topic": "order"}, "TopicUnknown: .*'order' at the NameServer: did you mean orders?"),
-        ({"topic": "orders", "namesrv": "127.0.0.1:9"}, "ServerAway: no NameServer answers: .*:9"),
+        (
+            {"topic": "orders", "namesrv": "127.0.0.1:9"},
+            "ServerUnavailable: no NameServer answers: .*:9",
+        ),
     ],
 )
 def test_an_error_reaches_the_user_as_its_sentence(spark, cluster, options, says) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.session import SparkNotHere, check_java
+from rocketmq_emulator.pipeline.session import SparkUnavailable, check_java
 
 
 def a_java(folder: Path, says: str, code: int = 0) -> Path:
@@ -41,26 +41,28 @@ def test_a_java_that_is_new_enough_is_taken(tmp_path, says, major) -> None:
 )
 def test_a_java_that_is_too_old_is_named_with_what_to_do(tmp_path, says, named) -> None:
     home = a_java(tmp_path, says)
-    with pytest.raises(SparkNotHere, match=rf"17 or later, and JAVA_HOME=.* is {named}: install"):
+    with pytest.raises(
+        SparkUnavailable, match=rf"17 or later, and JAVA_HOME=.* is {named}: install"
+    ):
         check_java({"JAVA_HOME": str(home), "PATH": ""})
 
 
 def test_no_java_at_all_is_a_sentence(tmp_path) -> None:
-    with pytest.raises(SparkNotHere, match=r"there is none on PATH: install Java 17 or later"):
+    with pytest.raises(SparkUnavailable, match=r"there is none on PATH: install Java 17 or later"):
         check_java({"PATH": str(tmp_path)})
 
 
 def test_a_java_home_that_is_none_is_named(tmp_path) -> None:
-    with pytest.raises(SparkNotHere, match=r"JAVA_HOME=.*nowhere does not run"):
+    with pytest.raises(SparkUnavailable, match=r"JAVA_HOME=.*nowhere does not run"):
         check_java({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": os.environ["PATH"]})
 
 
 def test_a_java_that_fails_or_says_nothing_of_use_is_named(tmp_path) -> None:
     fails = a_java(tmp_path / "fails", "no memory", code=1)
-    with pytest.raises(SparkNotHere, match="does not run"):
+    with pytest.raises(SparkUnavailable, match="does not run"):
         check_java({"JAVA_HOME": str(fails), "PATH": ""})
     odd = a_java(tmp_path / "odd", "hello")
-    with pytest.raises(SparkNotHere, match="does not say its version"):
+    with pytest.raises(SparkUnavailable, match="does not say its version"):
         check_java({"JAVA_HOME": str(odd), "PATH": ""})
 
 
@@ -85,7 +87,8 @@ def test_a_session_speaks_on_loopback_and_leaves_no_folder(spark) -> None:
 
 def test_a_new_session_says_nothing_of_its_own(spark) -> None:
     del spark  # it can be had
-    program = "from pipeline.session import *; print(spark_session('quiet').range(3).count())"
+    imports = "from rocketmq_emulator.pipeline.session import *"
+    program = f"{imports}; print(spark_session('quiet').range(3).count())"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

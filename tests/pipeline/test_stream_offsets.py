@@ -12,15 +12,21 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from source_topics import a_source, bodies, numbered, rows_of, send, send_many
 
-from emulator.cluster.tested import RocketMQ
-from emulator.facts import MemberJoined, OffsetCommitted
-from pipeline.source import group_membership
-from pipeline.source.errors import BadOption, GroupInUse, MessagesLost, ServerAway, TopicUnknown
-from pipeline.source.queue_ranges import limited, ranges
-from pipeline.source.row_shape import ROW_SHAPE
-from protocol.queues import MessageQueue
 from rocketmq_emulator import Message
+from rocketmq_emulator.facts import MemberJoined, OffsetCommitted
+from rocketmq_emulator.pipeline.source import group_membership
+from rocketmq_emulator.pipeline.source.columns import ROW_SHAPE
+from rocketmq_emulator.pipeline.source.errors import (
+    BadOption,
+    GroupInUse,
+    MessagesLost,
+    ServerUnavailable,
+    TopicUnknown,
+)
+from rocketmq_emulator.pipeline.source.queue_offsets import limited, ranges
+from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.sync import PushConsumer
+from rocketmq_emulator.testing.rocketmq import RocketMQ
 
 ALL = ReadAllAvailable()
 
@@ -193,7 +199,7 @@ def test_a_restarted_stream_goes_on_without_any_broker_or_name_server(open_strea
 def test_all_there_is_needs_every_broker(cluster, open_stream) -> None:
     stream = open_stream(cluster, requestTimeoutMs=200, brokerTimeoutMs=300)
     cluster.pause("broker-b")
-    with pytest.raises(ServerAway, match=r"broker-b is away.*waited for 300 ms"):
+    with pytest.raises(ServerUnavailable, match=r"broker-b is away.*waited for 300 ms"):
         stream.prepareForTriggerAvailableNow()
 
 
@@ -315,18 +321,18 @@ def test_a_stream_does_not_join_the_group_of_a_consumer(cluster, open_stream) ->
 def test_a_stream_commits_nothing_while_another_member_is_there(
     cluster, open_stream, monkeypatch
 ) -> None:
-    monkeypatch.setattr(group_membership, "BEAT_S", 0.05)
+    monkeypatch.setattr(group_membership, "HEARTBEAT_S", 0.05)
     stream = open_stream(cluster, group="one")
     start = stream.initialOffset()
     send(cluster.namesrv, *numbered("orders", 4))
     end, _ = next_batch(stream, start)
     cluster.create_topic("stock", 1)
     with PushConsumer(lambda _: None, {"stock": "*"}, group="one", namesrv=cluster.namesrv):
-        until(lambda: not stream._membership.is_alone())
+        until(lambda: not stream._membership.is_only_member())
         stream.commit(end)
         of_stream = [f for f in cluster.facts(OffsetCommitted) if f.queue.topic == "orders"]
         assert {fact.offset for fact in of_stream} == {0}, "where it began, when it was alone"
-    until(stream._membership.is_alone)
+    until(stream._membership.is_only_member)
     stream.commit(end)
     assert len(cluster.consumed_by("one")) == 4
 
@@ -370,7 +376,7 @@ def test_a_stream_of_no_topic_or_of_no_cluster_is_refused_at_once(cluster, open_
     with pytest.raises(TopicUnknown, match="did you mean orders"):
         open_stream(cluster, "order", brokerTimeoutMs=60_000).initialOffset()
     cluster.kill("namesrv")
-    with pytest.raises(ServerAway, match="no NameServer answers"):
+    with pytest.raises(ServerUnavailable, match="no NameServer answers"):
         open_stream(cluster, brokerTimeoutMs=60_000).initialOffset()
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from studies_by_hand import HOSTILE, a_study
 
-from pipeline.studies.page import write_study_page
+from rocketmq_emulator.pipeline.studies.page import write_study_page
 
 pytestmark = pytest.mark.sdk
 

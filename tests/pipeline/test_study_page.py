@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from studies_by_hand import HOSTILE, a_study
 
-from pipeline.studies.files import write_files
-from pipeline.studies.page import write_study_page
+from rocketmq_emulator.pipeline.studies.page import write_files, write_study_page
 
 PAGE_BYTES_MAX = 3_000_000
 

@@ -7,16 +7,20 @@ import math
 import pytest
 from studies_by_hand import a_row, a_sweep, about
 
-from pipeline.studies import steps
-from pipeline.studies.metrics_shown import METRICS_MAX, NoSuchMetric, metrics_shown
-from pipeline.studies.study import (
+from rocketmq_emulator.pipeline.studies import steps
+from rocketmq_emulator.pipeline.studies.metrics_shown import (
+    METRICS_MAX,
+    NoSuchMetric,
+    metrics_shown,
+)
+from rocketmq_emulator.pipeline.studies.study import (
     CELLS_MAX,
     NUMBERS_MAX,
     NothingToStudy,
+    make_study,
     parts_of_curves,
-    studied,
 )
-from pipeline.studies.uncertainty import Sample, of_difference, of_mean, t_975
+from rocketmq_emulator.pipeline.studies.uncertainty import Sample, of_difference, of_mean, t_975
 
 VALUES = (30, 10, 40, 20)  # by seed, from 1
 
@@ -32,7 +36,7 @@ def study(spark):
             a_row(3, {}, verdict="error", reason="it died"),
         ],
     }
-    return studied(a_sweep(spark, cells), about(expected=("idle == 0",)))
+    return make_study(a_sweep(spark, cells), about(expected=("idle == 0",)))
 
 
 def test_cells_stand_in_the_order_in_which_they_were_asked_for(study) -> None:
@@ -74,7 +78,7 @@ def test_runs_that_did_not_pass_are_counted_and_named_with_their_reasons(study) 
 
 def test_only_the_first_seeds_that_did_not_pass_are_named(spark) -> None:
     rows = [a_row(seed, {"x": 1}, verdict="failed") for seed in range(1, 60)]
-    (cell,) = studied(a_sweep(spark, {(): rows}, ""), about(varied={})).cells
+    (cell,) = make_study(a_sweep(spark, {(): rows}, ""), about(varied={})).cells
     assert cell.failed == 59
     assert [one.seed for one in cell.not_passed] == [*range(1, steps.SEEDS_NAMED_MAX + 1)]
 
@@ -88,7 +92,7 @@ def test_releases_are_compared_all_else_equal(spark) -> None:
         (3,): [a_row(1, {"gap": 1}, release="4.9.7")],
     }
     varied = {"members": (2, 3), "release": ("4.9.7", "5.1.4")}
-    study = studied(a_sweep(spark, cells, "members long"), about(varied=varied))
+    study = make_study(a_sweep(spark, cells, "members long"), about(varied=varied))
     (change,) = study.changes
     assert study.cells[change.before].at == (2, "4.9.7")
     assert study.cells[change.after].at == (2, "5.1.4")
@@ -100,13 +104,13 @@ def test_releases_are_compared_all_else_equal(spark) -> None:
 
 def test_a_sweep_without_a_run_or_with_too_many_cells_is_refused(spark) -> None:
     with pytest.raises(NothingToStudy, match="no finished run"):
-        studied(a_sweep(spark, {}, "members long"), about(varied={"members": (2,)}))
+        make_study(a_sweep(spark, {}, "members long"), about(varied={"members": (2,)}))
     many = spark.range(2_001).selectExpr(
         "id as members", "1L as seed", "'passed' as verdict", "'' as reason",
         "map('x', 1.0D) as metrics", "0.1D as took_s", "'' as release",
     )  # fmt: skip
     with pytest.raises(NothingToStudy, match="2,001 combinations do not fit"):
-        studied(many, about(varied={"members": tuple(range(2_001))}))
+        make_study(many, about(varied={"members": tuple(range(2_001))}))
 
 
 def test_the_more_curves_a_page_has_the_fewer_points_each() -> None:

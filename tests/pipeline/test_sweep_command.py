@@ -14,11 +14,11 @@ import pytest
 from sweeping import QUESTIONS, SHORT, asked, swept_here
 from typer.testing import CliRunner, Result
 
-from emulator.cli import sweep as command_module
-from emulator.cli.app import application
-from pipeline import session
-from pipeline.sweep.folder import SweepFolder, stored_sweep
-from pipeline.sweep.grid import grid_of
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.cli.commands import spark as command_module
+from rocketmq_emulator.pipeline import session
+from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep
+from rocketmq_emulator.pipeline.sweep.grid import grid_of
 
 PATIENCE_S = 120
 ROWS = 600
@@ -59,7 +59,7 @@ def test_what_cannot_be_swept_is_one_line_and_exit_code_2(words, said, tmp_path,
 
 def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch) -> None:
     def missing() -> None:
-        raise session.SparkNotHere(f"pyspark is not installed: {session.INSTALL}")
+        raise session.SparkUnavailable(f"pyspark is not installed: {session.INSTALL}")
 
     monkeypatch.setattr(session, "check_spark", missing)
     found = command("sharing", "--to", tmp_path / "sweep")
@@ -107,7 +107,7 @@ def test_the_first_seed_that_failed_is_shrunk_at_once(spark, short, tmp_path, no
     assert "sends" in shrunk.read_text()
 
 
-def under_way(folder: Path) -> int:
+def in_progress(folder: Path) -> int:
     """Rows in the logs and files of a sweep that another process makes."""
     logs = [*(folder / "under_way").glob("*.jsonl")]
     lines = sum(log.read_bytes().count(b'{"finished"') for log in logs)
@@ -120,14 +120,14 @@ def started(short, tmp_path):
     folder = tmp_path / "sweep"
     words = ("sweep", str(short), "--seeds", f"1..{ROWS}", "--to", str(folder))
     process = subprocess.Popen(
-        [sys.executable, "-m", "emulator.cli", *words],
+        [sys.executable, "-m", "rocketmq_emulator.cli", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
     until_s = time.monotonic() + PATIENCE_S
-    while under_way(folder) < 1_003:  # a wave is over, and the next one under way
+    while in_progress(folder) < 1_003:  # a wave is over, and the next one under way
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until_s, "no run was finished"
         signal.sigtimedwait([], 0.05)
@@ -203,5 +203,5 @@ def test_a_scenario_that_is_a_question_is_swept_too(spark, tmp_path, no_spark) -
 def test_the_module_of_the_command_loads_nothing_of_spark() -> None:
     code = f"import {command_module.__name__}, sys; print([*sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for name in ("pyspark", "pyarrow", "pandas", "pipeline"):
+    for name in ("pyspark", "pyarrow", "pandas", "rocketmq_emulator.pipeline"):
         assert f"'{name}'" not in run.stdout

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sweeping import QUESTIONS, SHORT, asked
 
-from pipeline.sweep import grid
-from pipeline.sweep.grid import BadGrid, grid_of, values_of, variation
-from scenarios.problems import BadScenario
+from rocketmq_emulator.pipeline.sweep import grid
+from rocketmq_emulator.pipeline.sweep.grid import BadGrid, grid_of, values_of, variation
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,15 @@ import pytest
 from free_ports import free_port
 from sweeping import QUESTIONS, SHORT
 
-from pipeline.session import SparkNotHere, check_spark
-from pipeline.sweep.folder import RUNS
-from pipeline.sweep.rows import SweptRow, read_rows
+from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark
+from rocketmq_emulator.pipeline.sweep.folder import RUNS
+from rocketmq_emulator.pipeline.sweep.rows import SweptRow, read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("protocol", "emulator", "scenarios", "pipeline", "rocketmq_emulator")
+PACKAGES = {  # as an installed package has them: without links
+    "emulator": "rocketmq_emulator",
+    **{name: f"rocketmq_emulator/{name}" for name in ("protocol", "scenarios", "pipeline")},
+}
 LIBRARIES = ("trio", "msgspec", "h11", "structlog", "typer", "rich", "lz4", "zstandard")
 OF_EXECUTORS = (*LIBRARIES, "pyarrow")  # PySpark itself comes with a worker's own Spark
 NEEDLESS = ("__pycache__", "/include/", "/tests/")
@@ -46,8 +49,8 @@ def packed(target: Path) -> Path:
         for top in sorted(files_of(OF_EXECUTORS)):
             if (site / top).exists():
                 tar.add(site / top, f"{inside}/{top}", filter=no_caches)
-        for package in PACKAGES:
-            tar.add(ROOT / package, f"{inside}/{package}", filter=no_caches)
+        for folder, package in PACKAGES.items():
+            tar.add(ROOT / folder, f"{inside}/{package}", filter=no_caches)
     return target
 
 
@@ -80,7 +83,7 @@ def master(tmp_path) -> Iterator[str]:
     """The address of a master on loopback with two workers of one core."""
     try:
         check_spark()
-    except SparkNotHere as error:
+    except SparkUnavailable as error:
         if os.environ.get("REQUIRE_PARTS") == "1":
             raise
         pytest.skip(str(error))
@@ -147,7 +150,7 @@ def swept(master: str, archive: Path, folder: Path, *words: str) -> tuple[dict, 
     ):
         line += ["--conf", setting]
     run = subprocess.run(
-        [sys.executable, "-m", "emulator.cli", "sweep", *line],
+        [sys.executable, "-m", "rocketmq_emulator.cli", "sweep", *line],
         capture_output=True,
         text=True,
         cwd=folder,

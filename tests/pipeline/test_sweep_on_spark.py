@@ -10,15 +10,20 @@ import msgspec
 import pytest
 from sweeping import QUESTIONS, SHORT, asked, swept_here
 
-from pipeline.sweep.driving import SparkSweep
-from pipeline.sweep.folder import BadFolder, SweepFolder, read_sweep, stored_sweep, sweep_rows
-from pipeline.sweep.grid import grid_of
-from pipeline.sweep.under_way import LogLine, LogReader, own_folder
-from pipeline.sweep.work import RowOrder
+from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
+from rocketmq_emulator.pipeline.sweep.folder import (
+    BadFolder,
+    SweepFolder,
+    read_sweep,
+    stored_sweep,
+    sweep_rows,
+)
+from rocketmq_emulator.pipeline.sweep.grid import grid_of
+from rocketmq_emulator.pipeline.sweep.rows import LogLine, LogReader, own_folder
+from rocketmq_emulator.pipeline.sweep.work import RowSpec
+from rocketmq_emulator.scenarios.catalog.finding import load, weather_of
+from rocketmq_emulator.scenarios.sweeps.sweep import Sweep, WeatherSweep
 from rocketmq_emulator.spark import sweep
-from scenarios.finding import load, weather_of
-from scenarios.running.sweep import Sweep
-from scenarios.running.weather_sweep import WeatherSweep
 
 
 def comparable(row) -> dict:
@@ -85,7 +90,7 @@ def test_a_task_that_is_tried_again_sends_the_journals_of_its_first_try(
     own = own_folder(unseen_folder.token)
     own.mkdir()
     (cell,) = failing_grid.cells
-    order = RowOrder(cell.made_from, 1, cell.plan)
+    order = RowSpec(cell.made_from, 1, cell.plan)
     journal = own / "of-the-first-try.jsonl"
     journal.write_text("{}\n")
     row = msgspec.structs.replace(order.lost("by then"), verdict="failed", journal=str(journal))
@@ -100,7 +105,7 @@ def test_a_task_that_is_tried_again_sends_the_journals_of_its_first_try(
 
 def test_a_row_that_is_seen_half_written_is_read_when_it_is_whole(tmp_path, failing_grid) -> None:
     (cell,) = failing_grid.cells
-    row = RowOrder(cell.made_from, 1, cell.plan).lost("by then")
+    row = RowSpec(cell.made_from, 1, cell.plan).lost("by then")
     line = msgspec.json.encode(LogLine(row)) + b"\n"
     log, reader = tmp_path / "wave000001-0.jsonl", LogReader(tmp_path)
     log.write_bytes(line + line[:40])

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from emulator.cli import sweep_screen
-from emulator.cli.sweep_screen import GridProgress, grid_progress
-from pipeline.session import SparkNotHere
-from pipeline.sweep import preflight
-from pipeline.sweep.preflight import ExecutorFound, check_executors
+from rocketmq_emulator.cli.screens import sweep_screen
+from rocketmq_emulator.cli.screens.sweep_screen import GridProgress, grid_progress
+from rocketmq_emulator.pipeline.session import SparkUnavailable
+from rocketmq_emulator.pipeline.sweep import preflight
+from rocketmq_emulator.pipeline.sweep.preflight import ExecutorFound, check_executors
 
 
 def a_sweep(done: int, known: int = 0, total: int = 100, **bad: int) -> SimpleNamespace:
@@ -69,5 +69,7 @@ def test_executors_with_another_python_or_other_code_are_refused(field) -> None:
     ours = ExecutorFound(*preflight._of_this_process())
     assert check_executors(OtherExecutors(ours)) == [ours]
     other = msgspec.structs.replace(ours, host="there", **{field: "another"})
-    with pytest.raises(SparkNotHere, match=rf"there has {field.replace('_', ' ')} another, this"):
+    with pytest.raises(
+        SparkUnavailable, match=rf"there has {field.replace('_', ' ')} another, this"
+    ):
         check_executors(OtherExecutors(ours, other))

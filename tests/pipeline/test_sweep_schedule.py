@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate.sweep_schedule import Costs, drawn, large_tasks, quantiles_of, simulated
 from docs.generate.sweeps import schedule_text
-from pipeline.sweep.schedule import Costs, drawn, large_tasks, quantiles_of, simulated
 
 FREE = Costs(job_s=0, launch_s=0, task_s=0, row_s=0, order_bytes=1_000, row_bytes=2_000)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sweep.md"

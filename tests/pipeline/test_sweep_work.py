@@ -6,15 +6,15 @@ from collections import Counter
 
 from sweeping import asked
 
-from pipeline.sweep.division import RunTimes, tasks_of_wave
-from pipeline.sweep.grid import grid_of
-from pipeline.sweep.work import Work
-from scenarios.finding import weather_of
+from rocketmq_emulator.pipeline.sweep.division import RunTimes, tasks_of_wave
+from rocketmq_emulator.pipeline.sweep.grid import grid_of
+from rocketmq_emulator.pipeline.sweep.work import PendingRows
+from rocketmq_emulator.scenarios.catalog.finding import weather_of
 
 
 def test_every_row_of_the_grid_is_ordered_once() -> None:
     grid = grid_of(asked("sharing", "members=1..3", seeds=range(10)))
-    orders = Work(grid).take(1_000)
+    orders = PendingRows(grid).take(1_000)
     assert Counter(order.key for order in orders) == Counter(
         (cell.made_from, seed) for cell in grid.cells for seed in range(10)
     )
@@ -22,7 +22,7 @@ def test_every_row_of_the_grid_is_ordered_once() -> None:
 
 def test_any_part_of_the_rows_has_all_cells_in_it() -> None:
     grid = grid_of(asked("sharing", "members=1..4", seeds=range(1_000)))
-    work = Work(grid)
+    work = PendingRows(grid)
     for _ in range(5):
         counts = Counter(order.made_from for order in work.take(200))
         assert set(counts) == {cell.made_from for cell in grid.cells}
@@ -31,8 +31,8 @@ def test_any_part_of_the_rows_has_all_cells_in_it() -> None:
 
 def test_known_rows_are_not_ordered_again() -> None:
     grid = grid_of(asked("sharing", "members=1..3", seeds=range(10)))
-    known = {order.key for order in Work(grid).take(12)}
-    work = Work(grid, known)
+    known = {order.key for order in PendingRows(grid).take(12)}
+    work = PendingRows(grid, known)
     assert work.left == 18
     orders = work.take(1_000)
     assert len(orders) == 18
@@ -42,7 +42,7 @@ def test_known_rows_are_not_ordered_again() -> None:
 
 def test_a_row_of_weather_has_the_plan_of_its_seed_and_release() -> None:
     grid = grid_of(asked("weather", "rate=2,4", seeds=range(1, 4), releases=("5.3.3",)))
-    work = Work(grid)
+    work = PendingRows(grid)
     orders = work.take(99)
     assert (work.left, len(orders)) == (0, 6)
     cells = {cell.made_from: cell for cell in grid.cells}

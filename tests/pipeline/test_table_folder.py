@@ -11,11 +11,16 @@ pytest.importorskip("pyspark")
 
 from written_journals import a_journal, a_start, entries, stored, write
 
-from emulator.facts import MessageStored, NodeKilled, Queue, RunStarted
-from emulator.journal import encode_entry
-from pipeline.tables.facts import facts_of
-from pipeline.tables.folder import Added, TableFolder, TableFolderBusy, UnknownTable
-from pipeline.tables.journal_files import NoJournals, run_id, runs_in
+from rocketmq_emulator.facts import MessageStored, NodeKilled, Queue, RunStarted
+from rocketmq_emulator.facts.journal import encode_entry
+from rocketmq_emulator.pipeline.tables.facts import facts_of
+from rocketmq_emulator.pipeline.tables.folder import (
+    Added,
+    TableFolder,
+    TableFolderBusy,
+    UnknownTable,
+)
+from rocketmq_emulator.pipeline.tables.journal_files import NoJournals, run_id, runs_in
 
 
 def counts(added: Added) -> tuple[int, int, int, int]:

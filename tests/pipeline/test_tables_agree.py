@@ -8,8 +8,8 @@ pytest.importorskip("pyspark")
 
 from weather_journals import agrees, disagreements, folder_of, weather, written
 
-from emulator.checks.table import METRICS as CHECKED
-from pipeline.tables.metrics import METRICS
+from rocketmq_emulator.checks.judging.table import METRICS as CHECKED
+from rocketmq_emulator.pipeline.tables.steps import METRICS
 
 LIBRARY = ("broker_dies", "a_member_stands_still", "a_group_mixes_two_strategies")
 

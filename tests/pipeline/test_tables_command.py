@@ -11,9 +11,9 @@ pytest.importorskip("pyspark")
 from typer.testing import CliRunner, Result
 from written_journals import a_journal
 
-from emulator.cli.app import application
-from pipeline import session
-from pipeline.session import SparkNotHere
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.pipeline import session
+from rocketmq_emulator.pipeline.session import SparkUnavailable
 
 
 def command(*words: object) -> Result:
@@ -40,7 +40,7 @@ def test_bad_use_is_one_line_and_exit_code_2(tmp_path, monkeypatch) -> None:
     assert "there is no such file or folder" in nothing.output
 
     def missing() -> None:
-        raise SparkNotHere("pyspark is not installed: pip install 'rocketmq-emulator[spark]'")
+        raise SparkUnavailable("pyspark is not installed: pip install 'rocketmq-emulator[spark]'")
 
     monkeypatch.setattr(session, "check_spark", missing)
     without = command(tmp_path, "--to", tmp_path / "tables")

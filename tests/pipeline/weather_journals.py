@@ -7,19 +7,27 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from emulator.checks.judging import judge
-from emulator.checks.reading import read_journals
-from emulator.checks.table import METRICS as CHECKED
-from pipeline.tables.folder import TableFolder
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.checks.judging.table import METRICS as CHECKED
+from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
 SMALL = ("seconds=30", "rate=4", "brokers=2")  # as `make weather`
 SECONDS_OFF_MAX = 1e-3
-QUANTILE_OFF_MAX = 0.016  # of the value: the checkers' buckets, emulator/checks/quantiles.py
+QUANTILE_OFF_MAX = 0.016  # of the value: the checkers' buckets, emulator/checks/rules/timing.py
 
 
 def written(folder: Path, scenario: str, *words: str) -> Path:
     """*folder*, with the journals of these runs; whether they passed is no matter here."""
-    command = [sys.executable, "-m", "emulator.cli", "run", scenario, *words, "--no-cache"]
+    command = [
+        sys.executable,
+        "-m",
+        "rocketmq_emulator.cli",
+        "run",
+        scenario,
+        *words,
+        "--no-cache",
+    ]
     ended = subprocess.run(
         [*command, "--journal", folder], capture_output=True, text=True, check=False
     )

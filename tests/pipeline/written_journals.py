@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from emulator.facts import Fact, MessageStored, Queue, RunStarted
-from emulator.journal import Entry, encode_entry
+from rocketmq_emulator.facts import Fact, MessageStored, Queue, RunStarted
+from rocketmq_emulator.facts.journal import Entry, encode_entry
 
 QUEUE = Queue("orders", "broker-a", 0)
 

@@ -9,10 +9,16 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.batch import BadBatch, BatchMessage, decode_batch, encode_batch, with_shared
-from protocol.properties import decode_properties, encode_properties
-from protocol.records import encode_record
-from protocol.tags import to_int32
+from rocketmq_emulator.protocol.messages.batch import (
+    BadBatch,
+    BatchMessage,
+    decode_batch,
+    encode_batch,
+    with_batch_properties,
+)
+from rocketmq_emulator.protocol.messages.properties import decode_properties, encode_properties
+from rocketmq_emulator.protocol.messages.records import encode_record
+from rocketmq_emulator.protocol.messages.subscription import to_int32
 
 LINES = ["4.9", "5.3"]
 TRAILING = {"4.9": False, "5.3": True}
@@ -67,7 +73,7 @@ def records_of(case: dict[str, Any], line: str) -> list[bytes]:
         record = encode_record(
             given_["topic"].encode(),
             message.body,
-            with_shared(message.properties, block),
+            with_batch_properties(message.properties, block),
             queue_id=given_["queue_id"],
             queue_offset=out["logics_offset"] + number,
             position=out["wrote_offset"] + sum(map(len, records)),
@@ -132,6 +138,8 @@ def test_properties_too_long_for_their_length_are_not_written() -> None:
 
 
 def test_a_shared_block_is_separated_only_where_needed() -> None:
-    assert with_shared(b"", b"a\x01b") == b"a\x01b"
-    assert with_shared(b"a\x01b", b"") == b"a\x01b"
-    assert with_shared(b"a\x01b", b"c\x01d") == with_shared(b"a\x01b\x02", b"c\x01d")
+    assert with_batch_properties(b"", b"a\x01b") == b"a\x01b"
+    assert with_batch_properties(b"a\x01b", b"") == b"a\x01b"
+    assert with_batch_properties(b"a\x01b", b"c\x01d") == with_batch_properties(
+        b"a\x01b\x02", b"c\x01d"
+    )

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 from golden_data import GOLDEN, cases
 
-from protocol.bodies import (
-    connections,
+from rocketmq_emulator.protocol.bodies import (
     groups,
     offsets,
     registration,
@@ -21,26 +20,30 @@ from protocol.bodies import (
     stats,
     topics,
 )
-from protocol.bodies.body import (
+from rocketmq_emulator.protocol.bodies.body import (
     LAX_BYTES_MAX,
     Body,
     decode_body,
-    decode_long_body,
+    decode_unlimited_body,
     encode_body,
     encode_config_file,
 )
-from protocol.bodies.registration import (
+from rocketmq_emulator.protocol.bodies.registration import (
     RegisterBrokerBody,
     crc32,
     decode_register_broker,
     encode_register_broker,
     packed,
 )
-from protocol.bodies.topics import TopicConfig, topic_config_of_text, topic_config_text
-from protocol.fields import BadFields
-from protocol.java_convert import convert
-from protocol.subscription import SubscriptionData
-from protocol.versions import R_4_9_7, R_5_3_3, Release
+from rocketmq_emulator.protocol.bodies.topics import (
+    TopicConfig,
+    decode_topic_config,
+    encode_topic_config,
+)
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.java.java_convert import convert
+from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
+from rocketmq_emulator.protocol.versions import R_4_9_7, R_5_3_3, Release
 
 LINES = {"4.9": R_4_9_7, "5.3": R_5_3_3}
 
@@ -56,7 +59,7 @@ ODD_NAMES = {  # upstream's class: ours, where the name is not the same
     "SubscriptionGroupManager": groups.SubscriptionGroupWrapper,
     "ConsumerOffsetManager": offsets.ConsumerOffsetSerializeWrapper,
 }
-MODULES = (connections, groups, offsets, registration, routes, running, stats, topics)
+MODULES = (groups, groups, offsets, registration, routes, running, stats, topics)
 
 
 def class_of(name: str) -> Any:
@@ -163,15 +166,15 @@ def test_members_that_came_after_5_0_are_not_written_before(
 @pytest.mark.parametrize("line", LINES)
 def test_a_topic_config_has_a_one_line_form(line: str) -> None:
     for case in cases("bodies.jsonl", "topic_config_string", line):
-        assert topic_config_text(config_of(case["in"]["fields"]), LINES[line]) == case["out"]
+        assert encode_topic_config(config_of(case["in"]["fields"]), LINES[line]) == case["out"]
     for case in cases("bodies.jsonl", "topic_config_decode", line):
         out = case["out"]
         if "exception" in out:
             with pytest.raises(ValueError):  # noqa: PT011 - any part may be wrong
-                topic_config_of_text(case["in"]["text"], LINES[line])
+                decode_topic_config(case["in"]["text"], LINES[line])
             continue
         want = config_of(out["fields"]) if out["ok"] else None
-        assert topic_config_of_text(case["in"]["text"], LINES[line]) == want, case["id"]
+        assert decode_topic_config(case["in"]["text"], LINES[line]) == want, case["id"]
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -270,7 +273,7 @@ def test_a_long_lax_body_is_refused_with_the_limit_and_a_long_file_is_read() -> 
     text = b"{clientID:'%b'}" % (b"c" * LAX_BYTES_MAX)
     with pytest.raises(BadFields, match=f"the limit is {LAX_BYTES_MAX}"):
         decode_body(text, groups.HeartbeatData)
-    assert decode_long_body(text, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
+    assert decode_unlimited_body(text, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
     strict = text.replace(b"clientID", b'"clientID"').replace(b"'", b'"')
     assert decode_body(strict, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from protocol import catalog
-from protocol.codes import (
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import (
     REQUEST_NAMES,
     RESPONSE_NAMES,
     RequestCode,
     ResponseCode,
     response_name,
 )
-from protocol.queues import MessageQueue
-from protocol.rpc import AnyRpc, Rpc
-from protocol.versions import R_4_9_7, R_5_3_3, Release, version_desc
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.rpc import AnyRpc, Rpc
+from rocketmq_emulator.protocol.versions import R_4_9_7, R_5_3_3, Release, version_desc
 
 CALLS = pytest.mark.parametrize("rpc", catalog.CALLS, ids=lambda rpc: rpc.name)
 
@@ -47,10 +47,10 @@ def test_a_number_may_mean_a_call_to_one_role_only() -> None:
 
 
 def test_a_release_knows_only_the_calls_of_its_time() -> None:
-    assert not catalog.POP_MESSAGE.known_to(R_4_9_7)
-    assert catalog.POP_MESSAGE.known_to(R_5_3_3)
-    assert catalog.REGISTER_FILTER_SERVER.known_to(Release(4, 9, 5))
-    assert not catalog.REGISTER_FILTER_SERVER.known_to(R_4_9_7)
+    assert not catalog.POP_MESSAGE.exists_in(R_4_9_7)
+    assert catalog.POP_MESSAGE.exists_in(R_5_3_3)
+    assert catalog.REGISTER_FILTER_SERVER.exists_in(Release(4, 9, 5))
+    assert not catalog.REGISTER_FILTER_SERVER.exists_in(R_4_9_7)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_release_knows_only_the_calls_of_its_time() -> None:
 def test_calls_that_came_after_5_0_are_unknown_to_the_release_before(
     rpc: AnyRpc, before: str, since: str
 ) -> None:
-    assert not rpc.known_to(Release.parse(before))
-    assert rpc.known_to(Release.parse(since))
+    assert not rpc.exists_in(Release.parse(before))
+    assert rpc.exists_in(Release.parse(since))
 
 
 def test_codes_have_names_and_three_of_them_changed_their_meaning() -> None:

@@ -9,8 +9,7 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import java_json
-from protocol.command import (
+from rocketmq_emulator.protocol.command import (
     RESPONSE,
     RemotingCommand,
     decode_command,
@@ -18,12 +17,18 @@ from protocol.command import (
     encode_response,
     ext_of,
 )
-from protocol.fields import BadFields, Header, Int
-from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, FrameDecoder
-from protocol.languages import LANGUAGE_CODES, language_name
-from protocol.requests.offsets import OffsetReply
-from protocol.requests.sending import SendMessageRequest
-from protocol.versions import R_4_9_7, R_5_3_3, Release
+from rocketmq_emulator.protocol.fields import BadFields, Header, Int
+from rocketmq_emulator.protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, FrameDecoder
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.requests.offsets import OffsetReply
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequest
+from rocketmq_emulator.protocol.versions import (
+    LANGUAGE_CODES,
+    R_4_9_7,
+    R_5_3_3,
+    Release,
+    language_name,
+)
 
 LINES = [("4.9", R_4_9_7), ("5.3", R_5_3_3)]
 TYPES = {"JSON": JSON, "ROCKETMQ": ROCKETMQ}

@@ -14,13 +14,18 @@ from typing import Any
 import pytest
 from golden_data import GOLDEN
 
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
-from protocol.fields import Header, fields_of
-from protocol.framing import Frame, FrameDecoder
-from protocol.rpc import Role, Rpc
-from protocol.versions import R_4_9_7, R_5_3_3, Release
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.command import (
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.fields import Header, fields_of
+from rocketmq_emulator.protocol.framing import Frame, FrameDecoder
+from rocketmq_emulator.protocol.rpc import Role, Rpc
+from rocketmq_emulator.protocol.versions import R_4_9_7, R_5_3_3, Release
 
 FILES = sorted((GOLDEN / "conversations").glob("*.jsonl"))
 IDS = [path.stem for path in FILES]

@@ -9,16 +9,16 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.command import decode_command
-from protocol.framing import (
+from rocketmq_emulator.protocol.command import decode_command
+from rocketmq_emulator.protocol.framing import (
     FRAME_BYTES_MAX,
     HEADER_BYTES_MAX,
     BadFrame,
     Frame,
     FrameDecoder,
-    encode_parts,
+    encode_frame,
 )
-from protocol.versions import R_4_9_7, R_5_3_3, Release
+from rocketmq_emulator.protocol.versions import R_4_9_7, R_5_3_3, Release
 
 FRAMES = [
     Frame(0, b'{"opaque":7}', b""),
@@ -29,7 +29,7 @@ LINES = [("4.9", R_4_9_7), ("5.3", R_5_3_3)]
 
 
 def encode(frame: Frame) -> bytes:
-    return encode_parts(frame.serialize_type, frame.header, frame.body)
+    return encode_frame(frame.serialize_type, frame.header, frame.body)
 
 
 def decoded_by_pipeline(data: bytes, release: Release) -> tuple[list[list[object]], bool]:

@@ -10,36 +10,33 @@ import msgspec
 import pytest
 from golden_data import cases
 
-from protocol import java_json
-from protocol.catalog import CALLS
-from protocol.command import RemotingCommand, decode_command, ext_of
-from protocol.fields import BadFields, Header, fields_of
-from protocol.framing import FrameDecoder
-from protocol.requests import (
+from rocketmq_emulator.protocol.catalog import CALLS
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, ext_of
+from rocketmq_emulator.protocol.fields import BadFields, Header, fields_of
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.requests import (
     admin,
-    callbacks,
     groups,
+    nameserver,
     offsets,
-    pop,
     pulling,
-    registration,
-    routes,
     sending,
 )
-from protocol.versions import R_4_9_7
+from rocketmq_emulator.protocol.versions import R_4_9_7
 
-MODULES = (admin, callbacks, groups, offsets, pop, pulling, registration, routes, sending)
+MODULES = (admin, groups, groups, offsets, pulling, pulling, nameserver, nameserver, sending)
 ODD_NAMES: dict[str, type[Header]] = {  # upstream's class: ours, where the name is not the same
     "SendMessageRequestHeaderV2": sending.SendMessageRequestV2,
     "GetConsumeStatsInBrokerHeader": groups.GetConsumeStatsInBrokerRequest,
     "QueryCorrectionOffsetHeader": offsets.QueryCorrectionOffsetRequest,
-    "ConsumeMessageDirectlyResultRequestHeader": callbacks.ConsumeMessageDirectlyRequest,
-    "UnRegisterBrokerRequestHeader": registration.UnregisterBrokerRequest,
-    "ExchangeHAInfoRequestHeader": registration.ExchangeHAInfo,
-    "ExchangeHAInfoResponseHeader": registration.ExchangeHAInfo,
-    "RegisterFilterServerRequestHeader": registration.RegisterFilterServer,
-    "WipeWritePermOfBrokerRequestHeader": routes.WritePermOfBrokerRequest,
-    "AddWritePermOfBrokerRequestHeader": routes.WritePermOfBrokerRequest,
+    "ConsumeMessageDirectlyResultRequestHeader": groups.ConsumeMessageDirectlyRequest,
+    "UnRegisterBrokerRequestHeader": nameserver.UnregisterBrokerRequest,
+    "ExchangeHAInfoRequestHeader": nameserver.ExchangeHAInfo,
+    "ExchangeHAInfoResponseHeader": nameserver.ExchangeHAInfo,
+    "RegisterFilterServerRequestHeader": nameserver.RegisterFilterServer,
+    "WipeWritePermOfBrokerRequestHeader": nameserver.WritePermOfBrokerRequest,
+    "AddWritePermOfBrokerRequestHeader": nameserver.WritePermOfBrokerRequest,
     "GetMaxOffsetResponseHeader": offsets.OffsetReply,
     "GetMinOffsetResponseHeader": offsets.OffsetReply,
     "SearchOffsetResponseHeader": offsets.OffsetReply,

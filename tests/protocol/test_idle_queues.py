@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.bodies.routes import QueueData
-from protocol.idle_queues import is_declared_idle, no_load_ratio, starved
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.bodies.routes import (
+    QueueData,
+    is_read_only_and_drained,
+    no_load_ratio,
+    starved,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 READ_ONLY, BOTH, WRITE_ONLY, NONE = 4, 6, 2, 0
 
@@ -23,7 +27,7 @@ def a_route(*rows) -> list[QueueData]:
     [(READ_ONLY, 0, True), (READ_ONLY, 1, False), (BOTH, 0, False), (WRITE_ONLY, 0, False)],
 )
 def test_a_queue_is_idle_when_it_is_read_only_and_has_been_read(perm, lag, idle) -> None:
-    assert is_declared_idle(perm, lag) is idle
+    assert is_read_only_and_drained(perm, lag) is idle
 
 
 @pytest.mark.parametrize(

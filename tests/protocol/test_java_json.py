@@ -10,11 +10,19 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.java_json import NotJson, read, text_of, write, write_pretty, write_texts
-from protocol.java_json_reader import DEPTH_MAX, read_tolerantly
-from protocol.java_json_rewriter import strict_forms
-from protocol.java_json_writer import STANDARD, Style, java_double
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.java.java_json import (
+    DEPTH_MAX,
+    NotJson,
+    read,
+    read_tolerantly,
+    strict_forms,
+    text_of,
+    write,
+    write_pretty,
+    write_texts,
+)
+from rocketmq_emulator.protocol.java.java_json_writer import STANDARD, Style, java_double
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 QUEUE = MessageQueue("T", "b-a", 3)
 (ESCAPES,) = (case["out"] for case in cases("bodies.jsonl", "json_escapes"))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.java_properties import (
+from rocketmq_emulator.protocol.java.java_properties import (
     TEXT_CHARS_MAX,
     TextTooLong,
     parse,

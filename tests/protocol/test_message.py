@@ -11,16 +11,21 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.compression import (
+from rocketmq_emulator.protocol.flags import COMPRESSED, LZ4, ZLIB, ZSTD
+from rocketmq_emulator.protocol.messages.compression import (
     BadCompression,
     compress,
     compressed_flag,
     decompress,
 )
-from protocol.hosts import host_bytes
-from protocol.message import BadProperty, Message, MessageExt, decode_messages
-from protocol.records import decode_record, encode_record
-from protocol.sysflag import COMPRESSED, LZ4, ZLIB, ZSTD
+from rocketmq_emulator.protocol.messages.message import (
+    BadProperty,
+    Message,
+    MessageExt,
+    decode_messages,
+)
+from rocketmq_emulator.protocol.messages.message_ids import host_bytes
+from rocketmq_emulator.protocol.messages.records import decode_record, encode_record
 
 LINES = ["4.9", "5.3"]
 KINDS = {"plain": ZLIB, "zlib": ZLIB, "lz4": LZ4, "zstd": ZSTD}
@@ -171,6 +176,7 @@ def test_an_old_sender_names_no_compression_type() -> None:
 
 
 def test_reading_messages_does_not_load_the_compressors() -> None:
-    code = "import sys, protocol.message; print({'lz4', 'zstandard'} & {*sys.modules})"
+    module = "rocketmq_emulator.protocol.messages.message"
+    code = f"import sys, {module}; print({{'lz4', 'zstandard'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

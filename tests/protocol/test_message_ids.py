@@ -10,7 +10,12 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.message_ids import UniqKeys, month_start_ms, offset_msg_id, position_of
+from rocketmq_emulator.protocol.messages.message_ids import (
+    UniqKeys,
+    month_start_ms,
+    offset_msg_id,
+    position_of,
+)
 
 LINES = ["4.9", "5.3"]
 IP = bytes([10, 0, 0, 1])

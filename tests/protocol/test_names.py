@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from golden_data import cases
 
-from protocol import names
-from protocol.delay_levels import (
+from rocketmq_emulator.protocol.messages import names
+from rocketmq_emulator.protocol.messages.delay_levels import (
     DEFAULT_DELAY_LEVELS,
     parse_delay_levels,
     queue_of_level,
 )
-from protocol.validation import (
+from rocketmq_emulator.protocol.messages.validation import (
     broker_refuses_group,
     broker_refuses_topic,
     client_refuses_body,
@@ -83,7 +83,7 @@ def test_retry_and_dead_letter_topics_are_known_by_their_prefix() -> None:
 def test_delay_levels_are_read_as_far_as_upstream_reads_them(line: str) -> None:
     for case in cases("store.jsonl", "delay_levels", line):
         levels, want = parse_delay_levels(case["in"]["message_delay_level"]), case["out"]
-        assert levels.is_whole == want["parsed"], case["id"]
+        assert levels.is_valid == want["parsed"], case["id"]
         assert levels.level_max == want["max_level"], case["id"]
         assert {str(level): ms for level, ms in levels.delay_ms.items()} == want["table"]
         due = [levels.deliver_ms(n, case["in"]["store_timestamp"]) for n in case["in"]["levels"]]

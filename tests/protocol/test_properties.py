@@ -7,7 +7,7 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.properties import (
+from rocketmq_emulator.protocol.messages.properties import (
     decode_properties,
     encode_properties,
     properties_text,

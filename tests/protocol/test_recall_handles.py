@@ -6,7 +6,11 @@ import base64
 
 import pytest
 
-from protocol.recall_handles import BadHandle, RecallHandle, decode_handle
+from rocketmq_emulator.protocol.messages.message_ids import (
+    BadHandle,
+    RecallHandle,
+    decode_handle,
+)
 
 HANDLE = RecallHandle("orders", "broker-a", "1700000000001", "7F0000010000")
 TEXT = "djEgb3JkZXJzIGJyb2tlci1hIDE3MDAwMDAwMDAwMDEgN0YwMDAwMDEwMDAw"

@@ -10,9 +10,8 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.hosts import host_bytes, host_text
-from protocol.message_ids import offset_msg_id
-from protocol.records import (
+from rocketmq_emulator.protocol.messages.message_ids import host_bytes, host_text, offset_msg_id
+from rocketmq_emulator.protocol.messages.records import (
     BLANK_MAGIC,
     MAGIC_V1,
     MAGIC_V2,
@@ -24,7 +23,7 @@ from protocol.records import (
     encode_blank,
     encode_record,
 )
-from protocol.tags import tag_code
+from rocketmq_emulator.protocol.messages.subscription import tag_code
 
 LINES = ["4.9", "5.3"]
 ANY_INT = st.integers(-(2**31), 2**31 - 1)

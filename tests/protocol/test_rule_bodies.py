@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from protocol.bodies.own import decode_own_body, encode_own_body
-from protocol.bodies.reply_rules import (
+from rocketmq_emulator.protocol.bodies.extensions import (
     RemoveReplyRule,
     ReplyRule,
+    decode_extension_body,
+    encode_extension_body,
 )
-from protocol.codes import RequestCode, ResponseCode
-from protocol.fields import BadFields
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields
 
 BUSY = {"error_code": ResponseCode.SYSTEM_BUSY}
 BAD = [
@@ -41,7 +42,7 @@ def test_a_bad_rule_is_refused_with_the_field_s_name(fields, name: str) -> None:
     with pytest.raises(ValueError, match=name):
         ReplyRule(**fields)
     with pytest.raises(BadFields, match=name):
-        decode_own_body(msgspec.json.encode(fields), ReplyRule)
+        decode_extension_body(msgspec.json.encode(fields), ReplyRule)
 
 
 @pytest.mark.parametrize(
@@ -57,18 +58,18 @@ def test_a_bad_rule_is_refused_with_the_field_s_name(fields, name: str) -> None:
 )
 def test_a_body_that_is_no_rule_is_refused(text: bytes, name: str) -> None:
     with pytest.raises(BadFields, match=name):
-        decode_own_body(text, ReplyRule)
+        decode_extension_body(text, ReplyRule)
 
 
 def test_a_rule_survives_the_wire_and_leaves_defaults_out() -> None:
     rule = ReplyRule(code=310, topic="orders", count=5, delay_ms=7, error_code=2, remark="busy")
-    text = encode_own_body(rule)
-    assert decode_own_body(text, ReplyRule) == rule
+    text = encode_extension_body(rule)
+    assert decode_extension_body(text, ReplyRule) == rule
     assert b"probability" not in text
 
 
 def test_no_body_at_all_means_all_rules() -> None:
-    assert decode_own_body(b"", RemoveReplyRule).rule_id is None
+    assert decode_extension_body(b"", RemoveReplyRule).rule_id is None
 
 
 def test_a_delay_goes_with_any_other_verdict() -> None:

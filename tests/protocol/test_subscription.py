@@ -10,8 +10,8 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.java_convert import convert
-from protocol.subscription import (
+from rocketmq_emulator.protocol.java.java_convert import convert
+from rocketmq_emulator.protocol.messages.subscription import (
     SQL92,
     TAGS_MAX,
     BadExpression,
@@ -20,9 +20,9 @@ from protocol.subscription import (
     build_subscription,
     code_filter,
     is_tag_type,
-    wants_tag,
+    matches_tag,
+    tag_code,
 )
-from protocol.tags import tag_code
 
 LINES = ["4.9", "5.3"]
 
@@ -101,7 +101,7 @@ def test_absent_and_null_members_mean_everything() -> None:
     data = convert({"topic": "T", "tagsSet": None, "expressionType": None}, SubscriptionData)
     assert data == build_subscription("T", "*")
     assert code_filter(data)(12345)
-    assert wants_tag(data, None)
+    assert matches_tag(data, None)
 
 
 def test_a_subscription_has_the_json_of_upstreams_heartbeat() -> None:
@@ -121,8 +121,8 @@ def test_the_client_tells_tags_apart_that_share_a_code() -> None:
     data = build_subscription("T", "Aa")
     assert tag_code("Aa") == tag_code("BB")
     assert code_filter(data)(tag_code("BB"))
-    assert not wants_tag(data, "BB")
-    assert wants_tag(data, "Aa")
+    assert not matches_tag(data, "BB")
+    assert matches_tag(data, "Aa")
 
 
 @given(st.lists(st.text("ab |", min_size=1), min_size=1))

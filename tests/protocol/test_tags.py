@@ -7,7 +7,7 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.tags import java_hash, tag_code, to_int32
+from rocketmq_emulator.protocol.messages.subscription import java_hash, tag_code, to_int32
 
 
 @pytest.mark.parametrize("line", ["4.9", "5.3"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_emulator import _portal
+from rocketmq_emulator.portal import portal
 
 
 @pytest.fixture(scope="module", autouse=True)
 def no_thread_is_left():
     yield
-    _portal.end()
+    portal.end()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_emulator import Cluster, _portal
+from rocketmq_emulator import Cluster
 from rocketmq_emulator.aio import (
     BadArgument,
     ConsumeContext,
@@ -27,6 +27,7 @@ from rocketmq_emulator.aio import (
     Producer,
     PushConsumer,
 )
+from rocketmq_emulator.portal import portal
 
 ROOT = Path(__file__).parents[2]
 FROM_FIRST = {"consume_from": "CONSUME_FROM_FIRST_OFFSET", "pull_error_delay_ms": 20}
@@ -69,7 +70,7 @@ async def send(cluster, topic, count=1) -> None:
 
 
 def open_clients() -> int:
-    return len(_portal.portal().hosts)
+    return len(portal.portal().client_tasks)
 
 
 # Life and cancellation --------------------------------------------------------------------

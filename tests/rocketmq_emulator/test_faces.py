@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import rocketmq_emulator
-from docs.generate import faces
 from rocketmq_emulator import Misuse, aio, sync
+from tools import faces
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = ("Producer", "PushConsumer", "PullConsumer", "LitePullConsumer")
@@ -22,11 +22,11 @@ HIDDEN = {"give_back", "instance", "loops", "pipeline"}  # what other parts of t
 @pytest.mark.parametrize("name", faces.FACES)
 def test_methods_are_those_of_the_trio_clients_of_today(name) -> None:
     written = faces.path(name).read_text()
-    assert written == faces.text(name), "run python -m docs.generate.faces"
+    assert written == faces.text(name), "run python -m tools.faces"
 
 
 def test_common_names_are_those_of_the_trio_client_of_today() -> None:
-    assert faces.NAMES.read_text() == faces.names_text(), "run python -m docs.generate.faces"
+    assert faces.NAMES.read_text() == faces.names_text(), "run python -m tools.faces"
 
 
 def public(client) -> set[str]:
@@ -66,8 +66,8 @@ def test_the_client_for_threads_loads_no_broker() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    rooms = {name for name in loaded.stdout.split() if name.startswith("emulator.")}
-    assert not {name for name in rooms if name.startswith(("emulator.broker", "emulator.cluster"))}
+    servers = ("rocketmq_emulator.broker", "rocketmq_emulator.cluster")
+    assert not {name for name in loaded.stdout.split() if name.startswith(servers)}
     assert "asyncio" not in loaded.stdout.split()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cluster.admin import admin_over_tcp
 from rocketmq_emulator import (
     Cluster,
     LitePullConsumer,
@@ -13,6 +12,7 @@ from rocketmq_emulator import (
     PullConsumer,
     PushConsumer,
 )
+from rocketmq_emulator.admin.calls import admin_over_tcp
 
 
 @pytest.mark.parametrize("kind", [PushConsumer, PullConsumer, LitePullConsumer])

@@ -239,7 +239,7 @@ def run_pytest(folder: Path, *arguments: str, **files: str) -> subprocess.Comple
     """
     for name, text in files.items():
         (folder / name.replace("_toml", ".toml").replace("_py", ".py")).write_text(text)
-    command = [sys.executable, "-m", "pytest", "-p", "rocketmq_emulator.pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", "-p", "rocketmq_emulator.testing.pytest_plugin"]
     command += ["-c", os.devnull, "--rootdir", str(folder), "-p", "no:cacheprovider"]
     return subprocess.run(
         [*command, "--strict-markers", "-W", "error", *arguments, "."],
@@ -305,8 +305,9 @@ def test_a_run_without_our_fixtures_loads_nothing_of_ours(tmp_path) -> None:
     text = """
 import sys
 def test_nothing_is_loaded():
-    ours = {name for name in sys.modules if name.startswith(("emulator", "protocol", "scenarios"))}
-    assert ours == set()
+    ours = {name for name in sys.modules if name.startswith("rocketmq_emulator")}
+    plugin = "rocketmq_emulator.testing.pytest_plugin"
+    assert ours == {"rocketmq_emulator", "rocketmq_emulator.testing", plugin}
     assert not {"trio", "msgspec"} & sys.modules.keys()
 """
     run = run_pytest(tmp_path, "-q", test_it_py=text)

@@ -10,13 +10,13 @@ import time
 import pytest
 from faces import SHORT_TIMERS
 
-from emulator.cluster.admin import AdminError
-from emulator.cluster.control.announcing import find_announced
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.tested import RocketMQ
-from protocol.bodies.reply_rules import ReplyRule
+from rocketmq_emulator.admin.calls import AdminError
+from rocketmq_emulator.cluster.control.server import find_announced
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.sync import Message, Producer, PushConsumer
+from rocketmq_emulator.testing.rocketmq import RocketMQ
 
 WORLDS = {"embedded": EmbeddedCluster, "processes": ProcessCluster}
 

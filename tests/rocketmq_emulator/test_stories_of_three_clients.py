@@ -11,8 +11,6 @@ import pytest
 import trio
 from faces import FACES
 
-from emulator.cluster.admin import admin_over_tcp
-from protocol.bodies.topics import TopicConfig
 from rocketmq_emulator import (
     BadSelector,
     BadSubscription,
@@ -25,6 +23,8 @@ from rocketmq_emulator import (
     NoRoute,
     by_hash,
 )
+from rocketmq_emulator.admin.calls import admin_over_tcp
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 
 WAIT_S_MAX = 20.0
 
@@ -125,7 +125,7 @@ def test_every_way_of_sending_stores_messages_that_are_consumed(face, story) -> 
         results += [producer.send_to_selected(m, by_hash, "A-17") for m in sent[6:9]]
         batch = producer.send_batch(sent[9:12])
         for message in sent[12:]:
-            producer.send_one_way(message)
+            producer.send_oneway(message)
         with face.consumer(story.listener("one"), **story.consuming()):
             consumed = story.wait_delivered(15)
         wait_until(lambda: len(told) == 3)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_emulator import Cluster, aio
-from rocketmq_emulator._portal import Inbox
+from rocketmq_emulator.portal.portal import Inbox
 from rocketmq_emulator.sync import (
     BadArgument,
     ClientProcess,

@@ -17,10 +17,10 @@ import msgspec
 from msgspec.structs import replace
 from test_library import CASES
 
-from emulator.journal import encode_entry
-from scenarios.finding import LIBRARY, in_folder, load
-from scenarios.plan import Plan
-from scenarios.running.virtual_run import VirtualRun
+from rocketmq_emulator.facts.journal import encode_entry
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.running.virtual_run import VirtualRun
 
 RELEASES = ("4.9.7", "5.3.3")
 SEED = 11

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from scenarios.running.fleet import Fleet
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 
 @pytest.fixture(scope="session")
-def fleet() -> Iterator[Fleet]:
+def fleet() -> Iterator[RunPool]:
     """For runs of which none has to go wrong in a way of its own."""
-    with Fleet() as running:
+    with RunPool() as running:
         yield running

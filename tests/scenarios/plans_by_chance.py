@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from emulator.cluster.faults.values import Fault, LinkFault
-from emulator.quirks import QUIRKS
-from protocol.bodies.reply_rules import ReplyRule
-from scenarios.plan import (
+from rocketmq_emulator.cluster.fault_values import Fault, LinkFault
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.scenarios.plan.plan import (
+    ACTIONS,
+    FAULTS,
     ClusterPlan,
     ConsumersPlan,
     Expectation,
@@ -24,9 +25,9 @@ from scenarios.plan import (
     Step,
     TopicPlan,
     When,
+    timed,
 )
-from scenarios.timeline import timed
-from scenarios.words import ACTS, FAULTS
+from rocketmq_emulator.settings.quirks import QUIRKS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 WORDS = st.from_regex(r"[A-Za-z$][\w$.-]{0,8}", fullmatch=True)
@@ -89,7 +90,7 @@ FAULT = st.one_of([a_fault(kind) for kind in FAULTS.values()])
 ACT = st.one_of(
     [
         some(kind, **({"node": st.just("billing-1")} if word == "leave" else {}))
-        for word, kind in ACTS.items()
+        for word, kind in ACTIONS.items()
         if word != "heal"
     ]
 )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from scenarios.plan import ConsumersPlan, LoadPlan, Mark, Plan, Step, TopicPlan
+from rocketmq_emulator.scenarios.plan.plan import (
+    ConsumersPlan,
+    LoadPlan,
+    Mark,
+    Plan,
+    Step,
+    TopicPlan,
+)
 
 
 def a_plan(*steps: Step, **fields) -> Plan:

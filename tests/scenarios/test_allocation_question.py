@@ -6,10 +6,15 @@ import random
 
 import pytest
 
-from scenarios.allocation_question import Allocation, allocation, owners_of
-from scenarios.client_ids import FORMATS, ClientIds
-from scenarios.strategies import strategy_named
-from scenarios.strategy_judge import shares
+from rocketmq_emulator.scenarios.catalog.allocation_question import (
+    FORMATS,
+    Allocation,
+    ClientIds,
+    allocation,
+    owners_of,
+)
+from rocketmq_emulator.scenarios.catalog.strategy_judge import shares
+from rocketmq_emulator.scenarios.plan.strategies import strategy_named
 
 EVEN = ("averagely", "by_circle")
 TABLE = {  # queues, members: least, most, and of each of EVEN what moves when the last leaves

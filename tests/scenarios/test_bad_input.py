@@ -13,12 +13,12 @@ import pytest
 from msgspec.structs import replace
 from running_plans import a_plan
 
-from emulator.checks.judging import Judging, judge
-from emulator.checks.reading import Skipped, entries_in
-from emulator.checks.table import ALL
-from emulator.checks.violation import Judgement
-from emulator.cluster.faults.values import Kill, PowerOff, Stop
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import Judging, judge
+from rocketmq_emulator.checks.judging.reading import Skipped, entries_in
+from rocketmq_emulator.checks.judging.table import ALL
+from rocketmq_emulator.checks.state.violation import Judgement
+from rocketmq_emulator.cluster.fault_values import Kill, PowerOff, Stop
+from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     MessageConsumed,
@@ -29,11 +29,10 @@ from emulator.facts import (
     RunStarted,
     SendAttempted,
 )
-from emulator.journal import Entry, encode_entry
-from scenarios.plan import Mark, Step
-from scenarios.result import RunResult
-from scenarios.running.verdicts import result_of, unproven
-from scenarios.running.virtual_run import VirtualRun
+from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.scenarios.plan.plan import Mark, Step
+from rocketmq_emulator.scenarios.plan.result import RunResult, result_of, unproven
+from rocketmq_emulator.scenarios.running.virtual_run import VirtualRun
 
 SEED = 5
 HOUR_US = 3_600_000_000

@@ -8,9 +8,9 @@ import pytest
 from docs.generate import coverage
 from docs.generate.coverage import coverage_text, met_by, read_met
 from docs.generate.sections import with_section
-from scenarios.result import RunResult
-from scenarios.weather.coverage import STATES
-from scenarios.words import FAULTS
+from rocketmq_emulator.scenarios.plan.plan import FAULTS
+from rocketmq_emulator.scenarios.plan.result import RunResult
+from rocketmq_emulator.scenarios.weather.coverage import STATES
 
 
 def a_row(release: str = "4.9.7", scenario: str = "weather_1", **met: float) -> RunResult:

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from emulator.checks.judging import judge
-from emulator.checks.table import EXCUSES
-from emulator.checks.violation import Judgement, Violation
-from emulator.cli.app import application
-from emulator.cli.explain_screen import WIDTH_MAX, let_off_lines
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.table import EXCUSES
+from rocketmq_emulator.checks.state.violation import Judgement, Violation
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.cli.commands.explain import WIDTH_MAX, excuse_lines
+from rocketmq_emulator.facts import (
     DelayedDelivered,
     FaultBegan,
     FaultEnded,
@@ -29,14 +29,14 @@ from emulator.facts import (
     TopicChanged,
     TopicCreated,
 )
-from emulator.journal import Entry, EntryKey, encode_entry
-from protocol.names import SCHEDULE_TOPIC
-from scenarios.plan import Expectation
-from scenarios.running.around import concern_of, facts_around
-from scenarios.running.explaining import Explanation, explained, let_off
-from scenarios.running.turning import turn_of
-from scenarios.telling.names import NamesOfRun
-from scenarios.telling.sentences import in_words
+from rocketmq_emulator.facts.journal import Entry, EntryKey, encode_entry
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.scenarios.after.explaining import Explanation, explained, let_off
+from rocketmq_emulator.scenarios.after.related_facts import facts_around, subject_of
+from rocketmq_emulator.scenarios.after.unmet_expectations import crossing_of
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames
+from rocketmq_emulator.scenarios.descriptions.sentences import in_words
+from rocketmq_emulator.scenarios.plan.plan import Expectation
 from tests.emulator.checks.small_journals import (
     EPOCH_MS,
     Q0,
@@ -134,9 +134,9 @@ def test_a_change_of_the_topic_is_told_however_long_ago_it_was() -> None:
     journal.at_s(30).note("broker-a", TopicChanged("orders", 7, 7, 6))
     passed = RebalancePassed("billing", "orders", 4, (client_of("billing-1"),), 4, "timer")
     journal.at_s(120).note("billing-1", passed)
-    evidence, names = [journal.entries[-1]], NamesOfRun(journal.entries)
+    evidence, names = [journal.entries[-1]], NodeNames(journal.entries)
     facts, _ = facts_around(
-        journal.entries, evidence, concern_of(evidence, journal.now_us, names, "billing-1")
+        journal.entries, evidence, subject_of(evidence, journal.now_us, names, "billing-1")
     )
     assert "changed orders: 7 queues to read, 7 to write, perm 6" in [told.text for told in facts]
 
@@ -146,10 +146,10 @@ def test_how_a_member_that_is_named_left_is_told_however_long_ago_it_was() -> No
     journal.stopped("billing-2").at_s(200)
     members = (client_of("billing-1"), client_of("billing-2"))
     journal.note("billing-1", RebalancePassed("billing", "orders", 4, members, 2, "timer"))
-    evidence, names = [journal.entries[-1]], NamesOfRun(journal.entries)
+    evidence, names = [journal.entries[-1]], NodeNames(journal.entries)
     what = "billing-1 was told that billing-2 is in billing"
-    concern = concern_of(evidence, journal.now_us, names, "billing-1", what)
-    facts, _ = facts_around(journal.entries, evidence, concern)
+    subject = subject_of(evidence, journal.now_us, names, "billing-1", what)
+    facts, _ = facts_around(journal.entries, evidence, subject)
     assert ("billing-2", "left billing") in [(told.node, told.text) for told in facts]
 
 
@@ -197,7 +197,7 @@ def sends(*took_ms: int) -> list[Entry]:
 def test_what_a_number_turned_at_is_told_with_what_has_to_do_with_it() -> None:
     entries = sends(2, 2, 2, 3_000, 2, 2, 3_000, 2, 2)
     for bound, at_s in ((0, 3.0), (1, 6.0)):
-        turn = turn_of(entries, expected("failed_sends", "<=", bound))
+        turn = crossing_of(entries, expected("failed_sends", "<=", bound))
         assert turn is not None
         assert (turn.expected, turn.at_s) == (f"failed_sends <= {bound}", at_s)
         assert [told.at_s for told in turn.facts if told.is_evidence] == [at_s]
@@ -215,7 +215,7 @@ def test_what_a_number_turned_at_is_told_with_what_has_to_do_with_it() -> None:
     ],
 )
 def test_what_did_not_turn_once_has_no_such_place(took_ms, expectation) -> None:
-    assert turn_of(sends(*took_ms), expectation) is None
+    assert crossing_of(sends(*took_ms), expectation) is None
 
 
 def command(verb: str, *arguments: str) -> Result:
@@ -273,7 +273,7 @@ def test_a_journal_in_which_nothing_was_let_off_does_not_speak_of_it(tmp_path) -
 
 
 def test_causes_are_told_in_three_lines_at_most_with_the_most_frequent_first() -> None:
-    lines = let_off_lines(dict.fromkeys(EXCUSES, 100.0))
+    lines = excuse_lines(dict.fromkeys(EXCUSES, 100.0))
     assert len(lines) == 3
     assert all(len(line) <= WIDTH_MAX for line in lines)
     judgement = msgspec.structs.replace(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.finding import LIBRARY, find, in_folder, load
-from scenarios.problems import BadScenario
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, find, in_folder, load
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
 
 MINE = """\
 from rocketmq_emulator.scenarios import Run, scenario

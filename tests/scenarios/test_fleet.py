@@ -9,16 +9,21 @@ import msgspec
 import pytest
 from running_plans import a_plan
 
-from emulator.checks.reading import read_journals
-from emulator.cluster import spawning
-from emulator.facts import RunEnded, RunStarted
-from scenarios.plan import ConsumersPlan, Expectation, Mark, ProgramPlan, Step
-from scenarios.running.finished import FinishedRuns
-from scenarios.running.fleet import Fleet
-from scenarios.running.junit import junit_xml
-from scenarios.running.orders import RunOrder
-from scenarios.running.run_forks import warm_up
-from scenarios.running.sweep import Sweep
+from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.facts import RunEnded, RunStarted
+from rocketmq_emulator.processes import spawning
+from rocketmq_emulator.scenarios.plan.plan import (
+    ConsumersPlan,
+    Expectation,
+    Mark,
+    ProgramPlan,
+    Step,
+)
+from rocketmq_emulator.scenarios.plan.result import RunOrder
+from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns, junit_xml
+from rocketmq_emulator.scenarios.sweeps.run_forks import warm_up
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
+from rocketmq_emulator.scenarios.sweeps.sweep import Sweep
 
 HERE = str(Path(__file__).parent)
 SHORT = (Step(does=Mark(text="the end"), at_ms=2_000),)
@@ -36,7 +41,7 @@ def an_order(program: str = "", seed: int = 1, **fields) -> RunOrder:
 
 
 def rows_of(*orders: RunOrder, run_s_max: float = 60.0):
-    with Fleet(run_s_max=run_s_max) as fleet:
+    with RunPool(run_s_max=run_s_max) as fleet:
         return {row.seed: row for row in fleet.rows(orders, 2)}
 
 
@@ -71,7 +76,9 @@ def test_two_processes_with_other_hash_seeds_write_the_same_journal(tmp_path, mo
         orders.append(msgspec.structs.replace(order, **kept))
     for hash_seed in (1, 2):
         environment = {**spawning.node_environment(), "PYTHONHASHSEED": str(hash_seed)}
-        monkeypatch.setattr("scenarios.running.fleet.node_environment", lambda e=environment: e)
+        monkeypatch.setattr(
+            "rocketmq_emulator.scenarios.sweeps.run_pool.node_environment", lambda e=environment: e
+        )
         rows_of(*orders[2 * hash_seed - 2 : 2 * hash_seed])
     journals = [file.read_bytes() for file in files]
     assert journals[:2] == journals[2:]
@@ -154,7 +161,7 @@ def test_junit_has_a_case_a_seed_and_survives_hostile_text(fleet) -> None:
 
 
 def test_a_fleet_that_is_left_early_ends_what_still_runs() -> None:
-    with Fleet() as fleet:
+    with RunPool() as fleet:
         rows = fleet.rows([an_order("hangs", seed=1), an_order(seed=2)], 2)
         assert next(rows).seed == 2
         (hanging,) = fleet._running

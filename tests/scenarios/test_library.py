@@ -6,8 +6,8 @@ import pytest
 from real_time_runs import named as cased
 from real_time_runs import recorded
 
-from scenarios.finding import LIBRARY, in_folder, load
-from scenarios.running.orders import RunOrder
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.scenarios.plan.result import RunOrder
 
 SEED = 1
 COMES_BACK = "a_queue_comes_back_before_it_is_unlocked"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
 
 COVERED = {  # number in the list: an issue that it names, a scenario for it
     "S01": ("apache/rocketmq#2621", "orderly_queues_are_taken_over"),

@@ -11,9 +11,9 @@ import pytest
 import trio
 from running_plans import a_plan
 
-from emulator.client import ConsumeResult
-from emulator.cluster.faults.values import Kill
-from emulator.facts import (
+from rocketmq_emulator.client import ConsumeResult
+from rocketmq_emulator.cluster.fault_values import Kill
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     DelayedDelivered,
     MessageConsumed,
@@ -22,9 +22,9 @@ from emulator.facts import (
     SeekRequested,
     TimerMessageDelivered,
 )
-from emulator.journal import Entry
-from protocol.names import dlq_topic
-from scenarios.plan import (
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.names import dlq_topic
+from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
     ListenerPlan,
@@ -33,9 +33,12 @@ from scenarios.plan import (
     Step,
     TopicPlan,
 )
-from scenarios.running.listening import PlannedListener
-from scenarios.running.loads import Contents, due_messages
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.scenarios.running.client_runner import (
+    Contents,
+    PlannedListener,
+    due_messages,
+)
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 ORDERS = {"orders": "*"}
 

@@ -26,8 +26,8 @@ import gc, json, re, sys
 from pathlib import Path
 from msgspec.structs import replace
 from benchmarks.judging import a_minute, many
-from emulator.checks.judging import Judging
-from emulator.facts import SendAttempted
+from rocketmq_emulator.checks.judging.judging import Judging
+from rocketmq_emulator.facts import SendAttempted
 
 def with_a_bug_at_the_end(count):
     for number, entry in enumerate(many(minute, count)):

@@ -21,7 +21,6 @@ PACKAGES = [
     "emulator",
     "scenarios",
     "pipeline",
-    "rocketmq_emulator",
     "pyspark_rocketmq",
 ]
 OURS = [*PACKAGES, "docs", "tools", "benchmarks", "examples"]
@@ -59,8 +58,8 @@ def test_a_function_without_source_is_refused_or_brings_its_texts(decorator, pri
     kind = "def" if decorator == "@question" else "async def"
     text = f"{decorator}\n{kind} f({argument}):\n    'Its title.'\n    run.topic('T')"
     program = f"""
-from scenarios.recording.scenario import scenario
-from scenarios.questions import question
+from rocketmq_emulator.scenarios.recording.scenario import scenario
+from rocketmq_emulator.scenarios.catalog.questions import question
 names = {{"scenario": scenario, "question": question}}
 try:
     exec({text!r}, names)

@@ -18,4 +18,4 @@ def test_the_page_shows_what_each_table_of_latency_faults_comes_to() -> None:
     slow_short, back_short = found["600", "5.1.4"]
     assert slow_long * 10 < slow_short, "a long table spares slow sends"
     assert back_short * 5 < back_long, "a short one lets the broker come back"
-    assert found["1,200", "seed_prose"] == found["1,200", "4.x"], "60 s is right for 4.x"
+    assert found["1,200", "articles"] == found["1,200", "4.x"], "60 s is right for 4.x"

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from emulator.client.consumer.process_queue import ProcessQueue
-from emulator.cluster.faults.values import Kill, Partition, Pause
-from scenarios.plan import (
+from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
+from rocketmq_emulator.cluster.fault_values import Kill, Partition, Pause
+from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
     Join,
@@ -19,7 +19,7 @@ from scenarios.plan import (
     Step,
     TopicPlan,
 )
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 STEPS = (
     Step(does=Kill(node="billing-1"), at_ms=10_000, for_ms=8_000),

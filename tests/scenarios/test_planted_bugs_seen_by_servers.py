@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.checks.servers.verdict import SdkJudge, SdkVerdict
-from emulator.facts import RunEnded, RunStarted
-from emulator.journal import Entry
-from scenarios.plan import (
+from rocketmq_emulator.checks.judging.server_verdict import SdkJudge, SdkVerdict
+from rocketmq_emulator.facts import RunEnded, RunStarted
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
     Join,
@@ -19,7 +19,7 @@ from scenarios.plan import (
     Step,
     TopicPlan,
 )
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 SERVERS = ("broker-", "namesrv", "world")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.finding import find, find_question
-from scenarios.problems import BadScenario
-from scenarios.questions import question
-from scenarios.strategies import strategy_named
-from scenarios.strategy_judge import Shape, finding
+from rocketmq_emulator.scenarios.catalog.finding import find, find_question
+from rocketmq_emulator.scenarios.catalog.questions import question
+from rocketmq_emulator.scenarios.catalog.strategy_judge import GroupShape, finding
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.plan.strategies import strategy_named
 
 MINE = """
 from rocketmq_emulator.scenarios import question, scenario
@@ -92,7 +92,7 @@ def test_sharing_answers_as_the_judge_of_strategies_does() -> None:
     sharing = find_question("sharing")
     assert sharing is not None
     given = sharing.given({"strategy": "circle", "brokers": "1", "queues": "8", "members": "3"})
-    judged = finding(strategy_named("by_circle").allocate, Shape(1, 8, 3))
+    judged = finding(strategy_named("by_circle").allocate, GroupShape(1, 8, 3))
     row = sharing.answer(given, seed=1)
     assert row.metrics["moved_leave"] == judged.moved_leave == 4
     assert row.metrics["least"] == judged.least

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from running_plans import a_plan
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     Fact,
     LogFlushed,
     LogRecovered,
@@ -14,11 +14,10 @@ from emulator.facts import (
     PowerLost,
     Queue,
 )
-from emulator.journal import Entry
-from protocol.names import SCHEDULE_TOPIC
-from scenarios.plan import ConsumersPlan
-from scenarios.running.quiet import what_is_not_quiet
-from scenarios.running.watch import Watch
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.scenarios.plan.plan import ConsumersPlan
+from rocketmq_emulator.scenarios.running.observer import RunObserver, reasons_not_quiet
 
 Q = Queue("orders", "broker-a", 0)
 LATER = Queue(SCHEDULE_TOPIC, "broker-a", 2)
@@ -26,8 +25,10 @@ RECORD_BYTES = 100
 LATE_US = 100_000_000
 
 
-def a_watch(*facts: Fact) -> Watch:
-    watch = Watch(a_plan(consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}),)))
+def a_watch(*facts: Fact) -> RunObserver:
+    watch = RunObserver(
+        a_plan(consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}),))
+    )
     for seq, fact in enumerate(facts, 1):
         watch.take(Entry(seq, 0, seq, "broker-a", fact))
     return watch
@@ -52,7 +53,7 @@ def test_messages_that_were_lost_are_not_waited_for() -> None:
         LogRecovered(1, 0, RECORD_BYTES),
         PowerLost(RECORD_BYTES, RECORD_BYTES, 3 * RECORD_BYTES, ()),
     ):
-        assert what_is_not_quiet(a_watch(*FOUR, loss), LATE_US, 0, 40.0) == ""
+        assert reasons_not_quiet(a_watch(*FOUR, loss), LATE_US, 0, 40.0) == ""
     kept = a_watch(*FOUR, LogRecovered(3, 0, 3 * RECORD_BYTES))
     assert kept.backlogs() == {"billing": 1}
     assert kept.delayed_count == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from running_plans import a_plan
 
-from emulator.cluster.faults.values import Unregistered
-from emulator.facts import (
+from rocketmq_emulator.cluster.fault_values import Unregistered
+from rocketmq_emulator.facts import (
     ConsumerStopped,
     Fact,
     MessageStored,
@@ -15,11 +15,10 @@ from emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
 )
-from emulator.journal import Entry
-from scenarios.plan import ClusterPlan, ConsumersPlan, LoadPlan, Step
-from scenarios.running.quiet import what_is_not_quiet
-from scenarios.running.virtual_run import finished_run
-from scenarios.running.watch import Watch
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, ConsumersPlan, LoadPlan, Step
+from rocketmq_emulator.scenarios.running.observer import RunObserver, reasons_not_quiet
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 FULL, EMPTY = Queue("orders", "broker-b", 0), Queue("orders", "broker-b", 1)
 NEWS = ConsumersPlan(group="news", topics={"orders": "*"}, broadcast=True, starts_ms=9_000)
@@ -28,11 +27,11 @@ GIVEN_UP = QueuesReleased("news", (FULL, EMPTY), "not mine")
 
 
 def what_goes_on(*facts: Fact) -> str:
-    watch = Watch(a_plan(consumers=(NEWS,)))
+    watch = RunObserver(a_plan(consumers=(NEWS,)))
     watch.take(Entry(1, 0, 1, "broker-b", MessageStored(FULL, 0, 0, "k", 100)))
     for seq, fact in enumerate(facts, 1):
         watch.take(Entry(seq, 0, seq, "news-1", fact))
-    return what_is_not_quiet(watch, LATE_US, 0, 40.0)
+    return reasons_not_quiet(watch, LATE_US, 0, 40.0)
 
 
 def test_a_queue_with_messages_that_a_broadcasting_member_gave_up_is_waited_for() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from running_plans import a_plan
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     DelayedDelivered,
     DelayedMessageDropped,
     Fact,
@@ -18,11 +18,10 @@ from emulator.facts import (
     TimerMessageRecalled,
     TimerMessageRolled,
 )
-from emulator.journal import Entry
-from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, dlq_topic
-from scenarios.plan import ConsumersPlan
-from scenarios.running.quiet import what_is_not_quiet
-from scenarios.running.watch import Watch
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC, dlq_topic
+from rocketmq_emulator.scenarios.plan.plan import ConsumersPlan
+from rocketmq_emulator.scenarios.running.observer import RunObserver, reasons_not_quiet
 
 ORDERS = Queue("orders", "broker-a", 0)
 LEVEL_3 = Queue(SCHEDULE_TOPIC, "broker-a", 2)
@@ -31,8 +30,10 @@ RECORD_BYTES = 100
 LATE_US = 100_000_000
 
 
-def a_watch(*facts: Fact) -> Watch:
-    watch = Watch(a_plan(consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}),)))
+def a_watch(*facts: Fact) -> RunObserver:
+    watch = RunObserver(
+        a_plan(consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}),))
+    )
     for seq, fact in enumerate(facts, 1):
         watch.take(Entry(seq, 0, seq, "broker-a", fact))
     return watch
@@ -51,15 +52,15 @@ DELAYED = DelayedDelivered(ORDERS, 3, 0)
 
 def test_a_delayed_message_is_waited_for_until_it_is_consumed() -> None:
     facts: list[Fact] = [stored(LEVEL_3, 0, 0)]
-    assert "1 messages wait" in what_is_not_quiet(a_watch(*facts), LATE_US, 0, 40.0)
+    assert "1 messages wait" in reasons_not_quiet(a_watch(*facts), LATE_US, 0, 40.0)
     facts += [stored(ORDERS, 0, 1), DELAYED]
     assert a_watch(*facts).delayed_count == 0
-    assert "billing has 1 messages" in what_is_not_quiet(a_watch(*facts), LATE_US, 0, 40.0)
+    assert "billing has 1 messages" in reasons_not_quiet(a_watch(*facts), LATE_US, 0, 40.0)
     facts += [
         MessageConsumed("billing", "orders", ORDERS, 0, "k", 0, ok=True),
         OffsetCommitted("billing", ORDERS, 1, "10.0.0.9:1"),
     ]
-    assert what_is_not_quiet(a_watch(*facts), LATE_US, 0, 40.0) == ""
+    assert reasons_not_quiet(a_watch(*facts), LATE_US, 0, 40.0) == ""
 
 
 def test_one_that_is_delivered_twice_hides_no_other_that_waits() -> None:
@@ -110,7 +111,7 @@ def test_a_dead_letter_of_an_orderly_member_is_not_waited_for_while_it_waits() -
     )
 
     def waiting(reconsume_times: int) -> int:
-        watch = Watch(a_plan(consumers=(group,)))
+        watch = RunObserver(a_plan(consumers=(group,)))
         failed = MessageConsumed("billing", "orders", ORDERS, 0, "k", reconsume_times, ok=False)
         watch.take(Entry(1, 0, 1, "billing-1", failed))
         watch.take(Entry(2, 0, 2, "broker-a", stored(LEVEL_3, 0, 0)))
@@ -121,4 +122,4 @@ def test_a_dead_letter_of_an_orderly_member_is_not_waited_for_while_it_waits() -
 
 def test_dead_letters_are_waited_for_by_nobody() -> None:
     letter = stored(Queue(dlq_topic("billing"), "broker-a", 0), 0, 0)
-    assert what_is_not_quiet(a_watch(letter), LATE_US, 0, 40.0) == ""
+    assert reasons_not_quiet(a_watch(letter), LATE_US, 0, 40.0) == ""

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from emulator.checks.reading import read_journals
-from emulator.cli.app import application
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.facts import (
     FaultActed,
     FaultBegan,
     MessageConsumed,
@@ -25,13 +25,12 @@ from emulator.facts import (
     RunEnded,
     RunStarted,
 )
-from emulator.journal import Entry, encode_entry
-from scenarios.finding import load
-from scenarios.plan import Plan
-from scenarios.result import RunResult
-from scenarios.running.fleet import Fleet
-from scenarios.running.following import Following
-from scenarios.running.orders import RunOrder
+from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
+from rocketmq_emulator.scenarios.running.real_run import JournalFollower
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 PATIENCE_S = 60
 A_FILE = """
@@ -96,7 +95,7 @@ def a_plan(text: str, folder: Path) -> Plan:
     return load(str(file), {})
 
 
-def run_in(fleet: Fleet, world: str, plan: Plan, folder: Path) -> tuple[RunResult, list[Entry]]:
+def run_in(fleet: RunPool, world: str, plan: Plan, folder: Path) -> tuple[RunResult, list[Entry]]:
     journal = folder / f"{world}.jsonl"
     order = RunOrder(plan=plan, seed=1, world=world, journal=str(journal), keeps_passed=True)
     (row,) = fleet.rows([order], 1)
@@ -105,7 +104,7 @@ def run_in(fleet: Fleet, world: str, plan: Plan, folder: Path) -> tuple[RunResul
 
 def command(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "emulator.cli", "run", *arguments],
+        [sys.executable, "-m", "rocketmq_emulator.cli", "run", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -216,7 +215,7 @@ def test_ctrl_c_ends_all_that_was_started(tmp_path) -> None:
 
 
 def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path) -> None:
-    following = Following(tmp_path)
+    following = JournalFollower(tmp_path)
     lines = [
         encode_entry(Entry(n, 0, 100 - n, "billing-1", RunEnded("finished", ""))) for n in (1, 2)
     ]

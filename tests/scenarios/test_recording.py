@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from emulator.client.consumer.allocation import AVG_BY_CIRCLE
-from emulator.cluster.faults.values import Kill, ReadOnly, SlowLink
+from rocketmq_emulator.client.consumer.group.allocation import AVG_BY_CIRCLE
+from rocketmq_emulator.cluster.fault_values import Kill, ReadOnly, SlowLink
 from rocketmq_emulator.scenarios import (
     AVERAGELY,
     BadScenario,
@@ -23,7 +23,16 @@ from rocketmq_emulator.scenarios import (
     nothing_lost,
     scenario,
 )
-from scenarios.plan import ConsumersPlan, Expectation, Heal, Join, LoadPlan, Mark, Step, When
+from rocketmq_emulator.scenarios.plan.plan import (
+    ConsumersPlan,
+    Expectation,
+    Heal,
+    Join,
+    LoadPlan,
+    Mark,
+    Step,
+    When,
+)
 
 
 @scenario(issue="apache/rocketmq#3465")

@@ -11,7 +11,7 @@ import time
 import pytest
 from typer.testing import CliRunner, Result
 
-from emulator.cli.app import application
+from rocketmq_emulator.cli.app import application
 
 PATIENCE_S = 60
 A_FILE = """
@@ -83,7 +83,7 @@ def test_what_cannot_be_run_is_one_line_and_exit_code_2(arguments, said, tmp_pat
 
 def test_ctrl_c_shows_what_is_finished_and_ends_with_130(short, tmp_path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "emulator.cli", "run", str(short), "--seeds", "1..1000"],
+        [sys.executable, "-m", "rocketmq_emulator.cli", "run", str(short), "--seeds", "1..1000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

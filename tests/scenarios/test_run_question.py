@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from emulator.cli.app import application
-from scenarios.finding import find_question
-from scenarios.result import RunResult
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.scenarios.catalog.finding import find_question
+from rocketmq_emulator.scenarios.plan.result import RunResult
 
 
 def rmqemu(*words: str):

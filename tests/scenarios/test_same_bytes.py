@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bytes_of_runs import RELEASES
 
-from scenarios.finding import LIBRARY, in_folder
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 RATE_MAX = 1.0  # messages a second: what is compared is who does what in which order

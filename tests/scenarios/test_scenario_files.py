@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.cluster.faults.values import Answer, Kill, SlowLink
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.codes import RequestCode, ResponseCode
-from scenarios.files.positions import positions
-from scenarios.files.reading import read_plan
-from scenarios.files.writing import a_key, a_value
-from scenarios.plan import (
+from rocketmq_emulator.cluster.fault_values import Answer, Kill, SlowLink
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.scenarios.files.positions import positions
+from rocketmq_emulator.scenarios.files.reading import read_plan
+from rocketmq_emulator.scenarios.files.writing import a_key, a_value
+from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
     Expectation,
@@ -25,8 +25,8 @@ from scenarios.plan import (
     TopicPlan,
     When,
 )
-from scenarios.problems import BadScenario
-from scenarios.validity import refusals_of
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.plan.validity import refusals_of
 
 BROKER_DIES = """\
 title = "A broker dies while three consumers share eight queues"

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from plans_by_chance import PLANS
 
-from scenarios.files.reading import read_plan
-from scenarios.files.writing import plan_as_toml
-from scenarios.plan import Plan
-from scenarios.recording.scenario import Scenario
-from scenarios.recording.writing import plan_as_python
+from rocketmq_emulator.scenarios.files.reading import read_plan
+from rocketmq_emulator.scenarios.files.writing import plan_as_toml
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.recording.scenario import Scenario
+from rocketmq_emulator.scenarios.recording.writing import plan_as_python
 
 
 @given(PLANS)

@@ -8,10 +8,10 @@ import pytest
 
 from docs.generate import scenarios
 from docs.generate.sections import with_section
-from scenarios.files.reading import read_plan
-from scenarios.plan import Plan
-from scenarios.problems import BadScenario
-from scenarios.timeline_picture import timeline_picture
+from rocketmq_emulator.scenarios.files.reading import read_plan
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.report.timeline_picture import timeline_picture
 
 PAGE = scenarios.PAGE.read_text()
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

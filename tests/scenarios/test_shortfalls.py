@@ -8,15 +8,19 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from emulator.checks.judging import judge
-from emulator.cli.app import application
-from emulator.cli.explain_screen import LINES_MAX, WIDTH_MAX, explanation_lines
-from emulator.facts import DelayedDelivered, PullFailed, Queue, RunEnded
-from protocol.names import SCHEDULE_TOPIC
-from scenarios.plan import Expectation, Plan
-from scenarios.running.expected import unmet_expectations, without_end
-from scenarios.running.explaining import explained
-from scenarios.running.shortfalls import left_at_end, shortfall_of
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.cli.commands.explain import LINES_MAX, WIDTH_MAX, explanation_lines
+from rocketmq_emulator.facts import DelayedDelivered, PullFailed, Queue, RunEnded
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.scenarios.after.explaining import explained
+from rocketmq_emulator.scenarios.after.unmet_expectations import (
+    remaining_at_end,
+    shortfall_of,
+    unmet_expectations,
+    without_end,
+)
+from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
 from tests.emulator.checks.small_journals import Q0, Q1, AJournal, a_member, client_of
 
 RESTLESS = "not quiet after 300 s: billing has 3 messages to consume"
@@ -83,7 +87,7 @@ def test_a_backlog_of_another_group_is_not_told() -> None:
 
 def test_a_queue_that_a_group_never_read_is_left_as_a_whole() -> None:
     journal = ended(a_journal().sent(0, Q1).sent(1, Q1))
-    left = {each.queue: each for each in left_at_end(journal.entries)}
+    left = {each.queue: each for each in remaining_at_end(journal.entries)}
     assert (left[Q1].count, left[Q1].is_read) == (2, False)
     assert (left[Q0].count, left[Q0].first, left[Q0].committed) == (3, 2, 2)
     assert "nobody ever claimed orders@broker-a:1 of billing" in "\n".join(
@@ -191,7 +195,9 @@ def test_a_run_that_did_not_finish_is_never_told_as_nothing_wrong(reason, tmp_pa
 
 
 def test_a_checker_that_breaks_is_told(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("emulator.checks.liveness.LivenessReturns.end", lambda _: 1 / 0)
+    monkeypatch.setattr(
+        "rocketmq_emulator.checks.rules.liveness.LivenessReturns.end", lambda _: 1 / 0
+    )
     found = explain(ended(a_journal()), tmp_path)
     assert found.exit_code == 1
     assert (

@@ -7,12 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running_plans import a_plan
 
-from emulator.checks.violation import Violation
-from emulator.cluster.faults.values import Kill, Pause
-from scenarios.plan import ConsumersPlan, Heal, Join, LoadPlan, Step, TopicPlan
-from scenarios.result import RunResult
-from scenarios.running.reductions import REDUCTIONS
-from scenarios.running.shrinking import DoesNotFail, Shrinking
+from rocketmq_emulator.checks.state.violation import Violation
+from rocketmq_emulator.cluster.fault_values import Kill, Pause
+from rocketmq_emulator.scenarios.after.shrinking import REDUCTIONS, NothingToShrink, Shrinking
+from rocketmq_emulator.scenarios.plan.plan import (
+    ConsumersPlan,
+    Heal,
+    Join,
+    LoadPlan,
+    Step,
+    TopicPlan,
+)
+from rocketmq_emulator.scenarios.plan.result import RunResult
 
 
 def a_row(*checkers: str) -> RunResult:
@@ -53,7 +59,7 @@ def fails_when_a_broker_dies_under_two_members(plan) -> RunResult:
 
 def shrunk(plan, judge):
     shrinking = Shrinking(plan, judge(plan), lambda plans: ((each, judge(each)) for each in plans))
-    return shrinking, [*shrinking.trials()]
+    return shrinking, [*shrinking.attempts()]
 
 
 def test_only_what_the_failure_needs_is_left() -> None:
@@ -61,7 +67,7 @@ def test_only_what_the_failure_needs_is_left() -> None:
         row = fails_when_a_broker_dies_under_two_members(plan)
         return a_row("no_owner") if row.violations else row
 
-    shrinking, trials = shrunk(a_large_plan(), judge)
+    shrinking, attempts = shrunk(a_large_plan(), judge)
     (step,) = shrinking.smallest.timeline
     assert step.does == Kill(node="broker-b")
     assert step.at_ms == 0
@@ -70,18 +76,18 @@ def test_only_what_the_failure_needs_is_left() -> None:
     (load,) = shrinking.smallest.load
     assert (load.producers, load.keys) == (1, 0)
     assert load.rate < 10
-    assert len(trials) == shrinking.trial_count < 150
+    assert len(attempts) == shrinking.attempt_count < 150
 
 
 def test_a_plan_that_fails_in_another_way_is_not_taken() -> None:
-    shrinking, trials = shrunk(a_large_plan(), fails_when_a_broker_dies_under_two_members)
+    shrinking, attempts = shrunk(a_large_plan(), fails_when_a_broker_dies_under_two_members)
     assert len(shrinking.smallest.timeline) == 2
     assert {"no_owner", "other"} == set(shrinking.failure)
-    assert not any(trial.is_same for trial in trials if len(trial.plan.timeline) == 1)
+    assert not any(trial.is_same for trial in attempts if len(trial.plan.timeline) == 1)
 
 
 def test_what_passes_is_not_shrunk() -> None:
-    with pytest.raises(DoesNotFail, match="seed 1 passed"):
+    with pytest.raises(NothingToShrink, match="seed 1 passed"):
         shrunk(a_plan(), lambda _plan: a_row())
 
 

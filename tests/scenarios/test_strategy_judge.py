@@ -11,30 +11,33 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from docs.generate.idleness import PAGE
-from emulator.cli.strategy import app
-from emulator.cli.strategy_runs import idle_table
-from scenarios.strategies import STRATEGIES, strategy_named
-from scenarios.strategy_judge import Shape, StrategyFailed, finding
-from scenarios.strategy_runs import IdleRow
+from rocketmq_emulator.cli.commands.strategy import app, idle_table
+from rocketmq_emulator.scenarios.catalog.strategy_judge import (
+    GroupShape,
+    IdleRow,
+    StrategyFailed,
+    finding,
+)
+from rocketmq_emulator.scenarios.plan.strategies import STRATEGIES, strategy_named
 
 SKEW = [  # topic and group; least, most, moved when the last leaves, of these its own
-    ("averagely", Shape(1, 8, 3), (2, 3, 3, 2)),
-    ("averagely", Shape(1, 24, 5), (4, 5, 10, 4)),
-    ("averagely", Shape(1, 24, 7), (3, 4, 6, 3)),
-    ("averagely", Shape(1, 64, 10), (6, 7, 24, 6)),
-    ("by_circle", Shape(1, 8, 3), (2, 3, 4, 2)),
-    ("by_circle", Shape(1, 24, 5), (4, 5, 16, 4)),
-    ("by_circle", Shape(1, 24, 7), (3, 4, 18, 3)),
-    ("by_circle", Shape(1, 64, 10), (6, 7, 55, 6)),
+    ("averagely", GroupShape(1, 8, 3), (2, 3, 3, 2)),
+    ("averagely", GroupShape(1, 24, 5), (4, 5, 10, 4)),
+    ("averagely", GroupShape(1, 24, 7), (3, 4, 6, 3)),
+    ("averagely", GroupShape(1, 64, 10), (6, 7, 24, 6)),
+    ("by_circle", GroupShape(1, 8, 3), (2, 3, 4, 2)),
+    ("by_circle", GroupShape(1, 24, 5), (4, 5, 16, 4)),
+    ("by_circle", GroupShape(1, 24, 7), (3, 4, 18, 3)),
+    ("by_circle", GroupShape(1, 64, 10), (6, 7, 55, 6)),
 ]
 READ_ONLY = [  # topic and group; members without work while a broker is read-only
-    ("averagely", Shape(4, 4, 4), 1),
-    ("averagely", Shape(4, 4, 8), 2),
-    ("averagely", Shape(4, 4, 16), 4),
-    ("averagely", Shape(3, 8, 6), 2),
-    ("averagely", Shape(4, 4, 3), 0),
-    ("by_circle", Shape(4, 4, 8), 0),
-    ("by_circle", Shape(4, 4, 16), 4),
+    ("averagely", GroupShape(4, 4, 4), 1),
+    ("averagely", GroupShape(4, 4, 8), 2),
+    ("averagely", GroupShape(4, 4, 16), 4),
+    ("averagely", GroupShape(3, 8, 6), 2),
+    ("averagely", GroupShape(4, 4, 3), 0),
+    ("by_circle", GroupShape(4, 4, 8), 0),
+    ("by_circle", GroupShape(4, 4, 16), 4),
 ]
 MINE = """
 def backwards(queues, members, me):
@@ -68,14 +71,14 @@ def test_members_without_work_are_those_of_issue_3465(name, shape, idle) -> None
 
 
 def test_consistent_hash_moves_only_what_the_leaver_had() -> None:
-    found = finding(STRATEGIES["consistent_hash"].allocate, Shape(2, 12, 5))
+    found = finding(STRATEGIES["consistent_hash"].allocate, GroupShape(2, 12, 5))
     assert found.moved_leave == found.left_leave
     assert found.most - found.least > 1
 
 
 @given(
     st.sampled_from(sorted(STRATEGIES)),
-    st.builds(Shape, st.integers(1, 4), st.integers(1, 9), st.integers(1, 12)),
+    st.builds(GroupShape, st.integers(1, 4), st.integers(1, 9), st.integers(1, 12)),
 )
 def test_every_built_in_strategy_gives_each_queue_one_owner(name, shape) -> None:
     found = finding(STRATEGIES[name].allocate, shape)
@@ -107,9 +110,9 @@ def test_shares_that_do_not_fit_are_counted_and_end_with_1(mine) -> None:
 
 def test_a_function_that_raises_is_named_with_what_it_was_asked() -> None:
     with pytest.raises(StrategyFailed, match=r"TypeError.*for 10\.0\.0\.1@1 of 2 members"):
-        finding(lambda queues, members, me: queues[me], Shape(1, 4, 2))
+        finding(lambda queues, members, me: queues[me], GroupShape(1, 4, 2))
     with pytest.raises(StrategyFailed, match="'q9' is no queue of the topic"):
-        finding(lambda queues, members, me: ["q9"], Shape(1, 4, 2))
+        finding(lambda queues, members, me: ["q9"], GroupShape(1, 4, 2))
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cluster.faults.values import ReadOnly, SlowLink
-from scenarios.finding import load
-from scenarios.library.penalties import SPELL_S_MIN, lengths
-from scenarios.plan import Leave, Plan
-from scenarios.problems import BadScenario
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.cluster.fault_values import ReadOnly, SlowLink
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.library.penalties import SPELL_S_MIN, lengths
+from rocketmq_emulator.scenarios.plan.plan import Leave, Plan
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 
 def read_only(**given: object) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
@@ -20,11 +20,19 @@ from emulator.facts import (
     TopicCreated,
     all_facts,
 )
-from emulator.journal import Entry
-from scenarios.telling.names import NamesOfRun, fault_in_words, words_of
-from scenarios.telling.queue_stories import lines_of, stories_of
-from scenarios.telling.runs import GOES_ON, key_of, runs_of, told
-from scenarios.telling.sentences import SENTENCES, in_words, sentence_of
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames, fault_in_words, words_of
+from rocketmq_emulator.scenarios.descriptions.queue_history import (
+    history_lines,
+    queue_histories_of,
+)
+from rocketmq_emulator.scenarios.descriptions.sentences import SENTENCES, in_words, sentence_of
+from rocketmq_emulator.scenarios.descriptions.summaries import (
+    VARYING_FIELDS,
+    key_of,
+    runs_of,
+    told,
+)
 from tests.emulator.checks.small_journals import (
     EPOCH_MS,
     PEER,
@@ -47,7 +55,7 @@ def a_journal() -> AJournal:
 
 
 def sentences(journal: AJournal) -> list[str]:
-    names = NamesOfRun(journal.entries)
+    names = NodeNames(journal.entries)
     return [sentence_of(entry, names) for entry in journal.entries]
 
 
@@ -56,14 +64,14 @@ def last_sentence(journal: AJournal) -> str:
 
 
 def lines(journal: AJournal) -> list[str]:
-    names = NamesOfRun(journal.entries)
+    names = NodeNames(journal.entries)
     return [told(run, names).text for run in runs_of(journal.entries, names)]
 
 
 def story(journal: AJournal, queue: Queue = Q0, since_us: int = 0) -> list[str]:
-    pair, names = ("billing", queue), NamesOfRun(journal.entries)
-    found = stories_of(journal.entries, names, [pair], journal.now_us)
-    return lines_of(found[pair], names, since_us)
+    pair, names = ("billing", queue), NodeNames(journal.entries)
+    found = queue_histories_of(journal.entries, names, [pair], journal.now_us)
+    return history_lines(found[pair], names, since_us)
 
 
 # Sentences ----------------------------------------------------------------------------------
@@ -81,7 +89,7 @@ def test_members_are_called_by_their_nodes_not_by_addresses_or_client_ids() -> N
 def test_an_address_is_that_of_the_member_that_joined_over_it_last() -> None:
     journal = a_journal().committed(7).at_s(5).note("broker-a", a_member(OTHER, PEER))
     journal.at_s(6).committed(8)
-    names = NamesOfRun(journal.entries)
+    names = NodeNames(journal.entries)
     assert names.at("broker-a", PEER, 1_000_000) == "billing-1"
     assert names.at("broker-a", PEER, 6_000_000) == "billing-2"
     assert names.at("broker-a", "10.0.0.77:1", 6_000_000) == "10.0.0.77:1"
@@ -141,12 +149,12 @@ def test_every_sentence_can_be_told_of_a_fact_with_any_fields(kind: type[Fact]) 
         if name in kind.__struct_fields__
     }
     entry = Entry(1, EPOCH_MS, 0, "broker-a", kind(**fields))
-    assert sentence_of(entry, NamesOfRun([]))
+    assert sentence_of(entry, NodeNames([]))
 
 
 def test_what_may_differ_within_a_run_are_names_of_fields() -> None:
     known = {name for kind in all_facts() for name in kind.__struct_fields__}
-    assert known >= GOES_ON
+    assert known >= VARYING_FIELDS
 
 
 def test_names_are_found_in_a_sentence_with_its_stops() -> None:
@@ -178,7 +186,7 @@ def test_a_run_ends_where_its_queue_changes_hands_or_evidence_comes() -> None:
     journal = a_journal().committed(1).committed(2).claimed("billing-2", Q0).committed(3)
     assert len([line for line in lines(journal) if "orders@broker-a:0" in line]) == 3
     journal = a_journal().committed(1).committed(2).committed(3)
-    names, alone = NamesOfRun(journal.entries), {key_of(journal.entries[-2])}
+    names, alone = NodeNames(journal.entries), {key_of(journal.entries[-2])}
     counts = [len(run.entries) for run in runs_of(journal.entries, names, alone)]
     assert counts[-3:] == [1, 1, 1]
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from plans_by_chance import PLANS
 
 from rocketmq_emulator.scenarios import Run, duplicates, fact, nothing_lost, scenario
-from scenarios.plan import Plan
-from scenarios.timeline_picture import timeline_picture
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.report.timeline_picture import timeline_picture
 
 
 @scenario(issue="apache/rocketmq#1")

@@ -8,7 +8,7 @@ from test_coverage_page import a_row
 from docs.generate import tried
 from docs.generate.sections import with_section
 from docs.generate.tried import read_tried, tried_in, tried_text
-from emulator.checks.table import CHECKERS
+from rocketmq_emulator.checks.judging.table import CHECKERS
 
 
 def test_the_table_on_the_page_is_that_of_the_counts_beside_it() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from emulator.checks.monitors.table import MONITORS
-from emulator.checks.table import EXCUSES
-from emulator.checks.violation import Judgement, Violation
-from emulator.facts import RunEnded
-from scenarios.plan import ConsumersPlan, Expectation, Plan
-from scenarios.running.verdicts import result_of, started
+from rocketmq_emulator.checks.judging.table import EXCUSES
+from rocketmq_emulator.checks.monitors.table import MONITORS
+from rocketmq_emulator.checks.state.violation import Judgement, Violation
+from rocketmq_emulator.facts import RunEnded
+from rocketmq_emulator.scenarios.plan.plan import ConsumersPlan, Expectation, Plan
+from rocketmq_emulator.scenarios.plan.result import result_of, started
 
 PLAN = Plan(
     name="judged",

@@ -9,8 +9,8 @@ import pytest
 import trio
 from running_plans import a_plan, facts_of
 
-from emulator.cluster.faults.values import Kill, Pause, PowerOff
-from emulator.facts import (
+from rocketmq_emulator.cluster.fault_values import Kill, Pause, PowerOff
+from rocketmq_emulator.facts import (
     FaultBegan,
     FaultEnded,
     MemberJoined,
@@ -25,7 +25,7 @@ from emulator.facts import (
     RunStarted,
     TopicChanged,
 )
-from scenarios.plan import (
+from rocketmq_emulator.scenarios.plan.plan import (
     ConsumersPlan,
     Expectation,
     GrowTopic,
@@ -43,7 +43,7 @@ from scenarios.plan import (
     TopicPlan,
     When,
 )
-from scenarios.running.virtual_run import finished_run, text_of
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run, text_of
 
 
 def a_run(*steps: Step, seed: int = 1, **fields):

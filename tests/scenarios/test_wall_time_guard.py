@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from scenarios.running.guard import WallTimeRefused, no_wall_time
+from rocketmq_emulator.scenarios.running.no_wall_time import WallTimeRefused, no_wall_time
 
 
 def in_thread_of(pool: ThreadPoolExecutor, function) -> object:

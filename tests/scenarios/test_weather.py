@@ -9,8 +9,8 @@ import sys
 import msgspec
 import pytest
 
-from emulator.cluster.faults.values import Kill, Pause
-from emulator.facts import (
+from rocketmq_emulator.cluster.fault_values import Kill, Pause
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     Fact,
     FaultBegan,
@@ -20,19 +20,29 @@ from emulator.facts import (
     Queue,
     QueuesClaimed,
 )
-from emulator.journal import Entry
-from scenarios.finding import load
-from scenarios.plan import Leave, Plan, RollingRestart, Step
-from scenarios.problems import BadScenario
-from scenarios.validity import problems_of, refusals_of
-from scenarios.weather.aims import AIMS_A_SEED, PAIRS, aims_of
-from scenarios.weather.clients import FEATURES, Clients
-from scenarios.weather.coverage import BACKLOG_MIN, STATES, Coverage
-from scenarios.weather.generating import weather
-from scenarios.weather.making import FAULTS_BY_CHANCE
-from scenarios.weather.shape import SMALL, WeatherShape
-from scenarios.weather.timeline import CALM_MS
-from scenarios.words import FAULTS, word_of
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.plan import (
+    FAULTS,
+    Leave,
+    Plan,
+    RollingRestart,
+    Step,
+    word_of,
+)
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.plan.validity import problems_of, refusals_of
+from rocketmq_emulator.scenarios.weather.clients import FEATURES, Clients
+from rocketmq_emulator.scenarios.weather.coverage import BACKLOG_MIN, STATES, Coverage
+from rocketmq_emulator.scenarios.weather.events import FAULTS_BY_CHANCE
+from rocketmq_emulator.scenarios.weather.generating import (
+    CALM_MS,
+    PAIRS,
+    TARGETS_PER_SEED,
+    coverage_targets_of,
+    weather,
+)
+from rocketmq_emulator.scenarios.weather.shape import SMALL, WeatherShape
 
 DOWN = ("kill", "stop", "pause", "power_off", "leave")
 
@@ -54,7 +64,9 @@ def test_every_seed_gives_a_plan_that_can_be_run(release: str) -> None:
 
 
 def test_one_seed_is_one_plan_in_every_interpreter() -> None:
-    program = "from scenarios.weather.generating import weather; print(weather(7))"
+    program = (
+        "from rocketmq_emulator.scenarios.weather.generating import weather; print(weather(7))"
+    )
     printed = {
         subprocess.run(
             [sys.executable, "-c", program],
@@ -189,11 +201,15 @@ def test_weights_leave_faults_out() -> None:
 
 
 def test_consecutive_seeds_aim_at_all_pairs_of_a_fault_and_a_state() -> None:
-    seeds = len(PAIRS) // AIMS_A_SEED
+    seeds = len(PAIRS) // TARGETS_PER_SEED
     for first in (0, 1, 101, 167):
-        aims = [aim for seed in range(first, first + seeds) for aim in aims_of(seed, FAULTS)]
+        aims = [
+            aim
+            for seed in range(first, first + seeds)
+            for aim in coverage_targets_of(seed, FAULTS)
+        ]
         assert sorted(aims) == sorted(PAIRS)
-    half = [aim for seed in range(seeds // 2) for aim in aims_of(seed, FAULTS)]
+    half = [aim for seed in range(seeds // 2) for aim in coverage_targets_of(seed, FAULTS)]
     assert {aim.word for aim in half} == set(FAULTS)
     assert {aim.state for aim in half} == set(STATES)
 
@@ -201,22 +217,26 @@ def test_consecutive_seeds_aim_at_all_pairs_of_a_fault_and_a_state() -> None:
 def test_a_seed_has_the_faults_that_it_aims_at() -> None:
     for seed in range(100):
         words = words_of(weather(seed))
-        assert {aim.word for aim in aims_of(seed, FAULTS)} <= set(words)
+        assert {aim.word for aim in coverage_targets_of(seed, FAULTS)} <= set(words)
 
 
 def test_a_fault_that_begins_in_calm_is_the_first_thing_to_happen() -> None:
-    calm = [seed for seed in range(100) if "calm" in {aim.state for aim in aims_of(seed, FAULTS)}]
+    calm = [
+        seed
+        for seed in range(100)
+        if "calm" in {aim.state for aim in coverage_targets_of(seed, FAULTS)}
+    ]
     assert len(calm) > 10
     for seed in calm:
         first = weather(seed).timeline[0]
         assert first.at_ms == CALM_MS
-        assert word_of(first.does) in {aim.word for aim in aims_of(seed, FAULTS)}
+        assert word_of(first.does) in {aim.word for aim in coverage_targets_of(seed, FAULTS)}
 
 
 def test_a_fault_that_begins_after_a_member_left_has_one_that_leaves() -> None:
     found = 0
     for seed in range(200):
-        if "member_left" not in {aim.state for aim in aims_of(seed, FAULTS)}:
+        if "member_left" not in {aim.state for aim in coverage_targets_of(seed, FAULTS)}:
             continue
         plan = weather(seed)
         left = [s.at_ms for s in plan.timeline if isinstance(s.does, Leave) and s.at_ms]

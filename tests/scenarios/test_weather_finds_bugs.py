@@ -15,23 +15,19 @@ from typing import NamedTuple
 import pytest
 
 from docs.generate.tried import read_tried, tried_in
-from emulator.checks.judging import judge
-from emulator.checks.reading import read_journals
-from emulator.checks.table import CHECKERS
-from emulator.quirks import QUIRKS
-from scenarios.finding import weather_of
-from scenarios.plan import Plan
-from scenarios.result import RunResult
-from scenarios.running.explaining import Explanation, explained
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
-from scenarios.running.shrinking import Shrinking
-from scenarios.running.trials import Trials
-from scenarios.running.weather_sweep import WeatherSweep
-from scenarios.weather.coverage import Coverage
-from scenarios.weather.planted import PLANTED
-from scenarios.weather.shape import SMALL
-from scenarios.words import FAULTS
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.checks.judging.table import CHECKERS
+from rocketmq_emulator.scenarios.after.explaining import Explanation, explained
+from rocketmq_emulator.scenarios.after.shrinking import Shrinking, ShrinkRuns
+from rocketmq_emulator.scenarios.catalog.finding import weather_of
+from rocketmq_emulator.scenarios.plan.plan import FAULTS, Plan
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
+from rocketmq_emulator.scenarios.sweeps.sweep import WeatherSweep
+from rocketmq_emulator.scenarios.weather.coverage import Coverage
+from rocketmq_emulator.scenarios.weather.shape import PLANTED, SMALL
+from rocketmq_emulator.settings.quirks import QUIRKS
 
 SEEDS = range(1, 101)
 DEFAULT_SEEDS = range(1, 21)
@@ -139,12 +135,12 @@ def test_the_page_of_checkers_says_about_how_often_each_rule_is_tried(all_rows) 
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Iterator[Fleet]:
-    with Fleet() as running:
+def fleet() -> Iterator[RunPool]:
+    with RunPool() as running:
         yield running
 
 
-def run(fleet: Fleet, plan: Plan, seed: int, journal: Path) -> tuple[RunResult, Explanation]:
+def run(fleet: RunPool, plan: Plan, seed: int, journal: Path) -> tuple[RunResult, Explanation]:
     (row,) = fleet.rows([RunOrder(plan=plan, seed=seed, journal=str(journal))], jobs=1)
     assert row.verdict == "failed", row.reason
     entries = [*read_journals([journal])]
@@ -165,7 +161,7 @@ def checkers_of(row: RunResult) -> set[str]:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_weather_finds_a_planted_bug_and_the_smallest_run_that_shows_it(
-    name: str, fleet: Fleet, tmp_path: Path
+    name: str, fleet: RunPool, tmp_path: Path
 ) -> None:
     bug, release = PLANTED[name], RELEASES[0]
     seed = SHRUNK_AT.get(name, bug.seeds[release])
@@ -173,9 +169,9 @@ def test_weather_finds_a_planted_bug_and_the_smallest_run_that_shows_it(
     row, _ = run(fleet, plan, seed, tmp_path / "whole.jsonl")
     assert bug.checker in checkers_of(row)
 
-    shrinking = Shrinking(plan, row, Trials(fleet, seed, jobs=2).run)
+    shrinking = Shrinking(plan, row, ShrinkRuns(fleet, seed, jobs=2).run)
     whole = size_of(plan)
-    for _ in itertools.islice(shrinking.trials(), TRIALS_MAX):
+    for _ in itertools.islice(shrinking.attempts(), TRIALS_MAX):
         acts, members, rate = size_of(shrinking.smallest)
         if acts <= ACTS_LEFT and members <= MEMBERS_LEFT and rate < whole[2]:
             break  # it would go on to shorter runs and fewer queues
@@ -192,7 +188,7 @@ def test_weather_finds_a_planted_bug_and_the_smallest_run_that_shows_it(
 
 @pytest.mark.parametrize("name", SHRUNK_AT)
 def test_a_bug_that_is_shrunk_at_another_seed_is_found_at_its_first_one(
-    name: str, fleet: Fleet, tmp_path: Path
+    name: str, fleet: RunPool, tmp_path: Path
 ) -> None:
     bug, release = PLANTED[name], RELEASES[0]
     seed = bug.seeds[release]
@@ -201,7 +197,7 @@ def test_a_bug_that_is_shrunk_at_another_seed_is_found_at_its_first_one(
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_the_newer_release_is_found_out_as_well(name: str, fleet: Fleet, tmp_path: Path) -> None:
+def test_the_newer_release_is_found_out_as_well(name: str, fleet: RunPool, tmp_path: Path) -> None:
     bug, release = PLANTED[name], RELEASES[1]
     seed = bug.seeds[release]
     row, _ = run(fleet, plan_of(release, seed, quirk=name), seed, tmp_path / "whole.jsonl")

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows_of_runs import a_row
 
-from scenarios.finding import load
-from scenarios.plan import Plan
-from scenarios.result import RunResult
-from scenarios.running.finished import FinishedRuns
-from scenarios.running.weather_sweep import WeatherSweep, sweep_of
-from scenarios.weather.coverage import STATES, Coverage
-from scenarios.words import FAULTS
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.plan import FAULTS, Plan
+from rocketmq_emulator.scenarios.plan.result import RunResult
+from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns
+from rocketmq_emulator.scenarios.sweeps.sweep import WeatherSweep, cache_plan_of
+from rocketmq_emulator.scenarios.weather.coverage import STATES, Coverage
 
 TINY = {"seconds": 10, "rate": 2.0, "brokers": 2}
 LOOKED_AT = (1, 101, 167)
@@ -53,9 +52,9 @@ def test_plans_of_seeds_do_not_depend_on_which_were_made_before() -> None:
 
 def test_a_sweep_goes_on_where_it_was_left_and_counts_what_was_met_before(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
-    first = a_sweep(tmp_path, range(1, 4), FinishedRuns(sweep_of(plan_of(1)), folder))
+    first = a_sweep(tmp_path, range(1, 4), FinishedRuns(cache_plan_of(plan_of(1)), folder))
     rows = {row.seed: row for row in first.rows()}
-    again = a_sweep(tmp_path, range(2, 6), FinishedRuns(sweep_of(plan_of(1)), folder))
+    again = a_sweep(tmp_path, range(2, 6), FinishedRuns(cache_plan_of(plan_of(1)), folder))
     more = {row.seed: row for row in again.rows()}
     assert again.tally.cached_count == 2
     assert [more[seed] for seed in (2, 3)] == [rows[seed] for seed in (2, 3)]
@@ -68,9 +67,9 @@ def test_a_sweep_goes_on_where_it_was_left_and_counts_what_was_met_before(tmp_pa
 
 def test_rows_of_another_shape_are_not_taken_for_these() -> None:
     base = load("weather")
-    assert sweep_of(base) == sweep_of(load("weather", {"seed": 7}))
-    assert sweep_of(base) != sweep_of(load("weather", {"faults_per_minute": 20.0}))
-    assert sweep_of(base) != sweep_of(load("weather", {"release": "5.3.3"}))
+    assert cache_plan_of(base) == cache_plan_of(load("weather", {"seed": 7}))
+    assert cache_plan_of(base) != cache_plan_of(load("weather", {"faults_per_minute": 20.0}))
+    assert cache_plan_of(base) != cache_plan_of(load("weather", {"release": "5.3.3"}))
 
 
 PAIRS = st.tuples(st.sampled_from(sorted(FAULTS)), st.sampled_from(sorted(STATES)))

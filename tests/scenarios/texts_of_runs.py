@@ -17,9 +17,9 @@ from bytes_of_runs import SEED, lines
 from typer.main import get_command
 
 from docs.generate import checkers, facts, faults, scenarios, worlds
-from emulator.cli.app import application
-from scenarios.finding import LIBRARY, in_folder, load
-from scenarios.questions import question
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.scenarios.catalog.questions import question
 
 RUN = "a_member_joins"  # written in Python
 PAGES = {

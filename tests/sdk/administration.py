@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.clusters import Cluster
-from protocol.command import RemotingCommand, decode_command, encode_command
-from protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, encode_command
+from rocketmq_emulator.protocol.framing import FrameDecoder
 
 UPDATE_AND_CREATE_TOPIC = 17
 QUERY_CONSUMER_OFFSET = 14

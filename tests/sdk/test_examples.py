@@ -13,9 +13,9 @@ import pytest
 from sdk import parts
 
 from benchmarks.clusters import ROOT
-from emulator.cli.shared import read_cluster
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cli.options.shared import read_cluster
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 RUN_S_MAX = 120.0  # of which most is for fetching, once
 TOOLS = {"java": ("java", "mvn"), "node": ("node", "npm"), "go": ("go",)}
@@ -47,7 +47,7 @@ def make(
     copy = folder / example
     built = shutil.ignore_patterns("target", "node_modules")
     shutil.copytree(ROOT / "examples" / example, copy, ignore=built)
-    settings = (*settings, f"RMQEMU={sys.executable} -m emulator")
+    settings = (*settings, f"RMQEMU={sys.executable} -m rocketmq_emulator")
     command = ["make", "--no-print-directory", "-s", "-C", str(copy), target, *settings]
     with subprocess.Popen(
         command,

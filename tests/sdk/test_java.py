@@ -18,8 +18,13 @@ from sdk.test_every_sdk import (
     wait_consumed_by,
 )
 
-from protocol.bodies.own import AdvancedTime, AdvanceTime, decode_own_body, encode_own_body
-from protocol.codes import RequestCode
+from rocketmq_emulator.protocol.bodies.extensions import (
+    AdvanceTime,
+    AdvanceTimeReply,
+    decode_extension_body,
+    encode_extension_body,
+)
+from rocketmq_emulator.protocol.codes import RequestCode
 
 pytestmark = pytest.mark.sdk
 
@@ -200,12 +205,14 @@ def test_a_lite_consumer_polls_and_commits_for_itself(
 
 def advanced(scenario: Scenario, hours: int) -> int:
     """How many messages came."""
-    body = encode_own_body(AdvanceTime(ms=hours * 3_600_000))
+    body = encode_extension_body(AdvanceTime(ms=hours * 3_600_000))
     answers = [
         ask(address, RequestCode.ADVANCE_TIME, {}, body)
         for address in scenario.cluster.brokers.values()
     ]
-    return sum(decode_own_body(answer.body, AdvancedTime).due_count for answer in answers)
+    return sum(
+        decode_extension_body(answer.body, AdvanceTimeReply).due_count for answer in answers
+    )
 
 
 def dead_letters(scenario: Scenario) -> int:

@@ -35,7 +35,14 @@ class AJudge:
     """``rmqemu judge`` as a process of its own; every node is listened to when it is made."""
 
     def __init__(self, cluster: Cluster) -> None:
-        command = [sys.executable, "-m", "emulator.cli", "judge", "--namesrv", cluster.namesrv]
+        command = [
+            sys.executable,
+            "-m",
+            "rocketmq_emulator.cli",
+            "judge",
+            "--namesrv",
+            cluster.namesrv,
+        ]
         self._process = subprocess.Popen(
             [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

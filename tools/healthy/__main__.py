@@ -15,12 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scenarios.finding import load
-from scenarios.plan import Plan
-from scenarios.result import RunResult
-from scenarios.running.code_version import code_version
-from scenarios.running.finished import FinishedRuns, cache_folder
-from scenarios.running.weather_sweep import WeatherSweep, sweep_of
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.result import RunResult, code_version
+from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns, cache_folder
+from rocketmq_emulator.scenarios.sweeps.sweep import WeatherSweep, cache_plan_of
 from tools.healthy import page
 from tools.healthy.batches import BATCHES, Batch
 from tools.healthy.records import Record, Records, record_of
@@ -55,7 +54,7 @@ def _rows(batch: Batch, seeds: int, jobs: int, progress: Progress) -> list[RunRe
         range(1, seeds + 1),
         journals=folder.parent / "journals",
         jobs=jobs,
-        finished=FinishedRuns(sweep_of(base), folder),
+        finished=FinishedRuns(cache_plan_of(base), folder),
         paths=(str(Path.cwd()),),
     )
     task = progress.add_task(batch.name, total=seeds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from scenarios.weather.shape import SMALL
+from rocketmq_emulator.scenarios.weather.shape import SMALL
 
 RELEASES = ("4.9.7", "5.3.3")
 SMALL_SETTINGS = {"seconds": SMALL.seconds, "brokers": SMALL.brokers} | {

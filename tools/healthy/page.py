@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from emulator.checks.table import CHECKERS, METRICS
+from rocketmq_emulator.checks.judging.table import CHECKERS, METRICS
 from tools.healthy.batches import BATCHES
 from tools.healthy.records import Record
 

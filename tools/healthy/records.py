@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from scenarios.result import RunResult
+from rocketmq_emulator.scenarios.plan.result import RunResult
 
 FOUND = Path(__file__).with_name("found.json")
 # Metrics of checkers that say what was damage by nature, and no violation.

@@ -28,9 +28,9 @@ MODULES = (
     Module(
         "routes",
         (
-            *_under(f"{CLIENT}/instance", "topic_routes", "route_queues"),
+            *_under(f"{CLIENT}/instance", "topic_routes"),
             *_under(f"{CLIENT}/producer", "publish_info"),
-            *_under("emulator/nameserver", "routes"),
+            *_under("emulator/nameserver/state", "routes"),
         ),
         (
             *_under(f"{CLIENT_TESTS}/instance", "test_routes", "test_instance"),
@@ -48,14 +48,13 @@ MODULES = (
         "send",
         _under(
             f"{CLIENT}/producer",
-            *("send_kernel", "sync_send", "async_send", "send_pipeline"),
-            *("fault_strategy", "latency_faults", "detector", "selectors"),
+            *("send_kernel", "send_attempts", "send_pipeline", "fault_strategy", "publish_info"),
         ),
         (f"{CLIENT_TESTS}/producer/",),
     ),
     Module(
         "rebalance",
-        _under(f"{CLIENT}/consumer", "allocation", "rebalance"),
+        _under(f"{CLIENT}/consumer/group", "allocation", "rebalance"),
         (
             *_under(f"{CLIENT_TESTS}/consumer", "test_allocation", "test_rebalance"),
             *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance_causes", "test_push_consumer"),
@@ -67,8 +66,8 @@ MODULES = (
     Module(
         "pull",
         (
-            *_under(f"{CLIENT}/consumer", "pulling", "pull_kernel"),
-            *_under(f"{CLIENT}/consumer", "process_queue", "consume_pipeline"),
+            *_under(f"{CLIENT}/consumer/group", "pull_kernel", "process_queue"),
+            *_under(f"{CLIENT}/consumer/push", "pulling", "consume_pipeline"),
             *_under("emulator/broker/handlers", "pulling"),
         ),
         (
@@ -85,7 +84,7 @@ MODULES = (
     Module(
         "offsets",
         (
-            *_under(f"{CLIENT}/consumer", "offsets"),
+            *_under(f"{CLIENT}/consumer/group", "offsets"),
             *_under("emulator/broker/tables", "offsets"),
         ),
         (
@@ -100,7 +99,7 @@ MODULES = (
         (
             *_under("emulator/broker/tables", "locks"),
             *_under("emulator/broker/handlers", "queues"),
-            *_under(f"{CLIENT}/consumer", "queue_ownership"),
+            *_under(f"{CLIENT}/consumer/push", "consume_orderly"),
         ),
         (
             *_under(f"{TESTS}/broker", "test_locks", "test_offsets", "test_broker_invariants"),

@@ -17,7 +17,7 @@ LOCKS = (
         upstream="RebalanceImpl.lockAll",
         does="a lock that the broker confirms again keeps the time at which its queue was claimed",
         breaks="a lock that is renewed every 20 s is valid, and the queue's messages are consumed",
-        file=f"{CONSUMER}/queue_ownership.py",
+        file="emulator/client/consumer/push/consume_orderly.py",
         function="QueueLocks._mark",
         old="                process_queue.locked = locked\n"
         "                if locked:\n"
@@ -35,7 +35,7 @@ LOCKS = (
         "is dropped by then",
         breaks="a queue that is given away is unlocked, so that its next owner need not wait "
         "until the broker's lock expires after 60 s",
-        file=f"{CONSUMER}/queue_ownership.py",
+        file="emulator/client/consumer/push/consume_orderly.py",
         function="QueueLocks.unlock_soon",
         old="        self._member.calls.unlock_soon(queue)",
         new="        held = self._member.held.get(queue)\n"
@@ -50,8 +50,8 @@ LOCKS = (
         does="a dropped queue is unlocked at once, although its listener still runs",
         breaks="an orderly queue goes to its next owner when the listener has returned, "
         "by force only 20 s after the last lock",
-        file=f"{CONSUMER}/queue_ownership.py",
-        function="LockedOwnership._quiet_or_forced",
+        file="emulator/client/consumer/push/consume_orderly.py",
+        function="LockedOwnership._release_after_listener_or_forced",
         old="process_queue.dropped and silent_ms >",
         new="process_queue.dropped or silent_ms >",
         invariants=("client 51", "client 52"),
@@ -66,7 +66,7 @@ PULL = (
         upstream="DefaultMQPushConsumerImpl.pullMessage",
         does="a pull that ended with an error is noted, and its pull request is lost",
         breaks="a pull that failed is tried again one second later",
-        file=f"{CONSUMER}/pulling.py",
+        file="emulator/client/consumer/push/pulling.py",
         function="Pulling._failed",
         old="        self._note_failed(request, error)\n"
         "        self._pull_again(request, self._member.config.pull_error_delay_ms)",
@@ -79,7 +79,7 @@ PULL = (
         upstream="DefaultMQPushConsumerImpl.pullMessage",
         does="the next pull begins at the end of the queue, not behind the messages that came",
         breaks="a backlog of more than one pull is consumed whole",
-        file=f"{CONSUMER}/pulling.py",
+        file="emulator/client/consumer/push/pulling.py",
         function="Pulling._found",
         old="request.next_offset = header.next_begin_offset",
         new="request.next_offset = header.max_offset",
@@ -92,8 +92,8 @@ PULL = (
         does="a new queue is pulled at once and again half a second later: "
         "two pull requests go round",
         breaks="there is one outstanding pull a queue, and a message is given to a listener once",
-        file=f"{CONSUMER}/rebalance.py",
-        function="FirstPulls.dispatch",
+        file="emulator/client/consumer/group/rebalance.py",
+        function="PullRequestDispatcher.dispatch",
         old="            else:\n                service.pull_now(request)",
         new="            service.pull_now(request)",
         invariants=("client 37", "client 38"),
@@ -109,7 +109,7 @@ PROCESS_QUEUE = (
         does="what may be committed is the highest offset that was just finished, "
         "whatever is unfinished before it",
         breaks="the committed offset is the smallest unfinished one",
-        file=f"{CONSUMER}/process_queue.py",
+        file="emulator/client/consumer/group/process_queue.py",
         function="ProcessQueue.remove",
         old="return order[0]",
         new="return max((each.queue_offset + 1 for each in messages), default=order[0])",
@@ -123,7 +123,7 @@ PROCESS_QUEUE = (
         "not the one after it",
         breaks="a committed offset is the next one to consume: what was acknowledged and "
         "committed does not come again",
-        file=f"{CONSUMER}/process_queue.py",
+        file="emulator/client/consumer/group/process_queue.py",
         function="ProcessQueue.remove",
         old="return self.offset_highest + 1",
         new="return self.offset_highest",
@@ -136,7 +136,7 @@ PROCESS_QUEUE = (
         does="a message that an orderly listener suspended is put back behind those "
         "that were pulled after it",
         breaks="nothing later of an orderly queue is consumed before the failed message",
-        file=f"{CONSUMER}/process_queue.py",
+        file="emulator/client/consumer/group/process_queue.py",
         function="ProcessQueue._insert",
         old="order.appendleft(offset)",
         new="order.append(offset)",
@@ -152,7 +152,7 @@ OFFSETS = (
         does="a queue that another member gets is dropped from memory first, "
         "so that there is no offset left to store",
         breaks="the offset of a released queue is stored: its next owner begins there",
-        file=f"{CONSUMER}/rebalance.py",
+        file="emulator/client/consumer/group/rebalance.py",
         function="Rebalance._release",
         old="        self._member.offsets.persist(queue)\n"
         "        self._member.offsets.forget(queue)",
@@ -166,7 +166,7 @@ OFFSETS = (
         does="an acknowledgement changes the offset in memory only if it is lower",
         breaks="what was consumed is committed within 5 s, and does not come again "
         "after a change of owner",
-        file=f"{CONSUMER}/offsets.py",
+        file="emulator/client/consumer/group/offsets.py",
         function="OffsetTable.raise_to",
         old="offset > known",
         new="offset < known",
@@ -179,7 +179,7 @@ OFFSETS = (
         does="a stored offset of 0 is taken for none, and the queue begins at its end",
         breaks="a stored offset wins over the policy for new groups: "
         "a young queue is consumed from its first message",
-        file=f"{CONSUMER}/offsets.py",
+        file="emulator/client/consumer/group/offsets.py",
         function="StartOffsets.find",
         old="        return await self._searched(queue) if stored is None else stored\n",
         new="        return stored or await self._searched(queue)\n",
@@ -194,7 +194,7 @@ RETRIES = (
         upstream="ConsumeMessageConcurrentlyService.sendMessageBack",
         does="level 0, by which the broker chooses the delay, is sent as level 1",
         breaks="the k-th retry comes after the delay of level k + 2: after 10 s, 30 s, 1 m …",
-        file=f"{CONSUMER}/consume_concurrently.py",
+        file="emulator/client/consumer/push/consume_concurrently.py",
         function="ConsumeConcurrently._send_failed_back",
         old="self._send_back.send_back(message, batch.queue, delay_level)",
         new="self._send_back.send_back(message, batch.queue, delay_level or 1)",
@@ -207,7 +207,7 @@ RETRIES = (
         does="a message that could not be sent back is taken for sent back",
         breaks="a message that failed comes again, and the offset does not pass it "
         "until its copy is stored",
-        file=f"{CONSUMER}/send_back.py",
+        file="emulator/client/consumer/push/send_back.py",
         function="SendBack.send_back",
         old="            level = FIRST_RETRY_LEVEL + message.reconsume_times\n"
         "            return await self.publish(message, level, message.reconsume_times + 1)\n",
@@ -220,7 +220,7 @@ RETRIES = (
         upstream="DefaultMQPushConsumerImpl.getMaxReconsumeTimes",
         does="maxReconsumeTimes goes to the broker as it is configured, -1 included",
         breaks="a message becomes a dead letter after 16 retries, not before",
-        file=f"{CONSUMER}/push_config.py",
+        file="emulator/client/settings/config.py",
         function="PushConsumerConfig.retries_max",
         old="        if self.reconsume_times_max != -1:\n",
         new="        if self.reconsume_times_max is not None:\n",
@@ -233,7 +233,7 @@ RETRIES = (
         does="a message that an orderly listener suspended is not counted as consumed again",
         breaks="an orderly message that failed maxReconsumeTimes times becomes a dead letter, "
         "and its queue goes on",
-        file=f"{CONSUMER}/consume_orderly.py",
+        file="emulator/client/consumer/push/consume_orderly.py",
         function="ConsumeOrderly._must_suspend",
         old="                message.reconsume_times += 1\n",
         new="",
@@ -248,7 +248,7 @@ BROADCAST = (
         does="a broadcast group with several members divides the queues among them, "
         "as a clustering one",
         breaks="every member of a broadcast group consumes all queues",
-        file=f"{CONSUMER}/rebalance.py",
+        file="emulator/client/consumer/group/rebalance.py",
         function="Rebalance._topic",
         old="if self._member.is_broadcasting:",
         new="if self._member.is_broadcasting and not await self._member.calls.members(topic):",
@@ -260,8 +260,8 @@ BROADCAST = (
         upstream="LocalFileOffsetStore.persistAll",
         does="the offsets of queues that are not held go to the file, those of held ones do not",
         breaks="a broadcasting member that is restarted goes on where its file says",
-        file=f"{CONSUMER}/offsets.py",
-        function="FileOffsets.persist_all",
+        file="emulator/client/consumer/group/offsets.py",
+        function="LocalFileOffsetStore.persist_all",
         old="for queue in self.table if queue in held}",
         new="for queue in self.table if queue not in held}",
         invariants=("client 57",),
@@ -276,7 +276,7 @@ LITE_PULL = (
         does="a queue that goes to another member is dropped but not removed: "
         "when it comes back its old, dropped process queue is used",
         breaks="a queue that comes back to a member is pulled again",
-        file=f"{CONSUMER}/assigned_queues.py",
+        file="emulator/client/consumer/pull/pull_tasks.py",
         function="AssignedQueues.update",
         old="self._states.pop(queue).process_queue.dropped = True",
         new="self._states[queue].process_queue.dropped = True",
@@ -287,8 +287,8 @@ LITE_PULL = (
         upstream="DefaultLitePullConsumerImpl.commitAll",
         does="a commit stores where the next pull begins, not what polls have returned",
         breaks="a lite pull consumer commits only what polls have returned",
-        file=f"{CONSUMER}/assigned_queues.py",
-        function="QueueState.committable",
+        file="emulator/client/consumer/pull/pull_tasks.py",
+        function="MessageQueueState.committable",
         old="else self.consume_offset",
         new="else self.pull_offset",
     ),

@@ -20,7 +20,7 @@ _SEND = (
         upstream="DefaultMQProducerImpl.sendDefaultImpl",
         does="reads the broker of the last attempt before the loop, when there was none yet",
         breaks="a synchronous retry does not go to the broker that has just failed",
-        file=f"{_PRODUCER}/sync_send.py",
+        file="emulator/client/producer/send_attempts.py",
         function="SyncSend._try_brokers",
         old="""\
         while not attempts.is_over:
@@ -38,7 +38,7 @@ _SEND = (
         upstream="DefaultMQProducerImpl.sendDefaultImpl",
         does="gives every attempt the timeout of the call, not what is left of it",
         breaks="a synchronous send ends within its timeout, 3 s, and a hung broker uses it up",
-        file=f"{_PRODUCER}/sync_send.py",
+        file="emulator/client/producer/send_attempts.py",
         function="Attempts.time_left_ms",
         old="left_ms = self._timeout_ms - (now_ms - self._began_ms)",
         new="left_ms = self._timeout_ms",
@@ -50,7 +50,7 @@ _SEND = (
         upstream="DefaultMQProducerImpl.sendSelectImpl",
         does="retries a send with a selector as any other one, at a queue of the next broker",
         breaks="a send with a selector has one attempt: messages of one key stay in one queue",
-        file=f"{_PRODUCER}/sync_send.py",
+        file="emulator/client/producer/send_attempts.py",
         function="SyncSend.send_to",
         old="""\
         attempts = self._attempts(1)
@@ -73,7 +73,7 @@ _SEND = (
         upstream="MQClientAPIImpl.onExceptionImpl",
         does="returns without calling the callback when the retries or the time are used up",
         breaks="an asynchronous send ends exactly once, with a result or an error",
-        file=f"{_PRODUCER}/async_send.py",
+        file="emulator/client/producer/send_attempts.py",
         function="AsyncSend._try_again",
         old="""\
             self._end_attempt(error)
@@ -94,7 +94,7 @@ _ROUTES = (
         upstream="MQClientInstance.topicRouteDataIsChange",
         does="compares the names of the brokers in QueueData, not permissions and queue counts",
         breaks="a route with other permissions or queue counts is used from the next poll on",
-        file=f"{_INSTANCE}/route_queues.py",
+        file="emulator/client/instance/topic_routes.py",
         function="_normal",
         old="queues = sorted(route.queue_datas, key=lambda data: java_order(data.broker_name))",
         new="queues = sorted(data.broker_name for data in route.queue_datas)",
@@ -105,7 +105,7 @@ _ROUTES = (
         upstream="MQClientInstance.topicRouteData2TopicSubscribeInfo",
         does="looks for the permission to write when it lists the queues to consume",
         breaks="a queue that may be read is consumed, also while nothing may be written to it",
-        file=f"{_INSTANCE}/route_queues.py",
+        file="emulator/client/instance/topic_routes.py",
         function="subscribe_queues",
         old="if is_readable(data.perm)",
         new="if is_writeable(data.perm)",
@@ -145,7 +145,7 @@ _FAULTS_TABLE = (
         upstream="MQFaultStrategy.computeNotAvailableDuration",
         does="takes the duration from one row further down than the latency's",
         breaks="each latency has its penalty: 550 ms count 30 s (2 s), failures 600 s (10 s)",
-        file=f"{_PRODUCER}/latency_faults.py",
+        file="emulator/client/producer/fault_strategy.py",
         function="FaultTable.duration_ms",
         old="rows = zip(self.latency_ms_min, self.not_available_ms, strict=True)",
         new="rows = zip(self.latency_ms_min[1:], self.not_available_ms, strict=False)",
@@ -157,7 +157,7 @@ _FAULTS_TABLE = (
         upstream="LatencyFaultToleranceImpl.FaultItem.updateNotAvailableDuration",
         does="counts a new isolation from the end of the one that holds, not from now",
         breaks="an isolation ends its duration after the last bad attempt, whatever came before",
-        file=f"{_PRODUCER}/latency_faults.py",
+        file="emulator/client/producer/fault_strategy.py",
         function="LatencyFaultTolerance.update",
         old="item.available_from_ms = max(item.available_from_ms, until_ms)",
         new="item.available_from_ms = max(item.available_from_ms, now_ms) + duration_ms",
@@ -173,19 +173,19 @@ _HEARTBEATS = (
         upstream="MQClientInstance.sendHeartbeatToAllBrokerWithLock",
         does="leaves a round at the first broker that fails, without resetting the round's flag",
         breaks="heartbeats go out every 30 s and reach each broker that has come back",
-        file=f"{_INSTANCE}/heartbeats.py",
+        file="emulator/client/instance/instance.py",
         function="Heartbeats.send_round",
         old="""\
                 await self._send(address, body)
         finally:
-            self._under_way = False
+            self._is_sending = False
 """,
         new="""\
                 if not await self._send(address, body):
                     return False
-            self._under_way = False
+            self._is_sending = False
         except BaseException:
-            self._under_way = False
+            self._is_sending = False
             raise
 """,
         invariants=("client 1", "client 3"),
@@ -196,7 +196,7 @@ _HEARTBEATS = (
         upstream="RebalancePushImpl.messageQueueChanged",
         does="raises the version of the subscription and leaves it to the next periodic heartbeat",
         breaks="brokers learn a new version at once, so that they do not refuse the pulls with it",
-        file=f"{_CONSUMER}/consume_pipeline.py",
+        file="emulator/client/consumer/push/consume_pipeline.py",
         function="ConsumePipeline._queues_changed",
         old="        await member.instance.heartbeats.send_round()\n",
         new="",
@@ -211,7 +211,7 @@ _REBALANCE = (
         upstream="RebalanceImpl.rebalanceByTopic",
         does="allocates by the order in which the broker that was asked lists the members",
         breaks="all members compute with one order, whichever broker each of them asks",
-        file=f"{_CONSUMER}/rebalance.py",
+        file="emulator/client/consumer/group/rebalance.py",
         function="Rebalance._allocated",
         old="members = tuple(sorted(ids, key=java_order))",
         new="members = tuple(ids)",
@@ -223,7 +223,7 @@ _REBALANCE = (
         upstream="RebalanceImpl.rebalanceByTopic",
         does="takes a query for the members that failed for a group without members",
         breaks="the queues stay as they are when the list of members cannot be had",
-        file=f"{_CONSUMER}/rebalance.py",
+        file="emulator/client/consumer/group/rebalance.py",
         function="Rebalance._allocated",
         old="""\
         if queues is None or not ids:
@@ -243,7 +243,7 @@ _REBALANCE = (
         upstream="RebalanceService.run",
         does="resets the wake-up after the pass, with those that came while it ran",
         breaks="a notice that comes during a pass causes another one, not the timer 20 s later",
-        file=f"{_INSTANCE}/consumer_services.py",
+        file="emulator/client/instance/services.py",
         function="RebalanceService.run",
         old="            balanced = await self._run_pass()\n",
         new="""\

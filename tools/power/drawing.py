@@ -8,6 +8,7 @@ text and its replacement (``tools.power.bug``): no later run needs mutmut.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -36,6 +37,7 @@ class Mutant(NamedTuple):
     old: str
     new: str
     change: str  # the lines before and after, in one line
+    rank: str = ""  # by chance, when it was drawn: the sample stays while code is renamed
 
     @property
     def key(self) -> str:
@@ -138,7 +140,8 @@ def mutant_of(name: str, file: str, function: str, before: str, after: str) -> M
     while before.count("".join(old[first : len(old) - last])) != 1 and (first or last):
         first, last = max(0, first - 1), max(0, last - 1)
     removed, added = ("".join(lines[first : len(lines) - last]) for lines in (old, new))
-    return Mutant(name, file, function, removed, added, change)
+    mutant = Mutant(name, file, function, removed, added, change)
+    return mutant._replace(rank=hashlib.sha256(mutant.key.encode()).hexdigest()[:16])
 
 
 def same_at_first(one: Sequence[object], other: Sequence[object]) -> int:

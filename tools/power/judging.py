@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from tools.power.bug import PlaceGone, planted, span_of
 from tools.power.drawing import Mutant, same_at_first
-from tools.power.running import FOLDERS, ROOT, version_of
+from tools.power.running import ROOT, copy_tree, version_of
 
 Row = dict[str, Any]
 
@@ -90,10 +90,7 @@ class MutantTree:
         self._stack = contextlib.ExitStack()
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mutants-"))
         self.folder = Path(folder)
-        for name in FOLDERS:
-            ignored = shutil.ignore_patterns("__pycache__", "node_modules")
-            shutil.copytree(self._root / name, self.folder / name, ignore=ignored)
-        shutil.copy(self._root / "tools" / "__init__.py", self.folder / "tools")
+        copy_tree(self._root, self.folder)
         compileall.compile_dir(folder, quiet=2)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tools.power.mutant_trials"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -63,12 +62,7 @@ def sample_of(drawn: Mapping[str, Drawn], rows: Rows) -> list[Mutant]:
     """Some of the mutants to which no rule objects: the same ones while they are such."""
     every = [mutant for one in drawn.values() for mutant in one.killed]
     unseen = [mutant for mutant in every if _outcome(mutant, rows) in ("unmet", *NOTHING)]
-    return sorted(unseen, key=rank)[:SAMPLE]
-
-
-def rank(mutant: Mutant) -> str:
-    """An order by chance that is always the same."""
-    return hashlib.sha256(mutant.key.encode()).hexdigest()
+    return sorted(unseen, key=lambda mutant: mutant.rank)[:SAMPLE]
 
 
 def _outcome(mutant: Mutant, rows: Rows) -> str:

@@ -27,14 +27,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from emulator.cluster.roles import CONFIG_OF_ROLE, import_role
-from scenarios.finding import weather_of
-from scenarios.plan import Plan
-from scenarios.result import RunResult
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
-from scenarios.running.run_forks import warm_up
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.processes.roles import CONFIG_OF_ROLE, import_role
+from rocketmq_emulator.scenarios.catalog.finding import weather_of
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.scenarios.sweeps.run_forks import warm_up
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 from tools.power.trial import SHAPES
 
 RELEASES = ("4.9.7", "5.3.3")  # of odd seeds, of even ones
@@ -133,7 +132,7 @@ def _crashed(reason: str) -> Answer:
 
 
 def _runs(seeds: Iterable[int]) -> Iterator[SeedRun]:
-    with Fleet(run_s_max=RUN_S_MAX) as fleet, tempfile.TemporaryDirectory() as folder:
+    with RunPool(run_s_max=RUN_S_MAX) as fleet, tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.jsonl"
         for seed in seeds:
             order = RunOrder(plan=_plan(seed), seed=seed, journal=str(journal), keeps_passed=True)
@@ -169,14 +168,15 @@ def executed(seed: int, files: Iterable[str]) -> dict[str, list[int]]:
     """The lines of *files* that a run enters: what is changed elsewhere changes nothing."""
     _load_all()
     lines: dict[str, set[int]] = {str(Path(file).resolve()): set() for file in files}
+    real = functools.cache(os.path.realpath)  # modules are loaded through a link
 
     def called(frame: FrameType, _event: str, _argument: object) -> Any:
-        found = lines.get(frame.f_code.co_filename)
+        found = lines.get(real(frame.f_code.co_filename))
         return None if found is None else stepped(frame, "line", None)
 
     def stepped(frame: FrameType, event: str, _argument: object) -> Any:
         if event == "line":
-            lines[frame.f_code.co_filename].add(frame.f_lineno)
+            lines[real(frame.f_code.co_filename)].add(frame.f_lineno)
         return stepped
 
     sys.settrace(called)

@@ -49,7 +49,7 @@ def main() -> int:
         drawn, judged = load_drawn(), Judged(JUDGED)
         if not options.page:
             mutants = [mutant for one in drawn.values() for mutant in one.killed]
-            mutants.sort(key=mutant_page.rank)  # the first ones are as good as all
+            mutants.sort(key=lambda mutant: mutant.rank)  # the first ones are as good as all
             task = progress.add_task("mutants", total=len(mutants))
             for mutant in judge_all(mutants, judged, options.seeds, options.most):
                 progress.update(task, advance=1, description=mutant.function)

@@ -22,7 +22,7 @@ from typing import Any
 from tools.power.bug import Bug, planted
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("protocol", "emulator", "scenarios", "rocketmq_emulator", "tools/power")
+FOLDERS = ("protocol", "emulator", "scenarios", "tools/power")
 RELEASE = "4.9.7"  # of bugs that are in the code of both
 SHAPES = ("small", "default")
 SHRINKING = ("steps", "shrink_runs", "explained")  # of a find: kept while its seed stays
@@ -55,16 +55,22 @@ def run_trial(folder: Path, *arguments: str) -> Any:  # whatever JSON it prints
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def copy_tree(root: Path, folder: Path) -> None:
+    """What trials need of the tree below *root*, with its links."""
+    for name in FOLDERS:
+        ignored = shutil.ignore_patterns("*.pyc", "node_modules")
+        shutil.copytree(root / name, folder / name, ignore=ignored, symlinks=True)
+    (folder / "rocketmq_emulator").symlink_to("emulator")
+    # Without it the `tools` of an installed tree would be found first, of other code.
+    shutil.copy(root / "tools" / "__init__.py", folder / "tools" / "__init__.py")
+
+
 class PlantedTree:
     """A copy of the tree below *folder* with *bug* in it; ``trial`` runs one there."""
 
     def __init__(self, bug: Bug, folder: Path, root: Path = ROOT) -> None:
         self.folder = folder
-        for name in FOLDERS:
-            ignored = shutil.ignore_patterns("*.pyc", "node_modules")
-            shutil.copytree(root / name, folder / name, ignore=ignored)
-        # Without it the `tools` of an installed tree would be found first, of other code.
-        shutil.copy(root / "tools" / "__init__.py", folder / "tools" / "__init__.py")
+        copy_tree(root, folder)
         (folder / bug.file).write_text(planted(bug, root))
 
     def trial(self, *arguments: str) -> Any:

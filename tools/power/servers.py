@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from tools.power.bug import Bug
 
-ROUTES = "emulator/nameserver/routes.py"
-NAME_SERVER_TABLES = "emulator/nameserver/tables.py"
+ROUTES = "emulator/nameserver/state/routes.py"
+NAME_SERVER_TABLES = "emulator/nameserver/state/tables.py"
 REGISTRATION = "emulator/broker/registration.py"
-BELLS = "emulator/net/bells.py"
+BELLS = "emulator/net/held_calls.py"
 SENDING = "emulator/broker/handlers/sending.py"
 SEND_BACK = "emulator/broker/handlers/send_back.py"
 PULLING = "emulator/broker/handlers/pulling.py"
@@ -22,9 +22,9 @@ PUT_CHAIN = "emulator/broker/store/put_chain.py"
 CONSUME_QUEUE = "emulator/broker/store/consume_queue.py"
 DELAYS = "emulator/broker/store/delays.py"
 TIMERS = "emulator/broker/store/timer_messages.py"
-RECOVERY = "emulator/broker/store/recovery.py"
+RECOVERY = "emulator/broker/store/commit_log.py"
 CHANNELS = "emulator/broker/tables/client_channels.py"
-NOTICES = "emulator/broker/tables/member_notices.py"
+NOTICES = "emulator/broker/tables/client_channels.py"
 LOCKS = "emulator/broker/tables/locks.py"
 OFFSETS = "emulator/broker/tables/offsets.py"
 
@@ -185,7 +185,7 @@ _DELAYS = (
         file=DELAYS,
         function="ScheduleMessageService._deliver",
         old="""put = self._store.put(again, now_ms)
-                self._store.head_starts.give(put.position, head_start_ms)""",
+                self._store.early_deliveries.give(put.position, early_ms)""",
         new="self._store.check(again)",
         invariants=("server 34",),
     ),
@@ -208,7 +208,7 @@ _DELAYS = (
         does="a start reads the timer topic from where it had stopped: what waits is not read",
         breaks="a timer message that waits when its broker restarts is delivered",
         file=TIMERS,
-        function="TimerMessageStore.read_found",
+        function="TimerMessageStore.recover_waiting",
         old="first, end = self._next_offset, queue.max_offset",
         new="""first = self._next_offset = self._saved.queue_offset
         end = queue.max_offset""",

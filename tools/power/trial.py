@@ -19,17 +19,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from emulator.checks.judging import judge
-from emulator.checks.reading import read_journals
-from scenarios.finding import LIBRARY, in_folder, weather_of
-from scenarios.plan import Plan
-from scenarios.result import RunResult
-from scenarios.running.explaining import explained
-from scenarios.running.fleet import Fleet
-from scenarios.running.orders import RunOrder
-from scenarios.running.shrinking import Shrinking
-from scenarios.running.trials import Trials
-from scenarios.weather.shape import SMALL
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.scenarios.after.explaining import explained
+from rocketmq_emulator.scenarios.after.shrinking import Shrinking, ShrinkRuns
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, weather_of
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
+from rocketmq_emulator.scenarios.weather.shape import SMALL
 
 RUN_S_MAX = 120.0  # of real time: a bug may keep a run busy for ever
 SHRINKS_MAX = 60  # runs
@@ -44,12 +42,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     what, *arguments = sys.argv[1:]
-    with Fleet(run_s_max=RUN_S_MAX) as fleet:
+    with RunPool(run_s_max=RUN_S_MAX) as fleet:
         answer = _library(fleet) if what == "library" else _weather(fleet, *arguments)
     print(json.dumps(answer))
 
 
-def _library(fleet: Fleet) -> dict[str, list[str]]:
+def _library(fleet: RunPool) -> dict[str, list[str]]:
     """By scenario, the rules that object to it as it is, at its own release."""
     found = {}
     for listed in in_folder(LIBRARY):
@@ -59,7 +57,7 @@ def _library(fleet: Fleet) -> dict[str, list[str]]:
 
 
 def _weather(
-    fleet: Fleet, release: str, shape: str, first: str, last: str, *options: str
+    fleet: RunPool, release: str, shape: str, first: str, last: str, *options: str
 ) -> dict[str, Any]:
     answer: dict[str, Any] = {"seed": None, "unmet": {}}
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +75,7 @@ def _weather(
 
 
 def _search(
-    fleet: Fleet, release: str, shape: str, seeds: range, journal: Path
+    fleet: RunPool, release: str, shape: str, seeds: range, journal: Path
 ) -> Iterator[tuple[Plan, RunResult]]:
     """Runs in which something was not as it should be."""
     for seed in seeds:
@@ -87,16 +85,16 @@ def _search(
             yield plan, row
 
 
-def _run(fleet: Fleet, order: RunOrder) -> RunResult:
+def _run(fleet: RunPool, order: RunOrder) -> RunResult:
     (row,) = fleet.rows([order], jobs=1)
     return row
 
 
-def _shrunk(fleet: Fleet, plan: Plan, row: RunResult, journal: Path) -> dict[str, Any]:
+def _shrunk(fleet: RunPool, plan: Plan, row: RunResult, journal: Path) -> dict[str, Any]:
     """Steps that are left, and what ``explain`` says of the smallest run."""
-    shrinking = Shrinking(plan, row, Trials(fleet, row.seed, jobs=1).run)
-    trials: Iterator[object] = itertools.islice(shrinking.trials(), SHRINKS_MAX)
-    runs = sum(1 for _ in trials)
+    shrinking = Shrinking(plan, row, ShrinkRuns(fleet, row.seed, jobs=1).run)
+    attempts: Iterator[object] = itertools.islice(shrinking.attempts(), SHRINKS_MAX)
+    runs = sum(1 for _ in attempts)
     _run(fleet, RunOrder(plan=shrinking.smallest, seed=row.seed, journal=str(journal)))
     return {
         "steps": len(shrinking.smallest.timeline),

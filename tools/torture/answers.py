@@ -8,21 +8,34 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Self
 
-from emulator.addresses import split_address
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData
-from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
-from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigAndMappingSerializeWrapper
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
-from protocol.framing import FrameDecoder
-from protocol.requests.registration import RegisterBrokerRequest
-from protocol.rpc import AnyRpc
-from protocol.subscription import build_subscription
-from protocol.versions import R_4_9_7
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData
+from rocketmq_emulator.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    crc32,
+    encode_register_broker,
+)
+from rocketmq_emulator.protocol.bodies.topics import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+)
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import (
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.requests.nameserver import RegisterBrokerRequest
+from rocketmq_emulator.protocol.rpc import AnyRpc
+from rocketmq_emulator.protocol.versions import R_4_9_7
+from rocketmq_emulator.text.values import split_address
 from tools.torture import Row
 from tools.torture.frames import AIM_MS, MB, PATIENCE_S, heartbeat, longest_wait_ms, request, row
 

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emulator.addresses import split_address
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, decode_command, encode_command
-from protocol.framing import JSON, FrameDecoder, encode_parts
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, encode_command
+from rocketmq_emulator.protocol.framing import JSON, FrameDecoder, encode_frame
+from rocketmq_emulator.text.values import split_address
 from tools.torture import Row
 
 NAME = "Frames that take long to read"
@@ -51,8 +51,8 @@ def frames_for_a_broker() -> Iterator[tuple[str, bytes]]:
     """What once took seconds, as the peer that is hostile or broken would send it."""
     pairs = ",".join(f"'k{i}':'v{i}'" for i in range(13 * MB // 17))
     header = f"{{'code':34,'opaque':1,'flag':0,'extFields':{{{pairs}}}}}".encode()
-    yield "13 MB of single-quoted ext fields", encode_parts(JSON, header, b"")
-    yield "13 MB of ext fields", encode_parts(JSON, header.replace(b"'", b'"'), b"")
+    yield "13 MB of single-quoted ext fields", encode_frame(JSON, header, b"")
+    yield "13 MB of ext fields", encode_frame(JSON, header.replace(b"'", b'"'), b"")
     yield "a lax heartbeat of 14 MB", heartbeat(a_group(14 * MB).replace(b'"', b"'"))
     yield "a heartbeat of 14 MB", heartbeat(a_group(14 * MB))
     yield r"14 MB of \x41 in a heartbeat", heartbeat(b'{"clientID":"%b"}' % (b"\\x41" * 3 * MB))
@@ -90,7 +90,7 @@ def properties(size: int) -> bytes:
 def request(code: int, **fields: str) -> bytes:
     pairs = ",".join(f'"{name}":"{value}"' for name, value in fields.items())
     header = f'{{"code":{code},"opaque":1,"flag":0,"extFields":{{{pairs}}}}}'
-    return encode_parts(JSON, header.encode(), b"")
+    return encode_frame(JSON, header.encode(), b"")
 
 
 def row(address: str, what: str, frame: bytes) -> Row:

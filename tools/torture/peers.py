@@ -23,17 +23,22 @@ import psutil
 
 from benchmarks.clusters import ROOT
 from benchmarks.memory import resident_mb
-from emulator.releases import R_4_9_7
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import ConsumerData, HeartbeatData
-from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
-from protocol.fields import Header
-from protocol.framing import FrameDecoder
-from protocol.requests.groups import GetConsumerListByGroupRequest
-from protocol.requests.pulling import PullMessageRequest
-from protocol.requests.sending import SendMessageRequestV2
-from protocol.subscription import build_subscription
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData
+from rocketmq_emulator.protocol.command import (
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.requests.groups import GetConsumerListByGroupRequest
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.settings.releases import R_4_9_7
 from tools.torture import Row
 
 NAME = "peers that leave, do not read, or are too many"
@@ -177,7 +182,7 @@ class _Broker:
 @contextlib.contextmanager
 def _a_broker(files_max: int = 20_000, store: str = "") -> Iterator[_Broker]:
     config = json.dumps({"listen_address": "127.0.0.1:0", "store": store})
-    command = [sys.executable, "-m", "emulator.node", "broker", config]
+    command = [sys.executable, "-m", "rocketmq_emulator.processes.node", "broker", config]
     with (
         tempfile.TemporaryFile("w+") as errors,  # a pipe that nobody reads would stop it
         subprocess.Popen(

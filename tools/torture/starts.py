@@ -11,16 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from emulator.broker.store.appender import MessageToStore
-from emulator.broker.store.store import Store
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.starting import NodeProgress
-from emulator.cluster.world import START_S_MAX
-from emulator.config import BrokerConfig
-from emulator.disk.files import FileDisk
-from protocol.names import TIMER_TOPIC
-from protocol.properties import REAL_QID, REAL_TOPIC, TIMER_OUT_MS, UNIQ_KEY, properties_text
+from rocketmq_emulator.broker.store.appender import MessageToStore
+from rocketmq_emulator.broker.store.store import Store
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import START_S_MAX
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.processes.starting import NodeProgress
+from rocketmq_emulator.protocol.messages.names import TIMER_TOPIC
+from rocketmq_emulator.protocol.messages.properties import (
+    REAL_QID,
+    REAL_TOPIC,
+    TIMER_OUT_MS,
+    UNIQ_KEY,
+    properties_text,
+)
+from rocketmq_emulator.settings.config import BrokerConfig
 from tools.torture import Row
 
 NAME = "starts that take long"

@@ -14,26 +14,26 @@ from contextlib import suppress
 
 import trio
 
-from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound, tool_client
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.net.plain_nursery import plain_nursery
-from emulator.net.remoting_client import RemotingClient
-from emulator.releases import R_4_9_7
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.groups import (
+from rocketmq_emulator.admin.calls import Admin, ClusterUnreachable, NotFound, tool_client
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import (
     ConsumerData,
     HeartbeatData,
     LockBatchReply,
     LockBatchRequestBody,
 )
-from protocol.bodies.topics import TopicConfig
-from protocol.command import RemotingCommand
-from protocol.names import retry_topic
-from protocol.queues import MessageQueue
-from protocol.rpc import AnyRpc
-from protocol.subscription import build_subscription
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.messages.names import retry_topic
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.rpc import AnyRpc
+from rocketmq_emulator.settings.releases import R_4_9_7
 from tools.torture import Row
 
 NAME = "tables that grow large"
@@ -209,7 +209,7 @@ async def _locks_in_one(stage: Stage) -> Row:
 
 def _play(release: str, story: Story) -> list[Row]:
     async def main(namesrv: str) -> list[Row]:
-        async with plain_nursery() as nursery:
+        async with cancelling_nursery() as nursery:
             clients = [tool_client(nursery) for _ in range(2)]
             stage = Stage(release, namesrv, clients)
             (stage.address,) = (await stage.admin.masters()).values()

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.broker.broker import Broker
-from emulator.broker.tables.client_channels import ClientChannel
-from emulator.net.results import Ask, Call, Refusal, Reply, Result
-from emulator.releases import SYS_FLAGS_SENT_TO_CLIENT
-from protocol import catalog
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand
-from protocol.fields import Header
-from protocol.message_ids import position_of
-from protocol.requests.callbacks import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.tables.client_channels import ClientChannel
+from rocketmq_emulator.net.results import Call, InvokePeer, Refusal, Reply, Result
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.messages.message_ids import position_of
+from rocketmq_emulator.protocol.requests.groups import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
 )
-from protocol.rpc import AnyRpc
-from protocol.versions import version_desc
+from rocketmq_emulator.protocol.rpc import AnyRpc
+from rocketmq_emulator.protocol.versions import version_desc
+from rocketmq_emulator.settings.releases import SYS_FLAGS_SENT_TO_CLIENT
 
 CALL_MS_MAX = 10_000  # Broker2Client.callClient
 ANSWERS_SINCE_VERSION = 62  # MQVersion.V3_1_8_SNAPSHOT
@@ -85,7 +85,7 @@ class ClientCallProcessor:
         header: Header,
         body: bytes,
         now_ms: int,
-    ) -> Ask:
+    ) -> InvokePeer:
         until_ms = now_ms + CALL_MS_MAX
         client_id, address = member.client_id, member.peer.address
 
@@ -105,7 +105,7 @@ class ClientCallProcessor:
                 f"the connection of {address} has ended",
             )
 
-        return Ask(member.peer, rpc.code, header, body, until_ms, forward)
+        return InvokePeer(member.peer, rpc.code, header, body, until_ms, forward)
 
 
 def _position(msg_id: str | None) -> int:

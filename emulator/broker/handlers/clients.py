@@ -11,30 +11,34 @@ ProducerManager.getProducerTable.
 
 from __future__ import annotations
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import check_expression_type
-from emulator.broker.tables.client_channels import ClientChannel
-from emulator.facts import HeartbeatReceived
-from emulator.net.results import Call, Peer, Refusal, Reply, Result
-from emulator.net.slices import Slices, in_pieces, in_slices, long_body, reply_of
-from emulator.releases import (
-    EMPTY_BODY_CHECKS_NOTHING,
-    GROUP_NEEDED_TO_REGISTER,
-    HEARTBEAT_REPLY_HAS_FLAGS,
-)
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.connections import ProducerInfo, ProducerTableInfo
-from protocol.bodies.groups import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.tables.checks import check_expression_type
+from rocketmq_emulator.broker.tables.client_channels import ClientChannel
+from rocketmq_emulator.facts import HeartbeatReceived
+from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply, Result
+from rocketmq_emulator.net.slices import Slices, in_pieces, in_slices, long_body, reply_of
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import (
     CheckClientRequestBody,
     ConsumerData,
     GetConsumerListByGroupReply,
     HeartbeatData,
+    ProducerInfo,
+    ProducerTableInfo,
 )
-from protocol.codes import ResponseCode
-from protocol.fields import BadFields, Header
-from protocol.names import retry_topic
-from protocol.requests.groups import GetConsumerListByGroupRequest, UnregisterClientRequest
-from protocol.sysflag import TOPIC_UNIT_SUB
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.flags import TOPIC_UNIT_SUB
+from rocketmq_emulator.protocol.messages.names import retry_topic
+from rocketmq_emulator.protocol.requests.groups import (
+    GetConsumerListByGroupRequest,
+    UnregisterClientRequest,
+)
+from rocketmq_emulator.settings.releases import (
+    EMPTY_BODY_CHECKS_NOTHING,
+    GROUP_NEEDED_TO_REGISTER,
+    HEARTBEAT_REPLY_HAS_FLAGS,
+)
 
 SLICE_GROUPS = 100  # of some 80 µs each, if they are new
 
@@ -76,7 +80,7 @@ class ClientManageProcessor:
             if not self._counts(peer):
                 break
             clients.check_room_of_members(consumers, peer)  # others may have joined meanwhile
-            with self._broker.saved_together():
+            with self._broker.saved_in_one_write():
                 for consumer in consumers:
                     self._register_consumer(consumer, channel)
             if len(consumers) == SLICE_GROUPS:

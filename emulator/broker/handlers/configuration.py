@@ -16,23 +16,23 @@ from typing import Any
 
 import msgspec
 
-from emulator.broker.broker import Broker
-from emulator.facts import SettingsChanged, SettingsIgnored
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.facts import SettingsChanged, SettingsIgnored
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.java import java_properties
+from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
+from rocketmq_emulator.protocol.requests.admin import GetBrokerConfigReply
+from rocketmq_emulator.settings.releases import (
     BROKER_HAS_BLACK_LIST,
     BROKER_PATH_IS_FIXED,
     CLIENT_SILENCE_IS_SET,
     FILTER_SERVERS_GONE,
     SERVER_SIDE_RESET,
 )
-from protocol import java_properties
-from protocol.bodies.body import encode_body
-from protocol.bodies.topics import DataVersion
-from protocol.codes import ResponseCode
-from protocol.fields import Header
-from protocol.names import TRACE_TOPIC
-from protocol.requests.admin import GetBrokerConfigReply
 
 LIVE = {  # by upstream's name: our field, in the same unit
     "autoCreateSubscriptionGroup": "auto_create_group",
@@ -74,12 +74,12 @@ FIXED = {
     "traceOn": "trace_on",
     "traceTopicEnable": "trace_topic",
 }
-OF_ALL = {  # what every broker here is
+CONSTANT_SETTINGS = {  # what every broker here is
     "brokerRole": "ASYNC_MASTER",
     "msgTraceTopicName": TRACE_TOPIC,
     "useTLS": "false",
 }
-OF_ALL_4 = {**OF_ALL, "filterServerNums": "0"}
+CONSTANT_SETTINGS_4 = {**CONSTANT_SETTINGS, "filterServerNums": "0"}
 FIXED_PATH = frozenset({"brokerConfigPath"})
 BLACK_LIST = FIXED_PATH | {"rocketmqHome", "configBlackList"}
 NUMBER_DIGITS_MAX = 15
@@ -100,7 +100,9 @@ class ConfigurationProcessor:
         broker = self._broker
         host, _, port = broker.address.rpartition(":")
         found = {name: self._text(field) for name, field in {**FIXED, **self._live}.items()}
-        found |= OF_ALL if broker.release >= FILTER_SERVERS_GONE else OF_ALL_4
+        found |= (
+            CONSTANT_SETTINGS if broker.release >= FILTER_SERVERS_GONE else CONSTANT_SETTINGS_4
+        )
         found |= {
             "brokerIP1": host,
             "listenPort": port,

@@ -14,24 +14,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import check_size
-from emulator.broker.tables.client_channels import ClientChannel
-from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
-from emulator.releases import CLEAN_OFFSET_SPELLED, FORBIDDEN_TABLE_SENT, GROUP_OFFSETS_MAY_GO
-from protocol.bodies.body import Body, decode_body, encode_body
-from protocol.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
-from protocol.bodies.groups import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.tables.checks import check_size
+from rocketmq_emulator.broker.tables.client_channels import ClientChannel
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
+from rocketmq_emulator.net.slices import in_pieces, in_slices, long_body, reply_of
+from rocketmq_emulator.protocol.bodies.body import Body, decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import (
+    ClientConnection,
+    ConsumerConnection,
     GroupList,
+    ProducerConnection,
     QuerySubscriptionReply,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
-from protocol.bodies.routes import TopicList
-from protocol.codes import ResponseCode
-from protocol.fields import BadFields, Header
-from protocol.requests.groups import (
+from rocketmq_emulator.protocol.bodies.routes import TopicList
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.requests.groups import (
     DeleteSubscriptionGroupRequest,
     GetConsumerConnectionListRequest,
     GetProducerConnectionListRequest,
@@ -39,6 +40,11 @@ from protocol.requests.groups import (
     QuerySubscriptionByConsumerRequest,
     QueryTopicConsumeByWhoRequest,
     QueryTopicsByConsumerRequest,
+)
+from rocketmq_emulator.settings.releases import (
+    CLEAN_OFFSET_SPELLED,
+    FORBIDDEN_TABLE_SENT,
+    GROUP_OFFSETS_MAY_GO,
 )
 
 SLICE_ROWS = 400  # of some 20 µs each
@@ -110,7 +116,7 @@ class GroupProcessor:
             data_version=groups.data_version,
             forbidden_table={} if self._broker.release >= FORBIDDEN_TABLE_SENT else None,
         )
-        pieces = map(table.part, in_pieces(list(table), SLICE_ROWS))
+        pieces = map(table.subset, in_pieces(list(table), SLICE_ROWS))
         return self._long(empty, {"subscriptionGroupTable": pieces}, call.now_ms)
 
     def consumer_connections(self, call: Call[GetConsumerConnectionListRequest]) -> Result:
@@ -146,7 +152,7 @@ class GroupProcessor:
     def _long(self, empty: Body, pieces: Mapping[str, Iterable[Any]], now_ms: int) -> Result:
         return in_slices(reply_of(long_body(empty, pieces, self._broker.release)), now_ms)
 
-    def who_consumes(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
+    def topic_consumers(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
         """Groups that subscribe to a topic, or have committed offsets of it."""
         broker, topic = self._broker, call.request.topic
         online = broker.clients.groups_of_topic(topic)

@@ -1,7 +1,12 @@
-"""Cleaning on request: what a broker does by itself, now; and what has no subject here.
+"""Later work of a broker, done now on request: cleaning, and delivering messages that wait.
 
 Answers CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC and DELETE_EXPIRED_COMMITLOG in every
-release.  Refuses RESUME_CHECK_HALF_MESSAGE by its name: no transaction is checked here.
+release, and ADVANCE_TIME, a call of ours.  Refuses RESUME_CHECK_HALF_MESSAGE by its name: no
+transaction is checked here.
+ADVANCE_TIME moves only the due times of messages that wait (delay levels, retries among them, and
+timers).  They come in the order of the times at which they would have come, over all levels and
+the timer wheel: ten hours in one step or in many come in the same order.  No connection, member,
+lock or message grows older by it, and records carry the wall time.
 
 Upstream: AdminBrokerProcessor.cleanExpiredConsumeQueue, cleanUnusedTopic, deleteExpiredCommitLog.
 """
@@ -9,15 +14,32 @@ Upstream: AdminBrokerProcessor.cleanExpiredConsumeQueue, cleanUnusedTopic, delet
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.broker.broker import Broker
-from emulator.disk.port import NOT_WRITTEN
-from emulator.disk.refusals import reason
-from emulator.net.results import Call, Refusal, Reply, Result
-from protocol.codes import ResponseCode
-from protocol.fields import Header
-from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_OP_HALF_TOPIC
-from protocol.requests.admin import ResumeCheckHalfMessageRequest
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.disk.port import WRITE_ERRORS, reason
+from rocketmq_emulator.facts import TimeAdvanced
+from rocketmq_emulator.net.own_calls import NOT_ALLOWED
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
+from rocketmq_emulator.protocol.bodies.extensions import (
+    AdvanceTime,
+    AdvanceTimeReply,
+    decode_extension_body,
+    encode_extension_body,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.messages.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
+from rocketmq_emulator.protocol.requests.admin import ResumeCheckHalfMessageRequest
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.broker.store.delays import ScheduleMessageService
+    from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
+
 
 ALWAYS_KEPT = {SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_OP_HALF_TOPIC}  # topics of no table
 
@@ -53,7 +75,72 @@ class HousekeepingProcessor:
 def _done(clean: Callable[[], object]) -> Reply:
     try:
         clean()
-    except NOT_WRITTEN as error:
+    except WRITE_ERRORS as error:
         remark = f"nothing was cleaned: {reason(error)}"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from error
     return Reply()
+
+
+# Time is advanced ---------------------------------------------------------------------
+
+
+class AdvanceTimeProcessor:
+    """ADVANCE_TIME."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def advance(self, call: Call[Header]) -> Result:
+        """Move what waits, and deliver what is due by that."""
+        broker = self._broker
+        if not broker.config.reply_rules_allowed:
+            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
+        try:
+            wanted = decode_extension_body(call.body, AdvanceTime)
+        except BadFields as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        moved = advance(broker.delays, broker.timers, wanted.ms, call.now_ms)
+        broker.puts.on_delayed()  # for what is left
+        broker.note(TimeAdvanced(wanted.ms, moved.due_count, moved.waiting_count))
+        left = moved.waiting_count - moved.due_count
+        answer = AdvanceTimeReply(due_count=moved.due_count, waiting_count=left)
+        return Reply(body=encode_extension_body(answer))
+
+
+# What falls due by that ---------------------------------------------------------------
+
+
+DELIVERIES_MAX = 20_000  # at once; the others in the next turns
+
+
+class AdvanceResult(NamedTuple):
+    """How many messages waited, and how many of them have come."""
+
+    waiting_count: int
+    due_count: int
+
+
+def advance(
+    delays: ScheduleMessageService, timers: TimerMessageStore | None, ms: int, now_ms: int
+) -> AdvanceResult:
+    """Move what waits by *ms*, and deliver what is due by that."""
+    waiting = delays.waiting_count() + (timers.waiting_count() if timers is not None else 0)
+    delays.advance(ms)
+    if timers is not None:
+        timers.advance(ms)
+    due = 0
+    while due < DELIVERIES_MAX and (done := _deliver_next(delays, timers, now_ms)):
+        due += done
+    return AdvanceResult(waiting, due)
+
+
+def _deliver_next(
+    delays: ScheduleMessageService, timers: TimerMessageStore | None, now_ms: int
+) -> int:
+    """From the levels or the wheel, whichever is due first, up to where the other's turn is."""
+    later_ms = now_ms + 1
+    level_ms = delays.first_due_ms(now_ms) or later_ms
+    timer_ms = (timers.first_due_ms() if timers is not None else None) or later_ms
+    if timers is not None and timer_ms < level_ms:
+        return timers.deliver_due(now_ms, min(now_ms, level_ms))
+    return delays.deliver_due(now_ms, min(now_ms, timer_ms)) if level_ms <= now_ms else 0

@@ -11,16 +11,20 @@ Upstream: QueryMessageProcessor, AdminBrokerProcessor.queryConsumeQueue.
 
 from __future__ import annotations
 
-from emulator.broker.broker import Broker
-from emulator.broker.store.key_search import KeySearch
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from protocol.bodies.body import encode_body
-from protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueReply
-from protocol.codes import ResponseCode
-from protocol.fields import BadFields
-from protocol.requests.admin import QueryConsumeQueueRequest
-from protocol.requests.pulling import QueryMessageReply, QueryMessageRequest, ViewMessageRequest
-from protocol.subscription import SubscriptionData
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.store.reading import KeySearch
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueReply
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
+from rocketmq_emulator.protocol.requests.admin import QueryConsumeQueueRequest
+from rocketmq_emulator.protocol.requests.pulling import (
+    QueryMessageReply,
+    QueryMessageRequest,
+    ViewMessageRequest,
+)
 
 FOUND_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
 FOUND_BY_UNIQUE_KEY_MAX = 32  # MessageStoreConfig.defaultQueryMaxNum
@@ -56,18 +60,18 @@ class QueryMessageProcessor:
             begin_ms=request.begin_timestamp,
             end_ms=request.end_timestamp,
         )
-        return self._go_on(search, call.now_ms)
+        return self._run_slice(search, call.now_ms)
 
-    def _go_on(self, search: KeySearch, now_ms: int) -> Result:
+    def _run_slice(self, search: KeySearch, now_ms: int) -> Result:
         if search.run_step():
             return self._found(search)
         # A bell that nobody knows: at the end of the turn the search continues.
-        return Wait(object(), now_ms, lambda now_ms, _expired: self._go_on(search, now_ms))
+        return Wait(object(), now_ms, lambda now_ms, _expired: self._run_slice(search, now_ms))
 
     def _found(self, search: KeySearch) -> Reply:
         if not search.found:
             remark = "can not find message, maybe time range not correct"
-            if search.gave_up:
+            if search.is_limit_reached:
                 remark += f"; only the newest {search.examined} of the topic were searched"
             nothing = QueryMessageReply(
                 index_last_update_timestamp=0, index_last_update_phyoffset=0

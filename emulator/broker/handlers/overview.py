@@ -13,10 +13,10 @@ from itertools import islice
 
 import msgspec
 
-from emulator.broker.broker import Broker
-from emulator.net.results import Call, Reply, Result
-from emulator.net.slices import Pace, Slices, in_slices
-from protocol.bodies.broker_overview import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.net.results import Call, Reply, Result
+from rocketmq_emulator.net.slices import SliceBudget, Slices, in_slices
+from rocketmq_emulator.protocol.bodies.extensions import (
     ROWS_MAX,
     BrokerOverview,
     GroupRow,
@@ -24,9 +24,14 @@ from protocol.bodies.broker_overview import (
     QueueRow,
     TopicRow,
 )
-from protocol.bodies.topics import TopicConfig
-from protocol.fields import Header
-from protocol.names import SYSTEM_GROUPS, is_dlq_topic, is_retry_topic, is_system_consumer_group
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.messages.names import (
+    SYSTEM_GROUPS,
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_consumer_group,
+)
 
 SLICE_QUEUES = 2_000  # of some 2 µs each
 
@@ -42,7 +47,7 @@ class OverviewProcessor:
         return in_slices(self._overview(), call.now_ms)
 
     def _overview(self) -> Slices:
-        broker, pace = self._broker, Pace(SLICE_QUEUES)
+        broker, pace = self._broker, SliceBudget(SLICE_QUEUES)
         names = [name for name in broker.topics.topic_config_table if self._is_users_topic(name)]
         groups = [name for name in broker.groups.subscription_group_table if _is_users_group(name)]
         topic_rows: list[TopicRow] = []
@@ -77,7 +82,7 @@ class OverviewProcessor:
         return TopicRow(name, *counts, self._broker.advertised(topic).perm)
 
     def _group(
-        self, name: str, committed: Iterable[str], pace: Pace
+        self, name: str, committed: Iterable[str], pace: SliceBudget
     ) -> Generator[None, None, GroupRow]:
         broker = self._broker
         online = broker.clients.group(name)

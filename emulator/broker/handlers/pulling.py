@@ -1,41 +1,41 @@
 """Pulling: what is stored is sent, and a pull that finds nothing may be held.
 
-Answers PULL_MESSAGE in every release, LITE_PULL_MESSAGE since 5.0.  A pull is held only on
-its first pass, only when it would answer "nothing new", and only if the client allows it.
-A message that arrives in its queue and matches its filter wakes it at once; other messages,
-and the end of its time, are seen by upstream's sweep: so ends are computed on the sweep's
-grid instead of sweeping.  Does not filter by anything but tags, does not pull from
-other brokers for static topics, and does not answer POP_MESSAGE.
+Answers PULL_MESSAGE in every release, LITE_PULL_MESSAGE since 5.0.  A pull is held only on its
+first pass, only when it would answer "nothing new", and only if the client allows it.  A message
+that arrives in its queue and matches its filter wakes it at once; other messages, and the end of
+its time, are seen by upstream's sweep: so ends are computed on its grid instead of sweeping.
+Before 5.x each pull that was sent to another offset is also a message in OFFSET_MOVED_EVENT: which
+groups began to read elsewhere, and how far away.  5.x has the topic, and stores nothing there.
+Does not filter by anything but tags, does not pull from other brokers for static topics, and does
+not answer POP_MESSAGE.
 
-Upstream: PullMessageProcessor, PullRequestHoldService.
+Upstream: PullMessageProcessor, its generateOffsetMovedEvent, PullRequestHoldService.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import check_expression_type
-from emulator.broker.handlers.moved_offsets import store_moved_offset
-from emulator.broker.store.reading import GetResult, GetStatus
-from emulator.broker.tables.client_channels import BROADCASTING
-from emulator.broker.tables.figures import EVENTS_MAX, Looked
-from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import (
-    FORBIDDEN_TYPE_SENT,
-    MOVED_OFFSETS_NOT_STORED,
-    PULL_REPLY_HAS_FLAGS,
-    SUSPENSION_READ_WHEN_HELD,
-)
-from protocol import perm
-from protocol.bodies.topics import TopicConfig
-from protocol.codes import ResponseCode
-from protocol.fields import BadFields, Header, Int
-from protocol.names import MASTER_ID
-from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
-from protocol.requests.pulling import PullMessageReply, PullMessageRequest
-from protocol.subscription import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
+from rocketmq_emulator.broker.store.reading import GetResult, GetStatus
+from rocketmq_emulator.broker.tables.checks import check_expression_type
+from rocketmq_emulator.broker.tables.client_channels import BROADCASTING
+from rocketmq_emulator.broker.tables.figures import EVENTS_MAX, GetEvent
+from rocketmq_emulator.facts import OffsetCommitted, PullAnswered, PullHeld
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.protocol import flags
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.offsets import OffsetMovedEvent
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header, Int
+from rocketmq_emulator.protocol.flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from rocketmq_emulator.protocol.messages.message_ids import host_bytes
+from rocketmq_emulator.protocol.messages.names import MASTER_ID, OFFSET_MOVED_EVENT
+from rocketmq_emulator.protocol.messages.properties import DELAY, KEYS, TAGS, properties_text
+from rocketmq_emulator.protocol.messages.subscription import (
     SUB_ALL,
     TAG,
     BadExpression,
@@ -43,6 +43,15 @@ from protocol.subscription import (
     TooManyTags,
     build_subscription,
     code_filter,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from rocketmq_emulator.settings.releases import (
+    FORBIDDEN_TYPE_SENT,
+    LAST_PROPERTY_OPEN,
+    MOVED_OFFSETS_NOT_STORED,
+    PULL_REPLY_HAS_FLAGS,
+    SUSPENSION_READ_WHEN_HELD,
 )
 
 Matches = Callable[[int], bool] | None  # by tags code; None: every message
@@ -133,10 +142,16 @@ class PullMessageProcessor:
 
         bell = (request.topic, request.queue_id)
         return Wait(
-            bell, until_ms, again, wants, self._sweep_at, self._asker_gone, on_purpose=True
+            bell,
+            until_ms,
+            again,
+            wants,
+            self._sweep_at,
+            self._on_connection_closed,
+            on_purpose=True,
         )
 
-    def _asker_gone(self) -> None:
+    def _on_connection_closed(self) -> None:
         """The client's connection ended: upstream keeps such pulls until their end."""
         self.held_count -= 1
 
@@ -177,7 +192,7 @@ class PullMessageProcessor:
             topic, request.queue_id, request.queue_offset, request.max_msg_nums, matches
         )
         figures, group = store.figures, request.consumer_group
-        figures.events.append(Looked(topic, group, found.count, found.bytes, call.now_ms))
+        figures.events.append(GetEvent(topic, group, found.count, found.bytes, call.now_ms))
         if len(figures.events) >= EVENTS_MAX:
             figures.count_up()
         return found
@@ -240,7 +255,7 @@ class PullMessageProcessor:
         """Every test in upstream's order; the tag filter to look with.  Raises ``Refusal``."""
         request, broker = call.request, self._broker
         group_name = request.consumer_group
-        if not broker.config.perm & perm.READ:
+        if not broker.config.perm & flags.PERM_READ:
             raise self._forbidden(1, f"the broker[{broker.host}] pulling message is forbidden")
         group = broker.groups.subscription_group_table.get(group_name)
         if group is None:
@@ -271,7 +286,7 @@ class PullMessageProcessor:
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{request.topic}] not exist, apply first please! {self._broker.see_faq}",
             )
-        if not topic.perm & perm.READ:
+        if not topic.perm & flags.PERM_READ:
             raise self._forbidden(3, f"the topic[{request.topic}] pulling message is forbidden")
         if not 0 <= request.queue_id < topic.read_queue_nums:
             raise Refusal(
@@ -283,7 +298,7 @@ class PullMessageProcessor:
 
     def _subscription(self, request: PullMessageRequest, *, broadcast: bool) -> SubscriptionData:
         if request.sys_flag & SUBSCRIPTION:
-            return self._carried(request)
+            return self._carried_subscription(request)
         group = self._broker.clients.consumer_table.get(request.consumer_group)
         if group is None:
             remark = f"the consumer's group info not exist{self._broker.see_faq}"
@@ -307,7 +322,7 @@ class PullMessageProcessor:
             check_expression_type(known.expression_type, self._broker.config)
         return known
 
-    def _carried(self, request: PullMessageRequest) -> SubscriptionData:
+    def _carried_subscription(self, request: PullMessageRequest) -> SubscriptionData:
         check_expression_type(request.expression_type, self._broker.config)
         try:
             return build_subscription(request.topic, request.subscription or "")
@@ -323,3 +338,32 @@ def _wait_ms(request: PullMessageRequest) -> int:
     if request.suspend_timeout_millis is None:
         raise BadFields("a pull that may wait, for no time")
     return request.suspend_timeout_millis
+
+
+# Events of moved offsets (4.9) --------------------------------------------------------
+
+
+def store_moved_offset(
+    broker: Broker, request: PullMessageRequest, offset: int, now_ms: int
+) -> None:
+    """The answer to *request* is *offset* instead; where there is no room, nothing is stored."""
+    group = request.consumer_group
+    event = OffsetMovedEvent(
+        consumer_group=group,
+        message_queue=MessageQueue(request.topic, broker.config.name, request.queue_id),
+        offset_request=request.queue_offset,
+        offset_new=offset,
+    )
+    pairs = ((KEYS, group), (DELAY, "0"), (TAGS, group))  # in the order of a Java map
+    message = MessageToStore(
+        topic=OFFSET_MOVED_EVENT,
+        queue_id=0,
+        body=encode_body(event, broker.release),
+        properties=properties_text(pairs, trailing=not LAST_PROPERTY_OPEN.holds(broker.release)),
+        flag=0,
+        sys_flag=0,
+        born_ms=now_ms,
+        born_host=host_bytes(broker.address),
+    )
+    with suppress(PutRefused):  # the store has noted why
+        broker.store.put(message, now_ms)

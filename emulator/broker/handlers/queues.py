@@ -1,26 +1,41 @@
-"""Consumers and their queues: where it begins and ends, and who may consume it in order.
+"""Consumers and their queues: where a queue begins and ends, who may consume it, who gets it.
 
 Answers GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP, GET_EARLIEST_MSG_STORETIME,
-LOCK_BATCH_MQ and UNLOCK_BATCH_MQ in every release.  Does not lock at other brokers of the same
-name (``onlyThisBroker`` is not read), and does not move offsets of queues that were mapped.
+LOCK_BATCH_MQ and UNLOCK_BATCH_MQ in every release; QUERY_ASSIGNMENT and SET_MESSAGE_REQUEST_MODE
+since 5.0.0, for clients that let the broker compute a member's queues.  The mode is always PULL:
+POP is refused as a mode by its name.  Strategies are AVG and AVG_BY_CIRCLE, as upstream's.
+Does not lock at other brokers of the same name (``onlyThisBroker`` is not read), and does not move
+offsets of queues that were mapped.
 
-Upstream: AdminBrokerProcessor.
+Upstream: AdminBrokerProcessor, QueryAssignmentProcessor.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import check_size
-from emulator.facts import Queue, QueuesLocked, QueuesUnlocked
-from emulator.net.results import Call, Reply, Result
-from emulator.net.slices import Slices, in_pieces, in_slices, long_body
-from protocol.bodies.body import decode_body
-from protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
-from protocol.fields import BadFields, Header
-from protocol.queues import MessageQueue, queue_order
-from protocol.requests.offsets import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.state.topic_routes import LOOK_UP_MS_MAX
+from rocketmq_emulator.broker.tables.checks import check_size
+from rocketmq_emulator.broker.tables.client_channels import BROADCASTING
+from rocketmq_emulator.broker.tables.subscription_groups import PULL
+from rocketmq_emulator.facts import Queue, QueuesLocked, QueuesUnlocked
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.net.slices import Slices, in_pieces, in_slices, long_body
+from rocketmq_emulator.protocol.allocation import CannotAllocate, averagely, averagely_by_circle
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
+from rocketmq_emulator.protocol.bodies.running import (
+    MessageQueueAssignment,
+    QueryAssignmentReply,
+    QueryAssignmentRequestBody,
+    SetMessageRequestModeBody,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
+from rocketmq_emulator.protocol.queues import MessageQueue, java_order, queue_order
+from rocketmq_emulator.protocol.requests.offsets import (
     GetEarliestMsgStoretimeReply,
     GetEarliestMsgStoretimeRequest,
     GetMaxOffsetRequest,
@@ -69,7 +84,7 @@ class QueueProcessor:
         """Take or renew locks; the reply names those that are the client's now."""
         return in_slices(self._lock(_locks_of(call), call.now_ms), call.now_ms)
 
-    def _lock(self, asked: _Locks, now_ms: int) -> Slices:
+    def _lock(self, asked: _LockRequest, now_ms: int) -> Slices:
         """They are taken in one turn; reading them was one before, naming them is more after."""
         group, client, all_queues = asked
         broker = self._broker
@@ -88,7 +103,7 @@ class QueueProcessor:
         pieces = {"lockOKMQSet": in_pieces(granted, SLICE_QUEUES)}
         return Reply(body=(yield from long_body(LockBatchReply(), pieces, broker.release)))
 
-    def _check_room(self, asked: _Locks, now_ms: int) -> None:
+    def _check_room(self, asked: _LockRequest, now_ms: int) -> None:
         """Raises ``Refusal`` where there would be too many locks."""
         locks, locks_max = self._broker.locks, self._broker.config.locks_max
         if locks.held_count + len(asked.queues) > locks_max:  # unless some are held already
@@ -99,7 +114,7 @@ class QueueProcessor:
         """Give locks back; those of other clients stay."""
         return in_slices(self._unlock(_locks_of(call)), call.now_ms)
 
-    def _unlock(self, asked: _Locks) -> Slices:
+    def _unlock(self, asked: _LockRequest) -> Slices:
         group, client, all_queues = asked
         if len(all_queues) > SLICE_QUEUES:
             yield
@@ -112,7 +127,7 @@ class QueueProcessor:
         return Reply()
 
 
-class _Locks(NamedTuple):
+class _LockRequest(NamedTuple):
     """What a client asks for, each queue once: upstream's lists of queues are sets."""
 
     group: str
@@ -120,16 +135,87 @@ class _Locks(NamedTuple):
     queues: list[MessageQueue]
 
 
-def _locks_of(call: Call[Header]) -> _Locks:
+def _locks_of(call: Call[Header]) -> _LockRequest:
     """The request.  Raises ``BadFields`` without a group."""
     request = decode_body(call.body, LockBatchRequestBody)
     if request.consumer_group is None:
         raise BadFields("locks of a group without a name")
     queues = list(dict.fromkeys(request.mq_set))
-    return _Locks(request.consumer_group, request.client_id or "", queues)
+    return _LockRequest(request.consumer_group, request.client_id or "", queues)
 
 
 def _queues(queues: list[MessageQueue]) -> tuple[Queue, ...]:
     return tuple(
         Queue(q.topic, q.broker_name, q.queue_id) for q in sorted(queues, key=queue_order)
     )
+
+
+# Assignment of queues (5.x) -----------------------------------------------------------
+
+
+STRATEGIES = {"AVG": averagely, "AVG_BY_CIRCLE": averagely_by_circle}
+MODELS = ("BROADCASTING", "CLUSTERING")
+
+
+class QueryAssignmentProcessor:
+    """QUERY_ASSIGNMENT and SET_MESSAGE_REQUEST_MODE."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def query(self, call: Call[Header]) -> Result:
+        """The member's queues; no list at all tells it to keep what it has."""
+        request = decode_body(call.body, QueryAssignmentRequestBody)
+        if request.topic is None or request.message_model not in MODELS:
+            raise BadFields("an assignment without a topic or a message model")
+        routes = self._broker.routes
+        if (bell := routes.start_look_up(request.topic)) is not None:
+            until_ms = call.now_ms + LOOK_UP_MS_MAX * max(1, len(self._broker.config.namesrv))
+            return Wait(bell, until_ms, lambda _now_ms, _expired: self._answer(request))
+        return self._answer(request)
+
+    def _answer(self, request: QueryAssignmentRequestBody) -> Reply:
+        mine = self._balanced(request)
+        body = QueryAssignmentReply(
+            message_queue_assignments=None
+            if mine is None
+            else [MessageQueueAssignment(message_queue=queue, mode=PULL) for queue in mine]
+        )
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def _balanced(self, request: QueryAssignmentRequestBody) -> list[MessageQueue] | None:
+        """Upstream: QueryAssignmentProcessor.doLoadBalance."""
+        queues = self._broker.routes.subscribe_info.get(request.topic or "")
+        if queues is None or request.message_model == BROADCASTING:
+            return queues
+        group = self._broker.clients.group(request.consumer_group or "")
+        allocate = STRATEGIES.get(request.strategy_name or "")
+        if group is None or allocate is None:
+            return None
+        members = sorted((known or "" for known in group.client_ids()), key=java_order)
+        try:
+            return allocate(queues, members, request.client_id or "")
+        except CannotAllocate:
+            return None
+
+    def set_mode(self, call: Call[Header]) -> Result:
+        """How a group asks for a topic's messages; refused for what is not there, and for POP."""
+        body = decode_body(call.body, SetMessageRequestModeBody)
+        topic, group = body.topic, body.consumer_group
+        if topic is None or group is None:
+            raise BadFields("a request mode without a topic or a group")
+        if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+            remark = "retry topic is not allowed to set mode"
+            raise Refusal(ResponseCode.NO_PERMISSION, remark)
+        self._broker.topics.require(topic)
+        if self._broker.groups.find(group, call.now_ms, by="admin") is None:
+            remark = "subscription group does not exist"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        if body.mode != PULL:
+            raise Refusal(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f"the mode {body.mode} is not supported: this broker answers pulls only; "
+                f"the mode of {group} in {topic} is what it was",
+            )
+        self._broker.request_modes.set(topic, group, body)
+        return Reply()

@@ -14,15 +14,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from emulator.broker.store.appender import MessageToStore, PutRefused, PutResult
-from emulator.broker.store.timer_puts import java_long
-from emulator.broker.store.timer_records import timer_delete_key
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.net.watermarks import FLUSHED_TO, UpTo
-from protocol import perm
-from protocol.codes import ResponseCode
-from protocol.hosts import host_bytes
-from protocol.properties import (
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutResult
+from rocketmq_emulator.broker.store.put_chain import java_long
+from rocketmq_emulator.broker.store.timer_wheel import timer_delete_key
+from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.protocol import flags
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.message_ids import (
+    BadHandle,
+    RecallHandle,
+    decode_handle,
+    host_bytes,
+)
+from rocketmq_emulator.protocol.messages.properties import (
     BORN_TIMESTAMP,
     MSG_REGION,
     PGROUP,
@@ -32,11 +37,10 @@ from protocol.properties import (
     UNIQ_KEY,
     properties_text,
 )
-from protocol.recall_handles import BadHandle, RecallHandle, decode_handle
-from protocol.requests.sending import RecallMessageReply, RecallMessageRequest
+from rocketmq_emulator.protocol.requests.sending import RecallMessageReply, RecallMessageRequest
 
 if TYPE_CHECKING:
-    from emulator.broker.broker import Broker
+    from rocketmq_emulator.broker.state.broker import Broker
 
 RECALL_TAG = "_RECALL_TAG_"
 _BODY = b"0"
@@ -71,7 +75,7 @@ class RecallMessageProcessor:
         broker, config = self._broker, self._broker.config
         if not config.recall_message:
             raise Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
-        if not config.perm & perm.WRITE and not config.recall_when_not_writeable:
+        if not config.perm & flags.PERM_WRITE and not config.recall_when_not_writeable:
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_SERVED)
         if broker.topics.get(request.topic) is None:
             remark = f"recall failed, the topic[{request.topic}] not exist"

@@ -1,11 +1,13 @@
-"""A broker's figures as tools poll them.
+"""A broker's own figures as tools poll them.
 
-Answers GET_BROKER_RUNTIME_INFO and VIEW_BROKER_STATS_DATA in every release, with upstream's
-keys.  There are no pools of threads, so their queues are empty; storing takes no time that is
-measured, so latencies are 0.  Does not count by queue, what is read from disk, or how late
-messages are read (``GROUP_GET_LATENCY`` and its like do not exist here).
+Answers GET_BROKER_RUNTIME_INFO and VIEW_BROKER_STATS_DATA in every release, with upstream's keys;
+GET_BROKER_HA_STATUS, and GET_BROKER_EPOCH_CACHE as a broker without a controller does (both 5.x):
+it is a master without slaves.  Requests wait in pools only where SET_BUSY_POOL says so; storing
+takes no time that is measured, so latencies are 0.  Does not count by queue, what is read from
+disk, or how late messages are read (``GROUP_GET_LATENCY`` and its like do not exist here).
 
-Upstream: AdminBrokerProcessor.prepareRuntimeInfo, StoreStatsService.getRuntimeInfo.
+Upstream: AdminBrokerProcessor.prepareRuntimeInfo, getBrokerHaStatus, getBrokerEpochCache,
+StoreStatsService.getRuntimeInfo.
 """
 
 from __future__ import annotations
@@ -13,22 +15,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import java_text
-from emulator.broker.tables.figures import RATE_WINDOWS_S
-from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import ACK_POOL_SHOWN, EARLIEST_TIME_EXACT, RUNTIME_INFO_OF_5
-from emulator.sampled_sums import SampledSums
-from protocol.bodies.body import encode_body
-from protocol.bodies.pools import PoolName
-from protocol.bodies.routes import KVTable
-from protocol.codes import ResponseCode
-from protocol.delay_levels import queue_of_level
-from protocol.fields import Header
-from protocol.java_json_writer import java_double
-from protocol.names import SCHEDULE_TOPIC
-from protocol.requests.admin import ViewBrokerStatsDataRequest
-from protocol.versions import version_desc
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.tables.checks import java_text
+from rocketmq_emulator.broker.tables.figures import RATE_WINDOWS_S
+from rocketmq_emulator.clocks.sampled_sums import SampledSums
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.extensions import PoolName
+from rocketmq_emulator.protocol.bodies.routes import KVTable
+from rocketmq_emulator.protocol.bodies.stats import HARuntimeInfo
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.java.java_json_writer import java_double
+from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.protocol.requests.admin import ViewBrokerStatsDataRequest
+from rocketmq_emulator.protocol.versions import version_desc
+from rocketmq_emulator.settings.releases import (
+    ACK_POOL_SHOWN,
+    EARLIEST_TIME_EXACT,
+    RUNTIME_INFO_OF_5,
+)
 
 INT_MAX = 2**31 - 1
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
@@ -168,11 +175,11 @@ class RuntimeInfoProcessor:
         totals = [(f or 0.0) + (m or 0.0) for f, m in zip(found, missed, strict=True)]
         transferred = "getTransferredTps" if self._is_5 else "getTransferedTps"
         return {
-            "putTps": _three(rates(figures.puts)),
-            "getFoundTps": _three(found),
-            "getMissTps": _three(missed),
-            "getTotalTps": _three(totals),
-            transferred: _three(rates(figures.gets)),
+            "putTps": _rates_text(rates(figures.puts)),
+            "getFoundTps": _rates_text(found),
+            "getMissTps": _rates_text(missed),
+            "getTotalTps": _rates_text(totals),
+            transferred: _rates_text(rates(figures.gets)),
         }
 
     def _sizes(self) -> dict[str, str]:
@@ -184,7 +191,7 @@ class RuntimeInfoProcessor:
             "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
             "commitLogMinOffset": str(log.min_position),
             "commitLogMaxOffset": str(log.end_position),
-            "remainHowManyDataToFlush": byte_count(broker.store.flushing.owed_bytes),
+            "remainHowManyDataToFlush": byte_count(broker.store.flushing.unflushed_bytes),
         }
         used = 1 - space.free_bytes / space.total_bytes if space.total_bytes else 0.0
         ratio = java_double(math.ceil(100 * used) / 100)
@@ -220,7 +227,7 @@ class RuntimeInfoProcessor:
         }
 
 
-def _three(rates: Sequence[float | None]) -> str:
+def _rates_text(rates: Sequence[float | None]) -> str:
     return " ".join("" if rate is None else java_double(rate) for rate in rates)
 
 
@@ -230,3 +237,23 @@ def byte_count(count: int) -> str:
         return f"{count} B"
     exponent = min(6, (count.bit_length() - 1) // 10)
     return f"{count / 1024**exponent:.1f} {'KMGTPE'[exponent - 1]}iB"
+
+
+# Replicas -----------------------------------------------------------------------------
+
+
+class ReplicaProcessor:
+    """A master without slaves."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def ha_status(self, _call: Call[Header]) -> Result:
+        """How far the log goes, and which slaves have how much of it."""
+        end = self._broker.store.log.end_position
+        body = HARuntimeInfo(master=True, master_commit_log_max_offset=end)
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def epoch_cache(self, _call: Call[Header]) -> Result:
+        """Refused: only a controller counts epochs."""
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")

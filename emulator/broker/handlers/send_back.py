@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import random
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import check_writable, client_retries_max
-from emulator.broker.store.appender import MessageToStore, PutRefused, stored_again
-from emulator.facts import MessageSentBack
-from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import LAST_PROPERTY_OPEN, SENT_BACK_IS_STORED_HERE
-from protocol import perm
-from protocol.bodies.groups import SubscriptionGroupConfig
-from protocol.codes import ResponseCode
-from protocol.delay_levels import FIRST_RETRY_LEVEL
-from protocol.message_ids import offset_msg_id
-from protocol.names import dlq_topic, retry_topic
-from protocol.properties import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, stored_again
+from rocketmq_emulator.broker.tables.checks import check_writable, client_retries_max
+from rocketmq_emulator.facts import MessageSentBack
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
+from rocketmq_emulator.protocol import flags
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.flags import TOPIC_UNIT_SUB
+from rocketmq_emulator.protocol.messages.delay_levels import FIRST_RETRY_LEVEL
+from rocketmq_emulator.protocol.messages.message_ids import offset_msg_id
+from rocketmq_emulator.protocol.messages.names import dlq_topic, retry_topic
+from rocketmq_emulator.protocol.messages.properties import (
     DELAY,
     ORIGIN_MESSAGE_ID,
     RETRY_TOPIC,
@@ -30,10 +30,10 @@ from protocol.properties import (
     decode_properties,
     properties_text,
 )
-from protocol.records import StoredMessage
-from protocol.requests.sending import ConsumerSendMsgBackRequest
-from protocol.sysflag import TOPIC_UNIT_SUB
-from protocol.tags import to_int32
+from rocketmq_emulator.protocol.messages.records import StoredMessage
+from rocketmq_emulator.protocol.messages.subscription import to_int32
+from rocketmq_emulator.protocol.requests.sending import ConsumerSendMsgBackRequest
+from rocketmq_emulator.settings.releases import LAST_PROPERTY_OPEN, SENT_BACK_IS_STORED_HERE
 
 
 class SendMessageBackProcessor:
@@ -67,8 +67,8 @@ class SendMessageBackProcessor:
             level = FIRST_RETRY_LEVEL + original.reconsume_times
         try:
             broker.puts.put(self._copy(original, topic, queue_id, level), call.now_ms)
-            if level and (head_start_ms := broker.store.head_starts.of(request.offset)):
-                broker.delays.put_back(level, head_start_ms)
+            if level and (early_ms := broker.store.early_deliveries.of(request.offset)):
+                broker.delays.advance_last(level, early_ms)
                 broker.puts.on_delayed()
         except PutRefused as refused:
             # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
@@ -93,7 +93,7 @@ class SendMessageBackProcessor:
         name = retry_topic(request.group)
         queues, flag = config.retry_queue_nums, TOPIC_UNIT_SUB if request.unit_mode else 0
         topic = self._broker.ensure_topic(name, queues, now_ms, by="send back", sys_flag=flag)
-        if not topic.perm & perm.WRITE:
+        if not topic.perm & flags.PERM_WRITE:
             raise Refusal(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
             )

@@ -15,15 +15,57 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import check_writable, client_retries_max
-from emulator.broker.store.appender import MessageToStore, PutRefused, PutResult, PutStatus
-from emulator.broker.store.put_chain import delay_level
-from emulator.broker.store.timer_puts import java_long
-from emulator.facts import SendRefused
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.net.watermarks import FLUSHED_TO, UpTo
-from emulator.releases import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.store.appender import (
+    MessageToStore,
+    PutRefused,
+    PutResult,
+    PutStatus,
+)
+from rocketmq_emulator.broker.store.put_chain import delay_level, java_long
+from rocketmq_emulator.broker.tables.checks import check_writable, client_retries_max
+from rocketmq_emulator.facts import SendRefused
+from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.protocol import flags
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.catalog import SEND_BATCH_MESSAGE
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.flags import (
+    TOPIC_UNIT,
+    TOPIC_UNIT_SUB,
+    transaction_type,
+)
+from rocketmq_emulator.protocol.messages.batch import BadBatch, decode_batch, with_batch_properties
+from rocketmq_emulator.protocol.messages.message_ids import (
+    RecallHandle,
+    UniqKeys,
+    host_bytes,
+    offset_msg_id,
+)
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
+from rocketmq_emulator.protocol.messages.properties import (
+    CLUSTER,
+    DELAY,
+    MSG_REGION,
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    REAL_TOPIC,
+    TIMER_OUT_MS,
+    TRACE_ON,
+    TRAN_MSG,
+    UNIQ_KEY,
+    WAIT,
+    properties_text,
+    property_of,
+    with_property,
+    without_property,
+)
+from rocketmq_emulator.protocol.messages.validation import broker_refuses_topic
+from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendRequest
+from rocketmq_emulator.protocol.versions import RECALL_KNOWN
+from rocketmq_emulator.settings.releases import (
     ABSENT_NAMES_FAIL,
     DEAD_AFTER_ONE_MORE_RETRY,
     EMPTY_BODY_FAILS,
@@ -36,40 +78,13 @@ from emulator.releases import (
     UNIQ_KEY_ADDED,
     WAIT_DROPPED,
 )
-from protocol import perm
-from protocol.batch import BadBatch, decode_batch, with_shared
-from protocol.bodies.topics import TopicConfig
-from protocol.catalog import SEND_BATCH_MESSAGE
-from protocol.codes import ResponseCode
-from protocol.fields import BadFields
-from protocol.hosts import host_bytes
-from protocol.message_ids import UniqKeys, offset_msg_id
-from protocol.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
-from protocol.properties import (
-    CLUSTER,
-    DELAY,
-    MSG_REGION,
-    NAME_END,
-    PAIR_END,
-    REAL_TOPIC,
-    TIMER_OUT_MS,
-    TRACE_ON,
-    TRAN_MSG,
-    UNIQ_KEY,
-    WAIT,
-    properties_text,
-    property_of,
-    with_property,
-    without_property,
-)
-from protocol.recall_handles import RecallHandle
-from protocol.requests.sending import SendMessageReply, SendRequest
-from protocol.sysflag import TOPIC_UNIT, TOPIC_UNIT_SUB, transaction_type
-from protocol.validation import broker_refuses_topic
-from protocol.versions import RECALL_KNOWN
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
-_DELAYED, _TRANSACTIONAL, _WAITS = DELAY + NAME_END, TRAN_MSG + NAME_END, WAIT + NAME_END
+_DELAYED, _TRANSACTIONAL, _WAITS = (
+    DELAY + NAME_VALUE_SEPARATOR,
+    TRAN_MSG + NAME_VALUE_SEPARATOR,
+    WAIT + NAME_VALUE_SEPARATOR,
+)
 
 # Upstream: SendMessageProcessor.handlePutMessageResult.
 _ILLEGAL = (
@@ -303,7 +318,7 @@ class SendMessageProcessor:
         """A sender's properties and those that the broker adds."""
         if not properties:
             return self._added_properties
-        between = "" if properties.endswith(PAIR_END) else PAIR_END
+        between = "" if properties.endswith(PROPERTY_SEPARATOR) else PROPERTY_SEPARATOR
         return f"{properties}{between}{self._added_properties}"
 
     def _store_batch(self, call: Call[SendRequest], queue_id: int) -> Result:
@@ -321,7 +336,7 @@ class SendMessageProcessor:
         shared = whole.properties.encode()
         messages = []
         for member in members:
-            text = str(with_shared(member.properties, shared), "utf-8", "replace")
+            text = str(with_batch_properties(member.properties, shared), "utf-8", "replace")
             message = self._message(call, whole.queue_id, text, member.body)
             message.topic, message.flag = whole.topic, member.flag
             messages.append(message)
@@ -383,7 +398,7 @@ def _shown(topic: TopicConfig, *, has_attributes: bool) -> str:
     attributes = ", attributes={}" if has_attributes else ""  # no topic has any here
     return (
         f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
-        f"writeQueueNums={topic.write_queue_nums}, perm={perm.perm_text(topic.perm)}, "
+        f"writeQueueNums={topic.write_queue_nums}, perm={flags.perm_text(topic.perm)}, "
         f"topicFilterType={topic.topic_filter_type}, topicSysFlag={topic.topic_sys_flag}, "
         f"order={order}{attributes}]"
     )

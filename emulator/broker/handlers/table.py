@@ -7,49 +7,48 @@ from __future__ import annotations
 
 import random
 
-from emulator.broker.broker import Broker
-from emulator.broker.handlers.advancing import TimeAdvancer
-from emulator.broker.handlers.assignment import QueryAssignmentProcessor
-from emulator.broker.handlers.client_calls import ClientCallProcessor
-from emulator.broker.handlers.configuration import ConfigurationProcessor
-from emulator.broker.handlers.consumption import ConsumptionProcessor
-from emulator.broker.handlers.group_offsets import GroupOffsetProcessor
-from emulator.broker.handlers.groups import GroupProcessor
-from emulator.broker.handlers.housekeeping import HousekeepingProcessor
-from emulator.broker.handlers.messages import QueryMessageProcessor
-from emulator.broker.handlers.offsets import ConsumerManageProcessor
-from emulator.broker.handlers.overview import OverviewProcessor
-from emulator.broker.handlers.pulling import PullMessageProcessor
-from emulator.broker.handlers.queues import QueueProcessor
-from emulator.broker.handlers.quirks import client_processor
-from emulator.broker.handlers.recalling import RecallMessageProcessor
-from emulator.broker.handlers.replicas import ReplicaProcessor
-from emulator.broker.handlers.runtime_info import RuntimeInfoProcessor
-from emulator.broker.handlers.send_back import SendMessageBackProcessor
-from emulator.broker.handlers.sending import SendMessageProcessor
-from emulator.broker.handlers.statistics import StatisticsProcessor
-from emulator.broker.handlers.topics import TopicProcessor
-from emulator.net.handler_table import Row, Table, table_of
-from protocol import catalog
+from rocketmq_emulator.broker.handlers.client_calls import ClientCallProcessor
+from rocketmq_emulator.broker.handlers.clients import ClientManageProcessor
+from rocketmq_emulator.broker.handlers.configuration import ConfigurationProcessor
+from rocketmq_emulator.broker.handlers.groups import GroupProcessor
+from rocketmq_emulator.broker.handlers.housekeeping import (
+    AdvanceTimeProcessor,
+    HousekeepingProcessor,
+)
+from rocketmq_emulator.broker.handlers.messages import QueryMessageProcessor
+from rocketmq_emulator.broker.handlers.offsets import ConsumerManageProcessor, GroupOffsetProcessor
+from rocketmq_emulator.broker.handlers.overview import OverviewProcessor
+from rocketmq_emulator.broker.handlers.pulling import PullMessageProcessor
+from rocketmq_emulator.broker.handlers.queues import QueryAssignmentProcessor, QueueProcessor
+from rocketmq_emulator.broker.handlers.recalling import RecallMessageProcessor
+from rocketmq_emulator.broker.handlers.runtime_info import ReplicaProcessor, RuntimeInfoProcessor
+from rocketmq_emulator.broker.handlers.send_back import SendMessageBackProcessor
+from rocketmq_emulator.broker.handlers.sending import SendMessageProcessor
+from rocketmq_emulator.broker.handlers.statistics import ConsumptionProcessor, StatisticsProcessor
+from rocketmq_emulator.broker.handlers.topics import TopicProcessor
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.net.dispatch import Row, Table, table_of
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.settings.quirks import class_for
 
 
 def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
     """What *broker* answers.  *now_ms* is when it starts: held pulls end on a grid from there."""
     rows = (
-        *_of_clients(broker, rng, now_ms),
-        *_of_administrators(broker),
-        *_of_observers(broker),
+        *_client_rows(broker, rng, now_ms),
+        *_admin_rows(broker),
+        *_query_rows(broker),
     )
     return table_of(rows, broker.release)
 
 
-def _of_clients(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, ...]:
+def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, ...]:
     """What producers and consumers ask."""
     sending = SendMessageProcessor(broker, rng)
     sending_back = SendMessageBackProcessor(broker, rng)
     recalling = RecallMessageProcessor(broker)
     pulling = PullMessageProcessor(broker, now_ms)
-    clients = client_processor(broker.config.quirks)(broker)
+    clients = class_for(ClientManageProcessor, "broker", broker.config.quirks)(broker)
     offsets = ConsumerManageProcessor(broker)
     queues = QueueProcessor(broker)
     return (
@@ -76,13 +75,13 @@ def _of_clients(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, .
     )
 
 
-def _of_administrators(broker: Broker) -> tuple[Row, ...]:
+def _admin_rows(broker: Broker) -> tuple[Row, ...]:
     """What changes topics and groups, and how they stand."""
     topics = TopicProcessor(broker)
     groups = GroupProcessor(broker)
     group_offsets = GroupOffsetProcessor(broker)
     configuration = ConfigurationProcessor(broker)
-    advancer = TimeAdvancer(broker)
+    advancer = AdvanceTimeProcessor(broker)
     return (
         Row(catalog.ADVANCE_TIME, advancer.advance),
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
@@ -98,7 +97,7 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.DELETE_SUBSCRIPTIONGROUP, groups.delete),
         Row(catalog.QUERY_TOPICS_BY_CONSUMER, groups.topics_of_group),
         Row(catalog.QUERY_SUBSCRIPTION_BY_CONSUMER, groups.subscription),
-        Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, groups.who_consumes),
+        Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, groups.topic_consumers),
         Row(catalog.GET_CONSUMER_CONNECTION_LIST, groups.consumer_connections),
         Row(catalog.GET_PRODUCER_CONNECTION_LIST, groups.producer_connections),
         Row(catalog.GET_ALL_CONSUMER_OFFSET, group_offsets.all_offsets),
@@ -109,7 +108,7 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
     )
 
 
-def _of_observers(broker: Broker) -> tuple[Row, ...]:
+def _query_rows(broker: Broker) -> tuple[Row, ...]:
     """What shows figures, looks into queues and members, and cleans up."""
     runtime = RuntimeInfoProcessor(broker)
     overviews = OverviewProcessor(broker)

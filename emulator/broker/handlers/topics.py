@@ -9,33 +9,37 @@ Upstream: AdminBrokerProcessor.
 
 from __future__ import annotations
 
-from emulator.broker.broker import Broker
-from emulator.broker.checks import NOT_SET
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
-from emulator.releases import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.tables.checks import NOT_SET
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.net.slices import in_pieces, in_slices, long_body, reply_of
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.routes import TopicList
+from rocketmq_emulator.protocol.bodies.topics import (
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigSerializeWrapper,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.messages.names import (
+    SYSTEM_TOPICS,
+    SYSTEM_TOPICS_5_2,
+    is_system_topic,
+)
+from rocketmq_emulator.protocol.messages.validation import broker_refuses_topic
+from rocketmq_emulator.protocol.requests.admin import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicConfigRequest,
+)
+from rocketmq_emulator.settings.releases import (
     CHECKPOINT_TOPIC_IS_SYSTEMS,
     ORDER_SET_BY_ADMIN,
     SAME_TOPIC_NOT_WRITTEN,
     TOPIC_MAPPING_SENT,
     UNNAMED_TOPIC_FAILS,
 )
-from protocol.bodies.body import encode_body
-from protocol.bodies.routes import TopicList
-from protocol.bodies.topics import (
-    TopicConfig,
-    TopicConfigAndMappingSerializeWrapper,
-    TopicConfigSerializeWrapper,
-)
-from protocol.codes import ResponseCode
-from protocol.fields import BadFields, Header
-from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5_2, is_system_topic
-from protocol.requests.admin import (
-    CreateTopicRequest,
-    DeleteTopicRequest,
-    GetTopicConfigRequest,
-)
-from protocol.validation import broker_refuses_topic
 
 SLICE_TOPICS = 500  # of some 15 µs each
 
@@ -98,7 +102,7 @@ class TopicProcessor:
         if self._broker.release >= TOPIC_MAPPING_SENT:
             kind = TopicConfigAndMappingSerializeWrapper
         table = topics.topic_config_table
-        pieces = map(table.part, in_pieces(list(table), SLICE_TOPICS))
+        pieces = map(table.subset, in_pieces(list(table), SLICE_TOPICS))
         empty = kind(data_version=topics.data_version)
         body = long_body(empty, {"topicConfigTable": pieces}, self._broker.release)
         return in_slices(reply_of(body, Header()), call.now_ms)

@@ -15,23 +15,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from emulator.broker.store.commit_log import CommitLog, RecordTooLarge
-from emulator.broker.store.consume_queue import NOT_INDEXED
-from emulator.disk.port import NOT_WRITTEN
-from emulator.disk.refusals import is_out_of_files, reason, refusal
-from emulator.releases import RETRY_TOPICS_MAY_BE_LONG
-from protocol.delay_levels import parse_delay_levels
-from protocol.properties import PROPERTIES_BYTES_MAX
-from protocol.records import encode_record
-from protocol.validation import STORED_TOPIC_BYTES_MAX, log_refuses_topic
+from rocketmq_emulator.broker.store.commit_log import CommitLog, RecordTooLarge
+from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED
+from rocketmq_emulator.disk.port import WRITE_ERRORS, is_out_of_files, reason, refusal
+from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
+from rocketmq_emulator.protocol.messages.properties import PROPERTIES_BYTES_MAX
+from rocketmq_emulator.protocol.messages.records import encode_record
+from rocketmq_emulator.protocol.messages.validation import (
+    STORED_TOPIC_BYTES_MAX,
+    log_refuses_topic,
+)
+from rocketmq_emulator.settings.releases import RETRY_TOPICS_MAY_BE_LONG
 
 if TYPE_CHECKING:
-    from emulator.broker.store.consume_queue import ConsumeQueue
-    from emulator.config import BrokerConfig
-    from emulator.facts import Note
-    from protocol.records import StoredMessage
+    from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.protocol.messages.records import StoredMessage
+    from rocketmq_emulator.settings.config import BrokerConfig
 
-CANNOT_APPEND = (RecordTooLarge, *NOT_WRITTEN)
+CANNOT_APPEND = (RecordTooLarge, *WRITE_ERRORS)
 
 
 class MessageToStore(msgspec.Struct, gc=False):
@@ -111,17 +113,17 @@ class Appender:
     ) -> None:
         self._log = log
         self._body_bytes_max = config.message_bytes_max
-        self._long_retry_topics = config.profile >= RETRY_TOPICS_MAY_BE_LONG
+        self._long_retry_topics = config.parsed_release >= RETRY_TOPICS_MAY_BE_LONG
         self.store_host = store_host
         self._note = note
         self._last_ms = last_ms
         self._levels = parse_delay_levels(config.delay_levels)
-        self._is_refusing = False
+        self._is_write_failing = False
 
     def reset(self) -> None:
         """The log is empty: times begin anew, too."""
         self._last_ms = 0
-        self._is_refusing = False
+        self._is_write_failing = False
 
     def check(self, topic: bytes, message: MessageToStore) -> bytes:
         """The property block as bytes, if the log can hold the message; raises PutRefused."""
@@ -151,7 +153,7 @@ class Appender:
                     break
         except CANNOT_APPEND as error:
             raise self._refused(error) from error
-        self._is_refusing = False
+        self._is_write_failing = False
         size = len(record)
         if message.sys_flag & NOT_INDEXED:
             return PutResult(position, size)
@@ -179,7 +181,7 @@ class Appender:
                     break
         except CANNOT_APPEND as error:
             raise self._refused(error) from error
-        self._is_refusing = False
+        self._is_write_failing = False
         for put, block in zip(puts, blocks, strict=True):
             put.code = queue.append_record(put.position, put.size, block, store_ms, self._levels)
         return puts
@@ -187,9 +189,9 @@ class Appender:
     def _refused(self, error: Exception) -> PutRefused:
         if isinstance(error, RecordTooLarge):
             return PutRefused(PutStatus.MESSAGE_ILLEGAL, str(error))
-        if not self._is_refusing:  # once, not for every sender who asks
+        if not self._is_write_failing:  # once, not for every sender who asks
             self._note(refusal(error))
-        self._is_refusing = True
+        self._is_write_failing = True
         if is_out_of_files(error):
             return PutRefused(PutStatus.CREATE_MAPPED_FILE_FAILED, reason(error))
         return PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error))

@@ -1,12 +1,15 @@
-"""Where the messages of one queue lie in the commit log.
+"""The consume queues: where the messages of each lie in the commit log.
 
-An entry's index is the message's *queue offset*: it starts at 0, grows by one a message
-and is never given out twice, even when retention has dropped every message there was.
-An entry keeps position, size and a *code*: the hash of the message's tag or, in the
-topic of delayed messages, the time it is due.  The same function makes the code when a
-message is stored and when a log is read again after a crash, so the two cannot disagree.
+An entry's index is the *queue offset*: it starts at 0, grows by one a message and is never given
+out twice.  An entry keeps position, size and a *code*: the hash of the message's tag or, in the
+topic of delayed messages, the time it is due.  ``index_code`` makes it for a new message and for a
+log that is read again, so the two cannot disagree.
+``QueueIndex`` has all queues, in memory only: scanning the log is faster than reading queue files.
+Beside the log it keeps only *floors*: the next offset, once retention has dropped a queue's last
+record, and the position from which on records count, once a topic was deleted.
 
-Upstream: ConsumeQueue, CommitLog.checkMessageAndReturnSize, DispatchRequest.
+Upstream: ConsumeQueue, ConsumeQueueStore, DispatchRequest, CommitLog.checkMessageAndReturnSize,
+CommitLog.recoverAbnormally.
 """
 
 from __future__ import annotations
@@ -14,12 +17,25 @@ from __future__ import annotations
 import bisect
 import functools
 from array import array
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.delay_levels import DelayLevels
-from protocol.names import SCHEDULE_TOPIC
-from protocol.properties import DELAY, property_of
-from protocol.sysflag import TRANSACTION_PREPARED
-from protocol.tags import tag_code
+import msgspec
+
+from rocketmq_emulator.broker.store.commit_log import LogEnd, scan
+from rocketmq_emulator.disk.port import StoreDamaged
+from rocketmq_emulator.protocol.flags import TRANSACTION_PREPARED
+from rocketmq_emulator.protocol.messages.delay_levels import DelayLevels
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.protocol.messages.properties import DELAY, property_of
+from rocketmq_emulator.protocol.messages.subscription import tag_code
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rocketmq_emulator.broker.store.commit_log import CommitLog
+    from rocketmq_emulator.disk.port import Disk
+
 
 # Prepared and rolled-back messages are in the log only, no queue has them: of the four types
 # of a transaction just these two have this bit of the sys flag.
@@ -34,13 +50,13 @@ class ConsumeQueue:
     """Entries ``min_offset`` … ``max_offset - 1`` of one queue, 20 bytes each."""
 
     __slots__ = (
-        "began_at",
         "codes",
         "max_offset",
         "min_offset",
         "positions",
         "queue_id",
         "sizes",
+        "start_offset",
         "topic",
         "topic_bytes",
     )
@@ -49,7 +65,7 @@ class ConsumeQueue:
         self.topic = topic
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
-        self.began_at = 0  # the first offset it ever had; another one after a reset
+        self.start_offset = 0  # the first offset it ever had; another one after a reset
         self.max_offset = first_offset  # the offset the next message gets
         self.restart(first_offset)
 
@@ -76,14 +92,14 @@ class ConsumeQueue:
             del self.positions[:gone], self.sizes[:gone], self.codes[:gone]
 
     @property
-    def is_whole(self) -> bool:
+    def has_all_messages(self) -> bool:
         """Whether every message it ever got is there still."""
-        return self.min_offset == self.began_at
+        return self.min_offset == self.start_offset
 
-    def begin_anew(self) -> None:
+    def clear_entries(self) -> None:
         """Empty, as if the next message were the first one, whatever its offset."""
         self.restart(self.max_offset)
-        self.began_at = self.max_offset
+        self.start_offset = self.max_offset
 
     def restart(self, offset: int) -> None:
         """Empty, the next message gets *offset*."""
@@ -124,3 +140,207 @@ def _delay_level(properties: str) -> int:
         return int(property_of(properties, DELAY) or 0)
     except ValueError:
         return 0
+
+
+# All queues, and their floors ---------------------------------------------------------
+
+
+DOCUMENT = "queueFloors.json"  # ours: upstream keeps the files of its consume queues
+
+Key = tuple[str, int]  # topic, queue id
+
+
+class RebuildResult(NamedTuple):
+    """What a scan found: how much, where the log ends and why, and the last store time."""
+
+    messages: int
+    end_position: int
+    reason: str
+    store_ms: int
+
+
+class QueueIndex:
+    """``queues`` by topic and number; one is made when it is first written to."""
+
+    def __init__(self, disk: Disk, levels: DelayLevels) -> None:
+        self._levels = levels
+        self._floors = QueueFloors(disk)
+        self.queues: dict[Key, ConsumeQueue] = {}
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """Every queue of a topic that has been written to."""
+        return [queue for (name, _), queue in self.queues.items() if name == topic]
+
+    def of(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, new if need be."""
+        key = (topic, queue_id)
+        queue = self.queues.get(key)
+        if queue is None:
+            queue = self.queues[key] = ConsumeQueue(topic, queue_id)
+        return queue
+
+    def keep_floors(self, position: int) -> None:
+        """Save the next offset of every queue that ``drop_before`` would empty.
+
+        To be called before the records go; raises DiskFull, and then they must stay.
+        """
+        self._floors.set(
+            {
+                key: Floor(queue.max_offset)
+                for key, queue in self.queues.items()
+                if queue.positions and queue.positions[-1] < position
+            },
+            min_position=position,
+        )
+
+    def drop_before(self, position: int) -> None:
+        """Remove the entries of all messages before *position*."""
+        for queue in self.queues.values():
+            queue.drop_before(position)
+
+    def drop_topics(self, topics: Collection[str], end_position: int) -> None:
+        """Successors of those names start from 0; what is in the log no longer counts."""
+        gone = [key for key in self.queues if key[0] in topics]
+        self._floors.set({key: Floor(0, end_position) for key in gone})
+        for key in gone:
+            del self.queues[key]
+
+    def reset(self, kept_topics: Collection[str]) -> None:
+        """Every queue is empty; only those of *kept_topics* go on counting.
+
+        Raises what a disk without room raises, and then all is as it was.
+        """
+        kept = {key: queue for key, queue in self.queues.items() if key[0] in kept_topics}
+        self._floors.set_all({key: Floor(queue.max_offset) for key, queue in kept.items()})
+        for queue in kept.values():
+            queue.clear_entries()
+        self.queues = kept
+
+    def topics(self) -> list[str]:
+        """Every topic that has a queue, each once."""
+        return list(dict.fromkeys(topic for topic, _ in self.queues))
+
+    def newest_position(self) -> int | None:
+        """Where the newest entry of all queues points."""
+        return max((q.positions[-1] for q in self.queues.values() if q.positions), default=None)
+
+    def forget_empty(self, end_position: int) -> None:
+        """Queues that had messages and have none any more are as if they were new."""
+        gone = [
+            key
+            for key, queue in self.queues.items()
+            if queue.max_offset and not queue.positions and key[0] != SCHEDULE_TOPIC
+        ]
+        self._floors.set({key: Floor(0, end_position) for key in gone})
+        for key in gone:
+            del self.queues[key]
+
+    def rebuild(self, log: CommitLog, step_bytes: int) -> Generator[int, None, RebuildResult]:
+        """Read all queues from *log* again, up to its first bad record.
+
+        Yields how far it is, after every *step_bytes* or so.
+        """
+        since = self._restart_from_floors()
+        queues: dict[tuple[bytes, int], ConsumeQueue] = {}
+        messages = store_ms = 0
+        step_at = log.min_position + step_bytes
+        records = scan(log)
+        while True:
+            try:
+                found = next(records)
+            except LogEnd as end:
+                return self._ended(messages, end.position, end.reason, store_ms)
+            topic, queue_id, offset, position, size, sys_flag, store_ms, properties = found
+            queue = queues.get((topic, queue_id))
+            if queue is None:
+                queue = self.of(str(topic, "utf-8", "replace"), queue_id)
+                queues[topic, queue_id] = queue
+            messages += 1
+            if position >= step_at:
+                yield position
+                step_at = position + step_bytes
+            if sys_flag & NOT_INDEXED or (since and position < since.get(queue, 0)):
+                continue
+            if offset != queue.max_offset:
+                # 0 again: a real broker's topic that was deleted and made anew.
+                if queue.positions and offset != 0:
+                    reason = f"offset {offset} where {queue.max_offset} comes next"
+                    return self._ended(messages - 1, position, reason, store_ms)
+                queue.restart(offset)
+            code = index_code(queue.topic, properties, store_ms, self._levels)
+            queue.append(position, size, code)
+
+    def _ended(
+        self, messages: int, end_position: int, reason: str, store_ms: int
+    ) -> RebuildResult:
+        self._floors.lower_to(end_position)
+        return RebuildResult(messages, end_position, reason, store_ms)
+
+    def _restart_from_floors(self) -> dict[ConsumeQueue, int]:
+        """Every queue that had one at its floor; from which position on its records count."""
+        since = {}
+        for key, floor in self._floors.items():
+            queue = self.of(*key)
+            queue.restart(floor.next_offset)
+            since[queue] = floor.since_position
+        return since
+
+
+class Floor(NamedTuple):
+    """Offsets below ``next_offset`` were used; records before ``since_position`` do not count."""
+
+    next_offset: int = 0
+    since_position: int = 0
+
+
+class QueueFloors:
+    """The document on *disk*, and changes to it."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        text = disk.read(DOCUMENT)
+        try:
+            rows = _decode(text) if text else []
+        except msgspec.DecodeError as error:
+            raise StoreDamaged(
+                f"config/{DOCUMENT} cannot be read ({error}); without it, messages of deleted "
+                "topics come back, and queues that have expired start from offset 0"
+            ) from error
+        self._floors = {(topic, queue_id): Floor(*rest) for topic, queue_id, *rest in rows}
+
+    def items(self) -> list[tuple[tuple[str, int], Floor]]:
+        """Every queue that has a floor, by topic and number."""
+        return list(self._floors.items())
+
+    def set(self, floors: dict[tuple[str, int], Floor], min_position: int = 0) -> None:
+        """Change these, on disk before in memory; raises DiskFull and then changes nothing.
+
+        Records before *min_position* are gone, and with them the need to ignore them.
+        """
+        changed = {
+            queue: floor
+            for queue, floor in {**self._floors, **floors}.items()
+            if floor.next_offset or floor.since_position > min_position
+        }
+        self.set_all(changed)
+
+    def set_all(self, changed: dict[tuple[str, int], Floor]) -> None:
+        """There are no floors but these; as ``set``."""
+        if changed == self._floors:
+            return
+        rows = [(*queue, *floor) for queue, floor in changed.items()]
+        self._disk.replace(DOCUMENT, msgspec.json.encode(rows))
+        self._floors = changed
+
+    def lower_to(self, end_position: int) -> None:
+        """The log lost its tail: no floor may hide what will be written there again."""
+        self.set(
+            {
+                queue: Floor(floor.next_offset, end_position)
+                for queue, floor in self._floors.items()
+                if floor.since_position > end_position
+            }
+        )
+
+
+_decode = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode

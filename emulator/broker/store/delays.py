@@ -13,27 +13,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.broker.store.appender import PutRefused, PutStatus, stored_again
-from emulator.broker.tables.documents import Document
-from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
-from emulator.releases import OFFSETS_HAVE_VERSION
-from protocol.bodies.offsets import DelayOffsetSerializeWrapper
-from protocol.bodies.topics import DataVersion
-from protocol.delay_levels import queue_of_level
-from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
-from protocol.properties import REAL_QID, REAL_TOPIC, UNIQ_KEY, property_of
-from protocol.records import decode_record
+from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus, stored_again
+from rocketmq_emulator.broker.tables.documents import Document
+from rocketmq_emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
+from rocketmq_emulator.protocol.bodies.offsets import DelayOffsetSerializeWrapper
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from rocketmq_emulator.protocol.messages.properties import (
+    REAL_QID,
+    REAL_TOPIC,
+    UNIQ_KEY,
+    property_of,
+)
+from rocketmq_emulator.protocol.messages.records import decode_record
+from rocketmq_emulator.settings.releases import OFFSETS_HAVE_VERSION
 
 if TYPE_CHECKING:
-    from emulator.broker.store.consume_queue import ConsumeQueue
-    from emulator.broker.store.store import Store
-    from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
-    from emulator.facts import Note
+    from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
+    from rocketmq_emulator.broker.store.store import Store
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 DOCUMENT = "delayOffset.json"
-FIRST_LOOK_MS = 1_000  # ScheduleMessageService.FIRST_DELAY_TIME
-LOOK_INTERVAL_MS = 100  # ScheduleMessageService.DELAY_FOR_A_WHILE
+FIRST_TICK_MS = 1_000  # ScheduleMessageService.FIRST_DELAY_TIME
+TICK_INTERVAL_MS = 100  # ScheduleMessageService.DELAY_FOR_A_WHILE
 DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
 
 
@@ -62,9 +67,9 @@ class ScheduleMessageService:
         self._levels = store.levels
         self._note = note
         self._broker = config.name
-        self._looks_from_ms = began_ms + FIRST_LOOK_MS
+        self._first_tick_ms = began_ms + FIRST_TICK_MS
         self._document = Document(
-            disk, DOCUMENT, DelayOffsetSerializeWrapper, config.profile, note
+            disk, DOCUMENT, DelayOffsetSerializeWrapper, config.parsed_release, note
         )
         saved = self._document.load() or DelayOffsetSerializeWrapper()
         # Progress beyond the end is of a log that lost its tail: new messages come there again.
@@ -73,7 +78,7 @@ class ScheduleMessageService:
             for level, offset in saved.offset_table.items()
         }
         self._data_version = saved.data_version
-        if self._data_version is None and config.profile >= OFFSETS_HAVE_VERSION:
+        if self._data_version is None and config.parsed_release >= OFFSETS_HAVE_VERSION:
             self._data_version = DataVersion(timestamp=began_ms)
         self._is_dirty = False
         self._moved_ms: dict[tuple[int, int], int] = {}  # by level and offset, of who waits
@@ -82,12 +87,12 @@ class ScheduleMessageService:
 
     def advance(self, ms: int) -> None:
         """What waits is due *ms* earlier; ``next_due_ms`` may be in the past then."""
-        self._store.head_starts.advance(ms)
+        self._store.early_deliveries.advance(ms)
         for level, queue, first in self._waiting():
             for offset in range(first, queue.max_offset):
                 self._move(level, queue, offset, ms)
 
-    def put_back(self, level: int, ms: int) -> None:
+    def advance_last(self, level: int, ms: int) -> None:
         """What was put aside last under *level* has a head start of *ms*."""
         level = self._levels.clamp(level)
         queue = self._store.queue(SCHEDULE_TOPIC, queue_of_level(level))
@@ -96,7 +101,7 @@ class ScheduleMessageService:
 
     def first_due_ms(self, now_ms: int) -> int | None:
         """When the first of the messages is due that come next."""
-        return min((self._believed(head, now_ms) for head in self._heads()), default=None)
+        return min((self._corrected_due_ms(head, now_ms) for head in self._heads()), default=None)
 
     def waiting_count(self) -> int:
         """How many messages wait."""
@@ -118,7 +123,7 @@ class ScheduleMessageService:
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When ``deliver_due`` has something to do; None while nothing waits."""
-        due_ms = [self._look_ms(self._believed(head, now_ms)) for head in self._heads()]
+        due_ms = [self._tick_ms(self._corrected_due_ms(head, now_ms)) for head in self._heads()]
         return min(due_ms, default=None)
 
     def deliver_due(self, now_ms: int, upto_ms: int | None = None) -> int:
@@ -133,11 +138,11 @@ class ScheduleMessageService:
         count = 0
         for first in self._heads():
             head: _Head | None = first
-            while head is not None and self._believed(head, now_ms) <= now_ms:
+            while head is not None and self._corrected_due_ms(head, now_ms) <= now_ms:
                 if count == DELIVERIES_MAX:
                     return count
                 if not self._deliver(head, now_ms):
-                    self._looks_from_ms = self._look_ms(now_ms + LOOK_INTERVAL_MS)
+                    self._first_tick_ms = self._tick_ms(now_ms + TICK_INTERVAL_MS)
                     return count
                 count += 1
                 head = self._head(head.level)
@@ -145,11 +150,11 @@ class ScheduleMessageService:
 
     def _deliver_by_time(self, now_ms: int, upto_ms: int) -> int:
         for count in range(DELIVERIES_MAX):
-            heads = [(self._believed(head, now_ms), head) for head in self._heads()]
+            heads = [(self._corrected_due_ms(head, now_ms), head) for head in self._heads()]
             if not heads or min(heads)[0] > upto_ms:
                 return count
             if not self._deliver(min(heads)[1], now_ms):
-                self._looks_from_ms = self._look_ms(now_ms + LOOK_INTERVAL_MS)
+                self._first_tick_ms = self._tick_ms(now_ms + TICK_INTERVAL_MS)
                 return count
         return DELIVERIES_MAX
 
@@ -168,7 +173,7 @@ class ScheduleMessageService:
         """Nothing waits, and nothing was ever delivered."""
         self.offset_table = {}
         self._moved_ms.clear()
-        self._looks_from_ms = now_ms
+        self._first_tick_ms = now_ms
         self._document.save(self.wrapper())
         self._is_dirty = False
 
@@ -187,7 +192,7 @@ class ScheduleMessageService:
         index = offset - queue.min_offset
         return _Head(level, offset, queue.positions[index], queue.sizes[index], queue.codes[index])
 
-    def _believed(self, head: _Head, now_ms: int) -> int:
+    def _corrected_due_ms(self, head: _Head, now_ms: int) -> int:
         """A time further away than the whole delay is of a clock that has gone back since.
 
         Upstream: ScheduleMessageService.correctDeliverTimestamp.
@@ -195,10 +200,10 @@ class ScheduleMessageService:
         is_odd = head.due_ms > now_ms + self._levels.delay_ms[head.level]
         return now_ms if is_odd else head.due_ms
 
-    def _look_ms(self, due_ms: int) -> int:
+    def _tick_ms(self, due_ms: int) -> int:
         """The first tick of upstream's clock at or after *due_ms*."""
-        looks = max(0, -(-(due_ms - self._looks_from_ms) // LOOK_INTERVAL_MS))
-        return self._looks_from_ms + looks * LOOK_INTERVAL_MS
+        looks = max(0, -(-(due_ms - self._first_tick_ms) // TICK_INTERVAL_MS))
+        return self._first_tick_ms + looks * TICK_INTERVAL_MS
 
     def _deliver(self, head: _Head, now_ms: int) -> bool:
         """Store the message where it belongs; False if there was no room for it."""
@@ -208,8 +213,8 @@ class ScheduleMessageService:
         topic = property_of(text, REAL_TOPIC) or ""
         queue_id = property_of(text, REAL_QID) or ""
         queue = Queue(topic, self._broker, int(queue_id) if queue_id.isdecimal() else 0)
-        late_ms = max(0, now_ms - self._believed(head, now_ms))
-        head_start_ms = min(self._moved_ms.get((head.level, head.offset), 0), late_ms)
+        late_ms = max(0, now_ms - self._corrected_due_ms(head, now_ms))
+        early_ms = min(self._moved_ms.get((head.level, head.offset), 0), late_ms)
         reason = ""
         if not topic or topic == TRANS_HALF_TOPIC:
             reason = "it does not belong to a topic"
@@ -219,7 +224,7 @@ class ScheduleMessageService:
                 # broker sees it too, where the text is made before the property is taken away.
                 again = stored_again(message, topic, queue.queue_id, text)
                 put = self._store.put(again, now_ms)
-                self._store.head_starts.give(put.position, head_start_ms)
+                self._store.early_deliveries.give(put.position, early_ms)
             except PutRefused as refused:
                 if refused.status is PutStatus.SERVICE_NOT_AVAILABLE:
                     return False
@@ -228,7 +233,7 @@ class ScheduleMessageService:
             key = property_of(text, UNIQ_KEY) or ""
             self._note(DelayedMessageDropped(queue, head.level, reason, key))
         else:
-            self._note(DelayedDelivered(queue, head.level, late_ms - head_start_ms))
+            self._note(DelayedDelivered(queue, head.level, late_ms - early_ms))
         self._moved_ms.pop((head.level, head.offset), None)
         self.offset_table[head.level] = head.offset + 1
         self._is_dirty = True

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from emulator.facts import FlushFailed, LogFlushed
+from rocketmq_emulator.facts import FlushFailed, LogFlushed
 
 if TYPE_CHECKING:
-    from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
-    from emulator.facts import Fact, Note
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Fact, Note
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 PAGE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE
 
@@ -30,8 +30,8 @@ class Flushing:
 
     Outlets, set by whoever has a clock and calls that wait: ``on_planned`` (ask
     ``next_due_ms`` anew), ``on_flushed`` (everything below a position is safe),
-    ``on_failed`` (what lies below a position could not be made safe now), ``put_off`` (call
-    this when the turn ends, once: a turn that stores many messages asks for one flush).
+    ``on_failed`` (what lies below a position could not be made safe now), ``run_at_turn_end``
+    (call this when the turn ends, once: a turn that stores many messages asks for one flush).
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Flushing:
         self.on_planned: Callable[[], object] = _ignored
         self.on_flushed: Callable[[int], object] = _ignored
         self.on_failed: Callable[[int], object] = _ignored
-        self.put_off: Callable[[Callable[[], object]], object] = _call
+        self.run_at_turn_end: Callable[[Callable[[], object]], object] = _call
         self._disk = disk
         self._note = note
         self._wants = wants
@@ -64,7 +64,7 @@ class Flushing:
         self._message_count = self._safe_count = 0
         self._asked: dict[int, int] = {}  # ends that flushes were asked for: messages below
         self._asked_to = 0  # by the flush that was asked for last
-        self._is_under_way = False  # of those flushes that were planned
+        self._is_flushing = False  # of those flushes that were planned
         self._is_failing = False
 
     # For the store ----------------------------------------------------------------------
@@ -91,12 +91,12 @@ class Flushing:
         self._message_count += message_count
         if end >= self._act_at:
             if self.is_sync:
-                self.put_off(self._flush_what_is_new)
+                self.run_at_turn_end(self._flush_what_is_new)
             else:
                 self._plan()
 
     @property
-    def owed_bytes(self) -> int:
+    def unflushed_bytes(self) -> int:
         """How much would be lost with the power; 0 where nothing outlives the process."""
         return max(0, self._end - self.flushed_to) if self._disk.needs_flush else 0
 
@@ -111,10 +111,10 @@ class Flushing:
     def next_due_ms(self, now_ms: int) -> int | None:
         """When ``flush_due`` is to be called; None while nothing is to be flushed then."""
         is_needed = not self.is_sync or self._is_failing
-        if not is_needed or self._is_under_way or self._end <= self.flushed_to:
+        if not is_needed or self._is_flushing or self._end <= self.flushed_to:
             return None
         interval_ms = self._thorough_interval_ms
-        if self._is_failing or self._end >= self._enough():
+        if self._is_failing or self._end >= self._least_pages_end():
             interval_ms = self._interval_ms
         # Ticks after the start, the first one that is still to come.
         return now_ms + interval_ms - (now_ms - self._began_ms) % interval_ms
@@ -122,12 +122,12 @@ class Flushing:
     def flush_due(self) -> None:
         """Flush everything that was written."""
         if self._end > self.flushed_to:
-            self._is_under_way = True
+            self._is_flushing = True
             self._flush()
 
     # Inside ---------------------------------------------------------------------------
 
-    def _enough(self) -> int:
+    def _least_pages_end(self) -> int:
         """The end of the log at which so many pages are unflushed that the interval counts.
 
         Upstream: MappedFile.isAbleToFlush.
@@ -136,7 +136,7 @@ class Flushing:
 
     def _plan(self) -> None:
         """Called when there is something to flush, and once more when there is enough."""
-        enough = self._enough()
+        enough = self._least_pages_end()
         self._act_at = enough if self._end < enough else math.inf
         self.on_planned()
 
@@ -150,7 +150,7 @@ class Flushing:
         self._disk.flush(self._end, partial(self._done, self._end))
 
     def _done(self, asked_to: int, result: int | OSError) -> None:
-        self._is_under_way = False
+        self._is_flushing = False
         if isinstance(result, OSError):
             self._failed(asked_to, result)
         elif result > self.flushed_to:  # else it was part of a flush that was heard of already

@@ -1,46 +1,58 @@
 """What a message becomes on its way into the log: one chain of transforms, in one place.
 
-A transform takes a message and gives back the same one or another: for a different topic,
-with different properties.  The chain is applied to what clients send and send back, and not
-to what the broker itself puts (a delayed message that is delivered).  Batches may be neither
-delayed nor prepared: the transforms for batches change only what all members share (a time of
-delivery).  A transform may raise ``PutRefused``, ``Refusal`` or ``BadFields``, and then nothing
-is stored.
+A transform takes a message and returns the same or another one: with another topic, other
+properties.  Only what clients send and send back goes through the chain, not what the broker
+puts itself.  Members of a batch get a time of delivery only.  A transform may raise
+``PutRefused``, ``Refusal`` or ``BadFields``: nothing is stored.  Transactions will be another one.
+Of three properties that ask for a time (5.x) the first that is there counts; a delay level wins.
+The time is rounded down to a slot, a whole slot earlier if it begins one: a slot is delivered when
+it is over, so no message comes early and none more than a slot late.
 
-A prepared message of a transaction will be one more transform, before the delays.
-
-Upstream: PutMessageHook (5.x), AbstractSendMessageProcessor.handleRetryAndDLQ.
+Upstream: PutMessageHook (5.x), AbstractSendMessageProcessor.handleRetryAndDLQ,
+HookUtils.handleScheduleMessage, checkIfTimerMessage, transformTimerMessage.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
-from emulator.broker.store.appender import MessageToStore
-from emulator.broker.store.consume_queue import NOT_INDEXED
-from protocol.delay_levels import DelayLevels, queue_of_level
-from protocol.fields import BadFields
-from protocol.names import RETRY_GROUP_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, dlq_topic
-from protocol.properties import (
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.messages.delay_levels import DelayLevels, queue_of_level
+from rocketmq_emulator.protocol.messages.names import (
+    RETRY_GROUP_TOPIC_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    dlq_topic,
+)
+from rocketmq_emulator.protocol.messages.properties import (
     DELAY,
-    NAME_END,
-    PAIR_END,
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
     REAL_QID,
     REAL_TOPIC,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
     property_of,
     with_property,
     without_property,
 )
 
 if TYPE_CHECKING:
-    from emulator.broker.store.appender import PutResult
-    from emulator.broker.store.store import Store
+    from rocketmq_emulator.broker.store.appender import PutResult
+    from rocketmq_emulator.broker.store.store import Store
+    from rocketmq_emulator.settings.config import BrokerConfig
 
-_DELAYED = DELAY + NAME_END
+
+_DELAYED = DELAY + NAME_VALUE_SEPARATOR
 _LEVEL = re.compile(r"[+-]?\d{1,9}")
 PutTransform: TypeAlias = Callable[[MessageToStore, int], MessageToStore]  # and the time, in ms
 
@@ -116,7 +128,9 @@ def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) ->
     return transform
 
 
-def put_aside(levels: DelayLevels, check: Callable[[MessageToStore], object]) -> PutTransform:
+def set_delay_level(
+    levels: DelayLevels, check: Callable[[MessageToStore], object]
+) -> PutTransform:
     """The transform of what asks for a delay: it waits in the schedule topic.
 
     What could not be delivered then is refused now, by *check*, which raises ``PutRefused``.
@@ -133,7 +147,7 @@ def put_aside(levels: DelayLevels, check: Callable[[MessageToStore], object]) ->
         text = message.properties
         marks = {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)}
         for name, value in marks.items():
-            trailing = text.endswith(PAIR_END)
+            trailing = text.endswith(PROPERTY_SEPARATOR)
             text = with_property(without_property(text, name), name, value, trailing=trailing)
         return msgspec.structs.replace(
             message, topic=SCHEDULE_TOPIC, queue_id=queue_of_level(level), properties=text
@@ -153,3 +167,156 @@ def delay_level(properties: str) -> int:
     if not _LEVEL.fullmatch(text):
         raise BadFields(f"a delay level is a number, not {text!r:.50}")
     return int(text)
+
+
+# A time of delivery -------------------------------------------------------------------
+
+
+_TIMER_PREFIX = "TIMER_"
+_TIMER_PROPERTIES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+_LONG = re.compile(r"[+-]?[0-9]{1,100}")
+_LONG_MAX = 2**63 - 1
+
+
+class TimerSlots(Protocol):
+    """What the transform asks of the timer wheel."""
+
+    def is_congested(self, out_ms: int) -> bool:
+        """Whether the slot of that time takes no more messages."""
+
+
+def set_timer(
+    config: BrokerConfig,
+    wheel: TimerSlots | None,
+    check: Callable[[MessageToStore], object],
+) -> PutTransform:
+    """The transform: such a message waits in the timer topic.
+
+    It raises ``PutRefused`` for a time that is no number or too far away, for a congested slot
+    of the *wheel*, where there is no wheel, and for what *check* refuses.
+    """
+
+    def transform(message: MessageToStore, now_ms: int) -> MessageToStore:
+        text = message.properties
+        if _TIMER_PREFIX not in text or message.sys_flag & NOT_INDEXED:
+            return message
+        if delay_level(text) > 0:
+            return _changed(message, without_properties(text, _TIMER_PROPERTIES))
+        asked = next(
+            (name for name in _TIMER_PROPERTIES if property_of(text, name) is not None), None
+        )
+        if asked is None or _is_put_aside(message):
+            return message
+        if wheel is None:
+            raise _not_enabled()
+        out_ms = _out_ms(text, asked, now_ms, config)
+        if out_ms is None:
+            return message
+        if wheel.is_congested(out_ms):
+            raise _congested(config)
+        check(message)
+        return _to_timer_topic(message, out_ms)
+
+    return transform
+
+
+def _is_put_aside(message: MessageToStore) -> bool:
+    """Whether it waits, or has waited, already."""
+    return (
+        message.topic == TIMER_TOPIC or property_of(message.properties, TIMER_OUT_MS) is not None
+    )
+
+
+def _out_ms(text: str, asked: str, now_ms: int, config: BrokerConfig) -> int | None:
+    """The slot to wait for; None if its time has come.  Raises ``PutRefused``."""
+    deliver_ms = _deliver_ms(text, asked, now_ms)
+    if deliver_ms is None or deliver_ms - now_ms > config.timer_delay_s_max * 1_000:
+        raise _illegal(config)
+    if deliver_ms > now_ms:
+        return slot_before(deliver_ms, config.timer_precision_ms)
+    if property_of(text, TIMER_DEL_UNIQKEY) is not None:
+        raise _illegal(config)
+    return None
+
+
+def slot_before(deliver_ms: int, precision_ms: int) -> int:
+    """The slot that is over at *deliver_ms* or less than a slot later."""
+    return (deliver_ms - 1) // precision_ms * precision_ms
+
+
+def java_long(text: str) -> int | None:
+    """``Long.parseLong``; None where that fails."""
+    if not _LONG.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_LONG_MAX - 1 <= number <= _LONG_MAX else None
+
+
+def with_properties(text: str, marks: dict[str, str]) -> str:
+    """The property block with these values in place of any that were there."""
+    for name, value in marks.items():
+        trailing = text.endswith(PROPERTY_SEPARATOR)
+        text = with_property(without_property(text, name), name, value, trailing=trailing)
+    return text
+
+
+def without_properties(text: str, names: tuple[str, ...]) -> str:
+    """The property block without these."""
+    for name in names:
+        text = without_property(text, name)
+    return text
+
+
+def _deliver_ms(text: str, asked: str, now_ms: int) -> int | None:
+    """The time that the property *asked* means; None if it is no number."""
+    number = java_long(property_of(text, asked) or "")
+    if number is None or asked == TIMER_DELIVER_MS:
+        return number
+    return _wrapped(now_ms + (number * 1_000 if asked == TIMER_DELAY_SEC else number))
+
+
+def _to_timer_topic(message: MessageToStore, out_ms: int) -> MessageToStore:
+    marks = {
+        TIMER_OUT_MS: str(out_ms),
+        REAL_TOPIC: message.topic,
+        REAL_QID: str(message.queue_id),
+    }
+    text = with_properties(message.properties, marks)
+    return msgspec.structs.replace(message, topic=TIMER_TOPIC, queue_id=0, properties=text)
+
+
+def _changed(message: MessageToStore, text: str) -> MessageToStore:
+    if text == message.properties:
+        return message
+    return msgspec.structs.replace(message, properties=text)
+
+
+def _wrapped(number: int) -> int:
+    """As a Java ``long`` overflows: a delay beyond it is in the past."""
+    return (number + _LONG_MAX + 1) % 2**64 - _LONG_MAX - 1
+
+
+def _not_enabled() -> PutRefused:
+    return PutRefused(
+        PutStatus.WHEEL_TIMER_NOT_ENABLE,
+        "accurate timer message is not enabled, timerWheelEnable is false",
+    )
+
+
+def _illegal(config: BrokerConfig) -> PutRefused:
+    delay_ms_max = config.timer_delay_s_max * 1_000
+    return PutRefused(
+        PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
+        f"timer message illegal, the delay time should not be bigger than the max delay "
+        f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
+        f"current time",
+    )
+
+
+def _congested(config: BrokerConfig) -> PutRefused:
+    few, many = config.timer_slot_messages_max, config.timer_slot_messages_max * 2
+    return PutRefused(
+        PutStatus.WHEEL_TIMER_FLOW_CONTROL,
+        f"timer message is under flow control, max num limit is {many} or the current value is "
+        f"greater than {few} and less than {many}, trigger random flow control",
+    )

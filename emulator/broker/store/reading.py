@@ -1,29 +1,36 @@
-"""Looks into queues: by offset for a pull, and by time.
+"""Reading messages: by offset for a pull, by time, and by key for tools.
 
-By offset: the order of the tests is upstream's, because a client sees it.  Messages that lie
-side by side in the log leave as one slice.  By time: two rules, for two generations of
-brokers; store times never fall along a queue, so both are a binary search that reads times
-from the log.
+By offset: the order of the tests is upstream's, because a client sees it; messages that are
+neighbours in the log leave as one slice.  By time: two rules, for two generations of brokers;
+store times never fall along a queue, so both are a binary search that reads times from the log.
+By key: only tools do it, so there is no index that every send would pay for: a search walks the
+topic's queues from the newest message back, in steps short enough that others need not wait.  It
+continues after retention has dropped messages, because it keeps a position in the log.
 
-Upstream: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime.
+Upstream: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime,
+IndexService.queryOffset, IndexFile.selectPhyOffset (whose 32-bit hashes find some messages of
+other keys as well, and whose times are whole seconds).
 """
 
 from __future__ import annotations
 
 import bisect
 import enum
+import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from emulator.releases import OVERFLOW_GOES_TO_MAX, SEARCH_BY_TIME_EXACT, Release
-from protocol.records import STORE_TIME_END, stored_at_ms
+from rocketmq_emulator.protocol.messages.properties import KEYS, UNIQ_KEY, split_keys
+from rocketmq_emulator.protocol.messages.records import STORE_TIME_END, decode_record, stored_at_ms
+from rocketmq_emulator.settings.releases import OVERFLOW_GOES_TO_MAX, SEARCH_BY_TIME_EXACT, Release
 
 if TYPE_CHECKING:
-    from emulator.broker.store.commit_log import CommitLog
-    from emulator.broker.store.consume_queue import ConsumeQueue
+    from rocketmq_emulator.broker.store.commit_log import CommitLog
+    from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
+
 
 INDEX_FILE_ENTRIES = 300_000  # ConsumeQueue's file: upstream never looks past the end of one
 
@@ -162,7 +169,7 @@ def out_of_range(queue: ConsumeQueue | None, offset: int, release: Release) -> G
         status, better = GetStatus.NO_MESSAGE_IN_QUEUE, 0
     elif offset < low:
         # From before a reset of this broker?  Then nothing is lost, and nothing to be waited for.
-        is_old = queue is not None and queue.is_whole and low > 0
+        is_old = queue is not None and queue.has_all_messages and low > 0
         status = GetStatus.NO_MATCHED_MESSAGE if is_old else GetStatus.OFFSET_TOO_SMALL
         better = low
     elif offset == high:
@@ -210,3 +217,79 @@ def _nearest(queue: ConsumeQueue, log: CommitLog, time_ms: int) -> int:
         return index
     earlier_ms = store_ms(queue.positions[index - 1])
     return index if later_ms - time_ms < time_ms - earlier_ms else index - 1
+
+
+# By key -------------------------------------------------------------------------------
+
+
+STEP_ENTRIES_MAX = 4_000  # ours: some ten milliseconds
+SEARCH_ENTRIES_MAX = 1_000_000  # ours: upstream's index has no such end
+
+
+class KeySearch:
+    """The newest *count_max* records whose UNIQ_KEY, or one of whose KEYS, is *key*.
+
+    Both ends of the time span, ``begin_ms`` and ``end_ms``, count.  ``found`` holds stored
+    bytes, the newest first; a record is there once for every time that it has the key.
+    """
+
+    def __init__(
+        self,
+        queues: Callable[[], Sequence[ConsumeQueue]],
+        log: CommitLog,
+        key: str,
+        count_max: int,
+        *,
+        begin_ms: int,
+        end_ms: int,
+    ) -> None:
+        self.found: list[memoryview] = []
+        self.examined = 0
+        self._queues = queues
+        self._log = log
+        self._key = key
+        self._key_bytes = key.encode()
+        self._count_max = count_max
+        self._begin_ms = begin_ms
+        self._end_ms = end_ms
+        self._below = log.end_position  # everything from here on has been examined
+
+    @property
+    def is_limit_reached(self) -> bool:
+        """Whether it ended because it had examined too much."""
+        return self.examined >= SEARCH_ENTRIES_MAX
+
+    def run_step(self, entries_max: int = STEP_ENTRIES_MAX) -> bool:
+        """Examine the next *entries_max* entries; True when the search is over."""
+        if len(self.found) >= self._count_max:
+            return True
+        steps = [_backwards(queue, self._below) for queue in self._queues()]
+        left = entries_max
+        for position, size in heapq.merge(*steps, reverse=True):
+            if left == 0:
+                return self.is_limit_reached
+            left -= 1
+            self.examined += 1
+            self._below = position
+            record = self._log.read(position, size)
+            store_ms = stored_at_ms(record)
+            if store_ms < self._begin_ms:
+                return True  # older ones come now, and only older ones
+            if store_ms <= self._end_ms and self._key_bytes in bytes(record):
+                self._take(record)
+                if len(self.found) >= self._count_max:
+                    return True
+        return True
+
+    def _take(self, record: memoryview) -> None:
+        properties = decode_record(record).property_map()
+        keys = [properties.get(UNIQ_KEY), *split_keys(properties.get(KEYS))]
+        room = self._count_max - len(self.found)
+        self.found += [record] * min(keys.count(self._key), room)
+
+
+def _backwards(queue: ConsumeQueue, below: int) -> Iterator[tuple[int, int]]:
+    """Position and size of its messages that lie below that position, the newest first."""
+    positions, sizes = queue.positions, queue.sizes
+    for index in range(bisect.bisect_left(positions, below) - 1, -1, -1):
+        yield positions[index], sizes[index]

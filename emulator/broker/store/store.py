@@ -1,46 +1,65 @@
 """The broker's messages: one log of records, and an index of it for every queue.
 
-Storing is synchronous: when ``put`` returns, the message is in the log and in its queue, and
-the bell of its queue has been rung.  The store knows nothing of permissions, groups or
-replies; it refuses only what the log cannot hold.
+Storing is synchronous: when ``put`` returns, the message is in the log and in its queue, and the
+bell of its queue has been rung.  The store knows nothing of permissions, groups or replies.
+``StoreLoading`` reads the log at a start, which may take a minute, step by step: other tasks run
+between two steps, and facts report the progress.  ``Retention`` drops the oldest segments for
+their age or to make room; the last one always stays, another's age is that of its newest message.
+``EarlyDeliveries`` has, by position, how much too early a message came because time was advanced:
+the delay of a retry counts from the time at which it would have come.
 
-Upstream: DefaultMessageStore.
+Upstream: DefaultMessageStore; its CleanCommitLogService (which also waits for an hour of the day
+or a filling disk; here age alone decides).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from emulator.broker.store.appender import Appender, MessageToStore, PutRefused, PutResult
-from emulator.broker.store.flushing import Flushing
-from emulator.broker.store.head_starts import HeadStarts
-from emulator.broker.store.key_search import KeySearch
-from emulator.broker.store.loading import StoreLoading
-from emulator.broker.store.reading import (
+from rocketmq_emulator.broker.store.appender import Appender, MessageToStore, PutRefused, PutResult
+from rocketmq_emulator.broker.store.commit_log import (
+    NO_NEXT_FILE,
+    CommitLog,
+    file_of,
+    measure_tail,
+    written_end,
+)
+from rocketmq_emulator.broker.store.consume_queue import QueueIndex
+from rocketmq_emulator.broker.store.flushing import Flushing
+from rocketmq_emulator.broker.store.reading import (
     GetLimits,
     GetResult,
+    KeySearch,
     Matches,
     get_message,
     offset_by_time,
     out_of_range,
     store_ms_at,
 )
-from emulator.broker.store.retention import Retention
-from emulator.broker.tables.figures import EVENTS_MAX, BrokerFigures, Stored
-from emulator.broker.tables.topics import system_topics
-from emulator.disk.port import Space
-from emulator.facts import MessageStored, Queue
-from emulator.releases import SYSTEM_TOPICS_NOT_COUNTED
-from protocol.properties import TAGS, UNIQ_KEY, property_of
-from protocol.records import StoredMessage, check_record, decode_record
+from rocketmq_emulator.broker.tables.figures import EVENTS_MAX, BrokerFigures, PutEvent
+from rocketmq_emulator.broker.tables.topics import system_topics
+from rocketmq_emulator.disk.port import WRITE_ERRORS, Space, refusal
+from rocketmq_emulator.facts import (
+    LogRecovered,
+    LogRecovering,
+    LogTailCut,
+    MessageStored,
+    OddFileFound,
+    OldestDropped,
+    Queue,
+)
+from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
+from rocketmq_emulator.protocol.messages.properties import TAGS, UNIQ_KEY, property_of
+from rocketmq_emulator.protocol.messages.records import StoredMessage, check_record, decode_record
+from rocketmq_emulator.settings.releases import SYSTEM_TOPICS_NOT_COUNTED
 
 if TYPE_CHECKING:
-    from emulator.broker.store.consume_queue import ConsumeQueue
-    from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
-    from emulator.facts import Fact, Note
-    from emulator.net.results import Ring
+    from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
+    from rocketmq_emulator.disk.port import Disk, Segment
+    from rocketmq_emulator.facts import Fact, Note
+    from rocketmq_emulator.net.results import Ring
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 
 class Store:
@@ -69,13 +88,13 @@ class Store:
                 pass
         self.levels = loading.levels
         self._config = config
-        self.release = config.profile
+        self.release = config.parsed_release
         self._note = note
         self._wants = wants
         self.ring = ring
         self._limits = _limits(config)
         self.figures = BrokerFigures(began_ms, config.cluster, _not_counted(config))
-        self.head_starts = HeadStarts()
+        self.early_deliveries = EarlyDeliveries()
         self._disk = disk
         self._index, self.log = loading.index, loading.log
         self.log.make_room = self._make_room
@@ -111,7 +130,7 @@ class Store:
         except PutRefused:
             self.figures.put_failures += 1
             raise
-        self.figures.events.append(Stored(message.topic, 1, put.size, now_ms))
+        self.figures.events.append(PutEvent(message.topic, 1, put.size, now_ms))
         if len(self.figures.events) >= EVENTS_MAX:
             self.figures.count_up()
         if self._needs_flush:
@@ -130,7 +149,7 @@ class Store:
         key = (messages[0].topic, messages[0].queue_id)
         puts = self._appender.append_all(self._index.of(*key), messages, now_ms)
         size = sum(put.size for put in puts)
-        self.figures.events.append(Stored(messages[0].topic, len(puts), size, now_ms))
+        self.figures.events.append(PutEvent(messages[0].topic, len(puts), size, now_ms))
         if self._needs_flush:
             self.flushing.wrote(self.log.end_position, len(puts))
         for message, put in zip(messages, puts, strict=True):
@@ -178,7 +197,7 @@ class Store:
         """
         self._index.reset(kept_topics)
         self.log.clear()
-        self.head_starts.clear()
+        self.early_deliveries.clear()
         self.flushing.begin_at(self.log.end_position)
         self._retention.reset()
         self._appender.reset()
@@ -225,10 +244,10 @@ class Store:
             return -1
         return store_ms_at(self.log, queue.positions[offset - queue.min_offset])
 
-    def begun_at(self, topic: str, queue_id: int) -> int:
+    def start_offset(self, topic: str, queue_id: int) -> int:
         """The first offset that the queue ever had: 0, or where it stood at the last reset."""
         queue = self._index.queues.get((topic, queue_id))
-        return queue.began_at if queue is not None else 0
+        return queue.start_offset if queue is not None else 0
 
     def earliest_ms(self, topic: str, queue_id: int) -> int:
         """When the oldest message of the queue was stored; -1 if there is none."""
@@ -320,6 +339,182 @@ def _limits(config: BrokerConfig) -> GetLimits:
 
 def _not_counted(config: BrokerConfig) -> frozenset[str]:
     """The topics that have no part in the totals of days."""
-    if config.profile < SYSTEM_TOPICS_NOT_COUNTED:
+    if config.parsed_release < SYSTEM_TOPICS_NOT_COUNTED:
         return frozenset()
     return frozenset(topic.topic_name or "" for topic in system_topics(config))
+
+
+# Reading the log at a start -----------------------------------------------------------
+
+
+T = TypeVar("T")
+
+STEP_BYTES = 1024 * 1024  # some ten milliseconds
+REPORT_BYTES = 16 * 1024 * 1024  # some tenths of a second, and much less than a starter waits
+
+
+class StoreLoading:
+    """The log on *disk* and the queues in it: as they were left, when all ``steps`` are done.
+
+    ``last_store_ms`` is the time of the newest message.
+    """
+
+    def __init__(self, disk: Disk, config: BrokerConfig, note: Note) -> None:
+        for file, reason in disk.unexpected_files():
+            note(OddFileFound(file, reason))
+        self.levels = parse_delay_levels(config.delay_levels)
+        self.index = QueueIndex(disk, self.levels)
+        self.log = CommitLog(disk, config.segment_bytes)
+        self.last_store_ms = 0
+        self._note = note
+
+    def steps(self) -> Iterator[None]:
+        """Read all of it, with a pause after every ``STEP_BYTES`` or so."""
+        if not self.log.segments:
+            return
+        begin = self.log.min_position
+        progress = _Progress(begin, written_end(self.log), self._note)
+        found = yield from progress.reported(self.index.rebuild(self.log, STEP_BYTES))
+        end = found.end_position
+        lost = yield from progress.reported(measure_tail(self.log, end))
+        base = max(segment.base for segment in self.log.segments if segment.base <= end)
+        if found.reason == NO_NEXT_FILE:
+            self._note(OddFileFound(file_of(base), found.reason))
+        elif found.reason or not lost.is_torn_write:
+            reason = found.reason or "a size of 0, but more follows"
+            counts = (lost.message_count, lost.written_bytes)
+            self._note(LogTailCut(end, reason, *counts, file_of(base), end - base))
+        self.log.cut(found.end_position)
+        self._note(LogRecovered(found.messages, begin, found.end_position))
+        self.last_store_ms = found.store_ms
+
+
+class _Progress:
+    """Facts about a log that is read, from *begin* to about *end*."""
+
+    def __init__(self, begin: int, end: int, note: Note) -> None:
+        self._begin = begin
+        self._end = end
+        self._note = note
+        self._report_at = begin + REPORT_BYTES
+
+    def reported(self, reading: Generator[int, None, T]) -> Generator[None, None, T]:
+        """What *reading* gives at its end, with its pauses."""
+        while True:
+            try:
+                position = next(reading)
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            if position >= self._report_at:
+                self._report_at = position + REPORT_BYTES
+                total_bytes = max(self._end, position) - self._begin
+                self._note(LogRecovering(position - self._begin, total_bytes))
+            yield
+
+
+# Dropping the oldest segments ---------------------------------------------------------
+
+
+_HOUR_MS = 3_600_000
+
+
+class Retention:
+    """Drops the oldest segments of *log*, and their entries from *index*."""
+
+    def __init__(
+        self, log: CommitLog, index: QueueIndex, config: BrokerConfig, note: Note
+    ) -> None:
+        self._log = log
+        self._index = index
+        self.config = config
+        self._note = note
+        self._newest: dict[int, int] = {}
+
+    def reset(self) -> None:
+        """No segment is left."""
+        self._newest = {}
+
+    def drop_expired(self, now_ms: int) -> None:
+        """Drop what has grown too old; if the disk has no room for what must stay, later."""
+        older_than_ms = now_ms - self.config.retained_hours_max * _HOUR_MS
+        expired = 0
+        for segment in self._log.segments[:-1]:
+            if self._newest_ms(segment) >= older_than_ms:
+                break
+            expired += 1
+        try:
+            self._drop_oldest(expired)
+        except WRITE_ERRORS as error:
+            self._note(refusal(error))
+
+    def make_room(self, coming_bytes: int) -> None:
+        """In memory only: drop so many that *coming_bytes* more stay within the limit."""
+        bytes_max = 0 if self.config.store else self.config.retained_bytes_max
+        if not bytes_max:
+            return
+        segments = self._log.segments
+        total = coming_bytes + sum(segment.size for segment in segments)
+        surplus = 0
+        for segment in segments[:-1]:
+            if total <= bytes_max:
+                break
+            total -= segment.size
+            surplus += 1
+        self._drop_oldest(surplus)
+
+    def _drop_oldest(self, count: int) -> None:
+        if count == 0:
+            return
+        segments = self._log.segments
+        kept_from = segments[count].base
+        self._index.keep_floors(kept_from)
+        self._index.drop_before(kept_from)
+        for segment in segments[:count]:
+            self._newest.pop(segment.base, None)
+        freed = sum(self._log.drop_oldest() for _ in range(count))
+        self._note(OldestDropped(kept_from, freed))
+
+    def _newest_ms(self, segment: Segment) -> int:
+        """When the last message of a full segment was stored; looked up once."""
+        newest = self._newest.get(segment.base)
+        if newest is None:
+            newest = store_ms_at(self._log, self._log.last_record(segment))
+            self._newest[segment.base] = newest
+        return newest
+
+
+# Messages delivered early, because time was advanced ----------------------------------
+
+
+EARLY_DELIVERIES_MAX = (
+    100_000  # the oldest are forgotten: what is sent back then waits its whole delay
+)
+
+
+class EarlyDeliveries:
+    """By position in the log, in milliseconds."""
+
+    def __init__(self) -> None:
+        self._ms: dict[int, int] = {}
+        self._advanced_ms = 0  # in all
+
+    def advance(self, ms: int) -> None:
+        """Time was advanced by *ms*."""
+        self._advanced_ms += ms
+
+    def give(self, position: int, ms: int) -> None:
+        """The message at *position* came so much early; 0: it did not."""
+        if ms > 0:
+            self._ms[position] = ms - self._advanced_ms
+            if len(self._ms) > EARLY_DELIVERIES_MAX:
+                del self._ms[next(iter(self._ms))]
+
+    def of(self, position: int) -> int:
+        """How much early the message at *position* came."""
+        found_ms = self._ms.get(position)
+        return 0 if found_ms is None else found_ms + self._advanced_ms
+
+    def clear(self) -> None:
+        """No message came early."""
+        self._ms.clear()

@@ -16,25 +16,24 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from emulator.broker.store.appender import PutRefused, PutStatus
-from emulator.broker.store.timer_checkpoint import (
+from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
+from rocketmq_emulator.broker.store.timer_wheel import (
     DOCUMENT,
+    Slot,
+    SlotRule,
     TimerCheckpoint,
+    TimerMoves,
+    TimerRecord,
+    TimerWheel,
     decode_checkpoint,
     is_damaged,
-)
-from emulator.broker.store.timer_moves import TimerMoves
-from emulator.broker.store.timer_records import (
-    SlotRule,
-    TimerRecord,
     read_timer_record,
     slot_fields,
     timer_delete_key,
 )
-from emulator.broker.store.timer_wheel import Slot, TimerWheel
-from emulator.disk.port import NOT_WRITTEN
-from emulator.disk.refusals import refusal
-from emulator.facts import (
+from rocketmq_emulator.clocks.sampled_sums import RATES, SampledSums
+from rocketmq_emulator.disk.port import WRITE_ERRORS, refusal
+from rocketmq_emulator.facts import (
     DocumentDamaged,
     Queue,
     TimerMessageDelivered,
@@ -44,28 +43,27 @@ from emulator.facts import (
     TimerMessageRolled,
     TimersRecovering,
 )
-from emulator.releases import TIMER_DELETE_NAMES_TOPIC, TIMER_PUT_GIVEN_UP
-from emulator.sampled_sums import RATES, SampledSums
-from protocol.names import TIMER_TOPIC
+from rocketmq_emulator.protocol.messages.names import TIMER_TOPIC
+from rocketmq_emulator.settings.releases import TIMER_DELETE_NAMES_TOPIC, TIMER_PUT_GIVEN_UP
 
 if TYPE_CHECKING:
-    from emulator.broker.store.consume_queue import ConsumeQueue
-    from emulator.broker.store.store import Store
-    from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
-    from emulator.facts import Note
+    from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
+    from rocketmq_emulator.broker.store.store import Store
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
 FOUND_STEP, FOUND_REPORT = 2_000, 50_000  # messages, between pauses and between facts
 PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
-PUTS_A_SLOT = 2  # the same: half of the precision between two tries
+TRIES_PER_SLOT = 2  # the same: half of the precision between two tries
 _TRIED_AGAIN = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
 
 
 class TimerMessageStore:
     """The waiting messages of *store*; *began_ms* is when upstream's looks would have started.
 
-    The messages that are waiting already are there when all of ``read_found`` is done.
+    The messages that are waiting already are there when all of ``recover_waiting`` is done.
     ``on_planned`` is called when ``next_due_ms`` may have changed.  The shell gives ``wall_ms``:
     each message is stored and noted with the time of its own delivery, else that of the round.
     """
@@ -80,7 +78,7 @@ class TimerMessageStore:
         rng: random.Random,
         began_ms: int = 0,
     ) -> None:
-        self.on_planned: Callable[[], object] = _nobody
+        self.on_planned: Callable[[], object] = _plan_nothing
         self.wall_ms: Callable[[], int] | None = None
         self._store = store
         self._disk = disk
@@ -90,12 +88,12 @@ class TimerMessageStore:
         self._config = config
         self._rng = rng
         self._rule = SlotRule.of(config)
-        self._looks_from_ms = began_ms
-        self._delete_names_topic = config.profile >= TIMER_DELETE_NAMES_TOPIC
+        self._first_tick_ms = began_ms
+        self._delete_names_topic = config.parsed_release >= TIMER_DELETE_NAMES_TOPIC
         keeps_trying = config.timer_retry_until_success
-        self._gives_up = config.profile >= TIMER_PUT_GIVEN_UP and not keeps_trying
+        self._gives_up = config.parsed_release >= TIMER_PUT_GIVEN_UP and not keeps_trying
         self._begin()
-        self._is_refusing = False
+        self._is_write_failing = False
         self._moves = TimerMoves(disk)
         saved = disk.read(DOCUMENT)
         self._saved = decode_checkpoint(saved)
@@ -121,14 +119,14 @@ class TimerMessageStore:
         """Nothing waits, and nothing was ever put aside."""
         self._begin()
         self._moves.clear()
-        self._looks_from_ms = now_ms
+        self._first_tick_ms = now_ms
         self.enqueued = SampledSums((RATES,), now_ms, now_ms)
         self.dequeued = SampledSums((RATES,), now_ms, now_ms)
         self._save(now_ms)
         self._saved = TimerCheckpoint()
         self.on_planned()
 
-    def read_found(self) -> Iterator[None]:
+    def recover_waiting(self) -> Iterator[None]:
         """Read what the timer topic holds, with pauses; nothing else is to be done before."""
         queue = self._store.queue(TIMER_TOPIC, 0)
         if queue is None:
@@ -199,9 +197,9 @@ class TimerMessageStore:
         due_ms = self._persist_at_ms
         slot = self._wheel.first()
         if slot is not None:
-            look_ms = self._rule.look_ms(slot.at_ms + self._rule.precision_ms, self._looks_from_ms)
-            look_ms = max(look_ms, self._held_until_ms)
-            due_ms = look_ms if due_ms is None else min(due_ms, look_ms)
+            tick_ms = self._rule.tick_ms(slot.at_ms + self._rule.precision_ms, self._first_tick_ms)
+            tick_ms = max(tick_ms, self._held_until_ms)
+            due_ms = tick_ms if due_ms is None else min(due_ms, tick_ms)
         return due_ms
 
     def run_due(self, now_ms: int) -> None:
@@ -259,7 +257,7 @@ class TimerMessageStore:
         out_ms, store_ms, deletes = fields
         slot_ms, is_roll = self._rule.slot_of(out_ms, store_ms)
         deletes = None if is_roll else deletes
-        if offset in self._moves.came_early:
+        if offset in self._moves.delivered_early:
             return
         if not self._saved.is_done(out_ms, store_ms, offset, self._rule):
             self._wheel.add(slot_ms, offset, deleted_key=deletes)
@@ -310,12 +308,12 @@ class TimerMessageStore:
             self._note(TimerMessageRecalled(record.queue, offset, record.uniq_key))
             return True
         late_ms = max(0, now_ms - slot.at_ms - self._rule.precision_ms)
-        head_start_ms = min(self._moves.of(offset), late_ms)
+        early_ms = min(self._moves.of(offset), late_ms)
         if is_roll:
             self._moves.rolled(self._store.max_offset(TIMER_TOPIC, 0), self._moves.of(offset))
-        reason = self._put(record, now_ms, 0 if is_roll else head_start_ms, is_roll=is_roll)
+        reason = self._put(record, now_ms, 0 if is_roll else early_ms, is_roll=is_roll)
         if reason is None:
-            self._held_until_ms = now_ms + self._rule.precision_ms // PUTS_A_SLOT
+            self._held_until_ms = now_ms + self._rule.precision_ms // TRIES_PER_SLOT
             return False
         self._puts = 0
         if reason:
@@ -325,12 +323,12 @@ class TimerMessageStore:
             self._note(TimerMessageRolled(record.queue, offset, times, record.uniq_key))
             self._read_new()
         else:
-            late_ms -= head_start_ms
+            late_ms -= early_ms
             self._note(TimerMessageDelivered(record.queue, offset, late_ms, record.uniq_key))
         return True
 
     def _put(
-        self, record: TimerRecord, now_ms: int, head_start_ms: int, *, is_roll: bool
+        self, record: TimerRecord, now_ms: int, early_ms: int, *, is_roll: bool
     ) -> str | None:
         """Store it; "" if that is done, a reason if it never can be, None to try again."""
         if not record.queue.topic:
@@ -343,7 +341,7 @@ class TimerMessageStore:
             self._puts += 1
             is_over = self._gives_up and self._puts == PUTS_MAX
             return None if refused.status in _TRIED_AGAIN and not is_over else str(refused)
-        self._store.head_starts.give(put.position, head_start_ms)
+        self._store.early_deliveries.give(put.position, early_ms)
         self.dequeued.add(1, 0, now_ms)
         return ""
 
@@ -359,12 +357,12 @@ class TimerMessageStore:
         try:
             self._moves.persist(self._store.min_offset(TIMER_TOPIC, 0))
             self._disk.replace(DOCUMENT, saved.encode())
-        except NOT_WRITTEN as error:
-            if not self._is_refusing:  # once, not for every try
+        except WRITE_ERRORS as error:
+            if not self._is_write_failing:  # once, not for every try
                 self._note(refusal(error, DOCUMENT))
-            self._is_refusing = True
+            self._is_write_failing = True
             return False
-        self._saved, self._is_refusing = saved, False
+        self._saved, self._is_write_failing = saved, False
         return True
 
     def _progressed(self, count: int, now_ms: int) -> None:
@@ -396,5 +394,5 @@ class TimerMessageStore:
         )
 
 
-def _nobody() -> None:
+def _plan_nothing() -> None:
     """Nobody plans yet."""

@@ -1,17 +1,51 @@
-"""Which messages of the timer topic fall due when: their queue offsets, by slot.
+"""The waiting timer messages: the wheel of slots, their records, and what of it is on disk.
 
-A slot is a second (or what ``timer_precision_ms`` says) and is named by the time at which it
-begins.  It also knows which of its messages are recalled: those named by a delete message of
-the same slot.  Upstream's wheel has a fixed number of slots in a file; here there are only
-those that hold something, in memory, found again by reading the timer topic's queue.
+A slot is ``timer_precision_ms`` long, named by its begin; it knows which of its messages a delete
+message recalls.  Upstream's wheel is a file; here only slots in use exist, in memory.  The slot
+follows from the record alone, so it is the same after a restart; beyond the roll window a message
+waits in a nearer slot and is stored anew from there.  ``TimerCheckpoint`` (ten big-endian
+longs in one page: upstream's seven, then progress within a slot and the slot rule) has what is
+done.  ``TimerMoves`` has what was delivered early because time was advanced: it may not
+come twice after a start, which reads all records.  How far others were moved is not saved.
 
-Upstream: TimerWheel, Slot.
+Upstream: TimerWheel, Slot, TimerCheckpoint, TimerMessageStore.doEnqueue, convert, convertMessage,
+buildDeleteKey.
 """
 
 from __future__ import annotations
 
 import heapq
 from array import array
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rocketmq_emulator.broker.store.appender import MessageToStore, stored_again
+from rocketmq_emulator.broker.store.put_chain import java_long, with_properties
+from rocketmq_emulator.facts import Queue
+from rocketmq_emulator.protocol.messages.names import TIMER_TOPIC
+from rocketmq_emulator.protocol.messages.properties import (
+    REAL_QID,
+    REAL_TOPIC,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DEQUEUE_MS,
+    TIMER_ENQUEUE_MS,
+    TIMER_OUT_MS,
+    TIMER_ROLL_TIMES,
+    UNIQ_KEY,
+    property_of,
+)
+from rocketmq_emulator.protocol.messages.records import (
+    Buffer,
+    StoredMessage,
+    decode_record,
+    index_fields,
+)
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 
 class Slot:
@@ -85,3 +119,236 @@ class TimerWheel:
             slot = self._slots[at_ms] = Slot(at_ms)
             heapq.heappush(self._times, at_ms)
         return slot
+
+
+# Records of the timer topic, and their slots ------------------------------------------
+
+
+TICKS_PER_SLOT = 10  # TimerDequeueGetService: a tenth of the precision between two
+WHEEL_SLOTS, WHEEL_BLANK_SLOTS = 7 * 24 * 3600, 60  # TimerMessageStore
+
+
+class SlotRule(NamedTuple):
+    """How long a slot is, and from how many slots ahead on a message rolls."""
+
+    precision_ms: int
+    window_slots: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> SlotRule:
+        """A window that the wheel cannot hold, or hardly any, means nearly the whole wheel."""
+        slots, slots_max = config.timer_roll_window_slots, WHEEL_SLOTS - WHEEL_BLANK_SLOTS
+        return cls(config.timer_precision_ms, slots if 2 <= slots <= slots_max else slots_max)
+
+    def slot_at(self, at_ms: int) -> int:
+        """The slot that a time lies in."""
+        return at_ms // self.precision_ms * self.precision_ms
+
+    def tick_ms(self, due_ms: int, from_ms: int) -> int:
+        """The first tick of upstream's looks at or after *due_ms*; the first is at *from_ms*."""
+        interval_ms = self.precision_ms // TICKS_PER_SLOT
+        looks = max(0, -(-(due_ms - from_ms) // interval_ms))
+        return from_ms + looks * interval_ms
+
+    def slot_of(self, out_ms: int, store_ms: int) -> tuple[int, bool]:
+        """The slot of a message stored at *store_ms*, and whether it rolls on from there."""
+        write_ms = self.slot_at(store_ms)
+        window_ms = self.window_slots * self.precision_ms
+        beyond_ms = out_ms - write_ms - window_ms
+        if beyond_ms < 0:
+            return self.slot_at(out_ms), False
+        is_near = beyond_ms < self.window_slots // 3 * self.precision_ms
+        # If it is near, leave time enough for the next roll.
+        step_ms = self.window_slots // 2 * self.precision_ms if is_near else window_ms
+        return write_ms + step_ms, True
+
+
+class TimerRecord(NamedTuple):
+    """A record of the timer topic, and what its properties say."""
+
+    message: StoredMessage
+    text: str  # its properties
+    queue: Queue  # it was sent to
+    uniq_key: str
+    out_ms: int
+
+    @property
+    def deletes(self) -> str | None:
+        """The delete key of the message that this one deletes; None if it deletes none."""
+        return property_of(self.text, TIMER_DEL_UNIQKEY)
+
+    @property
+    def roll_times(self) -> int:
+        """How often it has been stored anew."""
+        return java_long(property_of(self.text, TIMER_ROLL_TIMES) or "") or 0
+
+    def delivered(self, enqueue_ms: int, now_ms: int) -> MessageToStore:
+        """What is stored in the queue it was sent to.
+
+        REAL_TOPIC and REAL_QID stay in the text, as in the text of upstream's record.
+        """
+        marks = {TIMER_ENQUEUE_MS: str(enqueue_ms), TIMER_DEQUEUE_MS: str(now_ms)}
+        return self._stored_as(self.queue.topic, self.queue.queue_id, marks)
+
+    def rolled(self, enqueue_ms: int, now_ms: int) -> MessageToStore:
+        """What is stored in the timer topic, to wait on."""
+        marks = {
+            TIMER_ENQUEUE_MS: str(enqueue_ms),
+            TIMER_ROLL_TIMES: str(self.roll_times + 1),
+            TIMER_DEQUEUE_MS: str(now_ms),
+        }
+        return self._stored_as(TIMER_TOPIC, 0, marks)
+
+    def _stored_as(self, topic: str, queue_id: int, marks: dict[str, str]) -> MessageToStore:
+        return stored_again(self.message, topic, queue_id, with_properties(self.text, marks))
+
+
+def read_timer_record(record: Buffer, broker: str) -> TimerRecord | None:
+    """The *record* taken apart; None if it has no time: clients may write into that topic."""
+    message = decode_record(record)
+    text = str(message.properties, "utf-8", "replace")
+    out_ms = java_long(property_of(text, TIMER_OUT_MS) or "")
+    if out_ms is None:
+        return None
+    queue_id = java_long(property_of(text, REAL_QID) or "") or 0
+    queue = Queue(property_of(text, REAL_TOPIC) or "", broker, queue_id)
+    return TimerRecord(message, text, queue, property_of(text, UNIQ_KEY) or "", out_ms)
+
+
+def slot_fields(record: Buffer) -> tuple[int, int, str | None] | None:
+    """When it is due, when it was stored, and what it deletes; None if it has no time.
+
+    The same as ``read_timer_record`` reads, at a third of the cost: a start reads all of them.
+    """
+    data = bytes(record)
+    *_, store_ms, properties = index_fields(data, 0, len(data))
+    text = str(properties, "utf-8", "replace")
+    out_ms = java_long(property_of(text, TIMER_OUT_MS) or "")
+    if out_ms is None:
+        return None
+    return out_ms, store_ms, property_of(text, TIMER_DEL_UNIQKEY)
+
+
+def timer_delete_key(topic: str, uniq_key: str, *, names_topic: bool) -> str:
+    """The value of TIMER_DEL_UNIQKEY that names a message; the key alone before 5.3.2."""
+    return f"{topic}+{uniq_key}" if names_topic else uniq_key
+
+
+# Time that was advanced ---------------------------------------------------------------
+
+
+MOVES_DOCUMENT = "timerAdvanced.json"
+
+
+class TimerMoves:
+    """By offset in the timer topic; *disk* keeps ``delivered_early``."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.delivered_early: set[int] = set()
+        self._steps: list[tuple[int, int]] = []  # offsets below the first moved by the second
+        self._rolled: dict[int, int] = {}  # how far a message was moved before it was stored anew
+        if (saved := disk.read(MOVES_DOCUMENT)) is not None:
+            try:
+                self.delivered_early.update(msgspec.json.decode(saved, type=list[int]))
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                return  # they come once more
+
+    @property
+    def is_moved(self) -> bool:
+        """Was anything moved since the start?"""
+        return bool(self._steps)
+
+    def move(self, end_offset: int, ms: int) -> None:
+        """All that wait below *end_offset* come earlier by *ms*."""
+        self._steps.append((end_offset, ms))
+
+    def of(self, offset: int) -> int:
+        """How far the message at *offset* was moved, in ms."""
+        moved_ms = sum(ms for end_offset, ms in self._steps if offset < end_offset)
+        return moved_ms + self._rolled.get(offset, 0)
+
+    def slot_of(self, rule: SlotRule, record: TimerRecord, offset: int) -> tuple[int, bool]:
+        """As ``SlotRule.slot_of``; a *record* that was stored anew may have been moved before."""
+        out_ms = record.out_ms - self._rolled.get(offset, 0)
+        return rule.slot_of(out_ms, record.message.store_ms)
+
+    def rolled(self, offset: int, moved_ms: int) -> None:
+        """What was moved by *moved_ms* is stored anew at *offset*."""
+        if moved_ms:
+            self._rolled[offset] = moved_ms
+
+    def done(self, offset: int) -> None:
+        """That message is done with."""
+        self._rolled.pop(offset, None)
+        if self.is_moved:
+            self.delivered_early.add(offset)
+
+    def persist(self, min_offset: int) -> None:
+        """Write down what came early; what has gone from the log needs no mark."""
+        self.delivered_early = {offset for offset in self.delivered_early if offset >= min_offset}
+        if self.delivered_early or self._disk.read(MOVES_DOCUMENT) is not None:
+            self._disk.replace(MOVES_DOCUMENT, msgspec.json.encode(sorted(self.delivered_early)))
+
+    def clear(self) -> None:
+        """Nothing was ever moved."""
+        self.delivered_early.clear()
+        self._steps.clear()
+        self._rolled.clear()
+
+
+# The checkpoint -----------------------------------------------------------------------
+
+
+DOCUMENT = "timercheck"
+FILE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE
+_FIELDS = Struct(">10q")
+_OFFSETS_ONLY = Struct(">4q")  # before releases wrote a data version
+
+
+class TimerCheckpoint(NamedTuple):
+    """Done are messages below ``queue_offset`` of slots before ``read_ms``.
+
+    Of the slot that begins at ``read_ms`` those below ``slot_offset`` are done as well.
+    """
+
+    read_ms: int = 0  # lastReadTimeMs
+    log_position: int = 0  # lastTimerLogFlushPos: of upstream's timer log, which is not kept here
+    queue_offset: int = 0  # lastTimerQueueOffset
+    master_queue_offset: int = 0  # masterTimerQueueOffset
+    state_version: int = 0  # of the data version, as the next two
+    saved_ms: int = 0
+    counter: int = 0
+    slot_offset: int = 0
+    precision_ms: int = 0  # 0 in a file of upstream's
+    window_slots: int = 0
+
+    def is_done(self, out_ms: int, store_ms: int, offset: int, rule: SlotRule) -> bool:
+        """Whether the message at *offset* of the timer topic needs nothing more.
+
+        *rule* is today's, for a file that does not say by which one it was written.
+        """
+        if offset >= self.queue_offset:
+            return False
+        if self.precision_ms:
+            rule = SlotRule(self.precision_ms, self.window_slots)
+        slot_ms, _ = rule.slot_of(out_ms, store_ms)
+        return (slot_ms, offset) < (self.read_ms, self.slot_offset)
+
+    def encode(self) -> bytes:
+        """The whole file."""
+        return _FIELDS.pack(*self).ljust(FILE_BYTES, b"\0")
+
+
+def decode_checkpoint(data: bytes | None) -> TimerCheckpoint:
+    """What was saved; nothing is done if that cannot be read."""
+    if data is None or len(data) < _OFFSETS_ONLY.size:
+        return TimerCheckpoint()
+    if len(data) < _FIELDS.size:
+        return TimerCheckpoint(*_OFFSETS_ONLY.unpack_from(data))
+    return TimerCheckpoint(*_FIELDS.unpack_from(data))
+
+
+def is_damaged(data: bytes) -> bool:
+    """Whether nothing can be read from a checkpoint that was saved."""
+    return len(data) < _OFFSETS_ONLY.size

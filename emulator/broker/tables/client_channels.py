@@ -1,38 +1,53 @@
-"""Who is connected as what: consumer groups with their members, producer groups.
+"""Connected clients: members of consumer groups, producers, and how members learn of changes.
 
-Upstream's tables live here: ``consumer_table`` (group to members), ``channel_info_table``
-(connection to client, within a group), ``subscription_table`` (topic to subscription, within
-a group) and ``producer_table``.  The last heartbeat wins: topics it does not name are
-removed, so members that disagree remove each other's subscriptions.
+Upstream's tables are here: ``consumer_table`` (group to members), ``channel_info_table``
+(connection to client), ``subscription_table`` and ``producer_table``.  The last heartbeat wins:
+topics it does not name are removed, so members that disagree remove each other's subscriptions.
+Each join and leave is a fact.  A connection's groups are kept by connection too, so that its end
+costs others nothing.
+NOTIFY_CONSUMER_IDS_CHANGED goes to all members at once.  It is quadratic, so a notified group is
+quiet for 1 ms per ten members; all are notified after the last change.  ``MergedNotices`` (5.x,
+realTimeNotifyConsumerChange off) merges the changes of 15 s, for the first time after 30 s.
 
-Each join and leave is a fact, and the other members of the group are notified.  What a
-connection is in is kept by connection, too: so that it ends costs nothing for others.
-
-Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager.
+Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager, DefaultConsumerIdsChangeListener.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from emulator.broker.checks import check_name, check_size
-from emulator.broker.tables.member_notices import MemberNotices, MergedNotices
-from emulator.facts import MemberJoined, MemberLeft, Note, SubscriptionChanged
-from emulator.net.results import Later, Peer, Push
-from emulator.releases import BROADCAST_NOT_NOTIFIED
-from protocol.bodies.groups import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
-from protocol.subscription import SubscriptionData
+from rocketmq_emulator.broker.tables.checks import check_name, check_size
+from rocketmq_emulator.facts import (
+    MemberJoined,
+    MemberLeft,
+    MembersNotified,
+    Note,
+    SubscriptionChanged,
+)
+from rocketmq_emulator.net.results import CallLater, Peer, Push
+from rocketmq_emulator.protocol.bodies.groups import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+)
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
+from rocketmq_emulator.protocol.requests.groups import NotifyConsumerIdsChangedRequest
+from rocketmq_emulator.settings.releases import BROADCAST_NOT_NOTIFIED
 
 if TYPE_CHECKING:
-    from emulator.config import BrokerConfig
-    from protocol.bodies.groups import HeartbeatData
+    from rocketmq_emulator.protocol.bodies.groups import HeartbeatData
+    from rocketmq_emulator.settings.config import BrokerConfig
+
 
 BROADCASTING = "BROADCASTING"
-LEAVES_A_SLICE_MAX = 500  # groups, of some 20 µs each
+LEAVES_PER_SLICE_MAX = 500  # groups, of some 20 µs each
 
 
 class ClientChannel(msgspec.Struct):
@@ -65,13 +80,13 @@ class ClientChannels:
     """The consumer table and the producer table."""
 
     def __init__(
-        self, config: BrokerConfig, began_ms: int, *, note: Note, push: Push, later: Later
+        self, config: BrokerConfig, began_ms: int, *, note: Note, push: Push, later: CallLater
     ) -> None:
         self.consumer_table: dict[str, ConsumerGroup] = {}
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
         self.member_count = 0  # a connection counts in each of its groups
         self.config = config
-        self._broadcast_notified = config.profile < BROADCAST_NOT_NOTIFIED
+        self._broadcast_notified = config.parsed_release < BROADCAST_NOT_NOTIFIED
         self._note = note
         self._later = later
         self._consumer_groups_of: dict[Peer, dict[str, None]] = {}
@@ -109,7 +124,7 @@ class ClientChannels:
         groups = self.consumer_table.values()
         return {name for group in groups for name in group.client_ids() if name is not None}
 
-    def heard_all(self, now_ms: int) -> None:
+    def refresh_all(self, now_ms: int) -> None:
         """As if every client had sent its heartbeat just now."""
         for group in self.consumer_table.values():
             for channel in group.channel_info_table.values():
@@ -196,10 +211,10 @@ class ClientChannels:
         From many groups it takes several turns.  Queue locks stay until they expire.
         Upstream: doChannelCloseEvent of both tables.
         """
-        producing = list(islice(self._producer_groups_of.get(peer, ()), LEAVES_A_SLICE_MAX))
+        producing = list(islice(self._producer_groups_of.get(peer, ()), LEAVES_PER_SLICE_MAX))
         for group in producing:
             self.unregister_producer(group, peer)
-        room = LEAVES_A_SLICE_MAX - len(producing)
+        room = LEAVES_PER_SLICE_MAX - len(producing)
         for name in list(islice(self._consumer_groups_of.get(peer, ()), room)):
             left = self._remove_member(name, peer)
             if left is not None:
@@ -296,3 +311,124 @@ def _merge(
     for topic in removed:
         del table[topic]
     return added, removed
+
+
+# Notices to members -------------------------------------------------------------------
+
+
+PUSHES_PER_SLICE_MAX = 200
+MERGED_FIRST_MS, MERGED_EVERY_MS = 30_000, 15_000
+MEMBERS_PER_QUIET_MS = 10
+
+MembersOf: TypeAlias = Callable[[str], Iterable[Peer]]  # a group's connections; none if it is gone
+
+
+class _Notice:
+    """One group's: under way, or quiet since the last one."""
+
+    __slots__ = ("has_changed", "left", "member_count", "pushed_count")
+
+    def __init__(self) -> None:
+        self.has_changed = True  # since the last notice was begun
+        self.left: deque[Peer] = deque()  # to whom it has still to be pushed
+        self.member_count = 0
+        self.pushed_count = 0
+
+
+class MemberNotices:
+    """Groups whose members are to be notified, in the order in which they changed."""
+
+    def __init__(self, members_of: MembersOf, *, note: Note, push: Push, later: CallLater) -> None:
+        self._members_of = members_of
+        self._note = note
+        self._push = push
+        self._later = later
+        self._notices: dict[str, _Notice] = {}
+        self._in_progress: deque[str] = deque()
+        self._room = 0  # for pushes, at the time ``_room_at_ms``
+        self._room_at_ms = -1
+        self._is_slice_planned = False  # the next slice is planned
+
+    def changed(self, group: str, now_ms: int) -> None:
+        """Notify all members of *group*: now, or when it was quiet for long enough."""
+        notice = self._notices.get(group)
+        if notice is not None:
+            notice.has_changed = True
+            return
+        self._notices[group] = _Notice()
+        self._in_progress.append(group)
+        if not self._is_slice_planned:
+            if now_ms != self._room_at_ms:
+                self._room, self._room_at_ms = PUSHES_PER_SLICE_MAX, now_ms
+            self._push_slice(now_ms)
+
+    def _push_slice(self, now_ms: int) -> None:
+        """Push as far as there is room; the rest when others have had their turn."""
+        while self._in_progress:
+            group = self._in_progress[0]
+            notice = self._notices[group]
+            if notice.has_changed and not notice.left:
+                self._begin(group, notice)
+            while notice.left:
+                if self._room <= 0:
+                    self._is_slice_planned = True
+                    self._later(now_ms, self._run_slice)
+                    return
+                self._push_to(notice.left.popleft(), group, notice)
+            self._in_progress.popleft()
+            self._end(group, notice, now_ms)
+
+    def _run_slice(self, now_ms: int) -> None:
+        self._is_slice_planned = False
+        self._room, self._room_at_ms = PUSHES_PER_SLICE_MAX, now_ms
+        self._push_slice(now_ms)
+
+    def _begin(self, group: str, notice: _Notice) -> None:
+        notice.has_changed = False
+        notice.left.extend(self._members_of(group))
+        notice.member_count = len(notice.left)
+        notice.pushed_count = 0
+
+    def _push_to(self, peer: Peer, group: str, notice: _Notice) -> None:
+        self._room -= 1
+        header = NotifyConsumerIdsChangedRequest(consumer_group=group)
+        code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+        notice.pushed_count += self._push(peer, code, header, b"")
+
+    def _end(self, group: str, notice: _Notice, now_ms: int) -> None:
+        """All were notified: the group is quiet from now on, the longer the larger it is."""
+        if notice.member_count:
+            self._note(MembersNotified(group, notice.pushed_count))
+        quiet_ms = notice.member_count // MEMBERS_PER_QUIET_MS
+        if quiet_ms:
+            self._later(now_ms + quiet_ms, lambda at_ms: self._end_quiet(group, at_ms))
+        elif notice.has_changed:
+            self._in_progress.append(group)  # while it was pushed, a slice at a time
+        else:
+            del self._notices[group]
+
+    def _end_quiet(self, group: str, now_ms: int) -> None:
+        if self._notices.pop(group).has_changed:
+            self.changed(group, now_ms)
+
+
+class MergedNotices:
+    """*notices* of what changed since the last ring, all at the next one."""
+
+    def __init__(self, notices: MemberNotices, *, later: CallLater, began_ms: int) -> None:
+        self._notices = notices
+        self._later = later
+        self._first_ms = began_ms + MERGED_FIRST_MS
+        self._changed: dict[str, None] = {}
+
+    def changed(self, group: str, now_ms: int) -> None:
+        """Notify all members of *group* when it rings."""
+        if not self._changed:
+            rings = max(0, (now_ms - self._first_ms) // MERGED_EVERY_MS + 1)
+            self._later(self._first_ms + rings * MERGED_EVERY_MS, self._ring)
+        self._changed[group] = None
+
+    def _ring(self, now_ms: int) -> None:
+        changed, self._changed = self._changed, {}
+        for group in changed:
+            self._notices.changed(group, now_ms)

@@ -1,25 +1,42 @@
-"""Small tables that outlive their broker, in upstream's own files.
+"""Tables that outlive their broker, in upstream's own files.
 
-The text is upstream's to the byte, so a directory can change hands between the two.
-The text before is kept as ``.bak`` and read where the main file is empty or damaged.
+The text is upstream's to the byte, so a directory can change hands between the two.  ``Document``
+keeps the text before as ``.bak`` and reads it where the main file is empty or damaged.
+
+``TableDocument`` is for tables that may be large: rewriting ten thousand topics for each new one
+takes longer than all else that a broker does.  So each change of a large table is one line at the
+end of ``<name>.changes``; the file itself is written again when the changes have outgrown it, when
+the broker ends, and when it starts.  The first line has the data version of the file that the
+changes belong to; changes of any other file are not read, and a torn line was never acknowledged.
 
 Upstream: ConfigManager.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from emulator.disk.port import NOT_WRITTEN
-from emulator.disk.refusals import reason, refusal
-from emulator.facts import DocumentDamaged
-from protocol.bodies.body import Body, decode_long_body, encode_config_file
-from protocol.fields import BadFields
+import msgspec
+
+from rocketmq_emulator.disk.port import WRITE_ERRORS, reason, refusal
+from rocketmq_emulator.facts import DocumentDamaged
+from rocketmq_emulator.protocol.bodies.body import (
+    Body,
+    decode_unlimited_body,
+    encode_body,
+    encode_config_file,
+)
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupWrapper
+from rocketmq_emulator.protocol.bodies.topics import DataVersion, TopicConfigSerializeWrapper
+from rocketmq_emulator.protocol.fields import BadFields
 
 if TYPE_CHECKING:
-    from emulator.disk.port import Disk
-    from emulator.facts import Note
-    from emulator.releases import Release
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.settings.releases import Release
+
 
 FOLDER = "config"  # of documents, in a store
 REASON_CHARS_MAX = 120
@@ -49,8 +66,8 @@ class Document(Generic[B]):
         self._release = release
         self._note = note
         self._flushed = flushed
-        self.is_refusing = False  # the last save found no room, or a broken disk
-        self.why_refused = ""  # in words for clients
+        self.is_write_failing = False  # the last save found no room, or a broken disk
+        self.refusal_reason = ""  # in words for clients
         self.text_bytes = 0  # of the text that was loaded or saved last
 
     def load(self) -> B | None:
@@ -64,9 +81,9 @@ class Document(Generic[B]):
             if data is None:
                 continue
             try:
-                body = decode_long_body(data, self._kind)
+                body = decode_unlimited_body(data, self._kind)
             except BadFields as error:
-                why_damaged = why_damaged or (_why(error) if data else "it is empty")
+                why_damaged = why_damaged or (_damage_reason(error) if data else "it is empty")
                 continue
             self.text_bytes = len(data)
             if why_damaged:
@@ -94,21 +111,193 @@ class Document(Generic[B]):
             if before:
                 self._disk.replace(f"{self._name}.bak", before)
             self._disk.replace(self._name, text, flushed=self._flushed)
-        except NOT_WRITTEN as error:
+        except WRITE_ERRORS as error:
             self.refuse(error)
             return False
-        self.is_refusing = False
+        self.is_write_failing = False
         self.text_bytes = len(text)
         return True
 
     def refuse(self, error: Exception) -> None:
         """Note that the disk takes nothing: once, not for every try."""
-        if not self.is_refusing:
+        if not self.is_write_failing:
             self._note(refusal(error, self._name))
-        self.is_refusing = True
-        self.why_refused = reason(error)
+        self.is_write_failing = True
+        self.refusal_reason = reason(error)
 
 
-def _why(error: BadFields) -> str:
+def _damage_reason(error: BadFields) -> str:
     text = str(error).partition(": ")[2] or str(error)  # without the name of our struct
     return text if len(text) <= REASON_CHARS_MAX else f"{text[:REASON_CHARS_MAX]}…"
+
+
+# Large tables: the file and its changes -----------------------------------------------
+
+
+SMALL_BYTES_MAX = 32 * 1024  # a file up to here is written whole
+
+Entry = TypeVar("Entry")
+Table = TypeVar("Table", TopicConfigSerializeWrapper, SubscriptionGroupWrapper)
+
+
+class TableChange(Body, Generic[Entry], frozen=True):
+    """One line: entries that were put or removed, and the table's data version after that."""
+
+    data_version: DataVersion
+    put: dict[str, Entry] = msgspec.field(default_factory=dict[str, Entry])
+    removed: list[str] = msgspec.field(default_factory=list[str])
+
+
+class TableDocument(Generic[Table, Entry]):
+    """The table *name* on *disk*; *kinds* are those of its body and of its changes.
+
+    *whole* gives the table as it is now, with every change that is to be saved.  What was
+    saved survives the process; with *flushed* also a loss of power.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        name: str,
+        kinds: tuple[type[Table], type[TableChange[Entry]]],
+        release: Release,
+        note: Note,
+        whole: Callable[[], Table],
+        *,
+        flushed: bool,
+    ) -> None:
+        kind, change = kinds
+        self._current_table: Callable[[], Table] = whole
+        self._file: Document[Table] = Document(disk, name, kind, release, note, flushed=flushed)
+        self._disk = disk
+        self._release = release
+        self._name = f"{name}.changes"
+        self._flushed = flushed
+        self._decode = msgspec.json.Decoder(change, strict=False).decode
+        self._saved_version: DataVersion | None = None  # of the file
+        self._changes_bytes = 0
+        self._needs_rewrite = (
+            False  # the table holds what neither file does, or the changes are torn
+        )
+        self._unwritten: list[TableChange[Entry]] | None = None
+
+    @property
+    def refusal_reason(self) -> str:
+        """Why the disk took nothing when it last did not, in words for clients."""
+        return self._file.refusal_reason
+
+    def load(self) -> tuple[Table | None, list[TableChange[Entry]]]:
+        """The file, and what has changed since, in order: ``rewrite`` the table they make."""
+        whole = self._file.load()
+        if whole is None:
+            return None, []
+        self._saved_version = whole.data_version
+        return whole, self._changes_since()
+
+    def save(self, change: TableChange[Entry], *, must_be_saved: bool) -> bool:
+        """Whether *change*, which the table has already, is on disk.
+
+        If it is not and *must_be_saved*, the caller takes it back; else a later save writes it.
+        """
+        if self._unwritten is not None:
+            self._unwritten.append(change)
+            return True
+        is_saved = self._save(change)
+        self._needs_rewrite = self._needs_rewrite or not (is_saved or must_be_saved)
+        return is_saved
+
+    @contextmanager
+    def saved_in_one_write(self) -> Iterator[None]:
+        """All that is saved inside is one write, at the end; what finds no room, a later one."""
+        assert self._unwritten is None, "what is held is written before more is"
+        self._unwritten = []
+        try:
+            yield
+        finally:
+            held, self._unwritten = self._unwritten, None
+            if held and not self._save(_merged(held)):
+                self._needs_rewrite = True
+
+    def rewrite(self) -> bool:
+        """Write the file, if there are changes beside it; then there are none."""
+        if not self._changes_bytes and not self._needs_rewrite:
+            return True
+        is_done = self._rewrite()
+        self._needs_rewrite = self._needs_rewrite or not is_done
+        return is_done
+
+    def rewrite_whole(self) -> bool:
+        """The table is another one: write it whole."""
+        self._needs_rewrite = True
+        return self.rewrite()
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _save(self, change: TableChange[Entry]) -> bool:
+        if self._needs_rewrite or self._file.text_bytes <= SMALL_BYTES_MAX:
+            return self._rewrite()
+        lines = encode_body(change, self._release) + b"\n"
+        encode_config_file(change, self._release)  # now, not all of them when the file is written
+        if self._changes_bytes + len(lines) > self._file.text_bytes:
+            return self._rewrite()
+        if not self._changes_bytes:
+            assert self._saved_version is not None, "a file of some size has been written"
+            first: TableChange[Entry] = TableChange(data_version=self._saved_version)
+            lines = encode_body(first, self._release) + b"\n" + lines
+        try:
+            self._disk.append(self._name, lines, flushed=self._flushed)
+        except WRITE_ERRORS as error:
+            self._file.refuse(error)
+            return False
+        self._changes_bytes += len(lines)
+        self._file.is_write_failing = False
+        return True
+
+    def _rewrite(self) -> bool:
+        whole = self._current_table()
+        if not self._file.save(whole):
+            return False
+        self._saved_version = whole.data_version
+        try:
+            if self._changes_bytes:
+                self._disk.replace(self._name, b"", flushed=self._flushed)
+        except WRITE_ERRORS as error:
+            self._file.refuse(error)
+            self._needs_rewrite = True  # no line may follow those of another file
+            return True
+        self._changes_bytes = 0
+        self._needs_rewrite = False
+        return True
+
+    def _changes_since(self) -> list[TableChange[Entry]]:
+        """The changes that belong to the file, up to a line that is torn."""
+        lines = (self._disk.read(self._name) or b"").splitlines(keepends=True)
+        self._changes_bytes = sum(map(len, lines))
+        found: list[TableChange[Entry]] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                change = self._decode(line)
+            except msgspec.DecodeError:
+                if number < len(lines):  # the last one may be torn, and was not acknowledged
+                    self._file.note_damage(self._name, f"line {number} of {len(lines)}")
+                break
+            if not line.endswith(b"\n"):
+                break
+            found.append(change)
+        if not found or found[0].data_version != self._saved_version:
+            return []
+        return found[1:]
+
+
+def _merged(changes: list[TableChange[Entry]]) -> TableChange[Entry]:
+    """One change that does what all of these do, one after another."""
+    put = changes[0].put
+    removed = dict.fromkeys(changes[0].removed)
+    for change in changes[1:]:
+        for name in change.removed:
+            put.pop(name, None)
+            removed[name] = None
+        for name in change.put:
+            removed.pop(name, None)
+        put.update(change.put)
+    return TableChange(data_version=changes[-1].data_version, put=put, removed=list(removed))

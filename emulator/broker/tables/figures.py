@@ -1,7 +1,7 @@
 """How much went through a broker: counted as it happens, read as if it had been sampled.
 
 Sends and pulls only append an event with its time; whoever reads the figures, or finds too many
-events, counts them up (``emulator.sampled_sums``).  So an idle broker costs nothing.
+events, counts them up (``clocks.sampled_sums``).  So an idle broker costs nothing.
 
 Upstream: StoreStatsService, BrokerStats, BrokerStatsManager.
 """
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.sampled_sums import DAY, HOUR, MINUTE, RATES, SampledSums, Sums
-from protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+from rocketmq_emulator.clocks.sampled_sums import DAY, HOUR, MINUTE, RATES, SampledSums, Sums
+from rocketmq_emulator.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 DAY_MS = 86_400_000
 EVENTS_MAX = 1_000  # that are not counted up yet
 RATE_WINDOWS_S = (10, 60, 600)
 
 
-class Stored(msgspec.Struct, gc=False):
+class PutEvent(msgspec.Struct, gc=False):
     """Messages were stored in a topic."""
 
     topic: str
@@ -27,7 +27,7 @@ class Stored(msgspec.Struct, gc=False):
     at_ms: int
 
 
-class Looked(msgspec.Struct, gc=False):
+class GetEvent(msgspec.Struct, gc=False):
     """A pull looked into a queue, and found as many messages."""
 
     topic: str
@@ -48,7 +48,7 @@ class BrokerFigures:
         self, began_ms: int, cluster: str, not_counted: frozenset[str] = frozenset()
     ) -> None:
         self.began_ms = began_ms
-        self.events: list[Stored | Looked] = []
+        self.events: list[PutEvent | GetEvent] = []
         self._cluster = cluster
         self._not_counted = not_counted
         grids = (RATES, MINUTE, HOUR, DAY)
@@ -70,9 +70,9 @@ class BrokerFigures:
         """Count the events there are, in their order."""
         events, self.events = self.events, []
         for event in events:
-            if type(event) is Stored:
+            if type(event) is PutEvent:
                 self.put(event.topic, event.messages, event.size, event.at_ms)
-            elif type(event) is Looked:
+            elif type(event) is GetEvent:
                 self.got(event.topic, event.group, event.messages, event.size, event.at_ms)
 
     def put(self, topic: str, count: int, size: int, now_ms: int) -> None:

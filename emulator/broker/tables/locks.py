@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from protocol.queues import MessageQueue
+    from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 class _Lock(NamedTuple):

@@ -15,23 +15,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from emulator.broker.checks import check_name, check_room
-from emulator.broker.tables.documents import Document
-from emulator.facts import Note
-from emulator.journal import silent
-from emulator.net.slices import Pace, in_pieces
-from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, OFFSETS_HAVE_VERSION, Release
-from protocol.bodies.config_files import config_entries, filled_config_file
-from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
-from protocol.bodies.topics import DataVersion
+from rocketmq_emulator.broker.tables.checks import check_name, check_room
+from rocketmq_emulator.broker.tables.documents import Document
+from rocketmq_emulator.facts import Note
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.slices import SliceBudget, in_pieces
+from rocketmq_emulator.protocol.bodies.body import config_entries, filled_config_file
+from rocketmq_emulator.protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.settings.releases import (
+    EMPTY_QUEUE_HAS_NO_OFFSET,
+    OFFSETS_HAVE_VERSION,
+    Release,
+)
 
 if TYPE_CHECKING:
-    from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 DOCUMENT = "consumerOffset.json"
 TOPIC_GROUP_SEPARATOR = "@"
-COMMITS_A_VERSION = 500  # BrokerConfig.consumerOffsetUpdateVersionStep (5.x)
+COMMITS_PER_VERSION = 500  # BrokerConfig.consumerOffsetUpdateVersionStep (5.x)
 SLICE_WORK, ENTRY_WORK = 10_000, 10  # a queue is 1, some 1.3 µs; its topic and group are 10
 SLICE_GROUPS = 1_000
 
@@ -39,15 +43,15 @@ SLICE_GROUPS = 1_000
 class ConsumerOffsets:
     """The offset table: ``topic@group`` to queue id to offset."""
 
-    def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note = silent) -> None:
-        self._has_version = config.profile >= OFFSETS_HAVE_VERSION
+    def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note = discard_fact) -> None:
+        self._has_version = config.parsed_release >= OFFSETS_HAVE_VERSION
         self._is_durable = config.durable_offsets
         self._config = config
         self._document = Document(
             disk,
             DOCUMENT,
             ConsumerOffsetSerializeWrapper,
-            config.profile,
+            config.parsed_release,
             note,
             flushed=config.is_sync_flush and config.durable_offsets,
         )
@@ -67,7 +71,7 @@ class ConsumerOffsets:
         if self.pending_resets and queue_id in self.pending_resets.get(key, ()):
             return False
         self._commits += 1
-        if self._has_version and self._commits % COMMITS_A_VERSION == 0:
+        if self._has_version and self._commits % COMMITS_PER_VERSION == 0:
             self._data_version = self._data_version.next(now_ms)
         return self._store(key, queue_id, offset, now_ms)
 
@@ -82,14 +86,14 @@ class ConsumerOffsets:
             check_room(len(queues), self._config.topic_queues_max, "committed queues")
 
     @property
-    def owes_disk(self) -> bool:
+    def has_unsaved_commits(self) -> bool:
         """Whether a durable table is not on disk: then its commits may not be acknowledged."""
         return self._is_durable and self._written < self._changes
 
     @property
-    def why_refused(self) -> str:
+    def refusal_reason(self) -> str:
         """Why the disk took nothing when it last did not, in words for clients."""
-        return self._document.why_refused
+        return self._document.refusal_reason
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """What was committed last."""
@@ -205,7 +209,7 @@ class ConsumerOffsets:
 
     def pieces(self) -> Iterator[dict[str, dict[int, int]]]:
         """The offset table, each time as much as one slice may write."""
-        pace = Pace(SLICE_WORK)
+        pace = SliceBudget(SLICE_WORK)
         piece: dict[str, dict[int, int]] = {}
         for key in list(self.offset_table):
             if key not in self.offset_table:
@@ -217,7 +221,7 @@ class ConsumerOffsets:
         yield piece
 
     def _text(self) -> Generator[None, None, bytes]:
-        release, whole = self._config.profile, self.wrapper()
+        release, whole = self._config.parsed_release, self.wrapper()
         entries: list[bytes] = []
         for piece in self.pieces():
             if entries:
@@ -243,7 +247,7 @@ class ConsumerOffsets:
 
     def _store(self, key: str, queue_id: int, offset: int, now_ms: int) -> bool:
         queues = self.offset_table.setdefault(key, {})
-        if queues.get(queue_id) == offset and not self.owes_disk:
+        if queues.get(queue_id) == offset and not self.has_unsaved_commits:
             return False  # clients commit the same every 5 s: the file on disk is right already
         queues[queue_id] = offset
         self._changed(now_ms)

@@ -1,9 +1,10 @@
-"""The subscription groups: how the broker treats each consumer group.
+"""Settings of consumer groups: how the broker treats each, how its members ask for messages.
 
-Asking for a group makes it, with defaults, unless auto-creation is off; that is how
-nearly every group comes to be.
+Asking for a group makes it, with defaults, unless auto-creation is off; nearly every group comes
+to be that way.  The request mode of a group and topic (5.x) is always PULL: what an administrator
+sets is kept in upstream's own file, but a mode of POP that a real broker left there is not read.
 
-Upstream: SubscriptionGroupManager.
+Upstream: SubscriptionGroupManager, MessageRequestModeManager (5.x).
 """
 
 from __future__ import annotations
@@ -11,25 +12,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from emulator.broker.checks import check_name, check_room
-from emulator.broker.tables.table_document import TableChange, TableDocument
-from emulator.facts import GroupCreated, GroupDeleted
-from emulator.net.faq import see_faq
-from emulator.net.results import Refusal
-from emulator.releases import GROUP_NAMES_CHECKED, MORE_SYSTEM_GROUPS
-from protocol import names
-from protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from protocol.bodies.topics import DataVersion
-from protocol.codes import ResponseCode
-from protocol.text_table import TextTable
-from protocol.validation import broker_refuses_group
+from rocketmq_emulator.broker.tables.checks import check_name, check_room
+from rocketmq_emulator.broker.tables.documents import Document, TableChange, TableDocument
+from rocketmq_emulator.facts import GroupCreated, GroupDeleted
+from rocketmq_emulator.net.results import Refusal, see_faq
+from rocketmq_emulator.protocol.bodies.groups import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
+from rocketmq_emulator.protocol.bodies.running import (
+    MessageRequestModeTable,
+    SetMessageRequestModeBody,
+)
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.java.java_json_writer import CachedTextDict
+from rocketmq_emulator.protocol.messages import names
+from rocketmq_emulator.protocol.messages.validation import broker_refuses_group
+from rocketmq_emulator.settings.releases import GROUP_NAMES_CHECKED, MORE_SYSTEM_GROUPS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
-    from emulator.facts import Note
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.settings.config import BrokerConfig
+
 
 DOCUMENT = "subscriptionGroup.json"
 _OWN_GROUPS = (
@@ -53,12 +61,12 @@ class SubscriptionGroups:
             disk,
             DOCUMENT,
             (SubscriptionGroupWrapper, TableChange[SubscriptionGroupConfig]),
-            config.profile,
+            config.parsed_release,
             note,
-            self._whole,
+            self._wrapper,
             flushed=config.is_sync_flush,
         )
-        has_more = config.profile >= MORE_SYSTEM_GROUPS
+        has_more = config.parsed_release >= MORE_SYSTEM_GROUPS
         own = (*_OWN_GROUPS, names.CID_SYS_RMQ_TRANS) if has_more else _OWN_GROUPS
         self._own = own
         self.subscription_group_table = _with_defaults(own)
@@ -89,7 +97,7 @@ class SubscriptionGroups:
         """The group, new if need be.  Raises ``Refusal`` if it may not be made."""
         found = self.find(name, now_ms, by=by)
         if found is None:
-            remark = f"subscription group not exist, {name} {see_faq(self.config.profile)}"
+            remark = f"subscription group not exist, {name} {see_faq(self.config.parsed_release)}"
             raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return found
 
@@ -125,11 +133,11 @@ class SubscriptionGroups:
         self.subscription_group_table = _with_defaults((*self._own, *known))
         self._forbidden = {}
         self.data_version = self.data_version.next(now_ms)
-        self._document.begin_anew()
+        self._document.rewrite_whole()
 
-    def saved_together(self) -> AbstractContextManager[None]:
+    def saved_in_one_write(self) -> AbstractContextManager[None]:
         """All that changes inside is saved once, at the end; what finds no room, later."""
-        return self._document.saved_together()
+        return self._document.saved_in_one_write()
 
     def close(self) -> None:
         """Leave one file, as upstream does."""
@@ -146,17 +154,17 @@ class SubscriptionGroups:
         is_system = names.is_system_consumer_group(name)
         if not (self.config.auto_create_group or is_system):
             return False
-        if self.config.profile < GROUP_NAMES_CHECKED:
+        if self.config.parsed_release < GROUP_NAMES_CHECKED:
             return True
         return broker_refuses_group(name) is None
 
     def _changed(self, name: str, now_ms: int) -> None:
         self.data_version = self.data_version.next(now_ms)
-        put = self.subscription_group_table.part([name])
+        put = self.subscription_group_table.subset([name])
         change = TableChange[SubscriptionGroupConfig](
             data_version=self.data_version, put=put, removed=[] if put else [name]
         )
-        self._document.save(change, must_last=False)
+        self._document.save(change, must_be_saved=False)
 
     def _load(self) -> None:
         saved, changes = self._document.load()
@@ -173,7 +181,7 @@ class SubscriptionGroups:
             self.data_version = change.data_version
         self._document.rewrite()
 
-    def _whole(self) -> SubscriptionGroupWrapper:
+    def _wrapper(self) -> SubscriptionGroupWrapper:
         return SubscriptionGroupWrapper(
             subscription_group_table=self.subscription_group_table,
             data_version=self.data_version,
@@ -181,5 +189,42 @@ class SubscriptionGroups:
         )
 
 
-def _with_defaults(names: Iterable[str]) -> TextTable[SubscriptionGroupConfig]:
-    return TextTable((name, SubscriptionGroupConfig(group_name=name)) for name in names)
+def _with_defaults(names: Iterable[str]) -> CachedTextDict[SubscriptionGroupConfig]:
+    return CachedTextDict((name, SubscriptionGroupConfig(group_name=name)) for name in names)
+
+
+# Message request modes ----------------------------------------------------------------
+
+
+REQUEST_MODE_DOCUMENT = "messageRequestMode.json"
+PULL = "PULL"
+
+
+class MessageRequestModes:
+    """Topic to group to what was set, as it is on *disk*."""
+
+    def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note) -> None:
+        self._config = config
+        self._document = Document(
+            disk, REQUEST_MODE_DOCUMENT, MessageRequestModeTable, config.parsed_release, note
+        )
+        saved = self._document.load() or MessageRequestModeTable()
+        self._by_topic = {topic: dict(of) for topic, of in saved.message_request_mode_map.items()}
+
+    def get(self, topic: str, group: str) -> SetMessageRequestModeBody | None:
+        """What was set for a group and a topic; None if nothing was."""
+        return self._by_topic.get(topic, {}).get(group)
+
+    def reset(self) -> None:
+        """Nothing was ever set."""
+        if self._by_topic:
+            self._by_topic = {}
+            self._document.save(MessageRequestModeTable())
+
+    def set(self, topic: str, group: str, body: SetMessageRequestModeBody) -> None:
+        """Keep it, on disk before the caller goes on.  Raises ``Refusal`` if there is no room."""
+        if self.get(topic, group) is None:
+            count = sum(map(len, self._by_topic.values()))
+            check_room(count, self._config.committed_max, "request modes")
+        self._by_topic.setdefault(topic, {})[group] = body
+        self._document.save(MessageRequestModeTable(message_request_mode_map=self._by_topic))

@@ -14,32 +14,36 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from emulator.broker.tables.table_document import TableChange, TableDocument
-from emulator.facts import TopicChanged, TopicCreated
-from emulator.net.results import Refusal
-from emulator.releases import (
+from rocketmq_emulator.broker.tables.documents import TableChange, TableDocument
+from rocketmq_emulator.facts import TopicChanged, TopicCreated
+from rocketmq_emulator.net.results import Refusal
+from rocketmq_emulator.protocol.bodies.topics import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.flags import PERM_INHERIT, PERM_READ_WRITE, PERM_WRITE
+from rocketmq_emulator.protocol.java.java_json_writer import CachedTextDict
+from rocketmq_emulator.protocol.messages import names
+from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC, is_dlq_topic
+from rocketmq_emulator.settings.releases import (
     DLQ_IS_READABLE,
     MORE_SYSTEM_TOPICS,
     RETRY_TOPIC_IS_ORDERED,
     TIMER_TOPIC_AT_START,
 )
-from protocol import names
-from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from protocol.codes import ResponseCode
-from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, is_dlq_topic
-from protocol.perm import INHERIT, READ_WRITE, WRITE
-from protocol.text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from contextlib import AbstractContextManager
 
-    from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
-    from emulator.facts import Note
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.settings.config import BrokerConfig
 
 DOCUMENT = "topics.json"
-_TEMPLATE = READ_WRITE | INHERIT  # a send to a missing topic may inherit from it
+_TEMPLATE = PERM_READ_WRITE | PERM_INHERIT  # a send to a missing topic may inherit from it
 
 
 class TopicConfigs:
@@ -48,18 +52,18 @@ class TopicConfigs:
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
         self.config = config
         self._note = note
-        self._orders_retries = config.profile >= RETRY_TOPIC_IS_ORDERED
+        self._orders_retries = config.parsed_release >= RETRY_TOPIC_IS_ORDERED
         self._document = TableDocument[TopicConfigSerializeWrapper, TopicConfig](
             disk,
             DOCUMENT,
             (TopicConfigSerializeWrapper, TableChange[TopicConfig]),
-            config.profile,
+            config.parsed_release,
             note,
-            self._whole,
+            self._wrapper,
             flushed=config.is_sync_flush,
         )
         self._system = {_name(topic): topic for topic in system_topics(config)}
-        self.topic_config_table = TextTable(self._system.items())
+        self.topic_config_table = CachedTextDict(self._system.items())
         self.data_version = DataVersion(timestamp=now_ms)
         self._load()
 
@@ -107,7 +111,7 @@ class TopicConfigs:
         if (known := self.get(name)) is not None:
             return known
         model = self.get(template)
-        if model is None or not model.perm & INHERIT:
+        if model is None or not model.perm & PERM_INHERIT:
             return None
         if template == AUTO_CREATE_TOPIC_KEY_TOPIC and not self.config.auto_create_topic:
             return None
@@ -116,11 +120,11 @@ class TopicConfigs:
             topic_name=name,
             read_queue_nums=queues,
             write_queue_nums=queues,
-            perm=model.perm & ~INHERIT,
+            perm=model.perm & ~PERM_INHERIT,
             topic_filter_type=model.topic_filter_type,
             topic_sys_flag=sys_flag,
         )
-        return self._create(topic, now_ms, by="send", must_last=True)
+        return self._create(topic, now_ms, by="send", must_be_saved=True)
 
     def create_internal(
         self,
@@ -144,12 +148,12 @@ class TopicConfigs:
             changed = msgspec.structs.replace(known, order=order)
             self._put(changed, now_ms)
             return changed
-        is_closed = is_dlq_topic(name) and self.config.profile < DLQ_IS_READABLE
+        is_closed = is_dlq_topic(name) and self.config.parsed_release < DLQ_IS_READABLE
         topic = TopicConfig(
             topic_name=name,
             read_queue_nums=queues,
             write_queue_nums=queues,
-            perm=WRITE if is_closed else READ_WRITE,
+            perm=PERM_WRITE if is_closed else PERM_READ_WRITE,
             topic_sys_flag=sys_flag,
             order=order,
         )
@@ -162,9 +166,9 @@ class TopicConfigs:
         """
         known = self.get(_name(topic))
         if known is None:
-            self._create(topic, now_ms, by="admin", must_last=True)
+            self._create(topic, now_ms, by="admin", must_be_saved=True)
             return
-        self._put(topic, now_ms, must_last=True)
+        self._put(topic, now_ms, must_be_saved=True)
         self._note(TopicChanged(*_shape(topic)))
 
     def set_order(self, ordered: Collection[str], now_ms: int) -> None:
@@ -190,54 +194,54 @@ class TopicConfigs:
     def reset(self, kept: Collection[str], now_ms: int) -> None:
         """The broker's own topics stay, and *kept*, which may be written and read again."""
         stay = {
-            name: msgspec.structs.replace(topic, perm=READ_WRITE)
+            name: msgspec.structs.replace(topic, perm=PERM_READ_WRITE)
             for name in kept
             if (topic := self.get(name)) is not None
         }
-        self.topic_config_table = TextTable((stay | self._system).items())
+        self.topic_config_table = CachedTextDict((stay | self._system).items())
         self.data_version = self.data_version.next(now_ms)
-        self._document.begin_anew()
+        self._document.rewrite_whole()
 
-    def saved_together(self) -> AbstractContextManager[None]:
+    def saved_in_one_write(self) -> AbstractContextManager[None]:
         """All that changes inside is saved once, at the end; what finds no room, later."""
-        return self._document.saved_together()
+        return self._document.saved_in_one_write()
 
     def close(self) -> None:
         """Leave one file, as upstream does."""
         self._document.rewrite()
 
     def _create(
-        self, topic: TopicConfig, now_ms: int, *, by: str, must_last: bool = False
+        self, topic: TopicConfig, now_ms: int, *, by: str, must_be_saved: bool = False
     ) -> TopicConfig:
-        self._put(topic, now_ms, must_last=must_last)
+        self._put(topic, now_ms, must_be_saved=must_be_saved)
         self._note(TopicCreated(*_shape(topic), by))
         return topic
 
-    def _put(self, topic: TopicConfig, now_ms: int, *, must_last: bool = False) -> None:
-        """Save it, later if there is no room now; raises ``Refusal`` then if it *must_last*."""
+    def _put(self, topic: TopicConfig, now_ms: int, *, must_be_saved: bool = False) -> None:
+        """Save it, later if there is no room now; then raises ``Refusal`` if *must_be_saved*."""
         table, name = self.topic_config_table, _name(topic)
         topic_before, version_before = table.get(name), self.data_version
         table[name] = topic
-        if self._changed([name], now_ms, must_last=must_last) or not must_last:
+        if self._changed([name], now_ms, must_be_saved=must_be_saved) or not must_be_saved:
             return
         self.data_version = version_before
         if topic_before is None:
             del table[name]
         else:
             table[name] = topic_before
-        remark = f"the topic {name} cannot be saved: {self._document.why_refused}"
+        remark = f"the topic {name} cannot be saved: {self._document.refusal_reason}"
         raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
-    def _changed(self, topics: Iterable[str], now_ms: int, *, must_last: bool = False) -> bool:
+    def _changed(self, topics: Iterable[str], now_ms: int, *, must_be_saved: bool = False) -> bool:
         """One change is one version, of these *topics*; whether it is on disk."""
         self.data_version = self.data_version.next(now_ms)
-        put = self.topic_config_table.part(topics)
+        put = self.topic_config_table.subset(topics)
         change = TableChange[TopicConfig](
             data_version=self.data_version,
             put=put,
             removed=[name for name in topics if name not in put],
         )
-        return self._document.save(change, must_last=must_last)
+        return self._document.save(change, must_be_saved=must_be_saved)
 
     def _load(self) -> None:
         saved, changes = self._document.load()
@@ -252,7 +256,7 @@ class TopicConfigs:
             self.data_version = change.data_version
         self._document.rewrite()
 
-    def _whole(self) -> TopicConfigSerializeWrapper:
+    def _wrapper(self) -> TopicConfigSerializeWrapper:
         return TopicConfigSerializeWrapper(
             topic_config_table=self.topic_config_table, data_version=self.data_version
         )
@@ -274,23 +278,23 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
     """
     queues = config.default_topic_queues
     always = True
-    has_more = config.profile >= MORE_SYSTEM_TOPICS
-    has_timers = config.profile >= TIMER_TOPIC_AT_START and config.timer_wheel
+    has_more = config.parsed_release >= MORE_SYSTEM_TOPICS
+    has_timers = config.parsed_release >= TIMER_TOPIC_AT_START and config.timer_wheel
     rows = (  # wanted, name, queues, perm
-        (always, names.SELF_TEST_TOPIC, 1, READ_WRITE),
+        (always, names.SELF_TEST_TOPIC, 1, PERM_READ_WRITE),
         (config.auto_create_topic, names.AUTO_CREATE_TOPIC_KEY_TOPIC, queues, _TEMPLATE),
-        (always, names.BENCHMARK_TOPIC, 1024, READ_WRITE),
-        (always, config.cluster, 16, _TEMPLATE if config.cluster_topic else INHERIT),
-        (always, config.name, 1, _TEMPLATE if config.broker_topic else INHERIT),
-        (always, names.OFFSET_MOVED_EVENT, 1, READ_WRITE),
-        (always, names.SCHEDULE_TOPIC, 18, READ_WRITE),
-        (config.trace_topic, names.TRACE_TOPIC, 1, READ_WRITE),
-        (always, names.reply_topic(config.cluster), 1, READ_WRITE),
-        (has_more, f"rmq_sys_REVIVE_LOG_{config.cluster}", 8, READ_WRITE),
-        (has_more, f"rmq_sys_SYNC_BROKER_MEMBER_{config.name}", 1, INHERIT),
-        (has_more, names.TRANS_HALF_TOPIC, 1, READ_WRITE),
-        (has_more, names.TRANS_OP_HALF_TOPIC, 1, READ_WRITE),
-        (has_timers, names.TIMER_TOPIC, 1, READ_WRITE),
+        (always, names.BENCHMARK_TOPIC, 1024, PERM_READ_WRITE),
+        (always, config.cluster, 16, _TEMPLATE if config.cluster_topic else PERM_INHERIT),
+        (always, config.name, 1, _TEMPLATE if config.broker_topic else PERM_INHERIT),
+        (always, names.OFFSET_MOVED_EVENT, 1, PERM_READ_WRITE),
+        (always, names.SCHEDULE_TOPIC, 18, PERM_READ_WRITE),
+        (config.trace_topic, names.TRACE_TOPIC, 1, PERM_READ_WRITE),
+        (always, names.reply_topic(config.cluster), 1, PERM_READ_WRITE),
+        (has_more, f"rmq_sys_REVIVE_LOG_{config.cluster}", 8, PERM_READ_WRITE),
+        (has_more, f"rmq_sys_SYNC_BROKER_MEMBER_{config.name}", 1, PERM_INHERIT),
+        (has_more, names.TRANS_HALF_TOPIC, 1, PERM_READ_WRITE),
+        (has_more, names.TRANS_OP_HALF_TOPIC, 1, PERM_READ_WRITE),
+        (has_timers, names.TIMER_TOPIC, 1, PERM_READ_WRITE),
     )
     return [
         TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count, perm=perm)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.checks.checker import Shared, key_of
-from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import Monitor
-from emulator.facts import (
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
     ConnectionClosed,
     ConsumerStarted,
     HeartbeatReceived,
@@ -16,8 +16,8 @@ from emulator.facts import (
     RouteQueriesFailing,
     RouteQueriesRecovered,
 )
-from emulator.journal import Entry, EntryKey
-from protocol.codes import RequestCode
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.codes import RequestCode
 
 HEARTBEAT_US = 30_000_000  # heartbeatBrokerInterval
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
@@ -33,10 +33,10 @@ class HeartbeatsCome(Monitor):
     servers_suffice = True
     needs = (HeartbeatReceived, RequestReceived)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._beats: dict[tuple[str, str], EntryKey] = {}  # broker, address of a member
-        self._tells: set[str] = set()  # brokers that were asked for their requests
+        self._noting_brokers: set[str] = set()  # brokers that were asked for their requests
         self._clients: dict[tuple[str, str], str] = {}  # broker, address: client id
 
     def table(self) -> Table:
@@ -52,8 +52,8 @@ class HeartbeatsCome(Monitor):
     def end(self) -> None:
         """Who is silent to the end is late as well."""
         for known in list(self._beats):
-            if self.scene.last is not None:  # there is one, where anybody is known
-                self._looks(known, self.scene.last)
+            if self.cluster.last is not None:  # there is one, where anybody is known
+                self._check(known, self.cluster.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
@@ -61,43 +61,43 @@ class HeartbeatsCome(Monitor):
         self._clients[entry.node, fact.peer] = fact.client
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
-        self._looks((entry.node, fact.peer), entry)
+        self._check((entry.node, fact.peer), entry)
         self._beats.pop((entry.node, fact.peer), None)
 
     def _closed(self, fact: ConnectionClosed, entry: Entry) -> None:
         self._beats.pop((entry.node, fact.peer), None)
 
     def _received(self, fact: RequestReceived, entry: Entry) -> None:
-        self._is_told_by(entry)
+        self._note_broker(entry)
         if fact.code == RequestCode.HEART_BEAT:
             self._beats_again(fact, entry)
 
     def _beats_again(self, fact: RequestReceived | HeartbeatReceived, entry: Entry) -> None:
-        self._is_told_by(entry)
+        self._note_broker(entry)
         known = entry.node, fact.peer
         if known in self._beats:
-            self._looks(known, entry)
+            self._check(known, entry)
             self._beats[known] = key_of(entry)
 
-    def _is_told_by(self, entry: Entry) -> None:
+    def _note_broker(self, entry: Entry) -> None:
         """Heartbeats before a broker's first were not noted."""
-        if entry.node not in self._tells:
-            self._tells.add(entry.node)
+        if entry.node not in self._noting_brokers:
+            self._noting_brokers.add(entry.node)
             mine = (known for known in self._beats if known[0] == entry.node)
             self._beats.update(dict.fromkeys(mine, key_of(entry)))
 
-    def _looks(self, known: tuple[str, str], entry: Entry) -> None:
+    def _check(self, known: tuple[str, str], entry: Entry) -> None:
         before = self._beats.get(known)
-        if before is None or known[0] not in self._tells:
+        if before is None or known[0] not in self._noting_brokers:
             return
-        self.tries()
+        self.count_tried()
         silent_us = entry.mono_us - before.mono_us
         if silent_us <= HEARTBEAT_US + LATE_US:
             return
         if self._is_touched(known, before, entry):
-            self.excuses()
+            self.count_excused()
         else:
-            self.objects(
+            self.report_violation(
                 f"{known[0]} got no heartbeat of {known[1]} for {silent_us / 1e6:.1f} s",
                 before,
                 entry,
@@ -112,24 +112,24 @@ class HeartbeatsCome(Monitor):
         """
         broker, client = known[0], self._clients.get(known, "")
         since_us = before.mono_us - HEARTBEAT_US
-        seats = [
-            seat
-            for seats in self.scene.seats.values()
-            for seat in seats
-            if seat.started.client == client
+        consumers = [
+            consumer
+            for consumers in self.cluster.consumers.values()
+            for consumer in consumers
+            if consumer.started.client == client
         ]
-        if not seats:  # whose node that is no fact tells
-            return any(each.held(since_us, entry.mono_us) for each in self.scene.all_faults)
-        nodes = {broker, *(seat.node for seat in seats)}
-        if any(self._had_no_route(seat.node, broker, before, entry) for seat in seats):
+        if not consumers:  # whose node that is no fact tells
+            return any(each.held(since_us, entry.mono_us) for each in self.cluster.all_faults)
+        nodes = {broker, *(consumer.node for consumer in consumers)}
+        if any(self._had_no_route(consumer.node, broker, before, entry) for consumer in consumers):
             return True
-        if not self.scene.touched(nodes, since_us, entry.mono_us):
+        if not self.cluster.touched(nodes, since_us, entry.mono_us):
             return False
         others = (each for each, name in self._clients.items() if name == client)
         if any(at == broker and (at, peer) != known for at, peer in others):
             return True
-        quiet_us = self.scene.undisturbed_us(nodes, since_us, entry.mono_us)
-        is_over = not any(seat.lives for seat in seats)
+        quiet_us = self.cluster.undisturbed_us(nodes, since_us, entry.mono_us)
+        is_over = not any(consumer.is_running for consumer in consumers)
         return is_over or quiet_us <= 2 * HEARTBEAT_US + LATE_US
 
     def _had_no_route(self, node: str, broker: str, before: EntryKey, entry: Entry) -> bool:
@@ -137,10 +137,10 @@ class HeartbeatsCome(Monitor):
 
         Upstream: MQClientInstance.cleanOfflineBroker, before each round of heartbeats.
         """
-        unrouted = self.scene.unrouted(node, broker)
-        if unrouted is None:
+        missing_route = self.cluster.missing_route(node, broker)
+        if missing_route is None:
             return False
-        until_us = entry.mono_us if unrouted.until_us is None else unrouted.until_us
+        until_us = entry.mono_us if missing_route.until_us is None else missing_route.until_us
         return before.mono_us <= until_us and entry.mono_us - until_us <= HEARTBEAT_US + LATE_US
 
 
@@ -153,7 +153,7 @@ class MembersUnregister(Monitor):
     servers_suffice = True
     needs = (MemberLeft,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._left_in_order: dict[tuple[str, str], EntryKey] = {}
 
@@ -167,16 +167,16 @@ class MembersUnregister(Monitor):
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
         known = fact.group, fact.client
         if fact.reason == "unregistered":
-            self.tries()
+            self.count_tried()
             self._left_in_order[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
             return
         elsewhere = self._left_in_order.get(known)
         if elsewhere is None:
             return
         if self._is_touched(fact, entry) or self._knew_no_address(fact, elsewhere, entry.node):
-            self.excuses()
+            self.count_excused()
             return
-        self.objects(
+        self.report_violation(
             f"{fact.client} unregistered from {fact.group} at {elsewhere.node}, and {entry.node} "
             f"lost it as {fact.reason!r}",
             elsewhere,
@@ -187,14 +187,14 @@ class MembersUnregister(Monitor):
         """A fault may have kept it from unregistering there, or from closing a connection."""
         nodes = {entry.node}
         nodes.update(
-            seat.node
-            for seat in self.scene.seats.get(fact.group, ())
-            if seat.started.client == fact.client
+            consumer.node
+            for consumer in self.cluster.consumers.get(fact.group, ())
+            if consumer.started.client == fact.client
         )
         since_us = entry.mono_us - SILENT_US - HEARTBEAT_US
         return any(
             fault.held(since_us, entry.mono_us) and not nodes.isdisjoint(fault.nodes)
-            for fault in self.scene.all_faults
+            for fault in self.cluster.all_faults
         )
 
     def _knew_no_address(self, fact: MemberLeft, elsewhere: EntryKey, broker: str) -> bool:
@@ -203,10 +203,10 @@ class MembersUnregister(Monitor):
         Upstream: MQClientInstance.unregisterClient goes over the addresses that
         cleanOfflineBroker has left, and closes the other connections without a word.
         """
-        for seat in self.scene.seats.get(fact.group, ()):
-            if seat.started.client == fact.client:
-                unrouted = self.scene.unrouted(seat.node, broker)
-                if unrouted is not None and unrouted.held(elsewhere.mono_us):
+        for consumer in self.cluster.consumers.get(fact.group, ()):
+            if consumer.started.client == fact.client:
+                missing_route = self.cluster.missing_route(consumer.node, broker)
+                if missing_route is not None and missing_route.held(elsewhere.mono_us):
                     return True
         return False
 
@@ -222,7 +222,7 @@ class RoutesOutliveNameServers(Monitor):
     invariants = (7, 8)
     needs = (RouteChanged,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._failing: dict[str, EntryKey] = {}
 
@@ -236,7 +236,7 @@ class RoutesOutliveNameServers(Monitor):
         }
 
     def _fail(self, fact: RouteQueriesFailing, entry: Entry) -> None:
-        self.tries()
+        self.count_tried()
         self._failing[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
 
     def _recovered(self, fact: RouteQueriesRecovered | ConsumerStarted, entry: Entry) -> None:
@@ -245,10 +245,10 @@ class RoutesOutliveNameServers(Monitor):
     def _changed(self, fact: RouteChanged, entry: Entry) -> None:
         failing = self._failing.get(entry.node)
         if failing is not None:
-            self.objects(
+            self.report_violation(
                 f"{entry.node} changed its route of {fact.topic} while no NameServer answered it",
                 failing,
                 entry,
             )
         if not fact.brokers:
-            self.objects(f"{entry.node} has no broker for {fact.topic} any more", entry)
+            self.report_violation(f"{entry.node} has no broker for {fact.topic} any more", entry)

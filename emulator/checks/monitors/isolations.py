@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from emulator.checks.checker import Shared, key_of, numbers_of
-from emulator.checks.failover import STORED
-from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import OfLoads
-from emulator.checks.monitors.registering import ROUTE_US
-from emulator.facts import BrokerIsolated, RouteChanged, RunStarted, SendAttempted
-from emulator.journal import Entry, EntryKey
-from protocol.perm import is_writeable
+from rocketmq_emulator.checks.monitors.monitor import LoadMonitor
+from rocketmq_emulator.checks.monitors.registering import ROUTE_US
+from rocketmq_emulator.checks.rules.failover import STORED
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, numbers_of
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import BrokerIsolated, RouteChanged, RunStarted, SendAttempted
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.flags import is_writeable
 
 PENALTIES_ARE_SHORT = (5, 1, 4)
 CLOCK_MS = 2  # clocks are read in milliseconds
@@ -34,7 +34,7 @@ PENALTIES_SHORT = {550: 2_000, 1_800: 5_000, 3_000: 6_000, 5_000: 10_000, 15_000
 REACHABLE_IS_APART = (5, 1, 4)  # in it alone an isolation may go on beyond its time
 
 
-class IsolationsAreTabled(OfLoads):
+class IsolationsAreTabled(LoadMonitor):
     """Client invariants 17, 18 and 19."""
 
     name = "isolations_are_tabled"
@@ -45,7 +45,7 @@ class IsolationsAreTabled(OfLoads):
     invariants = (17, 18, 19)
     needs = (BrokerIsolated,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._release: tuple[int, ...] = ()
         self._until: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # by producer and broker
@@ -54,7 +54,7 @@ class IsolationsAreTabled(OfLoads):
         """What it reads."""
         return {BrokerIsolated: self._isolated, RunStarted: self._run_started}
 
-    def why_not(self) -> str:
+    def reason_not_judged(self) -> str:
         """The release decides."""
         return "" if self._release else "the journal has no RunStarted: no release is known"
 
@@ -62,28 +62,30 @@ class IsolationsAreTabled(OfLoads):
         self._release = numbers_of(fact.release)
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
-        self.tries()
-        self._looks_for_sums(fact, entry)
+        self.count_tried()
+        self._check_sum(fact, entry)
         loads = [each.get("settings", {}) for each in self.loads_of(entry.node)]
         if not self._release or any({"release", "fault_table"} & each.keys() for each in loads):
             return
-        knows_all = bool(loads) and not self.scene.plan.get("programs")
+        knows_all = bool(loads) and not self.cluster.plan.get("programs")
         if knows_all and not any(each.get("send_latency_fault_enable") for each in loads):
-            self.objects(f"{entry.node} isolated {fact.broker} without latency awareness", entry)
+            self.report_violation(
+                f"{entry.node} isolated {fact.broker} without latency awareness", entry
+            )
         elif fact.for_ms not in penalties(self._release).values():
-            self.objects(
+            self.report_violation(
                 f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms, which is in no row of "
                 "its release's table",
                 entry,
             )
 
-    def _looks_for_sums(self, fact: BrokerIsolated, entry: Entry) -> None:
+    def _check_sum(self, fact: BrokerIsolated, entry: Entry) -> None:
         """The broker is avoided until the latest end of its isolations, and not beyond."""
         before_us, before = self._until.get((entry.node, fact.broker), (0, key_of(entry)))
         until_us = max(before_us, entry.mono_us + fact.for_ms * 1_000)
         self._until[entry.node, fact.broker] = until_us, key_of(entry)
         if entry.mono_us + fact.available_in_ms * 1_000 > until_us + CLOCK_US:
-            self.objects(
+            self.report_violation(
                 f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms and avoids it for "
                 f"{fact.available_in_ms} ms",
                 before,
@@ -91,7 +93,7 @@ class IsolationsAreTabled(OfLoads):
             )
 
 
-class FailuresIsolate(OfLoads):
+class FailuresIsolate(LoadMonitor):
     """Client invariants 18 and 19: MQFaultStrategy.updateFaultItem."""
 
     name = "failures_isolate"
@@ -103,7 +105,7 @@ class FailuresIsolate(OfLoads):
     invariants = (18, 19)
     needs = (SendAttempted,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._last: dict[str, _LastAttempt] = {}  # by producer, until the isolation that it owes
         # By producer that sends asynchronously: it isolates, and tells of the attempt after that.
@@ -126,7 +128,7 @@ class FailuresIsolate(OfLoads):
             }
         else:
             expected_ms = {failure_ms(self.plan_release())}
-        self.tries(fact.outcome not in STORED or expected_ms != {0})
+        self.count_tried(fact.outcome not in STORED or expected_ms != {0})
         last = self._last[entry.node] = _LastAttempt(fact, key_of(entry), expected_ms)
         if (early := self._early.pop(entry.node, None)) is not None:
             self._compare(entry.node, *early, last)
@@ -153,9 +155,11 @@ class FailuresIsolate(OfLoads):
     ) -> None:
         """The isolation, and the attempt that has just ended."""
         if last is None or last.fact.queue.broker != fact.broker:
-            self.objects(f"{node} isolated {fact.broker}, where no attempt has just ended", key)
+            self.report_violation(
+                f"{node} isolated {fact.broker}, where no attempt has just ended", key
+            )
         elif fact.for_ms not in last.expected_ms:
-            self.objects(
+            self.report_violation(
                 f"{node} isolated {fact.broker} for {fact.for_ms} ms after a send "
                 f"{last.ending}, where {_text(last.expected_ms)} are due",
                 *sorted((last.key, key)),
@@ -170,7 +174,7 @@ class FailuresIsolate(OfLoads):
         if last is None or 0 in last.expected_ms:
             return
         if last.fact.outcome in STORED or self.plan_release() < PENALTIES_ARE_SHORT:
-            self.objects(
+            self.report_violation(
                 f"{node} did not isolate {last.fact.queue.broker}, where its send {last.ending}",
                 last.key,
             )
@@ -187,7 +191,7 @@ class _LastAttempt(NamedTuple):
         return f"took {self.fact.took_ms} ms" if is_ok else "failed"
 
 
-class IsolatedBrokersRest(OfLoads):
+class IsolatedBrokersAreAvoided(LoadMonitor):
     """Client invariants 18 and 19: MQFaultStrategy.selectOneMessageQueue."""
 
     name = "isolated_brokers_rest"
@@ -198,7 +202,7 @@ class IsolatedBrokersRest(OfLoads):
     invariants = (18, 19)
     needs = (SendAttempted,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._isolations: dict[str, dict[str, tuple[int, EntryKey]]] = {}  # until; by producer
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -229,25 +233,25 @@ class IsolatedBrokersRest(OfLoads):
         broker, began_us = fact.queue.broker, entry.mono_us - fact.took_ms * 1_000
         others = set(self._routes.get((entry.node, fact.topic), ())) - isolations.keys()
         if fact.attempt == 1 and any(self._takes_sends(fact, each, entry) for each in others):
-            self.tries()
+            self.count_tried()
             if broker in isolations:
-                self._looks(fact, began_us, isolations[broker], entry)
+                self._check(fact, began_us, isolations[broker], entry)
         if fact.outcome in STORED and self.plan_release() < PENALTIES_ARE_SHORT:
             isolations.pop(broker, None)  # a fast answer ends it; a slow one is noted again
         for each in [each for each, (end_us, _) in isolations.items() if end_us < began_us]:
             del isolations[each]
 
-    def _looks(
+    def _check(
         self, fact: SendAttempted, began_us: int, isolation: tuple[int, EntryKey], entry: Entry
     ) -> None:
         """Did the send begin after the isolation and before its end?"""
         until_us, isolated = isolation
         if not isolated.mono_us + CLOCK_US < began_us < until_us - CLOCK_US:
             return
-        if self.scene.touched((entry.node,), isolated.mono_us, entry.mono_us):
-            self.excuses()  # a new process knows of none
+        if self.cluster.touched((entry.node,), isolated.mono_us, entry.mono_us):
+            self.count_excused()  # a new process knows of none
             return
-        self.objects(
+        self.report_violation(
             f"{entry.node} began a send of {fact.topic} at {fact.queue.broker}, which it avoids "
             f"for {(until_us - began_us) / 1e6:.1f} s more, although others take sends",
             isolated,
@@ -256,7 +260,7 @@ class IsolatedBrokersRest(OfLoads):
 
     def _takes_sends(self, fact: SendAttempted, broker: str, entry: Entry) -> bool:
         """It may be written to, and did so in every route for as long as a poll takes."""
-        topics = self.scene.topics
+        topics = self.cluster.topics
         if not is_writeable(topics.perm(fact.topic, broker)):
             return False
         since_us = topics.writeable_since_us(fact.topic, broker)

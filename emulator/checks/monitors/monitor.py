@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from emulator.checks.checker import Checker, Metric, Shared, numbers_of
-from emulator.journal import Entry, EntryKey
+from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, numbers_of
+from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 US_A_MS = 1_000
 ONE_ENTRY_US = 120_000_000
@@ -33,11 +33,11 @@ class Monitor(Checker):
             )
             cls.metrics = (Metric(f"excused_{cls.name}", "times", what),)
 
-    def excuses(self) -> None:
+    def count_excused(self) -> None:
         """It would have objected, but a fault of these nodes explains it."""
-        self.adds(f"excused_{self.name}", 1)
+        self.add_to_metric(f"excused_{self.name}", 1)
 
-    def objects(
+    def report_violation(
         self, what: str, *entries: Entry | EntryKey, node: str | None = None, rule: str = ""
     ) -> None:
         """As a checker does, unless a clock was moved between the first and the last entry.
@@ -48,14 +48,14 @@ class Monitor(Checker):
         times = [entry.mono_us for entry in entries]
         since_us = min(times) if len(times) > 1 else times[0] - ONE_ENTRY_US
         nodes = {entry.node for entry in entries}
-        if any(self.scene.clock_moved(each, since_us, max(times)) for each in nodes):
-            self.excuses()
+        if any(self.cluster.clock_moved(each, since_us, max(times)) for each in nodes):
+            self.count_excused()
         else:
-            super().objects(what, *entries, node=node, rule=rule)
+            super().report_violation(what, *entries, node=node, rule=rule)
 
     def plans_of(self, group: str) -> list[dict[str, Any]]:
         """The parts of the plan that make members of *group*."""
-        return self.scene.plans_of(group)
+        return self.cluster.plans_of(group)
 
     def sets(self, group: str, *names: str) -> bool:
         """The plan gives some member of *group* one of the settings *names*."""
@@ -66,25 +66,25 @@ class Monitor(Checker):
 
     def plan_release(self) -> tuple[int, ...]:
         """What the run's cluster and clients behave as; () if the journal does not say."""
-        return () if self.scene.run is None else numbers_of(self.scene.run.release)
+        return () if self.cluster.run is None else numbers_of(self.cluster.run.release)
 
     def release_at(self, group: str, node: str) -> tuple[int, ...]:
         """What the member of *group* on *node* behaves as; () if the journal does not say."""
-        seat = self.scene.seat(group, node)
-        return () if seat is None else numbers_of(seat.started.release)
+        consumer = self.cluster.consumer(group, node)
+        return () if consumer is None else numbers_of(consumer.started.release)
 
 
-class OfLoads(Monitor):
+class LoadMonitor(Monitor):
     """Knows the load of each producer."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._loads: dict[str, dict[str, Any] | None] = {}
 
     def loads_of(self, producer: str) -> list[dict[str, Any]]:
         """Its own part of the plan; where it has none, all that the plan sends."""
         load = self.load_of(producer)
-        return list(self.scene.plan.get("load", ())) if load is None else [load]
+        return list(self.cluster.plan.get("load", ())) if load is None else [load]
 
     def load_of(self, producer: str) -> dict[str, Any] | None:
         """The part of the plan that *producer* sends; None: it is none of the plan's."""
@@ -99,7 +99,7 @@ class OfLoads(Monitor):
         if name != "producer" or not number.isdecimal():
             return None
         at = int(number)
-        for load in self.scene.plan.get("load", ()):
+        for load in self.cluster.plan.get("load", ()):
             count = load.get("producers", 1)
             if at <= count:
                 found: dict[str, Any] = load

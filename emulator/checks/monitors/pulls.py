@@ -4,15 +4,17 @@ A queue that changes hands may be pulled twice for a while.  So a group is judge
 while it has one member there: whatever comes or goes there, or any new connection, begins anew.
 A member whose connection was lost may be back and pull before its next heartbeat, so where one is
 missing nothing is judged, until it has joined again or is known to have ended.
-``emulator.checks.servers`` judges each member by itself.
+``rocketmq_emulator.checks.servers`` judges each member by itself.
+
+A queue is pulled a while after its claim, and a while after its offset was refused.
 """
 
 from __future__ import annotations
 
-from emulator.checks.checker import Shared
-from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import US_A_MS, Monitor
-from emulator.facts import (
+from rocketmq_emulator.checks.monitors.monitor import US_A_MS, Monitor
+from rocketmq_emulator.checks.state.checker import CheckerContext
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
     ConnectionOpened,
     FaultBegan,
     FaultEnded,
@@ -25,8 +27,8 @@ from emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
 )
-from emulator.journal import Entry, EntryKey
-from protocol.codes import ResponseCode
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.codes import ResponseCode
 
 PUSH = "CONSUME_PASSIVELY"
 HOLD_MS_MAX = 15_000  # brokerSuspendMaxTimeMillis
@@ -37,12 +39,12 @@ PULL_US_MAX = 30_000_000  # consumerTimeoutMillisWhenSuspend
 EXPIRED_US = 120_000_000  # pullMaxIdleTime
 
 
-class OfPushGroups(Monitor):
+class PushGroupMonitor(Monitor):
     """Knows which groups have one member at a broker, and none that pulls as it likes."""
 
     servers_suffice = True
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._members: dict[tuple[str, str], set[str]] = {}  # broker, group: addresses
         self._missing: dict[tuple[str, str], set[str]] = {}  # of clients that lost a connection
@@ -63,10 +65,10 @@ class OfPushGroups(Monitor):
     def is_judged(self, broker: str, group: str) -> bool:
         """One member, that pushes, and nobody else that may."""
         members = self._members.get((broker, group), ())
-        if len(members) != 1 or not self.scene.kinds(group) <= {"push"}:
+        if len(members) != 1 or not self.cluster.kinds(group) <= {"push"}:
             return False
-        if group in self.scene.seats:
-            return len(self.scene.living(group)) == 1
+        if group in self.cluster.consumers:
+            return len(self.cluster.running(group)) == 1
         return not self._missing.get((broker, group))
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
@@ -89,7 +91,7 @@ class OfPushGroups(Monitor):
         self.forget("", fact.group)
 
 
-class OnePullAtATime(OfPushGroups):
+class OnePullAtATime(PushGroupMonitor):
     """Client invariant 38."""
 
     name = "one_pull_at_a_time"
@@ -97,7 +99,7 @@ class OnePullAtATime(OfPushGroups):
     invariants = (38,)
     needs = (PullHeld,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._held: dict[str, dict[Queue, Entry]] = {}  # by group
 
@@ -122,7 +124,7 @@ class OnePullAtATime(OfPushGroups):
         # Who has left may have a pull that a slow broker takes only now.
         is_same_peer = isinstance(before.fact, PullHeld) and before.fact.peer == fact.peer
         if is_same_peer and self.is_judged(entry.node, fact.group):
-            self.objects(
+            self.report_violation(
                 f"the only member of {fact.group} pulls {place(fact.queue)} at {fact.offset} "
                 f"while its pull of {(entry.mono_us - before.mono_us) / 1e6:.1f} s before is held",
                 before,
@@ -145,7 +147,7 @@ class HeldPulls(Monitor):
     servers_suffice = True
     needs = (PullHeld,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._pushed: set[tuple[str, str, str]] = set()  # broker, group, peer: a push consumer
 
@@ -162,12 +164,12 @@ class HeldPulls(Monitor):
         asked_ms = fact.until_ms - entry.at_ms
         if asked_ms <= HOLD_MS_MAX + SWEEP_MS:
             return
-        kinds = self.scene.kinds(fact.group)  # of clients that note facts themselves
+        kinds = self.cluster.kinds(fact.group)  # of clients that note facts themselves
         is_push = (entry.node, fact.group, fact.peer) in self._pushed
         if (kinds and kinds != {"push"}) or not (kinds or is_push):
             return
         if not self.sets(fact.group, "pull_hold_ms_max"):
-            self.objects(
+            self.report_violation(
                 f"a pull of {place(fact.queue)} by {fact.group} asks to be held for so long that "
                 f"a broker looks again after {asked_ms} ms",
                 entry,
@@ -182,7 +184,7 @@ class PullErrorsWait(Monitor):
     invariants = (39,)
     needs = (QueuesClaimed,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         # When it failed, and whether that may be a pull from before the queue was given up.
         self._failed: dict[tuple[str, str, Queue], tuple[EntryKey, bool]] = {}
@@ -201,21 +203,21 @@ class PullErrorsWait(Monitor):
         released_us = self._released_us.get(known)
         is_old = released_us is not None and entry.mono_us - released_us < PULL_US_MAX
         if (failed := self._failed.pop(known, None)) is not None:
-            self._looks(fact, *failed, entry, is_old=is_old)
-        if self.scene.kinds(fact.group) == {"push"} and not fact.error.startswith(BUSY_TEXT):
+            self._check(fact, *failed, entry, is_old=is_old)
+        if self.cluster.kinds(fact.group) == {"push"} and not fact.error.startswith(BUSY_TEXT):
             self._failed[known] = key(entry), is_old
 
-    def _looks(
+    def _check(
         self, fact: PullFailed, before: EntryKey, was_old: bool, entry: Entry, *, is_old: bool
     ) -> None:
         is_early = entry.mono_us - before.mono_us < ERROR_US
         if is_old or was_old:
             if is_early:
-                self.excuses()
+                self.count_excused()
             return
-        self.tries()
+        self.count_tried()
         if is_early and not self.sets(fact.group, "pull_error_delay_ms"):
-            self.objects(
+            self.report_violation(
                 f"{entry.node} tried {place(fact.queue)} again after "
                 f"{(entry.mono_us - before.mono_us) // US_A_MS} ms",
                 before,
@@ -242,7 +244,7 @@ class ExpiredPulls(Monitor):
     invariants = (41,)
     needs = (QueuesClaimed,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._pulling: dict[tuple[str, str, Queue], EntryKey] = {}  # claimed, or a pull failed
         self._nodes_of: dict[int, tuple[str, ...]] = {}  # by fault
@@ -285,14 +287,14 @@ class ExpiredPulls(Monitor):
             if fact.reason != "pull expired" or before is None:
                 continue
             passed_us = entry.mono_us - before.mono_us
-            is_push = self.scene.kinds(fact.group) == {"push"}
+            is_push = self.cluster.kinds(fact.group) == {"push"}
             # A pull that fails began up to 30 s before the fact that says so.
             is_early = is_push and passed_us < EXPIRED_US - PULL_US_MAX
-            self.tries(before not in self._late)
+            self.count_tried(before not in self._late)
             if is_early and before in self._late:
-                self.excuses()
+                self.count_excused()
             elif is_early:
-                self.objects(
+                self.report_violation(
                     f"{entry.node} gave {place(queue)} up as not pulled, "
                     f"{passed_us / 1e6:.1f} s after it was",
                     before,
@@ -308,3 +310,128 @@ def key(entry: Entry) -> EntryKey:
 def place(queue: Queue) -> str:
     """The queue in sentences."""
     return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
+
+
+# Delays before a pull -----------------------------------------------------------------
+
+
+FIRST_PULL_US = 500_000  # since FIRST_PULL_WAITS
+FIRST_PULL_WAITS = (5, 0, 0)
+REPAIR_OLD_US = 10_000_000  # up to 5.1.4
+REPAIR_US = 500_000  # since REPAIRED_SOON
+REPAIRED_SOON = (5, 2, 0)
+
+
+class FirstPullsWait(PushGroupMonitor):
+    """Client invariant 37, since 5.0.0."""
+
+    name = "first_pulls"
+    rule = (
+        "since 5.0.0 the first pull of a new queue is 500 ms after its claim (client invariant 37)"
+    )
+    invariants = (37,)
+    servers_suffice = False
+    needs = (QueuesClaimed,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._claims: dict[tuple[str, Queue], EntryKey] = {}
+        self._pulled: dict[str, set[Queue]] = {}  # by group
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **super().table(),
+            QueuesClaimed: self._claimed,
+            PullHeld: self._pull,
+            PullAnswered: self._pull,
+        }
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        if self.release_at(fact.group, entry.node) < FIRST_PULL_WAITS:
+            return
+        pulled = self._pulled.get(fact.group, ())
+        for queue in fact.queues:
+            if queue not in pulled and self.is_judged(queue.broker, fact.group):
+                self._claims[fact.group, queue] = key(entry)
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        pulled = self._pulled.get(fact.group)
+        if pulled is None:
+            pulled = self._pulled[fact.group] = set()
+        if fact.queue in pulled:
+            return
+        pulled.add(fact.queue)
+        claimed = self._claims.pop((fact.group, fact.queue), None)
+        if claimed is not None and not self._is_of(claimed.node, fact):
+            claimed = None  # another member's, which may be of an older release
+        self.count_tried(claimed is not None)
+        if claimed is not None and entry.mono_us - claimed.mono_us < FIRST_PULL_US:
+            self.report_violation(
+                f"{place(fact.queue)} was pulled "
+                f"{(entry.mono_us - claimed.mono_us) // US_A_MS} ms after {claimed.node} claimed "
+                "it",
+                claimed,
+                entry,
+                node=claimed.node,
+            )
+
+    def _is_of(self, node: str, fact: PullHeld | PullAnswered) -> bool:
+        """The pull came over the connection of the member on *node*."""
+        consumer = self.cluster.consumer(fact.group, node)
+        client = self._clients.get((fact.queue.broker, fact.peer))
+        return consumer is not None and client == consumer.started.client
+
+
+class IllegalOffsetsDelayPulls(PushGroupMonitor):
+    """Client invariant 42."""
+
+    name = "illegal_offsets_rest"
+    rule = (
+        "after OFFSET_ILLEGAL no pull of the queue for 10 s, since 5.2.0 for 0.5 s "
+        "(client invariant 42)"
+    )
+    invariants = (42,)
+    needs = (PullAnswered,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._moved: dict[tuple[str, Queue, str], EntryKey] = {}  # with the address of who pulled
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {**super().table(), PullAnswered: self._answered, PullHeld: self._pull}
+
+    def forget(self, broker: str, group: str) -> None:
+        """A new process queue pulls on its own."""
+        for known in list(self._moved):
+            if group in ("", known[0]) and broker in ("", known[1].broker):
+                del self._moved[known]
+
+    def _answered(self, fact: PullAnswered, entry: Entry) -> None:
+        self._pull(fact, entry)
+        if fact.response_code == ResponseCode.PULL_OFFSET_MOVED:
+            self.count_tried(self.cluster.kinds(fact.group) <= {"push"})
+            self._moved[fact.group, fact.queue, fact.peer] = key(entry)
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        if not self._moved:
+            return
+        moved = self._moved.pop((fact.group, fact.queue, fact.peer), None)
+        if moved is None or not self.cluster.kinds(fact.group) <= {"push"}:
+            return
+        passed_us = entry.mono_us - moved.mono_us
+        if passed_us < self._rest_us(fact.group):
+            self.report_violation(
+                f"{fact.group} pulled {place(fact.queue)} {passed_us // US_A_MS} ms after its "
+                "offset was refused as illegal",
+                moved,
+                entry,
+            )
+
+    def _rest_us(self, group: str) -> int:
+        """By the release of its members; of others the shorter one."""
+        consumers = self.cluster.running(group)
+        releases = [self.release_at(group, consumer.node) for consumer in consumers]
+        is_old = bool(releases) and all(() < release < REPAIRED_SOON for release in releases)
+        return REPAIR_OLD_US if is_old else REPAIR_US

@@ -6,10 +6,10 @@ the same place it comes again only where it could not be sent back.
 
 from __future__ import annotations
 
-from emulator.checks.checker import Shared
-from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import Monitor
-from emulator.facts import (
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.state.checker import CheckerContext
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     MessageConsumed,
     MessageSentBack,
@@ -17,8 +17,8 @@ from emulator.facts import (
     QueuesClaimed,
     SeekRequested,
 )
-from emulator.journal import Entry, EntryKey
-from protocol.names import DLQ_GROUP_TOPIC_PREFIX
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.messages.names import DLQ_GROUP_TOPIC_PREFIX
 
 FIRST_LEVEL = 3  # of the first retry: 10 s
 LEVEL_MAX = 18  # 2 h
@@ -42,10 +42,10 @@ class RetryLevels(Monitor):
     def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
         if fact.target_topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
             return
-        self.tries()
+        self.count_tried()
         level = min(FIRST_LEVEL - 1 + fact.reconsume_times, LEVEL_MAX)
         if fact.delay_level != level:
-            self.objects(
+            self.report_violation(
                 f"retry {fact.reconsume_times} of a message of {fact.origin_topic} by "
                 f"{fact.group} waits level {fact.delay_level} where {level} is due",
                 entry,
@@ -63,7 +63,7 @@ class RepeatsWait(Monitor):
     invariants = (47, 48, 50)
     needs = (MessageConsumed,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._failed: dict[tuple[str, str, Queue], dict[int, EntryKey]] = {}
 
@@ -84,7 +84,7 @@ class RepeatsWait(Monitor):
         if self._is_of_before(entry.node):
             # The same message, given by both claims: the failure by the new one is still known.
             if failed and fact.offset in failed:
-                self.excuses()
+                self.count_excused()
             return
         if failed:
             before = failed.pop(fact.offset, None)
@@ -97,32 +97,34 @@ class RepeatsWait(Monitor):
 
     def _is_of_before(self, node: str) -> bool:
         """It was given before the member claimed the queue anew: nothing follows from that."""
-        given, hold = self.progress.given, self.progress.reading.holds[node]
+        given, hold = self.progress.given, self.progress.reading.claims[node]
         if given is None or hold.claimed is None:
             return False
         return given.mono_us < hold.claimed.mono_us
 
     def _comes_again(self, fact: MessageConsumed, before: EntryKey, entry: Entry) -> None:
-        self.tries()
+        self.count_tried()
         passed_us = entry.mono_us - before.mono_us
         is_ours = self.sets(fact.group, "suspend_queue_ms", "consume_again_delay_ms")
-        if fact.group in self.scene.broadcast:
+        if fact.group in self.cluster.broadcast:
             text = "although the group broadcasts"
         elif passed_us < self._least_us(fact.group) and not is_ours:
             text = f"{passed_us / 1e6:.3f} s after it failed"
         else:
             return
         place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
-        self.objects(
+        self.report_violation(
             f"{entry.node} was given offset {fact.offset} of {place} again, {text}", before, entry
         )
 
     def _least_us(self, group: str) -> int:
-        return ORDERLY_US if group in self.scene.orderly else AGAIN_US
+        return ORDERLY_US if group in self.cluster.orderly else AGAIN_US
 
     def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
-        if fact.group in self.scene.broadcast:
-            self.objects(f"{fact.group} broadcasts, and sent a failed message back", entry)
+        if fact.group in self.cluster.broadcast:
+            self.report_violation(
+                f"{fact.group} broadcasts, and sent a failed message back", entry
+            )
 
     # New process queues, whose messages may come at once ------------------------------------
 

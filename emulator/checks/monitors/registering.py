@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from emulator.checks.checker import Shared, key_of
-from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import Monitor
-from emulator.facts import (
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     NodeStarted,
     RouteChanged,
     SendAttempted,
 )
-from emulator.journal import Entry, EntryKey
+from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 REGISTER_US = 30_000_000  # BrokerConfig.registerNameServerPeriod
 LATE_US = 12_000_000  # registrations wait for NameServers that do not answer: 6 s, 24 s since 5.0
@@ -31,7 +31,7 @@ class RegistrationsCome(Monitor):
     rule = "a broker that runs registers with every NameServer every 30 s"
     needs = (BrokerRegistered,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._last: dict[tuple[str, str], EntryKey] = {}  # NameServer, broker
         self._name_servers: dict[str, EntryKey] = {}  # those that were started, when
@@ -45,8 +45,8 @@ class RegistrationsCome(Monitor):
         """A broker that is silent to the end is late as well."""
         for name_server in self._name_servers:
             for broker in self._brokers:
-                if self.scene.last is not None and not self.scene.topics.is_down(broker):
-                    self._looks(name_server, broker, self.scene.last)
+                if self.cluster.last is not None and not self.cluster.topics.is_down(broker):
+                    self._check(name_server, broker, self.cluster.last)
 
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
         if fact.role == "nameserver":
@@ -55,10 +55,10 @@ class RegistrationsCome(Monitor):
             self._brokers[entry.node] = key_of(entry)
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
-        self._looks(entry.node, fact.broker, entry)
+        self._check(entry.node, fact.broker, entry)
         self._last[entry.node, fact.broker] = key_of(entry)
 
-    def _looks(self, name_server: str, broker: str, entry: Entry) -> None:
+    def _check(self, name_server: str, broker: str, entry: Entry) -> None:
         known = [
             self._last.get((name_server, broker)),
             self._name_servers.get(name_server),
@@ -69,14 +69,14 @@ class RegistrationsCome(Monitor):
             return
         others = set(self._name_servers)
         silent_us = entry.mono_us - since.mono_us
-        quiet_us = self.scene.undisturbed_us({broker, *others}, since.mono_us, entry.mono_us)
+        quiet_us = self.cluster.undisturbed_us({broker, *others}, since.mono_us, entry.mono_us)
         is_late = silent_us > REGISTER_US + LATE_US and not self._is_set()
         if is_late and quiet_us <= REGISTER_US + LATE_US:
-            self.excuses()
+            self.count_excused()
             return
-        self.tries(quiet_us == silent_us)
+        self.count_tried(quiet_us == silent_us)
         if is_late:
-            self.objects(
+            self.report_violation(
                 f"{broker} did not register with {name_server} for {silent_us / 1e6:.1f} s",
                 since,
                 key_of(entry),
@@ -84,7 +84,7 @@ class RegistrationsCome(Monitor):
             )
 
     def _is_set(self) -> bool:
-        cluster = self.scene.plan.get("cluster", {})
+        cluster = self.cluster.plan.get("cluster", {})
         of_nodes = cluster.get("settings_of", {}).values()
         return any(
             "register_interval_ms" in settings
@@ -108,16 +108,16 @@ class ExpiriesWait(Monitor):
         self.tried += 1
 
     def _expired(self, fact: BrokerExpired, entry: Entry) -> None:
-        settings = self.scene.plan.get("cluster", {}).get("name_server_settings", {})
+        settings = self.cluster.plan.get("cluster", {}).get("name_server_settings", {})
         if fact.silent_for_ms < SILENT_MS_MAX and not settings:
-            self.objects(
+            self.report_violation(
                 f"{entry.node} dropped {fact.broker} after {fact.silent_for_ms / 1e3:.1f} s of "
                 "silence",
                 entry,
             )
 
 
-class DeadBrokersLeave(Monitor):
+class EndedBrokersLeaveRoutes(Monitor):
     """Client invariant 58: RouteInfoManager.onChannelDestroy, and the route poll of producers."""
 
     name = "dead_brokers_leave"
@@ -129,9 +129,9 @@ class DeadBrokersLeave(Monitor):
     invariants = (58,)
     needs = (SendAttempted, RouteChanged)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._told: set[tuple[str, str, int]] = set()
+        self._reported: set[tuple[str, str, int]] = set()
 
     def table(self) -> Table:
         """What it reads."""
@@ -139,23 +139,21 @@ class DeadBrokersLeave(Monitor):
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
         """A NameServer has told a client of no broker that it saw close its connection."""
-        if not self.scene.faults:
+        if not self.cluster.faults:
             return
-        for broker in filter(self.scene.is_gone, fact.brokers):  # one that is back is in routes
-            for fault in self.scene.held_by(broker):
+        for broker in filter(self.cluster.is_gone, fact.brokers):  # one that is back is in routes
+            for fault in self.cluster.held_by(broker):
                 dead_us = entry.mono_us - fault.began_us
                 if fault.word not in CLOSING or dead_us <= CLOSED_US:
                     continue
-                self.tries()
-                self._looks_at_route(fact, broker, fault.began_us, entry)
+                self.count_tried()
+                self._check_route(fact, broker, fault.began_us, entry)
 
-    def _looks_at_route(
-        self, fact: RouteChanged, broker: str, ended_us: int, entry: Entry
-    ) -> None:
-        name_servers = self.scene.topics.name_servers
+    def _check_route(self, fact: RouteChanged, broker: str, ended_us: int, entry: Entry) -> None:
+        name_servers = self.cluster.topics.name_servers
         others = (
             fault
-            for fault in self.scene.all_faults
+            for fault in self.cluster.all_faults
             if fault.word not in CLOSING or broker not in fault.nodes
         )
         is_touched = any(
@@ -164,35 +162,35 @@ class DeadBrokersLeave(Monitor):
             for fault in others
         )
         if is_touched:
-            self.excuses()
+            self.count_excused()
             return
-        self.objects(
+        self.report_violation(
             f"{entry.node} got a route of {fact.topic} with {broker}, whose process ended "
             f"{(entry.mono_us - ended_us) / 1e6:.1f} s before",
             entry,
         )
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
-        if not self.scene.faults or fact.outcome == "SEND_OK":
+        if not self.cluster.faults or fact.outcome == "SEND_OK":
             return
         broker = fact.queue.broker
-        for fault in self.scene.held_by(broker):
+        for fault in self.cluster.held_by(broker):
             if fault.word not in ENDED:
                 continue
-            self.tries()
+            self.count_tried()
             began_us = entry.mono_us - fact.took_ms * 1_000
             dead_us = began_us - fault.began_us
-            nodes = {entry.node, *self.scene.topics.name_servers}
+            nodes = {entry.node, *self.cluster.topics.name_servers}
             known = entry.node, broker, fault.began_us
-            if dead_us <= ROUTE_US or known in self._told:
+            if dead_us <= ROUTE_US or known in self._reported:
                 continue
-            is_touched = self.scene.touched(nodes, fault.began_us - ROUTE_US, entry.mono_us)
+            is_touched = self.cluster.touched(nodes, fault.began_us - ROUTE_US, entry.mono_us)
             within_us = ROUTE_US + SILENT_US if is_touched else ROUTE_US
-            if self.scene.undisturbed_us(nodes, fault.began_us, entry.mono_us) <= within_us:
-                self.excuses()
+            if self.cluster.undisturbed_us(nodes, fault.began_us, entry.mono_us) <= within_us:
+                self.count_excused()
             else:
-                self._told.add(known)
-                self.objects(
+                self._reported.add(known)
+                self.report_violation(
                     f"{entry.node} still sends to {broker}, whose process ended "
                     f"{dead_us / 1e6:.1f} s before",
                     entry,

@@ -1,4 +1,4 @@
-"""What becomes of a send as a whole: where it is retried, how long it takes, that it ends.
+"""A producer's sends: how often it tries, where, how long a send takes as a whole, that it ends.
 
 Which sends a producer makes is in the plan: its loads, in their order, say whether they are sync,
 async, one-way, or choose a queue by a key.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.checks.checker import Shared, key_of, place_of
-from emulator.checks.disturbances import ENDING
-from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import OfLoads
-from emulator.checks.monitors.registering import ROUTE_US
-from emulator.facts import (
+from rocketmq_emulator.checks.monitors.monitor import LoadMonitor, Monitor
+from rocketmq_emulator.checks.monitors.registering import ROUTE_US
+from rocketmq_emulator.checks.rules.failover import FAULT_EFFECT_US_MAX, STORED
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
     FaultBegan,
     MessageSent,
     NodeKilled,
@@ -21,9 +22,195 @@ from emulator.facts import (
     SendAttempted,
     SendFailed,
 )
-from emulator.journal import Entry, EntryKey
-from protocol.names import RETRY_GROUP_TOPIC_PREFIX
-from protocol.perm import is_writeable
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.flags import is_writeable
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
+
+# Attempts -----------------------------------------------------------------------------
+
+
+ATTEMPTS_MAX = 3  # retryTimesWhenSendFailed + 1
+CHOSEN_US = 1_000_000  # an attempt may have been chosen so long before it began
+
+
+class AttemptsAreBounded(LoadMonitor):
+    """Client invariants 13 and 23."""
+
+    name = "attempts_are_bounded"
+    rule = (
+        "a send makes at most 3 attempts, a one-way one 1 (client invariant 13), and all of them "
+        "carry one unique id (23)"
+    )
+    invariants = (13, 23)
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._open: dict[tuple[str, str], EntryKey] = {}  # node, id: its first attempts failed
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if fact.attempt == 1 and fact.outcome == "SEND_OK":
+            return
+        known = entry.node, fact.uniq_key
+        count = self._counts.pop(known, 0)
+        before = self._open.pop(known, None)
+        evidence = () if before is None else (before,)
+        self.count_tried(fact.attempt > 1)
+        limit = 1 if fact.outcome == "ONE_WAY" else ATTEMPTS_MAX
+        if fact.attempt > limit and not self._sets_retries(entry.node):
+            self.report_violation(
+                f"attempt {fact.attempt} of a send to {fact.topic}, where {limit} may be made",
+                *evidence,
+                entry,
+            )
+        elif fact.attempt not in (1, count + 1):
+            self.report_violation(
+                f"attempt {fact.attempt} of a send to {fact.topic} has the id {fact.uniq_key}, "
+                f"which no attempt {fact.attempt - 1} had",
+                *evidence,
+                entry,
+            )
+        if fact.outcome not in ("SEND_OK", "ONE_WAY"):
+            self._open[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+            self._counts[known] = fact.attempt
+
+    def _sets_retries(self, producer: str) -> bool:
+        names = {"sync_retries", "async_retries"}
+        return any(names & each.get("settings", {}).keys() for each in self.loads_of(producer))
+
+
+class AsyncRetriesStay(Monitor):
+    """Client invariant 16: of producers whose load is sent asynchronously, says the plan."""
+
+    name = "async_retries_stay"
+    rule = "the retry of an asynchronous send keeps its queue number (client invariant 16)"
+    invariants = (16,)
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._producers: frozenset[str] | None = None  # those that send so, once looked up
+        self._open: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # failed: queue number
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if fact.attempt == 1 and fact.outcome == "SEND_OK":
+            return
+        if self._producers is None:
+            self._producers = self._senders("async")
+        if entry.node not in self._producers:
+            return
+        known = entry.node, fact.uniq_key
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self.count_tried(known in self._open)
+        number, before = self._open.pop(known, (fact.queue.queue_id, key))
+        if fact.queue.queue_id != number:
+            self.report_violation(
+                f"attempt {fact.attempt} of an asynchronous send went to queue "
+                f"{fact.queue.queue_id} of {fact.queue.broker}, the one before to number {number}",
+                before,
+                entry,
+            )
+        elif fact.outcome != "SEND_OK":
+            self._open[known] = number, key
+
+    def _senders(self, mode: str) -> frozenset[str]:
+        """The producers of loads of this mode; they are counted over all loads."""
+        modes = [
+            each.get("mode", "sync")
+            for each in self.cluster.plan.get("load", ())
+            for _ in range(each.get("producers", 1))
+        ]
+        return frozenset(f"producer-{at}" for at, each in enumerate(modes, 1) if each == mode)
+
+
+class SendsFollowRoutes(Monitor):
+    """Client invariant 9, the part that facts show; with it 58."""
+
+    name = "sends_follow_routes"
+    rule = (
+        "a send goes to brokers of the producer's route only (client invariant 9), so never to "
+        "one that the route has lost (58)"
+    )
+    invariants = (9, 58)
+    needs = (RouteChanged,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._routes: dict[tuple[str, str], tuple[tuple[str, ...], EntryKey]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {RouteChanged: self._changed, SendAttempted: self._attempted}
+
+    def _changed(self, fact: RouteChanged, entry: Entry) -> None:
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self._routes[entry.node, fact.topic] = fact.brokers, key
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        known = self._routes.get((entry.node, fact.topic))
+        if known is None:
+            return
+        self.tried += 1
+        if fact.queue.broker in known[0]:
+            return
+        began_us = entry.mono_us - fact.took_ms * 1_000
+        if fact.attempt == 1 and began_us - known[1].mono_us > CHOSEN_US:
+            self.report_violation(
+                f"{entry.node} sent to {fact.queue.broker}, which its route of {fact.topic} "
+                f"lost {(began_us - known[1].mono_us) / 1e6:.1f} s before",
+                known[1],
+                entry,
+            )
+
+
+class HealthyAttemptsSucceed(Monitor):
+    """DefaultMQProducerImpl.sendKernelImpl: what nothing disturbs needs no second attempt."""
+
+    name = "healthy_attempts_succeed"
+    rule = (
+        "an attempt at a broker that takes sends succeeds, if for 160 s no fault touched the "
+        "broker, the producer or a NameServer (client invariant 13: only what failed is retried)"
+    )
+    invariants = (13,)
+    needs = (SendAttempted,)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if fact.outcome in STORED:
+            self.tried += not self.cluster.faults
+            return
+        topics, queue = self.cluster.topics, fact.queue
+        began_us = entry.mono_us - fact.took_ms * 1_000
+        is_writable = is_writeable(topics.perm(fact.topic, queue.broker))
+        if not is_writable or topics.writeable_since_us(fact.topic, queue.broker) > began_us:
+            return
+        nodes = {entry.node, queue.broker, *topics.name_servers}
+        if self.cluster.disturbed(nodes, began_us, entry.mono_us):
+            return
+        if self.cluster.disturbed(nodes, began_us - FAULT_EFFECT_US_MAX, began_us):
+            self.count_excused()  # what is over is still felt
+            return
+        self.report_violation(
+            f"{entry.node} tried to send to {queue.broker} and failed, where nothing disturbs "
+            f"either: {fact.outcome}",
+            entry,
+        )
+
+
+# Whole sends --------------------------------------------------------------------------
+
 
 SEND_US = 3_000_000  # sendMsgTimeout
 SLACK_US = 100_000  # timers are in milliseconds, and one of them may be late
@@ -31,7 +218,7 @@ ENDS_US = 10_000_000  # a send whose last attempt failed has told so by then
 LAST_BROKER_AVOIDED = (4, 9, 0)  # before, some releases retried at the broker that failed
 
 
-class RetriesChangeBroker(OfLoads):
+class RetriesChangeBroker(LoadMonitor):
     """Client invariants 13 and 14."""
 
     name = "retries_change_broker"
@@ -42,7 +229,7 @@ class RetriesChangeBroker(OfLoads):
     invariants = (13, 14)
     needs = (SendAttempted,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._failed: dict[tuple[str, str], tuple[str, EntryKey]] = {}  # node, id: broker
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -60,26 +247,26 @@ class RetriesChangeBroker(OfLoads):
         known = entry.node, fact.uniq_key
         before = self._failed.pop(known, None)
         if before is not None and fact.attempt > 1:
-            self._looks(fact, before, entry)
+            self._check(fact, before, entry)
         if fact.outcome != "SEND_OK":
             self._failed[known] = fact.queue.broker, key_of(entry)
 
-    def _looks(self, fact: SendAttempted, before: tuple[str, EntryKey], entry: Entry) -> None:
+    def _check(self, fact: SendAttempted, before: tuple[str, EntryKey], entry: Entry) -> None:
         load = self.load_of(entry.node)
         if load is None or load.get("mode", "sync") != "sync":
             return
         if load.get("keys"):
-            self.tries()
-            self.objects(
+            self.count_tried()
+            self.report_violation(
                 f"{entry.node} retried a send of {fact.topic} to a chosen queue", before[1], entry
             )
         elif self._may_change(fact, entry, load):
-            self.tries()
+            self.count_tried()
             if fact.queue.broker == before[0]:
                 if self._knows_no_other(fact, entry):
-                    self.excuses()
+                    self.count_excused()
                     return
-                self.objects(
+                self.report_violation(
                     f"attempt {fact.attempt} of a send to {fact.topic} went to {before[0]} again, "
                     "where the one before had failed",
                     before[1],
@@ -93,7 +280,7 @@ class RetriesChangeBroker(OfLoads):
         if self.plan_release() < LAST_BROKER_AVOIDED:
             return False
         brokers = self._routes.get((entry.node, fact.topic), ())
-        perms = [self.scene.topics.perm(fact.topic, broker) for broker in brokers]
+        perms = [self.cluster.topics.perm(fact.topic, broker) for broker in brokers]
         return len(perms) > 1 and all(map(is_writeable, perms))
 
     def _knows_no_other(self, fact: SendAttempted, entry: Entry) -> bool:
@@ -101,19 +288,19 @@ class RetriesChangeBroker(OfLoads):
 
         Upstream: topicRouteData2TopicPublishInfo leaves such queues out, until the next poll.
         """
-        topics = self.scene.topics
+        topics = self.cluster.topics
         for broker in self._routes[entry.node, fact.topic]:
             if broker == fact.queue.broker:
                 continue
             since_us = topics.writeable_since_us(fact.topic, broker)
             nodes = {entry.node, broker, *topics.name_servers}
-            quiet_us = self.scene.undisturbed_us(nodes, since_us, entry.mono_us)
+            quiet_us = self.cluster.undisturbed_us(nodes, since_us, entry.mono_us)
             if since_us == 0 or quiet_us > ROUTE_US:
                 return False
         return True
 
 
-class SendsKeepTheirTimeout(OfLoads):
+class SendsKeepTheirTimeout(LoadMonitor):
     """Client invariant 15, as far as the whole call goes."""
 
     name = "send_timeouts"
@@ -124,7 +311,7 @@ class SendsKeepTheirTimeout(OfLoads):
     invariants = (15,)
     needs = (SendAttempted,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._used_ms: dict[tuple[str, str], int] = {}  # node, id: by its attempts up to now
         self._began: dict[tuple[str, str], EntryKey] = {}  # node, id: its first attempt ended
@@ -152,10 +339,10 @@ class SendsKeepTheirTimeout(OfLoads):
         names = {"send_timeout_ms", "send_timeout_ms_per_attempt", "release"}
         if names & load.get("settings", {}).keys():
             return
-        self.tries()
+        self.count_tried()
         took_us = entry.mono_us - began_us
         if used_ms * 1_000 >= SEND_US and load.get("mode", "sync") == "sync":
-            self.objects(
+            self.report_violation(
                 f"attempt {fact.attempt} of a send to {fact.topic} was made after the others had "
                 f"taken {used_ms} ms, all the time it has",
                 self._began[known],
@@ -163,10 +350,10 @@ class SendsKeepTheirTimeout(OfLoads):
             )
         if took_us <= SEND_US + SLACK_US:
             return
-        if self.scene.touched((entry.node,), began_us, entry.mono_us):
-            self.excuses()
+        if self.cluster.touched((entry.node,), began_us, entry.mono_us):
+            self.count_excused()
         else:
-            self.objects(
+            self.report_violation(
                 f"attempt {fact.attempt} of a send to {fact.topic} ended {took_us / 1e6:.2f} s "
                 "after the send had begun",
                 self._began[known],
@@ -179,7 +366,7 @@ class SendsKeepTheirTimeout(OfLoads):
                 known.pop((entry.node, fact.uniq_key), None)
 
 
-class SendsEnd(OfLoads):
+class SendsEnd(LoadMonitor):
     """DefaultMQProducerImpl: a call returns or raises, a callback is called once."""
 
     name = "sends_end"
@@ -189,7 +376,7 @@ class SendsEnd(OfLoads):
     )
     needs = (SendAttempted,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._open: dict[tuple[str, str], tuple[EntryKey, str]] = {}  # node, id: failed; topic
 
@@ -206,19 +393,19 @@ class SendsEnd(OfLoads):
     def end(self) -> None:
         """A send that is open for long has been forgotten."""
         for (node, key), (failed, topic) in self._open.items():
-            open_us = self.scene.now_us - failed.mono_us
+            open_us = self.cluster.now_us - failed.mono_us
             if open_us <= ENDS_US:
                 continue
-            now_us = self.scene.now_us
-            if self.scene.undisturbed_us((node,), failed.mono_us, now_us) <= ENDS_US:
-                self.excuses()
+            now_us = self.cluster.now_us
+            if self.cluster.undisturbed_us((node,), failed.mono_us, now_us) <= ENDS_US:
+                self.count_excused()
             else:
-                assert self.scene.last is not None
-                self.objects(
+                assert self.cluster.last is not None
+                self.report_violation(
                     f"the send of {key} to {topic} neither ended nor was retried in "
                     f"{open_us / 1e6:.0f} s after its attempt failed",
                     failed,
-                    key_of(self.scene.last),
+                    key_of(self.cluster.last),
                     node=node,
                 )
 
@@ -227,7 +414,7 @@ class SendsEnd(OfLoads):
             if fact.attempt > 1:
                 self._open.pop((entry.node, fact.uniq_key), None)
             return
-        self.tries()
+        self.count_tried()
         self._open[entry.node, fact.uniq_key] = key_of(entry), fact.topic
 
     def _ended(self, fact: SendFailed | MessageSent, entry: Entry) -> None:
@@ -239,12 +426,12 @@ class SendsEnd(OfLoads):
         # A consumer that sends a message back by itself sends it with the key that it has.
         if fact.maybe_stored or fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             return
-        self.tries()
-        for records, offset in self.progress.messages.chains.open_sends.get(fact.uniq_key, ()):
-            self.objects(
+        self.count_tried()
+        for records, offset in self.progress.messages.pending.open_sends.get(fact.uniq_key, ()):
+            self.report_violation(
                 f"{fact.uniq_key} failed for certain ({fact.error}), and it is stored: "
                 f"{place_of(records.queue)}, offset {offset}",
-                *records.life_of(offset),
+                *records.entries_of_message(offset),
                 entry,
             )
 
@@ -252,7 +439,7 @@ class SendsEnd(OfLoads):
         self._forget((fact.node,))
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
-        if self.scene.all_faults[-1].word in ENDING:
+        if self.cluster.all_faults[-1].word in PROCESS_ENDING:
             self._forget(fact.nodes)
 
     def _forget(self, nodes: tuple[str, ...]) -> None:

@@ -2,58 +2,61 @@
 
 from __future__ import annotations
 
-from emulator.checks.monitors.attempts import (
-    AsyncRetriesStay,
-    AttemptsAreBounded,
-    HealthyAttemptsSucceed,
-    SendsFollowRoutes,
+from rocketmq_emulator.checks.monitors.convergence import (
+    EndedMembersAreUnlisted,
+    MembersAreListed,
+    RoutesAreCurrent,
 )
-from emulator.checks.monitors.changing_hands import (
-    ReleasesFollowPasses,
-    SharesRest,
-    SubscriptionsAreLatest,
-)
-from emulator.checks.monitors.instances import (
-    HeartbeatsCome,
-    MembersUnregister,
-    RoutesOutliveNameServers,
-)
-from emulator.checks.monitors.isolations import (
-    FailuresIsolate,
-    IsolatedBrokersRest,
-    IsolationsAreTabled,
-)
-from emulator.checks.monitors.keeping import (
+from rocketmq_emulator.checks.monitors.held_queues import (
     OneListenerAQueue,
     QueuesArePulled,
     QueuesAreUnlocked,
 )
-from emulator.checks.monitors.monitor import Monitor
-from emulator.checks.monitors.notices import NoticesWake
-from emulator.checks.monitors.passes import BroadcastersShareNothing, PassTimes, SharesAddUp
-from emulator.checks.monitors.pulls import (
+from rocketmq_emulator.checks.monitors.instances import (
+    HeartbeatsCome,
+    MembersUnregister,
+    RoutesOutliveNameServers,
+)
+from rocketmq_emulator.checks.monitors.isolations import (
+    FailuresIsolate,
+    IsolatedBrokersAreAvoided,
+    IsolationsAreTabled,
+)
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.monitors.passes import (
+    BroadcastersShareNothing,
+    NoticesTriggerRebalance,
+    PassTimes,
+    RoutesAreShared,
+    SharesAddUp,
+)
+from rocketmq_emulator.checks.monitors.pulls import (
     ExpiredPulls,
+    FirstPullsWait,
     HeldPulls,
+    IllegalOffsetsDelayPulls,
     OnePullAtATime,
     PullErrorsWait,
 )
-from emulator.checks.monitors.redelivery import RepeatsWait, RetryLevels
-from emulator.checks.monitors.registering import (
-    DeadBrokersLeave,
+from rocketmq_emulator.checks.monitors.queue_transfers import (
+    ReleasesFollowPasses,
+    SharesAreStable,
+    SubscriptionsAreLatest,
+)
+from rocketmq_emulator.checks.monitors.redelivery import RepeatsWait, RetryLevels
+from rocketmq_emulator.checks.monitors.registering import (
+    EndedBrokersLeaveRoutes,
     ExpiriesWait,
     RegistrationsCome,
 )
-from emulator.checks.monitors.rests import FirstPullsWait, IllegalOffsetsRest
-from emulator.checks.monitors.sending import (
+from rocketmq_emulator.checks.monitors.sending import (
+    AsyncRetriesStay,
+    AttemptsAreBounded,
+    HealthyAttemptsSucceed,
     RetriesChangeBroker,
     SendsEnd,
+    SendsFollowRoutes,
     SendsKeepTheirTimeout,
-)
-from emulator.checks.monitors.shared_routes import RoutesAreShared
-from emulator.checks.monitors.standing import (
-    LeaversAreForgotten,
-    MembersAreListed,
-    RoutesAreCurrent,
 )
 
 MONITORS: dict[str, type[Monitor]] = {
@@ -62,13 +65,13 @@ MONITORS: dict[str, type[Monitor]] = {
         HeartbeatsCome,
         MembersAreListed,
         MembersUnregister,
-        LeaversAreForgotten,
+        EndedMembersAreUnlisted,
         RoutesOutliveNameServers,
         RoutesAreCurrent,
         RoutesAreShared,
         RegistrationsCome,
         ExpiriesWait,
-        DeadBrokersLeave,
+        EndedBrokersLeaveRoutes,
         SendsFollowRoutes,
         AttemptsAreBounded,
         HealthyAttemptsSucceed,
@@ -78,12 +81,12 @@ MONITORS: dict[str, type[Monitor]] = {
         SendsEnd,
         IsolationsAreTabled,
         FailuresIsolate,
-        IsolatedBrokersRest,
+        IsolatedBrokersAreAvoided,
         PassTimes,
         SharesAddUp,
-        SharesRest,
+        SharesAreStable,
         BroadcastersShareNothing,
-        NoticesWake,
+        NoticesTriggerRebalance,
         ReleasesFollowPasses,
         SubscriptionsAreLatest,
         QueuesArePulled,
@@ -94,7 +97,7 @@ MONITORS: dict[str, type[Monitor]] = {
         PullErrorsWait,
         HeldPulls,
         ExpiredPulls,
-        IllegalOffsetsRest,
+        IllegalOffsetsDelayPulls,
         RetryLevels,
         RepeatsWait,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from emulator.checks.checker import Shared, key_of, place_of
-from emulator.checks.folding import Table
-from emulator.checks.servers.members import OfMembers
-from emulator.facts import (
+from rocketmq_emulator.checks.servers.members import MemberMonitor
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
     MessageSentBack,
     MessageStored,
     OffsetCommitted,
@@ -16,13 +16,13 @@ from emulator.facts import (
     PullHeld,
     Queue,
 )
-from emulator.journal import Entry, EntryKey
+from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 MESSAGES_MAX = 200_000  # whose places are known by their positions; the oldest are forgotten
 GIVEN_AWAY_US = 30_000_000  # what a member did with a queue is committed sooner
 
 
-class CommitsFollowPulls(OfMembers):
+class CommitsFollowPulls(MemberMonitor):
     """Client invariant 43, the part of pulls."""
 
     name = "commits_follow_pulls"
@@ -33,7 +33,7 @@ class CommitsFollowPulls(OfMembers):
     invariants = (43,)
     needs = (OffsetCommitted,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._ends: dict[tuple[str, Queue], tuple[int, EntryKey]] = {}  # the end of what was given
 
@@ -60,7 +60,7 @@ class CommitsFollowPulls(OfMembers):
         member = self.member(fact.group, entry.node, fact.peer)
         end, key = self._ends.get((fact.group, fact.queue), (fact.offset, None))
         if member is not None and key is not None and fact.offset > end:
-            self.objects(
+            self.report_violation(
                 f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, of which "
                 f"{fact.group} was given what is before {end}",
                 key,
@@ -74,7 +74,7 @@ class _Commit(NamedTuple):
     key: EntryKey
 
 
-class GivenBackBeforeCommitted(OfMembers):
+class GivenBackBeforeCommitted(MemberMonitor):
     """Client invariant 43, the part of what failed: given back first, then committed."""
 
     name = "given_back_before_committed"
@@ -86,7 +86,7 @@ class GivenBackBeforeCommitted(OfMembers):
     invariants = (43,)
     needs = (MessageSentBack,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._places: OrderedDict[tuple[str, int], tuple[Queue, int]] = OrderedDict()
         self._commits: dict[tuple[str, Queue, str], _Commit] = {}  # group, queue, peer
@@ -120,7 +120,7 @@ class GivenBackBeforeCommitted(OfMembers):
         queue, offset = place
         commit = self._commits.get((fact.group, queue, fact.peer))
         if commit is not None and commit.offset > offset:
-            self.objects(
+            self.report_violation(
                 f"{member.client} committed {commit.offset} of {place_of(queue)} "
                 f"{(entry.mono_us - commit.key.mono_us) / 1e6:.3f} s before it gave back the "
                 f"message at {offset}: had it died between, that message were lost to the group",
@@ -130,7 +130,7 @@ class GivenBackBeforeCommitted(OfMembers):
             )
 
 
-class OnlyOwnersCommit(OfMembers):
+class OnlyOwnersCommit(MemberMonitor):
     """Client invariant 43: whoever gave a queue away has nothing to commit there."""
 
     name = "only_owners_commit"
@@ -141,7 +141,7 @@ class OnlyOwnersCommit(OfMembers):
     invariants = (43,)
     needs = (OffsetCommitted,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._pulls: dict[tuple[str, Queue], dict[str, EntryKey]] = {}  # by peer, its last pull
 
@@ -171,7 +171,7 @@ class OnlyOwnersCommit(OfMembers):
         heirs = [key for peer, key in pulls.items() if peer != fact.peer]
         heir = max(heirs, default=mine)
         if heir > mine and entry.mono_us - mine.mono_us > GIVEN_AWAY_US:
-            self.objects(
+            self.report_violation(
                 f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, which it "
                 f"pulled {(entry.mono_us - mine.mono_us) / 1e6:.1f} s before for the last time "
                 "and which another member pulls",

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     Fact,
     MemberJoined,
     MemberLeft,
@@ -23,12 +23,12 @@ from emulator.facts import (
     QueuesUnlocked,
     RequestReceived,
 )
-from emulator.journal import Entry
-from protocol.codes import REQUEST_NAMES, RESPONSE_NAMES, RequestCode
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.codes import REQUEST_NAMES, RESPONSE_NAMES, RequestCode
 
 
 class SeenFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as a server saw it: *fields* of its header or body, *then* what came of it."""
+    """A request as a server saw it: *fields* of its header or body, *outcome* what came of it."""
 
     at_ms: int  # wall time of the server
     mono_us: int
@@ -38,14 +38,14 @@ class SeenFrame(msgspec.Struct, frozen=True, kw_only=True):
     peer: str = ""
     opaque: int | None = None  # None: not noted
     fields: dict[str, Any] = {}
-    then: str = ""
+    outcome: str = ""
 
 
 def frame_of(entry: Entry) -> SeenFrame:
     """What *entry* says of a frame."""
     fact = entry.fact
     tell = FRAMES.get(type(fact))
-    code, fields, then = tell(fact) if tell is not None else (0, _plain(fact), "")
+    code, fields, outcome = tell(fact) if tell is not None else (0, _plain(fact), "")
     return SeenFrame(
         at_ms=entry.at_ms,
         mono_us=entry.mono_us,
@@ -55,39 +55,39 @@ def frame_of(entry: Entry) -> SeenFrame:
         peer=getattr(fact, "peer", ""),
         opaque=getattr(fact, "opaque", None),
         fields=fields,
-        then=then,
+        outcome=outcome,
     )
 
 
-Told = tuple[int, dict[str, Any], str]
+RequestParts = tuple[int, dict[str, Any], str]
 
 
-def _pull(fact: PullHeld | PullAnswered) -> Told:
+def _pull(fact: PullHeld | PullAnswered) -> RequestParts:
     fields = {**_queue(fact.group, fact.queue), "queueOffset": fact.offset}
     if isinstance(fact, PullHeld):
         return RequestCode.PULL_MESSAGE, fields, f"held until {fact.until_ms}, at most"
     code = fact.response_code
-    then = f"answered {RESPONSE_NAMES.get(code, 'code')} ({code})"
-    then = f"{then}, nextBeginOffset {fact.next_offset}"
-    return RequestCode.PULL_MESSAGE, fields, f"{then}, {fact.message_count} messages"
+    outcome = f"answered {RESPONSE_NAMES.get(code, 'code')} ({code})"
+    outcome = f"{outcome}, nextBeginOffset {fact.next_offset}"
+    return RequestCode.PULL_MESSAGE, fields, f"{outcome}, {fact.message_count} messages"
 
 
-def _commit(fact: OffsetCommitted) -> Told:
+def _commit(fact: OffsetCommitted) -> RequestParts:
     fields = {**_queue(fact.group, fact.queue), "commitOffset": fact.offset}
     return RequestCode.UPDATE_CONSUMER_OFFSET, fields, "or with a PULL_MESSAGE"
 
 
-def _sent_back(fact: MessageSentBack) -> Told:
+def _sent_back(fact: MessageSentBack) -> RequestParts:
     fields = {
         "group": fact.group,
         "originTopic": fact.origin_topic,
         "offset": fact.origin_position,
     }
-    then = f"goes to {fact.target_topic} as retry {fact.reconsume_times}"
-    return RequestCode.CONSUMER_SEND_MSG_BACK, fields, f"{then}, delay level {fact.delay_level}"
+    outcome = f"goes to {fact.target_topic} as retry {fact.reconsume_times}"
+    return RequestCode.CONSUMER_SEND_MSG_BACK, fields, f"{outcome}, delay level {fact.delay_level}"
 
 
-def _joined(fact: MemberJoined) -> Told:
+def _joined(fact: MemberJoined) -> RequestParts:
     fields = {
         "clientID": fact.client,
         "groupName": fact.group,
@@ -97,29 +97,29 @@ def _joined(fact: MemberJoined) -> Told:
     return RequestCode.HEART_BEAT, fields, "is a member"
 
 
-def _left(fact: MemberLeft) -> Told:
+def _left(fact: MemberLeft) -> RequestParts:
     fields = {"clientID": fact.client, "consumerGroup": fact.group}
     if fact.reason == "unregistered":
         return RequestCode.UNREGISTER_CLIENT, fields, "is no member"
     return 0, fields, f"is no member: {fact.reason}"
 
 
-def _locked(fact: QueuesLocked) -> Told:
+def _locked(fact: QueuesLocked) -> RequestParts:
     fields = {"consumerGroup": fact.group, "clientId": fact.client}
-    then = f"granted {_names(fact.granted)}; refused {_names(fact.refused)}"
-    return RequestCode.LOCK_BATCH_MQ, fields, then
+    outcome = f"granted {_names(fact.granted)}; refused {_names(fact.refused)}"
+    return RequestCode.LOCK_BATCH_MQ, fields, outcome
 
 
-def _unlocked(fact: QueuesUnlocked) -> Told:
+def _unlocked(fact: QueuesUnlocked) -> RequestParts:
     fields = {"consumerGroup": fact.group, "clientId": fact.client}
     return RequestCode.UNLOCK_BATCH_MQ, fields, _names(fact.queues)
 
 
-def _received(fact: RequestReceived) -> Told:
+def _received(fact: RequestReceived) -> RequestParts:
     return fact.code, {}, ""
 
 
-FRAMES: dict[type[Fact], Callable[[Any], Told]] = {
+FRAMES: dict[type[Fact], Callable[[Any], RequestParts]] = {
     PullHeld: _pull,
     PullAnswered: _pull,
     OffsetCommitted: _commit,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import NamedTuple
 
-from emulator.checks.checker import Shared, key_of, place_of
-from emulator.checks.folding import Table
-from emulator.checks.servers.members import GroupMember, OfMembers
-from emulator.facts import PullAnswered, PullHeld, Queue, QueuesLocked, QueuesUnlocked
-from emulator.journal import Entry, EntryKey
+from rocketmq_emulator.checks.servers.members import GroupMember, MemberMonitor
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import PullAnswered, PullHeld, Queue, QueuesLocked, QueuesUnlocked
+from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 RENEWED_US = 20_000_000  # ProcessQueue.REBALANCE_LOCK_INTERVAL
 LATE_US = 15_000_000  # by brokers that do not answer
@@ -20,7 +20,7 @@ UNDER_WAY_US = 1_000_000  # a pull may have been sent before a refusal came
 RESTARTED_US = RENEWED_US + LATE_US  # a broker forgets locks; until then nobody knows
 
 
-class _ToldLock(NamedTuple):
+class _LockAnswer(NamedTuple):
     """What a client was told of a queue; *since* is when that began, *last* when again."""
 
     is_granted: bool
@@ -28,12 +28,12 @@ class _ToldLock(NamedTuple):
     last: EntryKey
 
 
-class _OfOrderlyMembers(OfMembers):
+class _OrderlyMemberMonitor(MemberMonitor):
     """Knows what clients were told of locks."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._locks: dict[tuple[str, str], dict[Queue, _ToldLock]] = {}  # group, client
+        self._locks: dict[tuple[str, str], dict[Queue, _LockAnswer]] = {}  # group, client
         self._seen: dict[tuple[str, Queue, str], int] = {}  # opaque of the pull seen last
 
     def table(self) -> Table:
@@ -47,8 +47,8 @@ class _OfOrderlyMembers(OfMembers):
         }
 
     @abstractmethod
-    def looks(
-        self, member: GroupMember, lock: _ToldLock | None, queue: Queue, entry: Entry
+    def check_lock(
+        self, member: GroupMember, lock: _LockAnswer | None, queue: Queue, entry: Entry
     ) -> None:
         """An orderly member asked for messages of *queue*, of which it was told *lock*."""
 
@@ -59,14 +59,14 @@ class _OfOrderlyMembers(OfMembers):
             for queue in queues:
                 before = known.get(queue)
                 is_new = before is None or before.is_granted != is_granted
-                known[queue] = _ToldLock(
+                known[queue] = _LockAnswer(
                     is_granted, key if is_new or not before else before.since, key
                 )
 
     def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
         known = self._locks.setdefault((fact.group, fact.client), {})
         for queue in fact.queues:
-            known[queue] = _ToldLock(False, key_of(entry), key_of(entry))  # a field
+            known[queue] = _LockAnswer(False, key_of(entry), key_of(entry))  # a field
 
     def _pulled(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
         """A pull that was held is looked at when it came, not when it is answered."""
@@ -80,10 +80,10 @@ class _OfOrderlyMembers(OfMembers):
             return
         locks = self._locks.get((fact.group, member.client))
         if locks is not None and entry.mono_us - self.started_us(entry.node) > RESTARTED_US:
-            self.looks(member, locks.get(fact.queue), fact.queue, entry)
+            self.check_lock(member, locks.get(fact.queue), fact.queue, entry)
 
 
-class LockedPulls(_OfOrderlyMembers):
+class LockedPulls(_OrderlyMemberMonitor):
     """Client invariant 51, the part of pulls."""
 
     name = "locked_pulls"
@@ -94,8 +94,8 @@ class LockedPulls(_OfOrderlyMembers):
     invariants = (51,)
     needs = (QueuesLocked,)
 
-    def looks(
-        self, member: GroupMember, lock: _ToldLock | None, queue: Queue, entry: Entry
+    def check_lock(
+        self, member: GroupMember, lock: _LockAnswer | None, queue: Queue, entry: Entry
     ) -> None:
         """Never granted, or taken away."""
         if lock is not None and lock.is_granted:
@@ -108,7 +108,7 @@ class LockedPulls(_OfOrderlyMembers):
             if lock is None
             else "is not locked for it any more, or not yet"
         )
-        self.objects(
+        self.report_violation(
             f"{member.client} pulls {place_of(queue)} for {member.group}, which {why}",
             evidence,
             entry,
@@ -116,7 +116,7 @@ class LockedPulls(_OfOrderlyMembers):
         )
 
 
-class LocksAreRenewed(_OfOrderlyMembers):
+class LocksAreRenewed(_OrderlyMemberMonitor):
     """Client invariant 51, the part of renewals."""
 
     name = "locks_are_renewed"
@@ -126,15 +126,15 @@ class LocksAreRenewed(_OfOrderlyMembers):
     invariants = (51,)
     needs = (QueuesLocked,)
 
-    def looks(
-        self, member: GroupMember, lock: _ToldLock | None, queue: Queue, entry: Entry
+    def check_lock(
+        self, member: GroupMember, lock: _LockAnswer | None, queue: Queue, entry: Entry
     ) -> None:
         """Granted, and long ago."""
         if lock is None or not lock.is_granted:
             return
         age_us = entry.mono_us - lock.last.mono_us
         if age_us > RENEWED_US + LATE_US:
-            self.objects(
+            self.report_violation(
                 f"{member.client} pulls {place_of(queue)} with a lock of {age_us / 1e6:.1f} s "
                 "before",
                 lock.last,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from emulator.checks.checker import Shared
-from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import Monitor
-from emulator.checks.monitors.pulls import PUSH
-from emulator.facts import (
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.monitors.pulls import PUSH
+from rocketmq_emulator.checks.state.checker import CheckerContext
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
     BrokerReset,
     GroupOffsetMoved,
     MemberJoined,
@@ -23,7 +23,7 @@ from emulator.facts import (
     TopicChanged,
     TopicCreated,
 )
-from emulator.journal import Entry, EntryKey
+from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 SILENT_US = 180_000_000  # until all servers and clients know of whoever ended in silence
 SETTLE_US = 30_000_000  # rebalanceInterval, and a call's three seconds at three brokers
@@ -40,12 +40,12 @@ class GroupMember(NamedTuple):
     joined: EntryKey
 
 
-class OfMembers(Monitor):
+class MemberMonitor(Monitor):
     """Knows the push consumers of every group at every broker."""
 
     servers_suffice = True
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._members: dict[tuple[str, str, str], GroupMember] = {}  # broker, group, peer
         self._changed_us: dict[str, int] = {}  # by group, or "": of all
@@ -88,11 +88,11 @@ class OfMembers(Monitor):
         """Nothing has changed for so long before *since_us* that no queue changes hands."""
         changed_us = self.changed_us(group)
         last_us = max(changed_us, since_us - SILENT_US)
-        return since_us - changed_us >= SETTLE_US and not self.scene.is_disturbed_since(last_us)
+        return since_us - changed_us >= SETTLE_US and not self.cluster.is_disturbed_since(last_us)
 
     def is_disturbed(self, now_us: int) -> bool:
         """Some fault may explain it: it holds, or ended not long ago.  Nobody knows its nodes."""
-        return self.scene.is_disturbed_since(now_us - SILENT_US)
+        return self.cluster.is_disturbed_since(now_us - SILENT_US)
 
     def started_us(self, broker: str) -> int:
         """When *broker* started, as far as the journal says."""

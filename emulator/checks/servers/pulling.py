@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from emulator.checks.checker import Shared, key_of, place_of
-from emulator.checks.folding import Table
-from emulator.checks.servers.members import OfMembers
-from emulator.facts import PullAnswered, PullHeld, Queue
-from emulator.journal import Entry, EntryKey
-from protocol.codes import ResponseCode
+from rocketmq_emulator.checks.servers.members import MemberMonitor
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import PullAnswered, PullHeld, Queue
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.codes import ResponseCode
 
 EMPTY_ANSWERS_MAX = 4  # of a queue within EMPTY_US: each should have been held for 15 s
 EMPTY_US = 5_000_000
@@ -17,7 +17,7 @@ EMPTY_US = 5_000_000
 Pulls: TypeAlias = dict[tuple[str, Queue, str], EntryKey]  # group, queue, peer
 
 
-class OnePullAMember(OfMembers):
+class OnePullAMember(MemberMonitor):
     """Client invariant 38, of each member."""
 
     name = "one_pull_a_member"
@@ -28,7 +28,7 @@ class OnePullAMember(OfMembers):
     invariants = (38,)
     needs = (PullHeld,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._held: Pulls = {}
 
@@ -52,7 +52,7 @@ class OnePullAMember(OfMembers):
         # A queue that went to another member and came back is pulled while the old pull is held.
         was_alone = before and is_alone and self.changed_us(fact.group) <= before.mono_us
         if before is not None and (was_alone or self.is_settled(fact.group, before.mono_us)):
-            self.objects(
+            self.report_violation(
                 f"{member.client} pulls {place_of(fact.queue)} at {fact.offset} while its pull of "
                 f"{(entry.mono_us - before.mono_us) / 1e6:.1f} s before is held",
                 before,
@@ -74,7 +74,7 @@ class _Answer(NamedTuple):
     key: EntryKey
 
 
-class PullsGoOn(OfMembers):
+class PullsGoOn(MemberMonitor):
     """Client invariant 61, the part of pulls: nothing is left out."""
 
     name = "pulls_go_on"
@@ -85,7 +85,7 @@ class PullsGoOn(OfMembers):
     invariants = (61,)
     needs = (PullAnswered,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._answers: dict[tuple[str, Queue, str], _Answer] = {}
 
@@ -112,7 +112,7 @@ class PullsGoOn(OfMembers):
         if fact.offset > before.next_offset:
             member = self.member(fact.group, entry.node, fact.peer)
             client = fact.peer if member is None else member.client
-            self.objects(
+            self.report_violation(
                 f"{client} was told to go on at {before.next_offset} of {place_of(fact.queue)} "
                 f"and pulls at {fact.offset}: it leaves {fact.offset - before.next_offset} out",
                 before.key,
@@ -130,7 +130,7 @@ class PullsGoOn(OfMembers):
         return fact.group, fact.queue, fact.peer if member.broadcasts else ""
 
 
-class EmptyPullsWait(OfMembers):
+class EmptyPullsWait(MemberMonitor):
     """Client invariant 40: an empty queue costs one pull in 15 s."""
 
     name = "empty_pulls_wait"
@@ -141,7 +141,7 @@ class EmptyPullsWait(OfMembers):
     invariants = (40,)
     needs = (PullAnswered,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._empty: dict[tuple[str, Queue, str], list[EntryKey]] = {}
 
@@ -160,7 +160,7 @@ class EmptyPullsWait(OfMembers):
         lately = [key for key in self._empty.get(known, ()) if key.mono_us > since_us]
         self._empty[known] = [*lately, key_of(entry)]
         if len(lately) >= EMPTY_ANSWERS_MAX:
-            self.objects(
+            self.report_violation(
                 f"{member.client} pulled {place_of(fact.queue)}, which is empty, {len(lately) + 1}"
                 f" times in {(entry.mono_us - lately[0].mono_us) / 1e6:.1f} s and was not held",
                 lately[0],

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from emulator.checks.checker import Shared, key_of, place_of
-from emulator.checks.folding import Table
-from emulator.checks.servers.members import OfMembers
-from emulator.facts import ConnectionClosed, PullAnswered, PullHeld, Queue, RequestReceived
-from emulator.journal import Entry, EntryKey
-from protocol.codes import RequestCode
+from rocketmq_emulator.checks.servers.members import MemberMonitor
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConnectionClosed,
+    PullAnswered,
+    PullHeld,
+    Queue,
+    RequestReceived,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.codes import RequestCode
 
 PASS_US = 20_000_000  # rebalanceInterval
 LATE_US = 20_000_000  # by calls to brokers that do not answer, and locks
@@ -20,7 +26,7 @@ class _Pull(NamedTuple):
     key: EntryKey
 
 
-class OneMemberAQueue(OfMembers):
+class OneMemberAQueue(MemberMonitor):
     """Client invariant 27, as pulls show it."""
 
     name = "one_member_a_queue"
@@ -32,7 +38,7 @@ class OneMemberAQueue(OfMembers):
     invariants = (27,)
     needs = (PullHeld, PullAnswered)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._last: dict[tuple[str, Queue], tuple[_Pull, ...]] = {}  # by different clients, ≤ 2
 
@@ -53,7 +59,7 @@ class OneMemberAQueue(OfMembers):
         other = before[-1]
         was_mine = len(before) > 1 and before[0].client == member.client
         if was_mine and self.is_settled(fact.group, before[0].key.mono_us):
-            self.objects(
+            self.report_violation(
                 f"{member.client} and {other.client} both pull {place_of(fact.queue)} for "
                 f"{fact.group}, and no member came or went lately",
                 before[0].key,
@@ -66,7 +72,7 @@ class OneMemberAQueue(OfMembers):
             self._last[known] = (other, mine)
 
 
-class ClientIdsDiffer(OfMembers):
+class ClientIdsDiffer(MemberMonitor):
     """Client invariants 5 and 33: members with one id get the same share, and leave another."""
 
     name = "client_ids_differ"
@@ -77,10 +83,10 @@ class ClientIdsDiffer(OfMembers):
     invariants = (5, 33)
     needs = (PullHeld, PullAnswered)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._last: dict[tuple[str, str, str], EntryKey] = {}  # broker, group, peer: its last pull
-        self._told: set[tuple[str, str]] = set()  # group, client
+        self._reported: set[tuple[str, str]] = set()  # group, client
 
     def table(self) -> Table:
         """What it reads."""
@@ -88,7 +94,7 @@ class ClientIdsDiffer(OfMembers):
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
         member = self.member(fact.group, entry.node, fact.peer)
-        if member is None or member.broadcasts or (fact.group, member.client) in self._told:
+        if member is None or member.broadcasts or (fact.group, member.client) in self._reported:
             return
         self._last[entry.node, fact.group, fact.peer] = key_of(entry)
         for other in self.members_at(fact.group, entry.node):
@@ -96,8 +102,8 @@ class ClientIdsDiffer(OfMembers):
             if other.client != member.client or other.peer == member.peer or pulled is None:
                 continue
             if pulled > member.joined:  # both pull: no connection that is about to close
-                self._told.add((fact.group, member.client))
-                self.objects(
+                self._reported.add((fact.group, member.client))
+                self.report_violation(
                     f"two members of {fact.group} call themselves {member.client}: {other.peer} "
                     f"and {member.peer}",
                     other.joined,
@@ -107,7 +113,7 @@ class ClientIdsDiffer(OfMembers):
                 )
 
 
-class PassesCome(OfMembers):
+class PassesAreRegular(MemberMonitor):
     """Client invariant 25, as brokers see it: a pass asks for the members of the group."""
 
     name = "passes_come"
@@ -118,7 +124,7 @@ class PassesCome(OfMembers):
     invariants = (25,)
     needs = (RequestReceived,)
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._asked: dict[str, EntryKey] = {}  # by client
 
@@ -133,14 +139,14 @@ class PassesCome(OfMembers):
     def end(self) -> None:
         """Who asks no more is late as well."""
         for client in list(self._asked):
-            if self.scene.last is not None:  # there is one, where anybody is known
-                self._looks(client, self.scene.last)
+            if self.cluster.last is not None:  # there is one, where anybody is known
+                self._check(client, self.cluster.last)
 
     def _received(self, fact: RequestReceived, entry: Entry) -> None:
         if fact.code != RequestCode.GET_CONSUMER_LIST_BY_GROUP:
             return
         for client in self._clients_at(entry.node, fact.peer):
-            self._looks(client, entry)
+            self._check(client, entry)
             self._asked[client] = key_of(entry)
 
     def _closed(self, fact: ConnectionClosed, entry: Entry) -> None:
@@ -154,14 +160,14 @@ class PassesCome(OfMembers):
             if (each.broker, each.peer) == (broker, peer) and not each.broadcasts
         }
 
-    def _looks(self, client: str, entry: Entry) -> None:
+    def _check(self, client: str, entry: Entry) -> None:
         before = self._asked.get(client)
         is_member = any(each.client == client for each in self._members.values())
         if before is None or not is_member or self.is_disturbed(entry.mono_us):
             return
         silent_us = entry.mono_us - before.mono_us
         if silent_us > PASS_US + LATE_US:
-            self.objects(
+            self.report_violation(
                 f"{client} asked no broker for the members of its groups for "
                 f"{silent_us / 1e6:.1f} s",
                 before,

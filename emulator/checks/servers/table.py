@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from emulator.checks.monitors.monitor import Monitor
-from emulator.checks.monitors.pulls import OnePullAtATime
-from emulator.checks.monitors.table import MONITORS
-from emulator.checks.servers.committing import (
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.monitors.pulls import OnePullAtATime
+from rocketmq_emulator.checks.monitors.table import MONITORS
+from rocketmq_emulator.checks.servers.committing import (
     CommitsFollowPulls,
     GivenBackBeforeCommitted,
     OnlyOwnersCommit,
 )
-from emulator.checks.servers.locking import LockedPulls, LocksAreRenewed
-from emulator.checks.servers.pulling import EmptyPullsWait, OnePullAMember, PullsGoOn
-from emulator.checks.servers.sharing import ClientIdsDiffer, OneMemberAQueue, PassesCome
+from rocketmq_emulator.checks.servers.locking import LockedPulls, LocksAreRenewed
+from rocketmq_emulator.checks.servers.pulling import EmptyPullsWait, OnePullAMember, PullsGoOn
+from rocketmq_emulator.checks.servers.sharing import (
+    ClientIdsDiffer,
+    OneMemberAQueue,
+    PassesAreRegular,
+)
 
-FOREIGN: dict[str, type[Monitor]] = {
+SDK_MONITORS: dict[str, type[Monitor]] = {
     **{
         name: kind
         for name, kind in MONITORS.items()
@@ -24,7 +28,7 @@ FOREIGN: dict[str, type[Monitor]] = {
         kind.name: kind
         for kind in (
             ClientIdsDiffer,
-            PassesCome,
+            PassesAreRegular,
             OneMemberAQueue,
             OnePullAMember,
             EmptyPullsWait,

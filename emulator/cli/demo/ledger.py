@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from emulator.cli.demo.plan import TOPIC
-from emulator.facts import (
+from rocketmq_emulator.cli.demo.timeline import TOPIC
+from rocketmq_emulator.facts import (
     MessageConsumed,
     MessageSent,
     NodeStarted,

@@ -1,4 +1,6 @@
-"""A producer or a consumer as a process: ``python -m emulator.cli.demo.member ROLE JSON``.
+"""A producer or a consumer as a process.
+
+    python -m rocketmq_emulator.cli.demo.member ROLE JSON
 
 Its journal goes to standard output, a fact a line, before anything follows from the fact:
 so whoever reads it knows what happened up to the very moment of a ``kill -9``.
@@ -15,10 +17,10 @@ from typing import IO, Any, Literal
 import msgspec
 import trio
 
-from emulator.cli.demo.ledger import KINDS
-from emulator.cli.demo.plan import GROUP, PRODUCER_GROUP, TOPIC
-from emulator.cli.lines import bodies, is_sendable
-from emulator.client import (
+from rocketmq_emulator.cli.demo.ledger import KINDS
+from rocketmq_emulator.cli.demo.timeline import GROUP, PRODUCER_GROUP, TOPIC
+from rocketmq_emulator.cli.messages.lines import bodies, is_sendable
+from rocketmq_emulator.client import (
     ClientProcess,
     Message,
     Producer,
@@ -27,13 +29,13 @@ from emulator.client import (
     PushConsumerConfig,
     SendError,
 )
-from emulator.clock import WallClock
-from emulator.cluster.stopping import stop_on_signal, stop_with_parent
-from emulator.facts import NodeStarted
-from emulator.journal import Journal
-from emulator.logs import WARNINGS, log_to
-from emulator.net.plain_nursery import plain_nursery
-from protocol.message import MessageExt
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.facts import NodeStarted
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.facts.logs import WARNINGS, log_to
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.processes.stopping import stop_on_signal, stop_with_parent
+from rocketmq_emulator.protocol.messages.message import MessageExt
 
 SENDS_AT_ONCE_MAX = 32
 ATTEMPTS_MAX, PAUSE_S = 10, 0.5
@@ -55,15 +57,15 @@ def main() -> None:
     """Run one member until it has sent everything, or is stopped."""
     own = msgspec.json.decode(sys.argv[1], type=MemberConfig)
     with Path(own.file).open("rb") as file:
-        trio.run(_live, own, file)
+        trio.run(_run_member, own, file)
 
 
-async def _live(own: MemberConfig, file: IO[bytes]) -> None:
+async def _run_member(own: MemberConfig, file: IO[bytes]) -> None:
     clock = WallClock.of_this_machine()
     journal = Journal(own.name, clock, _write, kinds=KINDS)
     log_to(journal, sys.stderr.write, WARNINGS)
     stop = trio.Event()
-    async with plain_nursery() as watchers:
+    async with cancelling_nursery() as watchers:
         watchers.start_soon(stop_on_signal, stop)
         watchers.start_soon(stop_with_parent, stop)
         async with ClientProcess(clock=clock, note=journal.note, wants=journal.wants) as process:
@@ -102,7 +104,7 @@ async def _produce(
     numbered = enumerate(line for line in bodies(file) if is_sendable(line))
     async with Producer(config, process=process) as producer:
         began_s = trio.current_time()
-        async with plain_nursery() as nursery:
+        async with cancelling_nursery() as nursery:
             nursery.start_soon(_cancelled_by, stop, nursery.cancel_scope)
             async with trio.open_nursery() as senders:
                 for _ in range(SENDS_AT_ONCE_MAX):

@@ -1,30 +1,44 @@
-"""What happens when: clients start, a consumer dies, a broker dies and comes back.
+"""One run of the demo: clients start, a consumer is killed, a broker is killed and comes back.
 
-What happens when is decided by the clock, not by progress, so any file makes a demo.  All that is
-known about it afterwards comes from the members' facts.
+The clock decides what happens when, not progress, so any file makes a demo.  Producer and
+consumers are processes (``MemberProcess``): started, read, killed.  All that is known of the run
+afterwards comes from the facts that they write to standard output.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import msgspec
 import trio
 
-from emulator.cli.demo import story
-from emulator.cli.demo.ledger import Ledger, MemberEntry
-from emulator.cli.demo.member import MemberConfig
-from emulator.cli.demo.members import KILLED, MemberProcess
-from emulator.cli.demo.plan import GROUP, QUEUES_A_BROKER, TOPIC, DemoPlan
-from emulator.cli.demo.story import DemoEvent, Moment
-from emulator.client import PushConsumerConfig
-from emulator.cluster.admin import admin_over_tcp
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.world import perform
-from emulator.facts import Queue, QueuesClaimed, SendFailed
-from emulator.net.plain_nursery import plain_nursery
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.admin.calls import admin_over_tcp
+from rocketmq_emulator.cli.demo import timeline
+from rocketmq_emulator.cli.demo.ledger import Ledger, MemberEntry, read_entry
+from rocketmq_emulator.cli.demo.member import MemberConfig
+from rocketmq_emulator.cli.demo.timeline import (
+    GROUP,
+    QUEUES_A_BROKER,
+    TOPIC,
+    DemoEvent,
+    DemoPlan,
+    EventTemplate,
+)
+from rocketmq_emulator.client import PushConsumerConfig
+from rocketmq_emulator.cluster.world import perform
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.facts import Queue, QueuesClaimed, SendFailed
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.processes.node_process import NodeDied
+from rocketmq_emulator.processes.spawning import node_environment
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 
 CONSUMERS = ("consumer-a", "consumer-b", "consumer-c")
 CONSUMER_KILLED, BROKER_KILLED = "consumer-b", "broker-b"
@@ -50,7 +64,7 @@ class DemoRun:
         self.members: dict[str, MemberProcess] = {}
         self.lines = lines
         self.was_interrupted = False
-        self.on_event: Callable[[], None] = _nobody_looks
+        self.on_event: Callable[[], None] = _no_display
         self.broker_state = dict.fromkeys(cluster.brokers, "running")
         self._file = file
         self._began_s = time.monotonic()
@@ -62,28 +76,32 @@ class DemoRun:
         """Seconds since the run was made."""
         return time.monotonic() - self._began_s
 
-    async def play(self) -> None:
+    async def execute(self) -> None:
         """From the first client to the last delivery.  Raises ``NodeDied`` for a death unasked."""
         await self._make_topic()
-        async with plain_nursery() as nursery:
+        async with cancelling_nursery() as nursery:
             nursery.start_soon(self._watch_nodes)
             for name in CONSUMERS:
                 self._start(nursery, self._member_config(name, "consumer"))
-            self._tell(story.CONSUMERS_START)
+            self._add_caption(timeline.CONSUMERS_START)
             await self._wait_until(self._is_shared, GATHER_S_MAX)
             began_s = trio.current_time()
             producer = self._start(nursery, self._member_config("producer", "producer"))
-            self._tell(story.SENDING_STARTS)
+            self._add_caption(timeline.SENDING_STARTS)
             await self._inject_faults(began_s)
             await producer.ended.wait()
-            self._tell(story.SENDING_ENDS_EARLY if self._broker_waits() else story.SENDING_ENDS)
-            await self._wait_until(self._is_complete, self.plan.patience_s)
-            self._tell(story.ALL_DELIVERED if self._is_complete() else story.LINES_LOST)
+            self._add_caption(
+                timeline.SENDING_ENDS_EARLY if self._broker_waits() else timeline.SENDING_ENDS
+            )
+            await self._wait_until(self._is_complete, self.plan.delivery_timeout_s)
+            self._add_caption(
+                timeline.ALL_DELIVERED if self._is_complete() else timeline.LINES_LOST
+            )
 
     def stop_early(self) -> None:
         """The user has seen enough."""
         self.was_interrupted = True
-        self._tell(story.STOPPED_EARLY)
+        self._add_caption(timeline.STOPPED_EARLY)
 
     async def _make_topic(self) -> None:
         topic = TopicConfig(
@@ -97,17 +115,17 @@ class DemoRun:
         await trio.sleep_until(began_s + plan.kill_consumer_s)
         self.members[CONSUMER_KILLED].kill()
         ledger.consumer_killed(CONSUMER_KILLED, _wall_ms())
-        self._tell(story.CONSUMER_KILLED)
+        self._add_caption(timeline.CONSUMER_KILLED)
         await trio.sleep_until(began_s + plan.kill_broker_s)
         await perform(self.cluster, "kill", BROKER_KILLED)
         self.broker_state[BROKER_KILLED] = KILLED
         ledger.broker_killed(BROKER_KILLED, _wall_ms())
-        self._tell(story.BROKER_KILLED)
+        self._add_caption(timeline.BROKER_KILLED)
         await trio.sleep_until(began_s + plan.restart_broker_s)
         await perform(self.cluster, "restart", BROKER_KILLED)
         self.broker_state[BROKER_KILLED] = "back"
         ledger.broker_back(_wall_ms())
-        self._tell(story.BROKER_RETURNS)
+        self._add_caption(timeline.BROKER_RETURNS)
 
     def _is_shared(self) -> bool:
         """Every queue has an owner, and every consumer has queues."""
@@ -159,26 +177,26 @@ class DemoRun:
         ledger.read(entry)
         if isinstance(fact, SendFailed) and not failed:
             first_line = fact.error.splitlines()[0]
-            self._record(f"a send fails, others are only counted: {first_line}", is_bad=True)
+            self._add_text(f"a send fails, others are only counted: {first_line}", is_bad=True)
         elif isinstance(fact, QueuesClaimed):
             if mine := [queue for queue in fact.queues if queue.topic == TOPIC]:
-                self._record(f"{entry.node} takes {queues_text(mine)}")
+                self._add_text(f"{entry.node} takes {queues_text(mine)}")
         elif bool(ledger.broker_resumed_ms) != resumed:
-            self._tell(story.DELIVERY_RESUMES)
+            self._add_caption(timeline.DELIVERY_RESUMES)
         if self._condition():
             self._is_met.set()
 
-    def _tell(self, moment: Moment) -> None:
-        self._add(moment.event(_wall_ms(), self.now_s, **self._known()))
+    def _add_caption(self, moment: EventTemplate) -> None:
+        self._add(moment.event(_wall_ms(), self.now_s, **self._caption_values()))
 
-    def _record(self, text: str, *, is_bad: bool = False) -> None:
+    def _add_text(self, text: str, *, is_bad: bool = False) -> None:
         self._add(DemoEvent(_wall_ms(), self.now_s, text, is_bad=is_bad))
 
     def _add(self, event: DemoEvent) -> None:
         self.events.append(event)
         self.on_event()
 
-    def _known(self) -> dict[str, Any]:
+    def _caption_values(self) -> dict[str, Any]:
         """What the sentences of the story have places for."""
         heartbeat_ms = self.plan.timers.get("heartbeat_interval_ms", HEARTBEAT_MS)
         return {
@@ -186,7 +204,7 @@ class DemoRun:
             "broker": BROKER_KILLED,
             "other": next(name for name in self.cluster.brokers if name != BROKER_KILLED),
             "heartbeat_s": heartbeat_ms / 1000,
-            "patience_s": self.plan.patience_s,
+            "patience_s": self.plan.delivery_timeout_s,
             "lines": self.lines,
             "sent": len(self.ledger.sent),
             "waiting": self.ledger.undelivered,
@@ -202,9 +220,90 @@ def queues_text(queues: Sequence[Queue]) -> str:
     return " ".join(f"{broker}/{','.join(ids)}" for broker, ids in numbers.items())
 
 
-def _nobody_looks() -> None:
+def _no_display() -> None:
     """The events are kept anyhow."""
 
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+# Producer and consumers as processes --------------------------------------------------
+
+
+READ_BYTES = 64 * 1024
+STOP_S_MAX = 8.0
+LAST_LINES = 5
+KILLED = "killed"
+
+
+class MemberProcess:
+    """One client.  ``state`` is what the screen shows."""
+
+    def __init__(self, config: MemberConfig) -> None:
+        self.name = config.name
+        self.state = "running"
+        self.ended = trio.Event()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as we do
+        self.popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
+            [
+                *(sys.executable, "-P", "-m", "rocketmq_emulator.cli.demo.member"),
+                msgspec.json.encode(config).decode(),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=node_environment(),
+            process_group=0,
+        )
+
+    async def read(self, on_entry: Callable[[MemberEntry], None]) -> None:
+        """Give every line to *on_entry*, also those a killed one left.  Raises ``NodeDied``."""
+        assert self.popen.stdout is not None
+        rest = b""
+        async with trio.lowlevel.FdStream(os.dup(self.popen.stdout.fileno())) as stream:
+            async for data in stream:
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    on_entry(read_entry(line))
+        code = await trio.to_thread.run_sync(self.popen.wait)
+        if self.state == "running":
+            self.state = "done" if code == 0 else "died"
+        self.ended.set()
+        if self.state == "died":
+            raise NodeDied(self.name, code, self._last_lines())
+
+    def kill(self) -> None:
+        """SIGKILL; its end is seen by ``read``."""
+        self.state = KILLED
+        self.popen.send_signal(signal.SIGKILL)
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, unless it has ended."""
+        if self.popen.poll() is None:
+            self.state = "stopped"
+            self.popen.terminate()
+
+    def wait_ended(self, until_s: float) -> None:
+        """Wait for its end until *until_s* of the monotonic clock, then kill it."""
+        try:
+            self.popen.wait(max(0.0, until_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        for file in (self.popen.stdin, self.popen.stdout, self._errors):
+            assert file is not None
+            file.close()
+
+    def _last_lines(self) -> list[str]:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+
+
+def stop_all(members: list[MemberProcess]) -> None:
+    """Ask all of them to stop, and wait until they have."""
+    for member in members:
+        member.ask_to_stop()
+    until_s = time.monotonic() + STOP_S_MAX
+    for member in members:
+        member.wait_ended(until_s)

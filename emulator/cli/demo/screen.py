@@ -1,25 +1,110 @@
-"""The demo drawn: what is shown and why, who owns which queue, who lives, what happened.
+"""The demo drawn: what happens and why, the owner of each queue, the state of each process.
 
-A frame is a list of lines, none longer than the width, so nothing wraps; when there are too
+A screen that is drawn again and again, or plain lines: pipes, dumb terminals and windows that are
+too small get lines.  A window may change its size at any time, so this is decided with every
+frame. A frame is a list of lines, none longer than the width, so nothing wraps; when there are too
 many for the height, the oldest events are left out, never the newest.
+
+A queue's last seconds are a row of bars, so a gap is seen, and so is its consumer.  A bar is
+compared with the usual rate, not with the highest one: the burst after a gap would make everything
+else look flat.
 """
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Self
 
+from rich.console import Console, Group
+from rich.live import Live
 from rich.text import Text
 
-from emulator.cli.demo.members import KILLED
-from emulator.cli.demo.plan import QUEUES_A_BROKER
-from emulator.cli.demo.strip import LENGTH, OWNER_STYLES, marks, strip
+from rocketmq_emulator.cli.demo.run import KILLED
+from rocketmq_emulator.cli.demo.timeline import KILL, QUEUES_A_BROKER, RETURN
 
 if TYPE_CHECKING:
-    from emulator.cli.demo.ledger import QueueHistory
-    from emulator.cli.demo.run import DemoRun
-    from emulator.cli.demo.story import DemoEvent
-    from emulator.facts import Queue
+    from collections.abc import Iterable
+
+    from rocketmq_emulator.cli.demo.ledger import QueueHistory
+    from rocketmq_emulator.cli.demo.run import DemoRun
+    from rocketmq_emulator.cli.demo.timeline import DemoEvent
+    from rocketmq_emulator.facts import Queue
+
+
+class DemoDisplay:
+    """``with Stage(run, console) as stage:`` leaves the terminal as it was, even on error."""
+
+    def __init__(self, run: DemoRun, console: Console) -> None:
+        self._run = run
+        self._console = console
+        self._screen = DemoScreen(run)
+        self._live: Live | None = None
+        self._events_printed = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave_screen()
+
+    def show(self) -> None:
+        """The screen as it is now, or as lines the events that were not printed yet."""
+        if self._has_room():
+            self._draw()
+            return
+        self._leave_screen()
+        for event in self._unprinted():
+            self.print(event_paragraph(event, self._console.width))
+
+    def print_last_frame(self) -> None:
+        """The screen as it is now, to stay; with those of all its events that no line has told."""
+        self._leave_screen()
+        last_bar_is_over_ms = _wall_ms() + self._run.plan.bar_ms
+        self.print([Text(), *self._screen.state(last_bar_is_over_ms, self._console.width)])
+        self.print(map(event_line, self._unprinted()))
+
+    def print(self, lines: Iterable[Text]) -> None:
+        """Lines that stay."""
+        for line in lines:
+            self._console.print(self._encodable(line))
+
+    def _has_room(self) -> bool:
+        console = self._console
+        is_screen = console.is_terminal and not console.is_dumb_terminal
+        columns, rows = console.size
+        return is_screen and columns >= COLUMNS_MIN and rows >= ROWS_MIN
+
+    def _draw(self) -> None:
+        if self._live is None:
+            self._live = Live(console=self._console, screen=True, auto_refresh=False)
+            self._live.start()
+        columns, rows = self._console.size
+        frame = self._screen.frame(_wall_ms(), columns, rows)
+        self._live.update(Group(*map(self._encodable, frame)), refresh=True)
+
+    def _leave_screen(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _unprinted(self) -> list[DemoEvent]:
+        events = self._run.events[self._events_printed :]
+        self._events_printed += len(events)
+        return events
+
+    def _encodable(self, line: Text) -> Text:
+        if self._console.options.ascii_only:
+            line.plain = line.plain.translate(PLAIN)
+        return line
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+# Frames -------------------------------------------------------------------------------
+
 
 COLUMNS_MIN, ROWS_MIN = 80, 24  # smaller windows get plain lines
 STATE_STYLES = {"running": "green", "back": "green", KILLED: "red"}
@@ -173,3 +258,56 @@ def _fitted(line: Text, columns: int) -> Text:
     line.rstrip()
     line.truncate(columns, overflow="ellipsis")
     return line
+
+
+# The bars of a queue ------------------------------------------------------------------
+
+
+LENGTH = 30
+OWNER_STYLES = {"consumer-a": "yellow", "consumer-b": "magenta", "consumer-c": "cyan"}
+# Deliveries compared with the usual ones: below the factor stands its bar.
+BARS = ((0.25, "▁"), (0.75, "▂"), (1.5, "▃"), (2.5, "▅"), (5.0, "▆"), (10.0, "▇"))
+TALLEST, NOTHING = "█", "·"
+MARKS = {KILL: ("×", "bold red"), RETURN: ("↑", "bold green")}
+PLAIN = str.maketrans("▁▂▃▅▆▇█·×↑─…", "__-=+##.x^-.")  # for encodings without these
+
+
+def strip(
+    history: QueueHistory, until: int, usual: float, *, length: int = LENGTH, is_cut: bool
+) -> Text:
+    """*length* bars before number *until*; ``·`` where nothing came, red if something should have.
+
+    *usual* is the number of messages that a bar stands for.  *is_cut*: the queue cannot deliver
+    now, or has messages that wait, so that its last silence is a gap as well.
+    """
+    text = Text()
+    first = min(history.bars, default=until)
+    last = until if is_cut else max(history.bars, default=0)
+    for number in range(until - length, until):
+        bar = history.bars.get(number)
+        if bar is not None:
+            style = OWNER_STYLES.get(bar.consumer, "")
+            text.append(height(bar.delivered / max(usual, 1.0)), style)
+        elif number < first:
+            text.append(" ")
+        else:
+            is_gap = usual >= 1 and number < last
+            text.append(NOTHING, "red" if is_gap else "dim")
+    return text
+
+
+def height(share: float) -> str:
+    """The bar for *share* times the usual number."""
+    return next((bar for below, bar in BARS if share < below), TALLEST)
+
+
+def marks(events: list[DemoEvent], until: int, bar_ms: int, *, length: int = LENGTH) -> Text:
+    """Over the bars: when something was killed, and when it came back."""
+    text = Text("─" * length)
+    for event in events:
+        place = event.at_ms // bar_ms - (until - length)
+        if event.kind in MARKS and 0 <= place < length:
+            mark, style = MARKS[event.kind]
+            text.plain = text.plain[:place] + mark + text.plain[place + 1 :]
+            text.stylize(style, place, place + 1)
+    return text

@@ -1,52 +1,82 @@
-"""What producers and consumers of one client id share: connections, routes, timers.
+"""What producers and consumers of one client id share: connections, heartbeats, periodic tasks.
 
 The periodic tasks share *one* thread of control, in order, as upstream's do: a heartbeat
 to brokers that do not answer makes the route poll late.
 
-Upstream: MQClientInstance.
+Heartbeats go to one broker after the other, never two rounds at once; to the brokers in known
+routes, not to every broker of a cluster; and only to masters, unless there is a consumer, which
+may have to read from a slave.  Requests that a client answers: a notice to rebalance, and four
+about one consumer group.  Not answered: CHECK_TRANSACTION_STATE (39) and
+PUSH_REPLY_MESSAGE_TO_CLIENT (326).
+
+Upstream: MQClientInstance (sendHeartbeatToAllBrokerWithLock), ClientRemotingProcessor.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.client.instance.addresses import BrokerAddresses, NameServerRing
-from emulator.client.instance.consumer_services import PullMessageService, RebalanceService
-from emulator.client.instance.heartbeats import Heartbeats
-from emulator.client.instance.interfaces import RegisteredMembers
-from emulator.client.instance.remoting_processor import ClientRemotingProcessor, handler_table
-from emulator.client.instance.schedule import Periodic, run_schedule
-from emulator.client.instance.topic_routes import TopicRoutes
-from emulator.net.address_server import (
+from rocketmq_emulator.client.instance.interfaces import RegisteredMembers
+from rocketmq_emulator.client.instance.services import (
+    Periodic,
+    PullMessageService,
+    RebalanceService,
+    run_schedule,
+)
+from rocketmq_emulator.client.instance.topic_routes import (
+    BrokerAddresses,
+    NameServerRing,
+    TopicRoutes,
+)
+from rocketmq_emulator.errors.call_errors import RemoteError
+from rocketmq_emulator.net.address_server import (
     FETCH_FIRST_MS,
     FETCH_INTERVAL_MS,
     AddressServer,
     url_of,
 )
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.tcp import TcpNetwork
-from emulator.releases import HEARTBEAT_ON_CONNECT
-from protocol.command import ext_of
+from rocketmq_emulator.net.dispatch import Row, Table, table_of
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Result
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import EncodedCache, encode_body
+from rocketmq_emulator.protocol.bodies.groups import HeartbeatData, ProducerData
+from rocketmq_emulator.protocol.catalog import HEART_BEAT, UNREGISTER_CLIENT
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import ext_of
+from rocketmq_emulator.protocol.messages.names import MASTER_ID
+from rocketmq_emulator.protocol.requests.groups import UnregisterClientRequest
+from rocketmq_emulator.settings.releases import HEARTBEAT_ON_CONNECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import trio
 
-    from emulator.client.config import ClientConfig
-    from emulator.client.instance.interfaces import (
+    from rocketmq_emulator.client.instance.interfaces import (
+        ConsumerRequests,
         Documents,
         InnerProducer,
         RegisteredConsumer,
         RegisteredProducer,
     )
-    from emulator.clock import WallClock
-    from emulator.facts import Fact, Note
-    from emulator.net.address_server import HttpNames
-    from emulator.net.transport import Network
-    from protocol.command import RemotingCommand
-    from protocol.message_ids import UniqKeys
+    from rocketmq_emulator.client.settings.config import ClientConfig
+    from rocketmq_emulator.clocks.clock import WallClock
+    from rocketmq_emulator.facts import Fact, Note
+    from rocketmq_emulator.facts.clients import RebalanceCause
+    from rocketmq_emulator.net.address_server import HttpFetcher
+    from rocketmq_emulator.net.transport import Network
+    from rocketmq_emulator.protocol.command import RemotingCommand
+    from rocketmq_emulator.protocol.messages.message_ids import UniqKeys
+    from rocketmq_emulator.protocol.requests.groups import (
+        ConsumeMessageDirectlyRequest,
+        GetConsumerRunningInfoRequest,
+        GetConsumerStatusRequest,
+        NotifyConsumerIdsChangedRequest,
+    )
+    from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
+    from rocketmq_emulator.settings.releases import Release
 
 
 STREAM = "0"  # RequestType.STREAM
@@ -61,7 +91,7 @@ class ProcessResources(NamedTuple):
     note: Note
     wants: Callable[[type[Fact]], bool]  # called before a fact is made on a hot path
     uniq_keys: UniqKeys
-    http: HttpNames
+    http: HttpFetcher
     open_folder: Callable[[str], Documents] | None  # None: of this machine
 
 
@@ -224,3 +254,151 @@ class ClientInstance:
 def _mark_stream(_address: str, request: RemotingCommand) -> None:
     """Upstream: StreamTypeRPCHook."""
     request.ext = ext_of(None, {**request.fields(), "ReqT": STREAM})
+
+
+# Heartbeats ---------------------------------------------------------------------------
+
+
+class Heartbeats:
+    """The rounds of one instance."""
+
+    def __init__(
+        self,
+        client_id: str,
+        config: ClientConfig,
+        *,
+        remoting: RemotingClient,
+        brokers: BrokerAddresses,
+        members: RegisteredMembers,
+    ) -> None:
+        self._client_id = client_id
+        self._timeout_ms = config.api_timeout_ms
+        self._remoting = remoting
+        self._brokers = brokers
+        self._members = members
+        self._is_sending = False
+        release = config.rules
+        self._bodies: EncodedCache[HeartbeatData] = EncodedCache(
+            lambda data: encode_body(data, release)
+        )
+
+    async def send_round(self) -> bool:
+        """Send to all brokers, one by one.  False: a round is under way, or no broker is known.
+
+        Each has ``api_timeout_ms`` to answer; one that fails does not end the round.
+        """
+        if self._is_sending:
+            return False
+        self._is_sending = True
+        try:
+            targets = self._targets()
+            body = self._body()
+            for address in targets:
+                await self._send(address, body)
+        finally:
+            self._is_sending = False
+        return bool(targets)
+
+    async def send_to(self, address: str) -> bool:
+        """Send to one broker; True if it succeeded.  False also while a round is under way."""
+        if self._is_sending or address not in self._targets():
+            return False
+        return await self._send(address, self._body())
+
+    async def unregister(
+        self, *, producer: str | None = None, consumer: str | None = None
+    ) -> None:
+        """Send UNREGISTER_CLIENT to every known address, masters and slaves.
+
+        Upstream: MQClientInstance.unregisterClientWithLock.
+        """
+        request = UnregisterClientRequest(
+            client_id=self._client_id, producer_group=producer, consumer_group=consumer
+        )
+        for _, _, address in list(self._brokers.all()):
+            try:
+                await self._remoting.invoke(
+                    address, UNREGISTER_CLIENT, request, timeout_ms=self._timeout_ms
+                )
+            except RemoteError:
+                continue  # the broker will remove the silent client by itself
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _targets(self) -> list[str]:
+        slaves_too = bool(self._members.consumers)
+        return [
+            address
+            for _, broker_id, address in self._brokers.all()
+            if slaves_too or broker_id == MASTER_ID
+        ]
+
+    def _body(self) -> bytes:
+        producers, consumers = self._members.producers, self._members.consumers
+        data = HeartbeatData(
+            client_id=self._client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in producers],
+            consumer_data_set=[member.heartbeat_data() for member in consumers.values()],
+        )
+        return self._bodies.text(data)
+
+    async def _send(self, address: str, body: bytes) -> bool:
+        try:
+            reply = await self._remoting.invoke(
+                address, HEART_BEAT, None, body, timeout_ms=self._timeout_ms
+            )
+        except RemoteError:
+            return False
+        return reply.code == ResponseCode.SUCCESS
+
+
+# Requests that a client answers -------------------------------------------------------
+
+
+class ClientRemotingProcessor:
+    """Answers for all *consumers* of one instance; *wake* makes them rebalance."""
+
+    def __init__(
+        self, consumers: Mapping[str, RegisteredConsumer], wake: Callable[[RebalanceCause], object]
+    ) -> None:
+        self._consumers = consumers
+        self._wake = wake
+
+    def ids_changed(self, _call: Call[NotifyConsumerIdsChangedRequest]) -> Result:
+        """Whatever the group: every consumer of the instance rebalances."""
+        self._wake("notice")
+        return NO_REPLY
+
+    def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
+        """Reset the offsets of the group's queues."""
+        return self._requests_of(call.request.group or "").reset_offset(call)
+
+    def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
+        """The group's offsets in one topic."""
+        return self._requests_of(call.request.group).consumer_status(call)
+
+    def running_info(self, call: Call[GetConsumerRunningInfoRequest]) -> Result:
+        """The group's process queues and settings."""
+        return self._requests_of(call.request.consumer_group).running_info(call)
+
+    def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
+        """Call the group's listener with one message; answered when it has returned."""
+        return self._requests_of(call.request.consumer_group).consume_directly(call)
+
+    def _requests_of(self, group: str) -> ConsumerRequests:
+        if (consumer := self._consumers.get(group)) is not None:
+            return consumer.requests
+        remark = f"The Consumer Group <{group}> not exist in this consumer"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def handler_table(processor: ClientRemotingProcessor, release: Release) -> Table:
+    """The calls a client of *release* answers, by code."""
+    rows = (
+        Row(catalog.NOTIFY_CONSUMER_IDS_CHANGED, processor.ids_changed),
+        Row(catalog.RESET_CONSUMER_CLIENT_OFFSET, processor.reset_offset),
+        Row(catalog.GET_CONSUMER_STATUS_FROM_CLIENT, processor.consumer_status),
+        Row(catalog.GET_CONSUMER_RUNNING_INFO, processor.running_info),
+        Row(catalog.CONSUME_MESSAGE_DIRECTLY, processor.consume_directly),
+    )
+    return table_of(rows, release)

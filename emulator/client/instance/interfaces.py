@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from emulator.client.errors import GroupTaken
-from protocol.names import CLIENT_INNER_PRODUCER_GROUP
+from rocketmq_emulator.errors.call_errors import GroupTaken
+from rocketmq_emulator.protocol.messages.names import CLIENT_INNER_PRODUCER_GROUP
 
 if TYPE_CHECKING:
-    from emulator.facts.clients import RebalanceCause
-    from emulator.net.results import Call, Result
-    from protocol.bodies.groups import ConsumerData
-    from protocol.bodies.routes import TopicRouteData
-    from protocol.message import Message
-    from protocol.queues import MessageQueue
-    from protocol.requests.callbacks import (
+    from rocketmq_emulator.facts.clients import RebalanceCause
+    from rocketmq_emulator.net.results import Call, Result
+    from rocketmq_emulator.protocol.bodies.groups import ConsumerData
+    from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
+    from rocketmq_emulator.protocol.messages.message import Message
+    from rocketmq_emulator.protocol.queues import MessageQueue
+    from rocketmq_emulator.protocol.requests.groups import (
         ConsumeMessageDirectlyRequest,
         GetConsumerRunningInfoRequest,
         GetConsumerStatusRequest,
     )
-    from protocol.requests.offsets import ResetOffsetRequest
+    from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
 
 
 class Documents(Protocol):
@@ -190,4 +190,4 @@ class RegisteredMembers:
 
 MakeInnerProducer: TypeAlias = Callable[[Any], InnerProducer]  # of a ClientInstance
 
-make_inner_producer: MakeInnerProducer | None = None  # ``emulator.client`` provides it
+make_inner_producer: MakeInnerProducer | None = None  # ``rocketmq_emulator.client`` provides it

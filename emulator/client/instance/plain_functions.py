@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
-from emulator.client.errors import Misuse
-from emulator.facts import CallbackRaised
+from rocketmq_emulator.errors.call_errors import Misuse
+from rocketmq_emulator.facts import CallbackRaised
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,8 +1,13 @@
-"""One operating-system process that runs clients, real or virtual.
+"""One operating-system process that runs clients, real or virtual; and its main function.
 
-What upstream keeps process-wide lives here: the table of client instances, the counter
+What upstream keeps process-wide is an attribute here: the table of client instances, the counter
 of unique keys, the process id.  So a virtual machine has one, a test makes one, and a
 lone producer makes its own.
+
+``run(main)`` is ``trio.run`` with an orderly end: after Ctrl-C trio may raise KeyboardInterrupt in
+the middle of any task, the client's own among them.  With ``run`` it is raised only where
+``main`` waits: blocks end as after any exception, so offsets are written and members leave
+their group, and there is no traceback.
 
 Upstream: MQClientManager, MessageClientIDSetter, UtilAll.getPid.
 """
@@ -13,34 +18,34 @@ import ipaddress
 import os
 import random
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar, TypeVarTuple
 
 import msgspec
 import trio
 
-from emulator.client.config import NO_INSTANCE_NAME, ClientConfig
-from emulator.client.errors import BadArgument, NotRunning, NotUnderTrio
-from emulator.client.instance import interfaces
-from emulator.client.instance.instance import ClientInstance, ProcessResources
-from emulator.client.instance.plain_functions import WorkerThreads
-from emulator.clock import WallClock
-from emulator.journal import Journal
-from emulator.logs import log_to_application
-from emulator.net.http_names import ThreadedHttp
-from emulator.net.plain_nursery import plain_nursery
-from protocol.arguments import not_a
-from protocol.message_ids import UniqKeys
+from rocketmq_emulator.client.instance import interfaces
+from rocketmq_emulator.client.instance.instance import ClientInstance, ProcessResources
+from rocketmq_emulator.client.instance.plain_functions import WorkerThreads
+from rocketmq_emulator.client.settings.config import NO_INSTANCE_NAME, ClientConfig
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.errors.call_errors import BadArgument, NotRunning, NotUnderTrio
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.facts.logs import log_to_application
+from rocketmq_emulator.net.lookups import ThreadedHttpFetcher
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.protocol.messages.message_ids import UniqKeys
+from rocketmq_emulator.protocol.messages.validation import type_error_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
-    from emulator.client.instance.interfaces import Documents, MakeInnerProducer
-    from emulator.client.instance.plain_functions import PlainFunctions
-    from emulator.facts import Fact, Note
-    from emulator.net.address_server import HttpNames
-    from emulator.net.transport import Network
+    from rocketmq_emulator.client.instance.interfaces import Documents, MakeInnerProducer
+    from rocketmq_emulator.client.instance.plain_functions import PlainFunctions
+    from rocketmq_emulator.facts import Fact, Note
+    from rocketmq_emulator.net.address_server import HttpFetcher
+    from rocketmq_emulator.net.transport import Network
 
 
 class ClientProcess:
@@ -68,12 +73,12 @@ class ClientProcess:
         pid: int | None = None,
         plain_functions: PlainFunctions | None = None,
         inner_producer: MakeInnerProducer | None = None,
-        http: HttpNames | None = None,
+        http: HttpFetcher | None = None,
         default_namesrv: str | None = None,
         open_folder: Callable[[str], Documents] | None = None,
     ) -> None:
         self.network = network
-        self.http: HttpNames = http or ThreadedHttp()
+        self.http: HttpFetcher = http or ThreadedHttpFetcher()
         if default_namesrv is None:
             default_namesrv = os.environ.get("NAMESRV_ADDR", "")
         self.default_namesrv = default_namesrv
@@ -103,7 +108,7 @@ class ClientProcess:
     async def __aenter__(self) -> Self:
         """Open for instances.  Raises ``NotUnderTrio``."""
         _check_trio()
-        self._nursery = await self._stack.enter_async_context(plain_nursery())
+        self._nursery = await self._stack.enter_async_context(cancelling_nursery())
         return self
 
     async def __aexit__(
@@ -150,13 +155,15 @@ class ClientProcess:
             raise NotRunning("a ClientProcess is used inside its ``async with`` only")
         over = self._starting[client_id] = trio.Event()
         try:
-            instance: ClientInstance = await self._nursery.start(self._host, client_id, config)
+            instance: ClientInstance = await self._nursery.start(
+                self._run_instance, client_id, config
+            )
             return instance
         finally:
             del self._starting[client_id]
             over.set()
 
-    async def _host(
+    async def _run_instance(
         self,
         client_id: str,
         config: ClientConfig,
@@ -176,7 +183,7 @@ class ClientProcess:
             config = msgspec.structs.replace(config, namesrv=self.default_namesrv)
         async with trio.open_nursery() as nursery:
             instance = ClientInstance(client_id, config, resources, nursery)
-            assert self._make_inner_producer is not None, "emulator.client provides one"
+            assert self._make_inner_producer is not None, "rocketmq_emulator.client provides one"
             instance.inner_producer = self._make_inner_producer(instance)
             instance.register_producer(instance.inner_producer)
             await instance.find_name_servers()
@@ -192,7 +199,7 @@ class ClientProcess:
 def check_process(process: object) -> None:
     """Raises ``BadArgument`` for what is neither a ``ClientProcess`` nor None."""
     if process is not None and not isinstance(process, ClientProcess):
-        raise BadArgument(not_a("process", "a ClientProcess", process))
+        raise BadArgument(type_error_text("process", "a ClientProcess", process))
 
 
 def _check_trio() -> None:
@@ -227,3 +234,29 @@ def client_id_of(ip: str, instance_name: str, unit_name: str = "") -> str:
     """
     unit = f"@{unit_name}" if unit_name.strip() else ""
     return f"{ip}@{instance_name}{unit}"
+
+
+# The main function --------------------------------------------------------------------
+
+
+INTERRUPTED = 130  # as shells say it: 128 and the signal's number
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+def run(main: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T:
+    """What ``main(*arguments)`` returns.  After Ctrl-C the program ends with exit code 130."""
+    try:
+        return trio.run(main, *arguments, restrict_keyboard_interrupt_to_checkpoints=True)
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
+    raise SystemExit(INTERRUPTED)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Ctrl-C alone: a nursery of the application's own puts it into a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_interrupt, error.exceptions))
+    return isinstance(error, KeyboardInterrupt)

@@ -1,42 +1,49 @@
-"""The routes a client knows, and how they are kept fresh.
+"""The routes a client knows, how they are kept fresh, and the queues and addresses in them.
 
 A route comes from *one* NameServer, is never removed, and is replaced only by another one:
-without any NameServer a client continues with the routes it has.
+without any NameServer a client continues with the routes it has.  Producers and consumers see
+different queues of it, on purpose: a producer needs a master that takes writes; a consumer takes
+every queue that may be read, even if only slaves are left, or no broker at all.
 
-Upstream: MQClientInstance.updateTopicRouteInfoFromNameServer.
+Upstream: MQClientInstance.updateTopicRouteInfoFromNameServer, topicRouteData2TopicPublishInfo,
+topicRouteData2TopicSubscribeInfo, topicRouteDataIsChange, brokerAddrTable,
+findBrokerAddressInPublish, findBrokerAddressInSubscribe;
+NettyRemotingClient.getAndCreateNameserverChannel.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import random
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import trio
 
-from emulator.client.errors import ClientErrorCode, NoNameServer
-from emulator.client.instance.route_queues import (
-    addresses_of,
-    as_default,
-    check_route,
-    has_changed,
-    subscribe_queues,
+from rocketmq_emulator.errors.call_errors import (
+    ClientErrorCode,
+    NeverSent,
+    NoNameServer,
+    RemoteError,
 )
-from emulator.facts import Note, RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
-from emulator.net.errors import NeverSent, RemoteError
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.routes import TopicRouteData
-from protocol.catalog import GET_ROUTEINFO_BY_TOPIC
-from protocol.codes import ResponseCode
-from protocol.fields import BadFields
-from protocol.requests.routes import GetRouteInfoRequest
+from rocketmq_emulator.facts import Note, RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
+from rocketmq_emulator.protocol.catalog import GET_ROUTEINFO_BY_TOPIC
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.flags import is_readable, is_writeable
+from rocketmq_emulator.protocol.messages.names import MASTER_ID
+from rocketmq_emulator.protocol.queues import MessageQueue, java_order
+from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
+from rocketmq_emulator.settings.releases import ONE_NAMESRV_A_CALL, Release
 
 if TYPE_CHECKING:
-    from emulator.client.config import ClientConfig
-    from emulator.client.instance.addresses import BrokerAddresses, NameServerRing
-    from emulator.client.instance.interfaces import RegisteredMembers
-    from emulator.net.remoting_client import RemotingClient
-    from protocol.command import RemotingCommand
+    from rocketmq_emulator.client.instance.interfaces import RegisteredMembers
+    from rocketmq_emulator.client.settings.config import ClientConfig
+    from rocketmq_emulator.net.remoting_client import RemotingClient
+    from rocketmq_emulator.protocol.command import RemotingCommand
 
 
 class TopicRoutes:
@@ -78,7 +85,7 @@ class TopicRoutes:
             route = _read_route(reply)
             if route is None:
                 return False
-            is_taken = self._consider(topic, route)
+            is_taken = self._take_if_needed(topic, route)
             self._bodies[topic] = reply.body
             return is_taken
 
@@ -92,19 +99,21 @@ class TopicRoutes:
         except NoNameServer:
             # A client that is closed fails its calls: those who made them are cancelled, too.
             await trio.lowlevel.checkpoint_if_cancelled()
-            self._fails()
+            self._note_failing()
             return False
         return True
 
-    async def borrow_default(self, topic: str, default_topic: str, queues_max: int) -> bool:
+    async def use_default_route(self, topic: str, default_topic: str, queues_max: int) -> bool:
         """Use the default topic's route for *topic*, which no broker knows yet."""
         async with self._locked() as is_locked:
             reply = await self._query(default_topic) if is_locked else None
             route = None if reply is None else _read_route(reply)
             self._bodies.pop(topic, None)  # what it lends is no answer for this topic
-            return route is not None and self._consider(topic, as_default(route, queues_max))
+            return route is not None and self._take_if_needed(
+                topic, default_topic_route(route, queues_max)
+            )
 
-    async def ask(self, topic: str, *, timeout_ms: int) -> TopicRouteData | None:
+    async def fetch(self, topic: str, *, timeout_ms: int) -> TopicRouteData | None:
         """The route as a NameServer has it now, or None; the table does not change.
 
         Raises ``NoNameServer`` if none answers.
@@ -172,7 +181,7 @@ class TopicRoutes:
                 failure = str(error)
                 break
             else:
-                self._works(address)
+                self._note_recovered(address)
                 return reply
         self._failure = failure
         raise NoNameServer(
@@ -180,20 +189,20 @@ class TopicRoutes:
             code=ClientErrorCode.NO_NAME_SERVER,
         )
 
-    def _fails(self) -> None:
+    def _note_failing(self) -> None:
         """Note the first failure in a row, not each."""
         if self._failing_since_ms is None:
             since_ms = self._failing_since_ms = self._now_ms()
             retry_ms = self._config.route_poll_interval_ms
             self._note(RouteQueriesFailing(self._failure, since_ms, retry_ms))
 
-    def _works(self, address: str) -> None:
+    def _note_recovered(self, address: str) -> None:
         if self._failing_since_ms is not None:
             failing_for_ms = self._now_ms() - self._failing_since_ms
             self._failing_since_ms = None
             self._note(RouteQueriesRecovered(address, failing_for_ms))
 
-    def _consider(self, topic: str, route: TopicRouteData) -> bool:
+    def _take_if_needed(self, topic: str, route: TopicRouteData) -> bool:
         """Take *route* if it differs, or if some member lacks it."""
         changed = has_changed(self.table.get(topic), route)
         if not changed and not self._members.needs_route(topic):
@@ -219,8 +228,214 @@ class TopicRoutes:
 def _read_route(reply: RemotingCommand) -> TopicRouteData | None:
     """None for an unreadable route, which counts as none."""
     try:
-        route = decode_long_body(reply.body, TopicRouteData)
+        route = decode_unlimited_body(reply.body, TopicRouteData)
         check_route(route)
     except BadFields:
         return None
     return route
+
+
+# Queues of a route --------------------------------------------------------------------
+
+
+QUEUES_MAX = 100_000  # ours, of one topic at one broker: a route with more is taken for damaged
+
+
+def check_route(route: TopicRouteData) -> None:
+    """Raises ``BadFields`` for a queue count above ``QUEUES_MAX`` or an unreadable order list."""
+    counts = [
+        n for data in route.queue_datas for n in (data.read_queue_nums, data.write_queue_nums)
+    ]
+    counts += [count for _, count in _order_entries(route.order_topic_conf or "")]
+    if max(counts, default=0) > QUEUES_MAX:
+        raise BadFields(f"{max(counts)} queues of one topic at one broker")
+
+
+def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
+    """By broker name and number, or as the order configuration lists them if there is one."""
+    if route.order_topic_conf:
+        return list(_ordered_queues(topic, route.order_topic_conf))
+    masters = {b.broker_name for b in route.broker_datas if MASTER_ID in b.broker_addrs}
+    return [
+        MessageQueue(topic, data.broker_name, number)
+        for data in sorted(route.queue_datas, key=lambda data: java_order(data.broker_name))
+        if is_writeable(data.perm) and data.broker_name in masters
+        for number in range(data.write_queue_nums)
+    ]
+
+
+def subscribe_queues(topic: str, route: TopicRouteData) -> frozenset[MessageQueue]:
+    """Every queue that may be read, even if no broker of it is registered."""
+    return frozenset(
+        MessageQueue(topic, data.broker_name, number)
+        for data in route.queue_datas
+        if is_readable(data.perm)
+        for number in range(data.read_queue_nums)
+    )
+
+
+def write_queues(route: TopicRouteData) -> dict[str, int]:
+    """The number of write queues by broker, with any permission: the first entry counts."""
+    return {data.broker_name: data.write_queue_nums for data in reversed(route.queue_datas)}
+
+
+def has_changed(old: TopicRouteData | None, new: TopicRouteData) -> bool:
+    """Whether anything but the order of its entries is different."""
+    return old is None or _normal(old) != _normal(new)
+
+
+def default_topic_route(route: TopicRouteData, queues_max: int) -> TopicRouteData:
+    """The default topic's route, lent to a topic that does not exist yet.
+
+    Both counts become the smaller of *queues_max* and what may be read there.
+    """
+    lent = []
+    for data in route.queue_datas:
+        count = min(queues_max, data.read_queue_nums)
+        lent.append(msgspec.structs.replace(data, read_queue_nums=count, write_queue_nums=count))
+    return msgspec.structs.replace(route, queue_datas=lent)
+
+
+def addresses_of(route: TopicRouteData) -> Iterator[str]:
+    """Of all its brokers, masters and slaves."""
+    for broker in route.broker_datas:
+        yield from broker.broker_addrs.values()
+
+
+def _ordered_queues(topic: str, configuration: str) -> Iterator[MessageQueue]:
+    """``broker-a:4;broker-b:2``, used as it is: permissions and masters are not checked."""
+    for broker, count in _order_entries(configuration):
+        for number in range(count):
+            yield MessageQueue(topic, broker, number)
+
+
+def _order_entries(configuration: str) -> Iterator[tuple[str, int]]:
+    for entry in filter(None, configuration.split(";")):
+        broker, _, count = entry.partition(":")
+        if not (count.isascii() and count.isdigit() and len(count) < 10):
+            raise BadFields(f"an order configuration looks like broker-a:4, not {entry!r:.50}")
+        yield broker, int(count)
+
+
+def _normal(route: TopicRouteData) -> tuple[Any, ...]:
+    queues = sorted(route.queue_datas, key=lambda data: java_order(data.broker_name))
+    brokers = sorted((b.broker_name, sorted(b.broker_addrs.items())) for b in route.broker_datas)
+    return (route.order_topic_conf, queues, brokers, route.filter_server_table)
+
+
+# Addresses of brokers and NameServers -------------------------------------------------
+
+
+_START_BELOW = 999  # where in the ring of NameServers a client begins
+
+
+class FindBrokerResult(NamedTuple):
+    """An address to read from.  Upstream: FindBrokerResult."""
+
+    address: str
+    is_slave: bool
+
+
+class BrokerAddresses:
+    """``broker name -> broker id -> address``, as the routes have it."""
+
+    def __init__(self) -> None:
+        self._table: dict[str, dict[int, str]] = {}
+
+    def put(self, broker: str, addresses: Mapping[int, str]) -> None:
+        """Replace what is known of *broker*; *addresses* are by broker id."""
+        self._table[broker] = dict(addresses)
+
+    def all(self) -> Iterator[tuple[str, int, str]]:
+        """(broker name, broker id, address), in the order they became known."""
+        for broker, addresses in self._table.items():
+            for broker_id, address in addresses.items():
+                yield broker, broker_id, address
+
+    def has(self, address: str) -> bool:
+        """Whether *address* is that of any known broker."""
+        return any(address == known for _, _, known in self.all())
+
+    def keep_only(self, addresses: Collection[str]) -> None:
+        """Remove every other address.  Upstream: cleanOfflineBroker."""
+        kept = {
+            broker: {n: address for n, address in known.items() if address in addresses}
+            for broker, known in self._table.items()
+        }
+        self._table = {broker: known for broker, known in kept.items() if known}
+
+    # By purpose -----------------------------------------------------------------------
+
+    def to_publish(self, broker: str) -> str | None:
+        """The master; without one nothing can be written there."""
+        return self._table.get(broker, {}).get(MASTER_ID)
+
+    def to_subscribe(
+        self, broker: str, broker_id: int, *, only_this: bool
+    ) -> FindBrokerResult | None:
+        """That of *broker_id*; of a slave, or the next one's; else any, unless *only_this*."""
+        known = self._table.get(broker)
+        if not known:
+            return None
+        wanted = [broker_id] if broker_id == MASTER_ID else [broker_id, broker_id + 1]
+        for candidate in wanted:
+            if candidate in known:
+                return FindBrokerResult(known[candidate], is_slave=candidate != MASTER_ID)
+        if only_this:
+            return None
+        any_id, address = next(iter(known.items()))
+        return FindBrokerResult(address, is_slave=any_id != MASTER_ID)
+
+
+class NameServerRing:
+    """The NameServers, shuffled, and the one in use: it is kept for as long as it is connected."""
+
+    def __init__(self, addresses: Sequence[str], rng: random.Random, release: Release) -> None:
+        self._ring = list(addresses)
+        rng.shuffle(self._ring)
+        self._index = rng.randrange(_START_BELOW)
+        self._tries_one = release >= ONE_NAMESRV_A_CALL
+        self._tries = 1 if self._tries_one else len(self._ring)
+        self.chosen: str | None = None
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All of them, in the order in which they are tried."""
+        return tuple(self._ring)
+
+    def replace(self, addresses: Sequence[str], rng: random.Random) -> str | None:
+        """Use *addresses* instead; the one that was chosen and is none of them, if there was.
+
+        Upstream: NettyRemotingClient.updateNameServerAddressList.
+        """
+        self._ring = list(addresses)
+        rng.shuffle(self._ring)
+        if not self._tries_one:
+            self._tries = len(self._ring)
+        if self.chosen is None or self.chosen in self._ring:
+            return None
+        left, self.chosen = self.chosen, None
+        return left
+
+    def candidates(self, is_connected: Callable[[str], bool]) -> list[str]:
+        """The servers one call tries in turn, each only if none before could be connected."""
+        if not self._ring:
+            return []
+        if self.chosen is not None and is_connected(self.chosen):
+            return [self.chosen]
+        turn = range(1, self._tries + 1)
+        return [self._ring[(self._index + step) % len(self._ring)] for step in turn]
+
+    def choose(self, address: str) -> None:
+        """Use *address* from now on; the next candidates are those after it."""
+        changes = address != self.chosen or self._tries == 1
+        if changes and address in self._ring:  # else the ring was replaced since
+            self._index = self._ring.index(address)
+        self.chosen = address
+
+
+def vip_channel(address: str) -> str:
+    """The broker's second port, two below the first.  Upstream: MixAll.brokerVIPChannel."""
+    host, _, port = address.rpartition(":")
+    # A text that is no address stays as it is: connecting to it raises the error.
+    return f"{host}:{int(port) - 2}" if port.isdigit() and len(port) < 6 else address

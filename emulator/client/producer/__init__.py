@@ -1,7 +1,7 @@
 """Sending: the producer, its attempts, and which brokers it avoids.
 
 Its face: ``Producer`` (producer), ``SendResult`` and ``SendStatus`` (send_result), ``Sending``
-(async_send), ``by_hash`` and ``by_chance`` (selectors), ``inner_producer`` (send_pipeline).
+(async_send), ``by_hash`` and ``by_random`` (selectors), ``inner_producer`` (send_pipeline).
 From the top down; a file imports only what stands in lines below its own:
 
     producer                                         what applications use

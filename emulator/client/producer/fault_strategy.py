@@ -1,32 +1,43 @@
-"""Which queue the next attempt goes to.
+"""Which queue the next attempt goes to, and which brokers a producer avoids, until when.
 
-Without latency awareness only the broker of the attempt just before is avoided.  With
-it, brokers are avoided for as long as their fault item is set to; if all are, a send still
-goes out.  Three ranges of releases choose in three ways, which differ visibly:
-
-* up to 4.7.1 walks are local to the call, and a retry *sticks* to the failed broker if
-  that one counts as available;
-* up to 5.1.3 the latency-aware walk is still local, so the first queue behind an
-  isolated broker's block gets the whole block's share;
-* from 5.1.4 on every probe steps the shared counter.
+Without latency awareness only the broker of the attempt just before is avoided.  With it a broker
+that answered slowly, or not at all, is *isolated* for a time that a table derives from its
+latency; if all are, a send still goes out.  Releases choose in three ways: up to 4.7.1 walks are
+local to the call, and a retry *sticks* to the failed broker if that counts as available; up to
+5.1.3 the latency-aware walk is still local, so the first queue behind an isolated broker's block
+gets the whole block's share; from 5.1.4 on (RIP-63) every probe steps the shared counter,
+isolations are short, only ever move later, and brokers have a *reachable* flag (in 5.1.4 alone one
+that is not reachable stays unavailable).  Up to 5.1.3 writing an asynchronous request ends one.
+Upstream: MQFaultStrategy, LatencyFaultToleranceImpl, DefaultMQProducerImpl.sendDefaultImpl,
+MQClientAPIImpl.sendMessageAsync (the ends of attempts).
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import NamedTuple
 
-from emulator.client.producer.latency_faults import LatencyFaultTolerance, fault_table
-from emulator.client.producer.publish_info import ThreadLocalIndex, TopicPublishInfo
-from emulator.facts import BrokerIsolated, Note
-from emulator.journal import silent
-from emulator.releases import (
+import msgspec
+
+from rocketmq_emulator.client.producer.publish_info import ThreadLocalIndex, TopicPublishInfo
+from rocketmq_emulator.client.settings.config import FAULT_TABLE_NAMES
+from rocketmq_emulator.facts import BrokerIsolated, Note
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import (
     EVERY_PROBE_COUNTS,
+    FAULT_TABLE_SHORT,
+    FAULT_UPDATES_REFINED,
+    ISOLATIONS_ONLY_EXTENDED,
     LATENCY_CHOICE_AVOIDS_LAST,
     QUEUES_ARE_FILTERED,
+    REACHABLE_IS_APART,
     WORST_PICK_IS_FRESH,
+    WORST_PICK_IS_SORTED,
     Release,
 )
-from protocol.queues import MessageQueue
 
 
 class MQFaultStrategy:
@@ -43,7 +54,7 @@ class MQFaultStrategy:
         rng: random.Random,
         *,
         enabled: bool,
-        note: Note = silent,
+        note: Note = discard_fact,
         worst_index: ThreadLocalIndex | None = None,
         table: str = "",
     ) -> None:
@@ -160,3 +171,221 @@ class MQFaultStrategy:
             # the list now names another queue, until the next route change.
             info.queues[position] = queue
         return queue
+
+
+# Brokers to avoid: tables, updates, and the items of one producer ---------------------
+
+
+class FaultTable(msgspec.Struct, frozen=True):
+    """How long to avoid a broker that took this long.  Upstream: MQFaultStrategy.
+
+    The last row whose floor is not above the latency holds.  ``isolation_ms`` is the
+    latency that stands for "did not answer properly".
+    """
+
+    latency_ms_min: tuple[int, ...]
+    not_available_ms: tuple[int, ...]
+    isolation_ms: int
+
+    def duration_ms(self, latency_ms: int) -> int:
+        """Upstream: MQFaultStrategy.computeNotAvailableDuration."""
+        rows = zip(self.latency_ms_min, self.not_available_ms, strict=True)
+        return max((duration for floor, duration in rows if latency_ms >= floor), default=0)
+
+
+FAULT_TABLE_4 = FaultTable(
+    (50, 100, 550, 1_000, 2_000, 3_000, 15_000),
+    (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
+    isolation_ms=30_000,  # looked up in the table: 600 seconds
+)
+FAULT_TABLE_5_1_4 = FaultTable(
+    (50, 100, 550, 1_800, 3_000, 5_000, 15_000),
+    (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
+    isolation_ms=10_000,
+)
+
+
+# As articles about RocketMQ put it in words, which no release does: more than 550 ms are avoided
+# for 3 s, more than 1,000 ms for 60 s.  They do not say what a failure counts as.
+FAULT_TABLE_OF_ARTICLES = FaultTable((551, 1_001), (3_000, 60_000), isolation_ms=1_001)
+
+FAULT_TABLES: Mapping[str, FaultTable] = {
+    "4.x": FAULT_TABLE_4,
+    "5.1.4": FAULT_TABLE_5_1_4,
+    "articles": FAULT_TABLE_OF_ARTICLES,
+}
+assert {"", *FAULT_TABLES} == set(FAULT_TABLE_NAMES)
+
+
+def fault_table(release: Release, name: str = "") -> FaultTable:
+    """The table called *name*; without a name that of the release."""
+    return FAULT_TABLES[name or ("5.1.4" if release >= FAULT_TABLE_SHORT else "4.x")]
+
+
+class AttemptEnding(Enum):
+    """How one attempt ended, or how far it came."""
+
+    ANSWERED = auto()  # with a send status, whichever
+    NO_MASTER = auto()
+    REMOTE_ERROR = auto()
+    ERROR_REPLY = auto()
+    REQUEST_WRITTEN = auto()  # asynchronous or one-way: on its way
+    ASYNC_ANSWERED = auto()
+    ASYNC_ERROR_REPLY = auto()
+    ASYNC_REMOTE_ERROR = auto()
+
+
+class FaultUpdate(NamedTuple):
+    """Whether to isolate the broker, and whether to call it reachable."""
+
+    isolate: bool
+    reachable: bool = True
+
+
+UPDATES_UNREFINED = {
+    AttemptEnding.ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.NO_MASTER: FaultUpdate(isolate=True),
+    AttemptEnding.REMOTE_ERROR: FaultUpdate(isolate=True),
+    AttemptEnding.ERROR_REPLY: FaultUpdate(isolate=True),
+    AttemptEnding.REQUEST_WRITTEN: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ERROR_REPLY: FaultUpdate(isolate=True),
+    AttemptEnding.ASYNC_REMOTE_ERROR: FaultUpdate(isolate=True),
+}
+UPDATES_REFINED = {  # FAULT_UPDATES_REFINED
+    AttemptEnding.ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.NO_MASTER: FaultUpdate(isolate=False),
+    AttemptEnding.REMOTE_ERROR: FaultUpdate(isolate=True),
+    AttemptEnding.ERROR_REPLY: FaultUpdate(isolate=True, reachable=False),
+    AttemptEnding.REQUEST_WRITTEN: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ERROR_REPLY: FaultUpdate(isolate=True),
+    AttemptEnding.ASYNC_REMOTE_ERROR: FaultUpdate(isolate=True),
+}
+assert UPDATES_UNREFINED.keys() == UPDATES_REFINED.keys() == set(AttemptEnding)
+
+
+def fault_update(ending: AttemptEnding, release: Release, *, detector: bool) -> FaultUpdate:
+    """What *ending* does to its broker; only with a *detector* can it become unreachable."""
+    if release < FAULT_UPDATES_REFINED:
+        return UPDATES_UNREFINED[ending]
+    if ending is AttemptEnding.REMOTE_ERROR:
+        return FaultUpdate(isolate=True, reachable=not detector)
+    return UPDATES_REFINED[ending]
+
+
+class FaultItem(msgspec.Struct):
+    """What is known of one broker.  Upstream: LatencyFaultToleranceImpl.FaultItem."""
+
+    broker: str
+    latency_ms: int = 0
+    available_from_ms: int = 0
+    is_reachable: bool = True
+    check_from_ms: int = 0  # the detector looks again from then on
+
+    def is_available(self, now_ms: int) -> bool:
+        """Whether its isolation is over, or there was none."""
+        return now_ms >= self.available_from_ms
+
+    def rank(self, now_ms: int) -> tuple[bool, int, int]:
+        """Sorts better brokers first.  Upstream: FaultItem.compareTo."""
+        return (not self.is_available(now_ms), self.latency_ms, self.available_from_ms)
+
+
+class LatencyFaultTolerance:
+    """The fault table of one producer, keyed by broker name.
+
+    *rng* breaks ties where upstream shuffles, and draws among reachable brokers;
+    *index* rotates over the better half.  A broker without an item is available and
+    reachable.  The table has at most one item for each broker name ever chosen.
+
+    Upstream: LatencyFaultToleranceImpl.
+    """
+
+    def __init__(
+        self, release: Release, rng: random.Random, index: ThreadLocalIndex | None = None
+    ) -> None:
+        self._only_later = release >= ISOLATIONS_ONLY_EXTENDED
+        self._must_be_reachable = self._only_later and release < REACHABLE_IS_APART
+        self._shuffles = release < WORST_PICK_IS_SORTED
+        self._rng = rng
+        self._index = index or ThreadLocalIndex(lambda: rng.randrange(2**31))
+        self.items: dict[str, FaultItem] = {}
+
+    def update(
+        self,
+        broker: str,
+        latency_ms: int,
+        duration_ms: int,
+        now_ms: int,
+        *,
+        reachable: bool = True,
+    ) -> None:
+        """An attempt took *latency_ms*: avoid *broker* for *duration_ms* from now on, if any."""
+        item = self.items.setdefault(broker, FaultItem(broker))
+        item.latency_ms = latency_ms
+        item.is_reachable = reachable
+        until_ms = now_ms + duration_ms
+        if not self._only_later:
+            item.available_from_ms = until_ms
+        elif duration_ms > 0:
+            item.available_from_ms = max(item.available_from_ms, until_ms)
+
+    def is_available(self, broker: str, now_ms: int) -> bool:
+        """Whether *broker* is not isolated."""
+        item = self.items.get(broker)
+        if item is None:
+            return True
+        return item.is_available(now_ms) and (item.is_reachable or not self._must_be_reachable)
+
+    def available_in_ms(self, broker: str, now_ms: int) -> int:
+        """How long *broker* is still isolated; 0: it is not."""
+        item = self.items.get(broker)
+        return 0 if item is None else max(0, item.available_from_ms - now_ms)
+
+    def is_reachable(self, broker: str) -> bool:
+        """Whether the last attempt or probe got through to *broker*."""
+        item = self.items.get(broker)
+        return item is None or item.is_reachable
+
+    def forget(self, broker: str) -> None:
+        """Drop its item: it is available and reachable again.  Upstream: remove."""
+        self.items.pop(broker, None)
+
+    def pick_one_at_least(self, now_ms: int, worker: int = 0) -> str | None:
+        """A broker to try although all are avoided; None if no broker has an item.
+
+        Since 5.1.4 no producer asks for it (``MQFaultStrategy``).
+        Upstream: LatencyFaultToleranceImpl.pickOneAtLeast.
+        """
+        pick = self._pick_reachable if self._only_later else self._pick_from_better_half
+        return pick(now_ms, worker)
+
+    def due_for_check(self, now_ms: int, interval_ms: int) -> list[str]:
+        """Brokers the detector probes now; each is due again after *interval_ms*.
+
+        Upstream: LatencyFaultToleranceImpl.detectByOneRound.
+        """
+        due = [item for item in self.items.values() if now_ms >= item.check_from_ms]
+        for item in due:
+            item.check_from_ms = now_ms + interval_ms
+        return [item.broker for item in due]
+
+    def mark_reachable(self, broker: str) -> None:
+        """*broker* answered a probe.  Its isolation, if any, goes on: probes never touch that."""
+        if (item := self.items.get(broker)) is not None:
+            item.is_reachable = True
+
+    def _pick_from_better_half(self, now_ms: int, worker: int) -> str | None:
+        ranked = list(self.items.values())
+        if self._shuffles:
+            self._rng.shuffle(ranked)  # which matters where two did equally badly
+        ranked.sort(key=lambda item: item.rank(now_ms))
+        half = len(ranked) // 2
+        if half == 0:
+            return ranked[0].broker if ranked else None
+        return ranked[self._index.step(worker) % half].broker
+
+    def _pick_reachable(self, _now_ms: int, _worker: int) -> str | None:
+        reachable = [item.broker for item in self.items.values() if item.is_reachable]
+        return self._rng.choice(reachable) if reachable else None

@@ -1,7 +1,11 @@
-"""A message made ready: what every attempt of one send carries alike.
+"""A message made ready, and the header of its request: what all attempts of one send share.
 
 The unique key is given once, so all copies that retries may store share it.
 Only queue and birth time differ between attempts.
+
+The ext fields are written as text, from templates: of the fourteen of a SEND_MESSAGE_V2 only
+the birth time and the properties differ between messages that one producer sends to one queue.
+The others are written once, by the header itself; the text around the two is kept.
 
 Upstream: DefaultMQProducerImpl.sendKernelImpl, MessageBatch.
 """
@@ -10,30 +14,36 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from emulator.client.errors import MessageIllegal
-from emulator.releases import (
+from rocketmq_emulator.errors.call_errors import MessageIllegal
+from rocketmq_emulator.protocol import flags
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import ext_of
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.messages import properties
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.messages.compression import compress, compressed_flag
+from rocketmq_emulator.protocol.messages.names import is_retry_topic
+from rocketmq_emulator.protocol.messages.properties import encode_properties, properties_text
+from rocketmq_emulator.protocol.messages.validation import (
+    client_refuses_body,
+    client_refuses_send_to,
+)
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.settings.releases import (
     BATCH_HAS_KEY,
     COMPRESSION_TYPED,
     LAST_PROPERTY_OPEN,
     Release,
 )
-from protocol import properties, sysflag
-from protocol.batch import BatchMessage, encode_batch
-from protocol.codes import ResponseCode
-from protocol.compression import compress, compressed_flag
-from protocol.names import is_retry_topic
-from protocol.properties import encode_properties, properties_text
-from protocol.requests.sending import SendMessageRequestV2
-from protocol.validation import client_refuses_body, client_refuses_send_to
 
 if TYPE_CHECKING:
-    from emulator.client.config import ProducerConfig
-    from protocol.message import Message
-    from protocol.queues import MessageQueue
+    from rocketmq_emulator.client.settings.config import ProducerConfig
+    from rocketmq_emulator.protocol.messages.message import Message
+    from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
@@ -92,12 +102,12 @@ def prepare(
     if len(body) >= config.compress_bytes_min:
         body = compress(body, level=config.compress_level)
         sys_flag = compressed_flag(
-            sys_flag, sysflag.ZLIB if config.rules >= COMPRESSION_TYPED else None
+            sys_flag, flags.ZLIB if config.rules >= COMPRESSION_TYPED else None
         )
     if message.properties.get(properties.TRAN_MSG, "").lower() == "true":
-        sys_flag |= sysflag.TRANSACTION_PREPARED
+        sys_flag |= flags.TRANSACTION_PREPARED
     text = _text(message.properties, config)
-    times, times_max = _taken_into_header(message)
+    times, times_max = _reconsume_header_fields(message)
     return OutgoingMessage(
         topic=message.topic,
         body=body,
@@ -179,7 +189,7 @@ def _wait(message: Message) -> str:
     return message.properties.get(properties.WAIT, "true")
 
 
-def _taken_into_header(message: Message) -> tuple[int | None, int | None]:
+def _reconsume_header_fields(message: Message) -> tuple[int | None, int | None]:
     """Two properties of a message to a retry topic, which move from there into the header."""
     if not is_retry_topic(message.topic):
         return None, None
@@ -202,3 +212,51 @@ def _text(pairs: dict[str, str], config: ProducerConfig) -> str:
 @functools.cache
 def _ends_last_pair(release: str) -> bool:
     return not LAST_PROPERTY_OPEN.holds(Release.parse(release))
+
+
+# Headers as text, from templates ------------------------------------------------------
+
+
+TEMPLATES_MAX = 4_096
+
+# A quotation mark inside of a text is escaped: nothing but the two fields looks like this.
+_BORN, _PROPERTIES = b'"g":"0"', b'"i":""'
+
+Template: TypeAlias = tuple[bytes, bytes, bytes]  # before the birth time, between, the rest
+
+
+class SendHeaders:
+    """The headers of one producer's sends."""
+
+    def __init__(self, config: ProducerConfig) -> None:
+        self._config = config
+        self._templates: dict[tuple[object, ...], Template] = {}
+
+    def text(self, outgoing: OutgoingMessage, queue: MessageQueue, born_ms: int) -> msgspec.Raw:
+        """The ext fields of a request that sends it into *queue*: those of ``header``."""
+        kind = (
+            queue,
+            outgoing.topic,
+            outgoing.flag,
+            outgoing.sys_flag,
+            outgoing.is_batch,
+            outgoing.reconsume_times,
+            outgoing.max_reconsume_times,
+        )
+        template = self._templates.get(kind)
+        if template is None:
+            template = self._new_template(outgoing, queue)
+            if len(self._templates) >= TEMPLATES_MAX:
+                self._templates.clear()
+            self._templates[kind] = template
+        before, between, rest = template
+        properties = java_json.write_texts(outgoing.properties)
+        return msgspec.Raw(b"".join((before, b"%d" % born_ms, between, properties, rest)))
+
+    def _new_template(self, outgoing: OutgoingMessage, queue: MessageQueue) -> Template:
+        bare = msgspec.structs.replace(outgoing, properties="")
+        text = bytes(ext_of(bare.header(self._config, queue, born_ms=0)))
+        before, _, behind = text.partition(_BORN)
+        between, found, rest = behind.partition(_PROPERTIES)
+        assert found, "both fields are always written, in this order"
+        return before + _BORN[:-2], b'"' + between + _PROPERTIES[:-2], rest

@@ -5,15 +5,24 @@
 
 A send either returns where the message was stored, or raises an error whose class
 shows whether it may have been (see ``errors``).
+
+With ``start_detector_enable`` it probes brokers that failed: a probe that succeeds makes its
+broker reachable; none makes one unreachable, and none ends an isolation.
+Upstream: DefaultMQProducer, LatencyFaultToleranceImpl.startDetector,
+MQClientAPIImpl.getMaxOffset as ServiceDetector.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from emulator.client.arguments import (
+import trio
+
+from rocketmq_emulator.client.instance.process import ClientProcess, check_process
+from rocketmq_emulator.client.producer.send_pipeline import SendPipeline
+from rocketmq_emulator.client.settings.arguments import (
     check_background_send,
     check_message,
     check_plain_function,
@@ -22,29 +31,33 @@ from emulator.client.arguments import (
     check_timing,
     messages_of,
 )
-from emulator.client.config import ProducerConfig, merged_config
-from emulator.client.errors import (
+from rocketmq_emulator.client.settings.config import ProducerConfig, merged_config
+from rocketmq_emulator.errors.call_errors import (
     MessageIllegal,
     NotRunning,
+    RemoteError,
     check_not_running,
-    refuse_plain_with,
+    refuse_sync_with,
 )
-from emulator.client.instance.process import ClientProcess, check_process
-from emulator.client.producer.detector import watch_brokers
-from emulator.client.producer.send_pipeline import SendPipeline
-from emulator.releases import DETECTOR_EXISTS
-from protocol.names import DEFAULT_PRODUCER_GROUP
-from protocol.validation import client_refuses_group, client_refuses_topic
+from rocketmq_emulator.protocol.catalog import GET_MAX_OFFSET
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.names import DEFAULT_PRODUCER_GROUP
+from rocketmq_emulator.protocol.messages.validation import (
+    client_refuses_group,
+    client_refuses_topic,
+)
+from rocketmq_emulator.protocol.requests.offsets import GetMaxOffsetRequest
+from rocketmq_emulator.settings.releases import DETECTOR_EXISTS
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from emulator.client.instance.instance import ClientInstance
-    from emulator.client.producer.async_send import Callback, Sending
-    from emulator.client.producer.selectors import Selector
-    from emulator.client.producer.send_result import SendResult
-    from protocol.message import Message
-    from protocol.queues import MessageQueue
+    from rocketmq_emulator.client.instance.instance import ClientInstance
+    from rocketmq_emulator.client.producer.publish_info import Selector
+    from rocketmq_emulator.client.producer.send_attempts import Callback, Sending
+    from rocketmq_emulator.client.producer.send_kernel import SendResult
+    from rocketmq_emulator.protocol.messages.message import Message
+    from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 class Producer:
@@ -85,14 +98,14 @@ class Producer:
             stack.push_async_callback(instance.unregister_producer, self.config.group)
             stack.callback(pipeline.close)
             if self._detects:
-                instance.nursery.start_soon(watch_brokers, pipeline, instance)
+                instance.nursery.start_soon(probe_brokers, pipeline, instance)
             await instance.heartbeats.send_round()
             self._pipeline = pipeline
             self._stack = stack.pop_all()
         return self
 
-    __enter__ = refuse_plain_with
-    __exit__ = refuse_plain_with
+    __enter__ = refuse_sync_with
+    __exit__ = refuse_sync_with
 
     async def __aexit__(
         self,
@@ -172,7 +185,7 @@ class Producer:
             check_message(message)
         return await self.pipeline.send_batch(batch, timeout_ms, worker)
 
-    async def send_one_way(
+    async def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
         """One attempt without an answer: it may get lost.
@@ -244,3 +257,38 @@ def _check_group(group: str) -> None:
         raise MessageIllegal(complaint)
     if group == DEFAULT_PRODUCER_GROUP:
         raise MessageIllegal(f"producerGroup can not equal {DEFAULT_PRODUCER_GROUP}")
+
+
+# Probing brokers that failed ----------------------------------------------------------
+
+
+PROBE_INTERVAL_S = 3.0  # between rounds, and before the first
+
+
+async def probe_brokers(pipeline: SendPipeline, instance: ClientInstance) -> NoReturn:
+    """Probe by rounds, until cancelled."""
+    while True:
+        await trio.sleep(PROBE_INTERVAL_S)
+        await _probe_all(pipeline, instance)
+
+
+async def _probe_all(pipeline: SendPipeline, instance: ClientInstance) -> None:
+    faults, config = pipeline.kernel.strategy.faults, pipeline.config
+    for broker in faults.due_for_check(instance.now_ms(), config.detect_interval_ms):
+        address = instance.brokers.to_publish(broker)
+        if address is None:
+            faults.forget(broker)
+        elif await _probe(pipeline, instance, address):
+            faults.mark_reachable(broker)
+
+
+async def _probe(pipeline: SendPipeline, instance: ClientInstance, address: str) -> bool:
+    topic = next(iter(pipeline.topics()), "")  # any topic: only whether it answers counts
+    header = GetMaxOffsetRequest(topic=topic, queue_id=0)
+    try:
+        reply = await instance.remoting.invoke(
+            address, GET_MAX_OFFSET, header, timeout_ms=pipeline.config.detect_timeout_ms
+        )
+    except RemoteError:
+        return False
+    return reply.code == ResponseCode.SUCCESS

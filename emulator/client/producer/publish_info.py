@@ -1,4 +1,4 @@
-"""The queues that messages of each topic may be sent to, and which one is next.
+"""The queues that messages of each topic may be sent to, which one is next, and queue selectors.
 
 A producer's table is filled at the first send of a topic and kept fresh by route polls; a
 topic that no broker knows borrows the default topic's brokers until its own route exists.
@@ -6,30 +6,35 @@ A route change makes a *new* TopicPublishInfo, so the round robin starts again s
 else.  Every probe of a walk here takes a step of the shared counter: skipping a broker's
 block of queues does not give the queue behind it a larger share.
 
+A selector is any function of (publish queues, message, argument) to one of those queues.
 Upstream: TopicPublishInfo, ThreadLocalIndex, DefaultMQProducerImpl.topicPublishInfoTable,
-tryToFindTopicPublishInfo.
+tryToFindTopicPublishInfo, SelectMessageQueueByHash, SelectMessageQueueByRandom.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from emulator.client.errors import ClientErrorCode, NoRoute
-from emulator.client.instance.route_queues import publish_queues, write_queues
-from emulator.releases import DEFAULT_TOPIC_IS_FIXED
-from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.instance.topic_routes import publish_queues, write_queues
+from rocketmq_emulator.errors.call_errors import ClientErrorCode, NoRoute
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from rocketmq_emulator.protocol.messages.subscription import java_hash
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import DEFAULT_TOPIC_IS_FIXED
 
 if TYPE_CHECKING:
-    from emulator.client.config import ProducerConfig
-    from emulator.client.instance.instance import ClientInstance
-    from protocol.bodies.routes import TopicRouteData
+    from rocketmq_emulator.client.instance.instance import ClientInstance
+    from rocketmq_emulator.client.settings.config import ProducerConfig
+    from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
+
 
 _MASK = 0x7FFF_FFFF
 
 
-class PublishTable:
+class TopicPublishInfoTable:
     """``topic -> TopicPublishInfo`` of one producer."""
 
     def __init__(self, instance: ClientInstance, config: ProducerConfig) -> None:
@@ -83,7 +88,7 @@ class PublishTable:
         await self._routes.refresh(topic)
         info = self._infos[topic]
         if not info.has_route and not info.is_usable:
-            await self._routes.borrow_default(topic, self._default_topic, self._queues_max)
+            await self._routes.use_default_route(topic, self._default_topic, self._queues_max)
         return self._infos[topic]
 
     def _empty_info(self) -> TopicPublishInfo:
@@ -174,3 +179,49 @@ def _position(index: int, size: int) -> int:
     """A place in the list for a counter that overflows as Java's int does."""
     wrapped = (index + 2**31) % 2**32 - 2**31
     return 0 if wrapped == -(2**31) else abs(wrapped) % size
+
+
+# Queue selectors ----------------------------------------------------------------------
+
+
+Selector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue | None]
+
+
+def by_hash(queues: Sequence[MessageQueue], _message: Message, argument: object) -> MessageQueue:
+    """Equal arguments, same queue, for as long as the topic keeps its queues.
+
+    Texts and whole numbers hash as in Java, so that a Java producer agrees.
+    Upstream: SelectMessageQueueByHash.
+    """
+    value = hash_code(argument)
+    remainder = abs(value) % len(queues)  # Java's % keeps the sign: |a % n| = |a| % n
+    return queues[remainder]
+
+
+def by_random(rng: random.Random) -> Selector:
+    """Any queue.  Upstream: SelectMessageQueueByRandom."""
+
+    def choose(
+        queues: Sequence[MessageQueue], _message: Message, _argument: object
+    ) -> MessageQueue:
+        return rng.choice(queues)
+
+    return choose
+
+
+def hash_code(argument: object) -> int:
+    """Java's ``hashCode`` of a String, an Integer, or a Long where an int is too small.
+
+    Raises ``TypeError`` for anything else: Java would hash its address.
+    """
+    if isinstance(argument, str):
+        return java_hash(argument)
+    if isinstance(argument, int):
+        return argument if -(2**31) <= argument < 2**31 else _of_long(argument)
+    raise TypeError(f"a queue is chosen by a text or a whole number, not {argument!r}")
+
+
+def _of_long(value: int) -> int:
+    bits = value & 0xFFFF_FFFF_FFFF_FFFF
+    folded = (bits ^ bits >> 32) & 0xFFFF_FFFF
+    return folded - 2**32 if folded & 2**31 else folded

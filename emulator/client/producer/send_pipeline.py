@@ -1,9 +1,10 @@
 """The forms of sending: awaited with retries, to a chosen queue, in the background, one-way.
 
-``outgoing_message`` makes the request's parts, ``sync_send`` and ``async_send`` make the
-attempts, each through ``send_kernel``; here each form is put together from them.
+``outgoing_message`` makes the request's parts, ``send_attempts`` makes the attempts, each through
+``send_kernel``; here each form is put together from them.  A timer message is recalled by one
+call at the broker that its handle names.
 
-Upstream: DefaultMQProducerImpl.
+Upstream: DefaultMQProducerImpl (recallMessage: 5.3.2), MQClientAPIImpl.recallMessage.
 """
 
 from __future__ import annotations
@@ -11,33 +12,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from emulator.client.config import ClientConfig, ProducerConfig
-from emulator.client.errors import (
+from rocketmq_emulator.client.instance.plain_functions import callback_raised
+from rocketmq_emulator.client.producer.fault_strategy import AttemptEnding
+from rocketmq_emulator.client.producer.outgoing_message import (
+    OutgoingMessage,
+    prepare,
+    prepare_batch,
+)
+from rocketmq_emulator.client.producer.publish_info import TopicPublishInfoTable
+from rocketmq_emulator.client.producer.send_attempts import AsyncSend, Callback, Sending, SyncSend
+from rocketmq_emulator.client.producer.send_kernel import SendKernel
+from rocketmq_emulator.client.settings.config import ClientConfig, ProducerConfig
+from rocketmq_emulator.errors.call_errors import (
     BadSelector,
     ClientErrorCode,
+    MessageIllegal,
+    NeverSent,
     NotStored,
+    RecallFailed,
+    RemoteError,
     SendError,
     TooManySends,
 )
-from emulator.client.instance.plain_functions import callback_raised
-from emulator.client.producer.async_send import AsyncSend, Callback, Sending
-from emulator.client.producer.latency_faults import AttemptEnding
-from emulator.client.producer.outgoing_message import OutgoingMessage, prepare, prepare_batch
-from emulator.client.producer.publish_info import PublishTable
-from emulator.client.producer.quirks import async_send_type
-from emulator.client.producer.recall import recall_message
-from emulator.client.producer.send_kernel import SendKernel
-from emulator.client.producer.sync_send import SyncSend
-from protocol.names import CLIENT_INNER_PRODUCER_GROUP
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.catalog import RECALL_MESSAGE
+from rocketmq_emulator.protocol.codes import ResponseCode, response_name
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.messages.message_ids import BadHandle, RecallHandle, decode_handle
+from rocketmq_emulator.protocol.messages.names import (
+    CLIENT_INNER_PRODUCER_GROUP,
+    DLQ_GROUP_TOPIC_PREFIX,
+    is_retry_topic,
+)
+from rocketmq_emulator.protocol.messages.validation import client_refuses_topic
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.sending import RecallMessageReply, RecallMessageRequest
+from rocketmq_emulator.settings.quirks import class_for
 
 if TYPE_CHECKING:
-    from emulator.client.instance.instance import ClientInstance
-    from emulator.client.producer.publish_info import TopicPublishInfo
-    from emulator.client.producer.selectors import Selector
-    from emulator.client.producer.send_result import SendResult
-    from protocol.bodies.routes import TopicRouteData
-    from protocol.message import Message
+    from rocketmq_emulator.client.instance.instance import ClientInstance
+    from rocketmq_emulator.client.producer.publish_info import Selector, TopicPublishInfo
+    from rocketmq_emulator.client.producer.send_kernel import SendResult
+    from rocketmq_emulator.net.remoting_client import RemotingClient
+    from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
+    from rocketmq_emulator.protocol.messages.message import Message
 
 
 class SendPipeline:
@@ -46,11 +63,11 @@ class SendPipeline:
     def __init__(self, instance: ClientInstance, config: ProducerConfig) -> None:
         self.config = config
         self.group = config.group
-        self.table = PublishTable(instance, config)
+        self.table = TopicPublishInfoTable(instance, config)
         self.kernel = SendKernel(instance, config, self.table)
         self.instance = instance
-        self._under_way: dict[Sending, AsyncSend] = {}
-        self._async_send = async_send_type(config.quirks)
+        self._in_flight: dict[Sending, AsyncSend] = {}
+        self._async_send = class_for(AsyncSend, "producer", config.quirks)
 
     # As a member of the instance ------------------------------------------------------
 
@@ -73,14 +90,14 @@ class SendPipeline:
     ) -> SendResult:
         """Retried at other brokers.  Raises ``Misuse``, ``NotStored``, ``MaybeStored``."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
-        return await self._sync_send(outgoing, timeout_ms).send_anywhere(worker)
+        return await self._sync_send(outgoing, timeout_ms).send_with_retries(worker)
 
     async def send_batch(
         self, messages: Sequence[Message], timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
         """As ``send``, all of them in one request."""
         outgoing = prepare_batch(messages, self.config, self.kernel.new_key)
-        return await self._sync_send(outgoing, timeout_ms).send_anywhere(worker)
+        return await self._sync_send(outgoing, timeout_ms).send_with_retries(worker)
 
     async def send_to(
         self, message: Message, queue: MessageQueue, timeout_ms: int | None = None
@@ -141,26 +158,26 @@ class SendPipeline:
     ) -> Sending:
         """Retried after network failures only.  Raises ``Misuse``, ``TooManySends``."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
-        if len(self._under_way) >= self.config.async_sends_max:
-            raise TooManySends(f"{len(self._under_way)} sends are under way")
+        if len(self._in_flight) >= self.config.async_sends_max:
+            raise TooManySends(f"{len(self._in_flight)} sends are under way")
         sending, now_ms = Sending(callback), self.kernel.now_ms()
 
         def end(result: SendResult | SendError) -> None:
-            del self._under_way[sending]
+            del self._in_flight[sending]
             try:
                 sending.end(result)
             except Exception as error:  # noqa: BLE001  # whatever the callback raises is its own
                 self.instance.note(callback_raised(self.group, "callback", error))
 
         send = self._async_send(self.kernel, outgoing, self._timeout_ms(timeout_ms), end, now_ms)
-        self._under_way[sending] = send
+        self._in_flight[sending] = send
         if queue is not None:
             self.instance.nursery.start_soon(self._launch_later, send, queue, worker)
         elif (info := self.table.known(outgoing.topic)) is not None:
             try:
                 self._launch(send, info, worker, now_ms)
             except Exception:
-                self._under_way.pop(sending, None)  # its caller gets the error, and nobody else
+                self._in_flight.pop(sending, None)  # its caller gets the error, and nobody else
                 raise
         else:
             self.instance.nursery.start_soon(self._launch_later, send, None, worker)
@@ -168,7 +185,7 @@ class SendPipeline:
 
     def close(self) -> None:
         """End the sends under way: their callbacks get ``MaybeStored`` or ``NotStored``."""
-        for send in list(self._under_way.values()):
+        for send in list(self._in_flight.values()):
             send.abandon()
 
     # Inside ---------------------------------------------------------------------------
@@ -185,7 +202,7 @@ class SendPipeline:
         queue = kernel.strategy.select(info, None, now_ms, worker=worker)
         address = kernel.address(queue.broker_name)
         send.launch(queue, address, now_ms)
-        ending = AttemptEnding.NO_MASTER if address is None else AttemptEnding.HANDED_OVER
+        ending = AttemptEnding.NO_MASTER if address is None else AttemptEnding.REQUEST_WRITTEN
         kernel.update_fault_item(queue.broker_name, ending, 0)
 
     async def _launch_later(
@@ -227,3 +244,48 @@ def _selected(
     if not isinstance(queue, MessageQueue):
         raise BadSelector(f"the queue selector chose {queue!r}")
     return queue
+
+
+# Recalling a timer message ------------------------------------------------------------
+
+
+async def recall_message(
+    kernel: SendKernel, remoting: RemotingClient, topic: str, text: str, *, timeout_ms: int
+) -> str:
+    """One call; the ``msg_id`` of the message.
+
+    Raises ``MessageIllegal``, ``RecallFailed``, and what looking for a route raises.
+    """
+    handle = _checked(topic, text)
+    info = await kernel.table.find(topic)
+    address = kernel.address(handle.broker_name) or kernel.address(info.queues[0].broker_name)
+    if address is None:
+        code = ClientErrorCode.BROKER_NOT_EXIST
+        raise RecallFailed(f"{handle.broker_name} has no master", code=code)
+    request = RecallMessageRequest(
+        topic=topic,
+        recall_handle=text,
+        producer_group=kernel.config.group,
+        bname=handle.broker_name,
+    )
+    try:
+        reply = await remoting.invoke(address, RECALL_MESSAGE, request, timeout_ms=timeout_ms)
+        if reply.code == ResponseCode.SUCCESS:
+            return reply.decode(RecallMessageReply).msg_id
+    except NeverSent as error:
+        raise RecallFailed(str(error), code=ClientErrorCode.CONNECT_BROKER) from error
+    except (RemoteError, BadFields) as error:
+        raise RecallFailed(str(error), maybe_recalled=True) from error
+    name = response_name(reply.code, kernel.config.rules)
+    raise RecallFailed(f"{handle.broker_name}: {name}: {reply.remark}", code=reply.code)
+
+
+def _checked(topic: str, text: str) -> RecallHandle:
+    if (complaint := client_refuses_topic(topic)) is not None:
+        raise MessageIllegal(complaint)
+    if is_retry_topic(topic) or topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
+        raise MessageIllegal("topic is not supported")
+    try:
+        return decode_handle(text)
+    except BadHandle as error:
+        raise MessageIllegal(str(error)) from error

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from emulator.cluster.node_view import NodeView
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.world import WorldKind
+from rocketmq_emulator.cluster.node_view import NodeView
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import WorldKind
 
 if TYPE_CHECKING:
-    from emulator.cluster.faults.values import AnyFault, FaultState
-    from emulator.journal import Listener
-    from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
+    from rocketmq_emulator.cluster.fault_values import AnyFault, FaultState
+    from rocketmq_emulator.facts.journal import Listener
+    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
 
 
-class Controlled(Protocol):
+class ControlledCluster(Protocol):
     """A cluster in real time; its members mean what ``World`` and ``RealWorld`` say."""
 
     kind: ClassVar[WorldKind]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import trio
 
-from emulator.addresses import split_address
-from emulator.cluster.control.controlled import Controlled
-from emulator.journal import WORLD_NODE, Entry, encode_entry
-from protocol.bodies.own import FactsWanted, encode_own_body
-from protocol.codes import RequestCode, ResponseCode
-from protocol.command import RemotingCommand, decode_command, encode_command
-from protocol.framing import BadFrame, FrameDecoder
+from rocketmq_emulator.cluster.control.controlled import ControlledCluster
+from rocketmq_emulator.facts.journal import WORLD_NODE, Entry, encode_entry
+from rocketmq_emulator.protocol.bodies.extensions import FetchFacts, encode_extension_body
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, encode_command
+from rocketmq_emulator.protocol.framing import BadFrame, FrameDecoder
+from rocketmq_emulator.text.values import split_address
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -44,13 +44,17 @@ class FactsFeed(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
 
-    def opened(self, world: Controlled) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    def opened(
+        self, world: ControlledCluster
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Whole lines as they come.  Inside the block every node that answers is listened to."""
         return _opened(self, world)
 
 
 @contextlib.asynccontextmanager
-async def _opened(feed: FactsFeed, world: Controlled) -> AsyncIterator[AsyncIterator[bytes]]:
+async def _opened(
+    feed: FactsFeed, world: ControlledCluster
+) -> AsyncIterator[AsyncIterator[bytes]]:
     send, receive = trio.open_memory_channel[bytes](0)
     followers: list[_Follower | _WorldFollower] = [
         _WorldFollower(world, feed.kinds, send)
@@ -72,7 +76,7 @@ class _Follower:
     """One node of a feed.  ``began``: it is listened to, or does not run."""
 
     def __init__(
-        self, world: Controlled, name: str, kinds: Sequence[str] | None, send: Send
+        self, world: ControlledCluster, name: str, kinds: Sequence[str] | None, send: Send
     ) -> None:
         self.began = trio.Event()
         self._world = world
@@ -89,7 +93,7 @@ class _Follower:
                         await self._follow(node.address)  # until it has gone
                 except FactsRefused as refused:
                     self.began.set()
-                    await self._say(error=str(refused))
+                    await self._send_note(error=str(refused))
                     return
             self.began.set()
             await trio.sleep(AGAIN_S)
@@ -98,19 +102,19 @@ class _Follower:
         """As long as the connection lasts."""
         async with await trio.open_tcp_stream(*split_address(address)) as stream:
             reader, wait_ms = _Reader(stream), 0
-            while reply := await reader.ask(FactsWanted(kinds=self._kinds, wait_ms=wait_ms)):
+            while reply := await reader.ask(FetchFacts(kinds=self._kinds, wait_ms=wait_ms)):
                 if reply.code != ResponseCode.SUCCESS:
                     raise FactsRefused(reply.remark or f"code {reply.code}")
                 if not wait_ms and self.began.is_set():
-                    await self._say(followed_again=True)
+                    await self._send_note(followed_again=True)
                 self.began.set()
                 wait_ms = WAIT_MS
                 if reply.body:
                     await self._send.send(reply.body)
                 if lost := int(reply.fields().get("lost", "0")):
-                    await self._say(lost=lost)
+                    await self._send_note(lost=lost)
 
-    async def _say(self, **more: int | str) -> None:
+    async def _send_note(self, **more: int | str) -> None:
         """A line that is no fact."""
         await self._send.send(msgspec.json.encode({"node": self._name, **more}) + b"\n")
 
@@ -118,7 +122,7 @@ class _Follower:
 class _WorldFollower:
     """The world itself: what it does to its nodes is noted in this process, in any thread."""
 
-    def __init__(self, world: Controlled, kinds: Sequence[str] | None, send: Send) -> None:
+    def __init__(self, world: ControlledCluster, kinds: Sequence[str] | None, send: Send) -> None:
         self.began = trio.Event()
         self._world = world
         self._kinds = kinds
@@ -154,11 +158,11 @@ class _Reader:
         self._decoder = FrameDecoder()
         self._opaque = 0
 
-    async def ask(self, wanted: FactsWanted) -> RemotingCommand | None:
+    async def ask(self, wanted: FetchFacts) -> RemotingCommand | None:
         """The reply; None when the node has closed the connection."""
         self._opaque += 1
         request = RemotingCommand(
-            code=RequestCode.FETCH_FACTS, opaque=self._opaque, body=encode_own_body(wanted)
+            code=RequestCode.FETCH_FACTS, opaque=self._opaque, body=encode_extension_body(wanted)
         )
         await self._stream.send_all(encode_command(request))
         while (frame := self._decoder.next_frame()) is None:

@@ -1,26 +1,287 @@
 """What the control address answers: a table of methods and paths, and a function for each.
 
-The functions block, as the world's verbs do.  A verb that makes no sense for a node as it is
-now is refused here: the world itself would do nothing and say nothing.
+Nodes and their verbs, reply rules and clocks of a node, faults, facts as a stream (``GET /facts``;
+``facts_feed`` reads them), and ``POST /advance`` for messages that wait for their time.
+The functions block, as the world's verbs do.  A verb that makes no sense for a node as it is now
+is refused here: the world itself would do nothing and report nothing.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 
-from emulator.cluster.control import facts_route, fault_routes, node_calls, time_route
-from emulator.cluster.control.controlled import Controlled
-from emulator.cluster.control.conversation import HttpRequest, HttpResponse, Refused
-from emulator.cluster.control.facts_feed import FactsFeed
-from emulator.cluster.control.route import Answer, Names, Route, check_state
-from emulator.cluster.faults.register import UnknownFault
-from emulator.cluster.node_process import NodeDied
-from emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
-from emulator.cluster.process_errors import plain_text
-from emulator.cluster.world import CannotDo, ClusterEnded, NotReady, UnknownNode, Verb
+import msgspec
+
+from rocketmq_emulator.cluster.control.controlled import ControlledCluster
+from rocketmq_emulator.cluster.control.facts_feed import FactsFeed
+from rocketmq_emulator.cluster.control.http_connection import HttpRequest, HttpResponse, Refused
+from rocketmq_emulator.cluster.fault_values import FaultState
+from rocketmq_emulator.cluster.faults.reading import BadFault, parse_fault
+from rocketmq_emulator.cluster.faults.register import UnknownFault
+from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
+from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
+from rocketmq_emulator.cluster.world import CannotDo, ClusterEnded, NotReady, UnknownNode, Verb
+from rocketmq_emulator.facts import all_facts
+from rocketmq_emulator.facts.journal import WORLD_NODE
+from rocketmq_emulator.processes.node_process import NodeDied
+from rocketmq_emulator.processes.process_errors import user_message
+from rocketmq_emulator.protocol.bodies.extensions import (
+    ClockSkew,
+    ReplyRule,
+    ReplyRuleId,
+    ReplyRuleList,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+
+T = TypeVar("T")
+Names: TypeAlias = Mapping[str, str]
+Answer: TypeAlias = Callable[[ControlledCluster, HttpRequest, Names], HttpResponse | FactsFeed]
+
+
+class Route(NamedTuple):
+    """``path`` has names in braces for what a request puts there."""
+
+    method: str
+    path: str
+    answer: Answer
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """What *path* has in place of the names; None if it is another path."""
+        mine, theirs = self.path.split("/"), path.split("/")
+        if len(mine) != len(theirs):
+            return None
+        pairs = list(zip(mine, theirs, strict=True))
+        if any(own != other and own[:1] != "{" for own, other in pairs):
+            return None
+        return {own.strip("{}"): other for own, other in pairs if own[:1] == "{"}
+
+
+def check_state(node: NodeView, possible: tuple[NodeState, ...], done: str) -> None:
+    """Raises ``Refused`` if the node is in no state in which it can be *done* to."""
+    if node.state not in possible:
+        ways = ", ".join(possible[:-1]) + " or " * (len(possible) > 1) + possible[-1]
+        text = f"{node.name} is {node.state}: only a node that is {ways} can be {done}"
+        raise Refused(HTTPStatus.CONFLICT, text)
+
+
+def body_of(request: HttpRequest, kind: type[T]) -> T:
+    """The body, read as JSON.  Raises ``Refused`` with the field that is wrong."""
+    try:
+        return msgspec.json.decode(request.body or b"{}", type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"the body: {error}") from error
+
+
+# Reply rules and the clock of a node --------------------------------------------------
+
+
+STATUS_OF_REFUSALS = {
+    ResponseCode.NO_PERMISSION: HTTPStatus.FORBIDDEN,
+    ResponseCode.INVALID_PARAMETER: HTTPStatus.BAD_REQUEST,
+}
+RULES = "/nodes/{name}/reply-rules"
+
+
+def _rules(world: ControlledCluster, _request: HttpRequest, names: Names) -> HttpResponse:
+    with _answering(world, names["name"]) as name:
+        return HttpResponse.json(ReplyRuleList(rules=world.reply_rules(name)))
+
+
+def _set_rule(world: ControlledCluster, request: HttpRequest, names: Names) -> HttpResponse:
+    rule = body_of(request, ReplyRule)
+    with _answering(world, names["name"]) as name:
+        rule_id = world.set_reply_rule(name, rule)
+    return HttpResponse.json(ReplyRuleId(rule_id=rule_id), HTTPStatus.CREATED)
+
+
+def _remove_rules(world: ControlledCluster, _request: HttpRequest, names: Names) -> HttpResponse:
+    with _answering(world, names["name"]) as name:
+        return HttpResponse.json({"rule_ids": world.remove_reply_rule(name)})
+
+
+def _remove_rule(world: ControlledCluster, _request: HttpRequest, names: Names) -> HttpResponse:
+    rule_id = names["id"]
+    if not rule_id.isdecimal():
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{rule_id:.40} is no id of a rule: it is a number")
+    with _answering(world, names["name"]) as name:
+        removed = world.remove_reply_rule(name, int(rule_id))
+    if not removed:
+        text = f"there is no rule {rule_id} at {name}; it was removed, or has ended"
+        raise Refused(HTTPStatus.NOT_FOUND, text)
+    return HttpResponse.json({"rule_ids": removed})
+
+
+def _skew_clock(world: ControlledCluster, request: HttpRequest, names: Names) -> HttpResponse:
+    skew = body_of(request, ClockSkew)
+    node = world.node(names["name"])
+    if node.state == "paused":
+        check_state(node, ("starting", "running", "stopped", "dead"), "given another clock")
+    with refusals(node.name):
+        world.skew_clock(node.name, skew.ms)
+    return HttpResponse.json(skew)
+
+
+@contextmanager
+def _answering(world: ControlledCluster, name: str) -> Iterator[str]:
+    """The node runs, so it can be asked; what it refuses is refused here."""
+    check_state(world.node(name), ("running",), "asked about its rules")
+    with refusals(name):
+        yield name
+
+
+@contextmanager
+def refusals(name: str) -> Iterator[None]:
+    """What *name* refuses, and that it does not answer, as answers of the control address."""
+    try:
+        yield
+    except ReplyRuleRefused as refused:
+        status = STATUS_OF_REFUSALS.get(refused.code, HTTPStatus.CONFLICT)
+        raise Refused(status, str(refused)) from refused
+    except OSError as error:
+        text = f"{name} did not answer: {error.strerror or error}"
+        raise Refused(HTTPStatus.BAD_GATEWAY, text) from error
+
+
+NODE_CALL_ROUTES: tuple[Route, ...] = (
+    Route("GET", RULES, _rules),
+    Route("POST", RULES, _set_rule),
+    Route("DELETE", RULES, _remove_rules),
+    Route("DELETE", f"{RULES}/{{id}}", _remove_rule),
+    Route("POST", "/nodes/{name}/skew-clock", _skew_clock),
+)
+
+
+# Facts --------------------------------------------------------------------------------
+
+
+PARAMETERS = ("kinds", "nodes")
+
+
+def _facts(world: ControlledCluster, request: HttpRequest, _names: Names) -> FactsFeed:
+    if unknown := sorted(request.query.keys() - set(PARAMETERS)):
+        text = f"there is no parameter {', '.join(unknown)}: only {' and '.join(PARAMETERS)}"
+        raise Refused(HTTPStatus.BAD_REQUEST, text)
+    names = tuple(node.name for node in world.nodes)
+    nodes = _listed(request, "nodes") or (*names, WORLD_NODE)
+    for name in nodes:
+        if name != WORLD_NODE:
+            world.node(name)
+    kinds = _listed(request, "kinds")
+    _check_kinds(kinds)
+    return FactsFeed(nodes, kinds or None)
+
+
+def _listed(request: HttpRequest, parameter: str) -> tuple[str, ...]:
+    given = request.query.get(parameter, "").split(",")
+    return tuple(dict.fromkeys(part.strip() for part in given if part.strip()))
+
+
+def _check_kinds(kinds: tuple[str, ...]) -> None:
+    known = [kind.__name__ for kind in all_facts()]
+    for kind in kinds:
+        if kind not in known:
+            near = difflib.get_close_matches(kind, known, n=1)
+            advice = f"; did you mean {near[0]}?" if near else "; see docs/facts.md"
+            raise Refused(HTTPStatus.BAD_REQUEST, f"there is no kind of fact {kind!r}{advice}")
+
+
+FACTS_ROUTES: tuple[Route, ...] = (Route("GET", "/facts", _facts),)
+
+
+# Faults -------------------------------------------------------------------------------
+
+
+LINKS_MOVED = (
+    'faults of links are begun at /faults: POST {"fault": "slow_link", '
+    '"between": ["broker-a", "clients"], "ms": 200}'
+)
+
+
+def _faults(world: ControlledCluster, _request: HttpRequest, _names: Names) -> HttpResponse:
+    return HttpResponse.json({"faults": world.faults()})
+
+
+def _begin_fault(world: ControlledCluster, request: HttpRequest, _names: Names) -> HttpResponse:
+    try:
+        fault, for_ms = parse_fault(msgspec.json.decode(request.body or b"{}"))
+    except (BadFault, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
+    with refusals("the cluster"):
+        fault_id = world.begin_fault(fault, for_ms)
+        states = {state.fault_id: state for state in world.faults()}
+    over = FaultState(  # it was a short one
+        fault_id=fault_id, fault=fault, nodes=(), since_ms=0, left_ms=0, acted_count=0
+    )
+    return HttpResponse.json(states.get(fault_id, over), HTTPStatus.CREATED)
+
+
+def _end_fault(world: ControlledCluster, _request: HttpRequest, names: Names) -> HttpResponse:
+    fault_id = names["id"]
+    if not fault_id.isdecimal():
+        raise Refused(
+            HTTPStatus.BAD_REQUEST, f"{fault_id:.40} is no id of a fault: it is a number"
+        )
+    with refusals("the cluster"):
+        held = world.end_fault(int(fault_id))
+    if not held:
+        text = f"fault {fault_id} holds no more: it was removed, or its time was up"
+        raise Refused(HTTPStatus.NOT_FOUND, text)
+    return HttpResponse.json({"fault_ids": [int(fault_id)]})
+
+
+def _end_faults(world: ControlledCluster, _request: HttpRequest, _names: Names) -> HttpResponse:
+    with refusals("the cluster"):
+        return HttpResponse.json({"fault_ids": world.end_faults()})
+
+
+def _links_moved(_world: ControlledCluster, _request: HttpRequest, _names: Names) -> NoReturn:
+    raise Refused(HTTPStatus.GONE, LINKS_MOVED)
+
+
+FAULT_ROUTES: tuple[Route, ...] = (
+    Route("GET", "/faults", _faults),
+    Route("POST", "/faults", _begin_fault),
+    Route("DELETE", "/faults", _end_faults),
+    Route("DELETE", "/faults/{id}", _end_fault),
+    Route("GET", "/links", _links_moved),
+    Route("POST", "/links", _links_moved),
+    Route("DELETE", "/links/{id}", _links_moved),
+)
+
+
+# Time ---------------------------------------------------------------------------------
+
+
+class AdvanceWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """How far: "10m", "2h", or a number of ms."""
+
+    time: str | int
+
+
+class AdvanceDone(msgspec.Struct):
+    """How many messages have come by it."""
+
+    due_count: int
+
+
+def _advance(world: ControlledCluster, request: HttpRequest, _names: Names) -> HttpResponse:
+    wanted = body_of(request, AdvanceWanted)
+    try:
+        return HttpResponse.json(AdvanceDone(world.advance(wanted.time)))
+    except (ValueError, ReplyRuleRefused) as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"time: {error}") from error
+
+
+TIME_ROUTES = (Route("POST", "/advance", _advance),)
+
+
+# All routes ---------------------------------------------------------------------------
+
 
 ENDED_STATES: tuple[NodeState, ...] = ("stopped", "dead")
 
@@ -43,20 +304,20 @@ VERB_STATES: Mapping[Verb, VerbStates] = {
 }
 
 
-def answer(world: Controlled, request: HttpRequest) -> HttpResponse | FactsFeed:
+def answer(world: ControlledCluster, request: HttpRequest) -> HttpResponse | FactsFeed:
     """The answer to *request*, be it a refusal; anything raised here is a bug."""
     try:
-        return _routed(world, request)
+        return _dispatched(world, request)
     except Refused as refused:
         return HttpResponse.refusal(refused)
     except Exception as error:
-        text, status = _blame(error)
+        text, status = _status_of(error)
         if text is None:
             raise
         return HttpResponse.refusal(Refused(status, text))
 
 
-def _routed(world: Controlled, request: HttpRequest) -> HttpResponse | FactsFeed:
+def _dispatched(world: ControlledCluster, request: HttpRequest) -> HttpResponse | FactsFeed:
     path = request.path.rstrip("/") or "/"
     found = [(route, names) for route in ROUTES if (names := route.match(path)) is not None]
     for route, names in found:
@@ -69,11 +330,11 @@ def _routed(world: Controlled, request: HttpRequest) -> HttpResponse | FactsFeed
     raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, text, allow=allowed)
 
 
-def _blame(error: Exception) -> tuple[str | None, HTTPStatus]:
+def _status_of(error: Exception) -> tuple[str | None, HTTPStatus]:
     for kinds, status in STATUS_OF_ERRORS:
         if isinstance(error, kinds):
             return str(error).split("\n", 1)[0], status
-    return plain_text(error), HTTPStatus.INTERNAL_SERVER_ERROR
+    return user_message(error), HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 STATUS_OF_ERRORS: tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...] = (
@@ -86,7 +347,7 @@ STATUS_OF_ERRORS: tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...] = (
 # The cluster ------------------------------------------------------------------------------
 
 
-def _about(world: Controlled, _request: HttpRequest, _names: Names) -> HttpResponse:
+def _about(world: ControlledCluster, _request: HttpRequest, _names: Names) -> HttpResponse:
     return HttpResponse.json(
         {
             "namesrv": world.namesrv,
@@ -102,11 +363,11 @@ def _about(world: Controlled, _request: HttpRequest, _names: Names) -> HttpRespo
     )
 
 
-def _nodes(world: Controlled, _request: HttpRequest, _names: Names) -> HttpResponse:
+def _nodes(world: ControlledCluster, _request: HttpRequest, _names: Names) -> HttpResponse:
     return HttpResponse.json({"nodes": world.nodes})
 
 
-def _reset(world: Controlled, _request: HttpRequest, _names: Names) -> HttpResponse:
+def _reset(world: ControlledCluster, _request: HttpRequest, _names: Names) -> HttpResponse:
     world.reset()
     return HttpResponse.json({"nodes": world.nodes})
 
@@ -114,12 +375,12 @@ def _reset(world: Controlled, _request: HttpRequest, _names: Names) -> HttpRespo
 # One node ---------------------------------------------------------------------------------
 
 
-def _node(world: Controlled, _request: HttpRequest, names: Names) -> HttpResponse:
+def _node(world: ControlledCluster, _request: HttpRequest, names: Names) -> HttpResponse:
     return HttpResponse.json(world.node(names["name"]))
 
 
 def _verb(verb: Verb) -> Answer:
-    def do(world: Controlled, _request: HttpRequest, names: Names) -> HttpResponse:
+    def do(world: ControlledCluster, _request: HttpRequest, names: Names) -> HttpResponse:
         name = names["name"]
         check_verb(world.node(name), verb)
         getattr(world, verb)(name)
@@ -142,10 +403,10 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/nodes", _nodes),
     Route("GET", "/nodes/{name}", _node),
     *(Route("POST", f"/nodes/{{name}}/{verb}", _verb(verb)) for verb in VERB_STATES),
-    *node_calls.ROUTES,
-    *facts_route.ROUTES,
-    *fault_routes.ROUTES,
-    *time_route.ROUTES,
+    *NODE_CALL_ROUTES,
+    *FACTS_ROUTES,
+    *FAULT_ROUTES,
+    *TIME_ROUTES,
 )
 
 

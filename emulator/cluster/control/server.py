@@ -1,12 +1,17 @@
 """The control address: a listener on loopback, served by a thread of its own.
 
-The port is bound at once, so that it can be told to everybody.  The thread loads trio and h11
-when the first client has come, who waits for that: a cluster that nobody hurts pays
-nothing.  A request is answered in a worker thread, because the verbs of a world block.
+The port is bound at once, so that it can be given to everybody.  The thread loads trio and h11
+when the first client connects, who waits for that: a cluster without faults pays nothing.
+A request is answered in a worker thread, because the verbs of a world block.
+
+The address is in the NameServers' KV config (namespace ``RMQEMU``, key ``control``), so that tools
+that know the cluster find it.  A NameServer without a store forgets it when it ends, so it is
+written again when that NameServer is back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import selectors
 import socket
@@ -14,12 +19,54 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from emulator.net.transport import AddressInUse
+import msgspec
+
+from rocketmq_emulator.net.blocking_calls import call_blocking
+from rocketmq_emulator.net.transport import AddressInUse
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
 
 if TYPE_CHECKING:
     import trio
 
-    from emulator.cluster.control.controlled import Controlled
+    from rocketmq_emulator.cluster.control.controlled import ControlledCluster
+
+
+# In the KV config of the NameServers --------------------------------------------------
+
+
+NAMESPACE, KEY = "RMQEMU", "control"  # no RocketMQ uses that namespace
+
+FIND_MS_MAX = 1_000  # somebody waits for it
+
+
+def announce(namesrv: str, address: str) -> None:
+    """Tell the NameServer at *namesrv*; one that does not answer is not told."""
+    fields = {"namespace": NAMESPACE, "key": KEY, "value": address}
+    request = RemotingCommand(code=RequestCode.PUT_KV_CONFIG, opaque=1, ext=_ext(fields))
+    with contextlib.suppress(OSError):
+        call_blocking(namesrv, request)
+
+
+def find_announced(namesrv: str) -> str | None:
+    """The control address that the NameServer at *namesrv* knows, ``host:port``.
+
+    Raises ``OSError`` when it does not answer.
+    """
+    fields = {"namespace": NAMESPACE, "key": KEY}
+    request = RemotingCommand(code=RequestCode.GET_KV_CONFIG, opaque=1, ext=_ext(fields))
+    reply = call_blocking(namesrv, request, FIND_MS_MAX)
+    if reply.code != ResponseCode.SUCCESS:
+        return None
+    return reply.fields().get("value")
+
+
+def _ext(fields: dict[str, str]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(fields))
+
+
+# The listener -------------------------------------------------------------------------
+
 
 HOST = "127.0.0.1"
 BACKLOG = 64
@@ -29,7 +76,7 @@ END_S_MAX = 5.0
 class ControlServer:
     """Started at birth; ``address`` is ``host:port``.  Raises ``AddressInUse``."""
 
-    def __init__(self, world: Controlled, port: int) -> None:
+    def __init__(self, world: ControlledCluster, port: int) -> None:
         self._world = world
         self._socket = _bound(port)
         self.address = f"{HOST}:{self._socket.getsockname()[1]}"
@@ -47,7 +94,7 @@ class ControlServer:
 
     def announce(self, namesrvs: Iterable[str]) -> None:
         """Tell these NameServers, ``host:port``, where we are; who does not answer is not told."""
-        from emulator.cluster.control.announcing import announce  # noqa: PLC0415  # see above
+        from rocketmq_emulator.cluster.control.server import announce  # noqa: PLC0415  # see above
 
         for namesrv in namesrvs:
             announce(namesrv, self.address)
@@ -78,7 +125,7 @@ class ControlServer:
     def _serve(self) -> None:
         import trio  # noqa: PLC0415  # see above
 
-        from emulator.cluster.control.serving import serve_control  # noqa: PLC0415  # the same
+        from rocketmq_emulator.cluster.control.serving import serve_control  # noqa: PLC0415  # the same
 
         async def main() -> None:
             with trio.CancelScope() as scope:

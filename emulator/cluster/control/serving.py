@@ -14,18 +14,18 @@ from http import HTTPStatus
 
 import trio
 
-from emulator.cluster.control.controlled import Controlled
-from emulator.cluster.control.conversation import (
-    Conversation,
+from rocketmq_emulator.cluster.control.controlled import ControlledCluster
+from rocketmq_emulator.cluster.control.facts_feed import FactsFeed
+from rocketmq_emulator.cluster.control.http_connection import (
+    HttpConnection,
     HttpRequest,
     HttpResponse,
     Refused,
+    check_sender,
 )
-from emulator.cluster.control.facts_feed import FactsFeed
-from emulator.cluster.control.guard import check_sender
-from emulator.cluster.control.routes import answer
-from emulator.logs import LOGGER
-from emulator.net.plain_nursery import plain_nursery
+from rocketmq_emulator.cluster.control.routes import answer
+from rocketmq_emulator.facts.logs import LOGGER
+from rocketmq_emulator.net.tasks import cancelling_nursery
 
 CONNECTIONS_MAX = 64
 IDLE_S_MAX = 60.0  # between two requests
@@ -34,21 +34,21 @@ WRITE_S_MAX = 10.0
 END_S_MAX = 0.5  # for the last bytes of a stream when the cluster ends
 LINGER_S_MAX = 1.0  # for a client that still sends while it is refused
 READ_BYTES = 16 * 1024
-GONE = (trio.BrokenResourceError, trio.ClosedResourceError)  # the client
+CLIENT_GONE = (trio.BrokenResourceError, trio.ClosedResourceError)  # the client
 
 
-async def serve_control(world: Controlled, listener: socket.socket) -> None:
+async def serve_control(world: ControlledCluster, listener: socket.socket) -> None:
     """Until cancelled."""
-    control = Control(world)
+    control = ControlHandler(world)
     await trio.serve_listeners(
         control.serve, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
     )
 
 
-class Control:
+class ControlHandler:
     """Serves streams of bytes for *world*."""
 
-    def __init__(self, world: Controlled) -> None:
+    def __init__(self, world: ControlledCluster) -> None:
         self._world = world
         self._connections = 0
         self._threads = trio.CapacityLimiter(CONNECTIONS_MAX)
@@ -58,8 +58,8 @@ class Control:
         self._connections += 1
         try:
             async with stream:
-                await self._converse(stream, Conversation())
-        except GONE:
+                await self._converse(stream, HttpConnection())
+        except CLIENT_GONE:
             return
         except Exception:  # a bug of ours ends this connection, not the control address
             logging.getLogger(LOGGER).exception("a connection to the control address")
@@ -67,11 +67,11 @@ class Control:
             self._connections -= 1
 
     async def _converse(
-        self, stream: trio.abc.HalfCloseableStream, conversation: Conversation
+        self, stream: trio.abc.HalfCloseableStream, connection: HttpConnection
     ) -> None:
-        while not conversation.is_over:
+        while not connection.is_over:
             try:
-                request = await _next_request(stream, conversation)
+                request = await _next_request(stream, connection)
                 if request is None:
                     return
                 self._check(request)
@@ -79,13 +79,13 @@ class Control:
             except Refused as refused:
                 response = HttpResponse.refusal(refused)
             if isinstance(response, FactsFeed):
-                await self._feed(stream, conversation, response)
+                await self._feed(stream, connection, response)
                 return
             with trio.move_on_after(WRITE_S_MAX) as writing:
-                await stream.send_all(conversation.answer(response))
+                await stream.send_all(connection.answer(response))
             if writing.cancelled_caught:
                 return
-        await _linger(stream)
+        await _drain(stream)
 
     def _check(self, request: HttpRequest) -> None:
         if self._connections > CONNECTIONS_MAX:
@@ -94,18 +94,18 @@ class Control:
         check_sender(request.headers)
 
     async def _feed(
-        self, stream: trio.abc.HalfCloseableStream, conversation: Conversation, feed: FactsFeed
+        self, stream: trio.abc.HalfCloseableStream, connection: HttpConnection, feed: FactsFeed
     ) -> None:
         """Until the client has gone, or the cluster ends."""
-        async with plain_nursery() as nursery, feed.opened(self._world) as lines:
+        async with cancelling_nursery() as nursery, feed.opened(self._world) as lines:
             nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
-            await stream.send_all(conversation.begin_stream())
+            await stream.send_all(connection.begin_stream())
             try:
                 async for some in lines:
-                    await stream.send_all(conversation.stream_part(some))
+                    await stream.send_all(connection.stream_part(some))
             finally:
-                with trio.move_on_after(END_S_MAX, shield=True), suppress(*GONE):
-                    await stream.send_all(conversation.end_stream())
+                with trio.move_on_after(END_S_MAX, shield=True), suppress(*CLIENT_GONE):
+                    await stream.send_all(connection.end_stream())
 
     async def _answered(self, request: HttpRequest) -> HttpResponse | FactsFeed:
         try:
@@ -121,21 +121,21 @@ class Control:
 
 
 async def _next_request(
-    stream: trio.abc.HalfCloseableStream, conversation: Conversation
+    stream: trio.abc.HalfCloseableStream, connection: HttpConnection
 ) -> HttpRequest | None:
     """None at the end, or when none came for too long.  Raises ``Refused``."""
     scope = trio.CancelScope(deadline=trio.current_time() + IDLE_S_MAX)
     is_begun = False
     with scope:
-        while (request := conversation.next_request()) is None:
-            if conversation.is_over:
+        while (request := connection.next_request()) is None:
+            if connection.is_over:
                 return None
-            if not is_begun and conversation.is_begun:
+            if not is_begun and connection.is_begun:
                 is_begun = True
                 scope.deadline = trio.current_time() + REQUEST_S_MAX
-            if go_on := conversation.wants_to_go_on():
+            if go_on := connection.continue_response():
                 await stream.send_all(go_on)
-            conversation.feed(bytes(await stream.receive_some(READ_BYTES)))
+            connection.feed(bytes(await stream.receive_some(READ_BYTES)))
         return request
     if is_begun:
         text = f"the request was not whole after {REQUEST_S_MAX:g} s"
@@ -144,13 +144,13 @@ async def _next_request(
 
 
 async def _cancel_at_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:
-    with suppress(*GONE):
+    with suppress(*CLIENT_GONE):
         while await stream.receive_some(READ_BYTES):
             continue
     scope.cancel()
 
 
-async def _linger(stream: trio.abc.HalfCloseableStream) -> None:
+async def _drain(stream: trio.abc.HalfCloseableStream) -> None:
     """Read what still comes: a connection closed on unread bytes takes the answer with it."""
     with trio.move_on_after(LINGER_S_MAX):
         await stream.send_eof()

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from emulator.cluster.faults.naming import nearest
-from emulator.cluster.faults.register import FOR_MS_MAX
-from emulator.cluster.faults.values import FAULTS, AnyFault
+from rocketmq_emulator.cluster.fault_values import FAULTS, AnyFault
+from rocketmq_emulator.cluster.faults.effects import nearest
+from rocketmq_emulator.cluster.faults.register import FOR_MS_MAX
 
 WORD, FOR = "fault", "for"  # the members that are no fields of the value
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -29,7 +29,7 @@ class BadFault(Exception):
     """What was written is no fault; nothing has happened."""
 
 
-def read_fault(given: Any, *, from_texts: bool = False) -> tuple[AnyFault, int | None]:
+def parse_fault(given: Any, *, from_texts: bool = False) -> tuple[AnyFault, int | None]:
     """The fault, and for how many milliseconds.  Raises ``BadFault``.
 
     *from_texts*: numbers may be texts, as options have them.
@@ -38,7 +38,7 @@ def read_fault(given: Any, *, from_texts: bool = False) -> tuple[AnyFault, int |
         raise BadFault('a fault is an object: {"fault": "kill", "node": "broker-a"}')
     values = dict(given)
     word, duration = values.pop(WORD, None), values.pop(FOR, None)
-    for_ms = None if duration is None else read_duration_ms(duration)
+    for_ms = None if duration is None else parse_duration_ms(duration)
     if not isinstance(word, str):
         raise BadFault(f"which fault? The member fault is one of {', '.join(FAULTS)}")
     kind = FAULTS.get(word)
@@ -56,7 +56,7 @@ def read_fault(given: Any, *, from_texts: bool = False) -> tuple[AnyFault, int |
     return fault, for_ms
 
 
-def read_duration_ms(given: Any) -> int:
+def parse_duration_ms(given: Any) -> int:
     """``"20s"``, ``"200ms"``, ``"2m"``.  Raises ``BadFault``."""
     match = DURATION.fullmatch(given) if isinstance(given, str) else None
     if match is None:

@@ -1,28 +1,166 @@
-"""The faults of one world that hold: begun, listed and ended, and written to its journal.
+"""The faults of one world: which it can do, and those that hold now.
 
-The world says how its verbs wait; here nothing waits for anything else, so that in a world
-that blocks each of these coroutines runs to its end at once.
+``TABLE`` has one row a fault: its effect, and what each kind of world can do of it.
+``refusal_of`` answers from the table alone, so a scenario is refused when it is loaded.  A world
+of real time can do what the table says ``with_links`` only when its nodes are behind proxies.
+
+Faults are begun, listed and ended here, and written to the world's journal.  The world decides
+how its verbs wait; nothing here waits for anything else, so in a world that blocks each of these
+coroutines runs to its end without a pause.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from emulator.cluster.faults.held import Grip, Held
-from emulator.cluster.faults.naming import names_meant
-from emulator.cluster.faults.server_effects import rule_applied
-from emulator.cluster.faults.table import TABLE, CannotBegin, refusal_of, refusal_of_word
-from emulator.cluster.faults.values import AnyFault, FaultState, LinkFault, word_of
-from emulator.facts import FaultBegan, FaultEnded
+from rocketmq_emulator.cluster.fault_values import AnyFault, Fault, FaultState, LinkFault, word_of
+from rocketmq_emulator.cluster.faults.effects import (
+    SELECTORS,
+    ActiveFault,
+    ClockEffect,
+    DownEffect,
+    DriveEffect,
+    Effect,
+    FaultContext,
+    LinkEffect,
+    PauseEffect,
+    is_targeted,
+    nearest,
+    targeted_names,
+)
+from rocketmq_emulator.cluster.faults.server_effects import (
+    AnswerEffect,
+    BusyEffect,
+    PermissionEffect,
+    UnregisteredEffect,
+    rule_applied,
+)
+from rocketmq_emulator.cluster.world import CannotDo, WorldKind
+from rocketmq_emulator.facts import FaultBegan, FaultEnded
 
 if TYPE_CHECKING:
-    from emulator.cluster.faults.values import Reason
-    from emulator.cluster.world import World
-    from emulator.facts import Fact
+    from rocketmq_emulator.cluster.fault_values import Reason
+    from rocketmq_emulator.cluster.spec import ClusterSpec
+    from rocketmq_emulator.cluster.world import World
+    from rocketmq_emulator.facts import Fact
+
+
+Support: TypeAlias = Literal["yes", "with_links", "no"]
+
+
+class FaultRow(NamedTuple):
+    """A fault: its effect, and what each world can do of it."""
+
+    effect: Effect
+    processes: Support
+    embedded: Support
+    virtual: Support = "yes"
+
+    def can(self, world: WorldKind) -> Support:
+        """What that world can do of it."""
+        found: Support = getattr(self, world)
+        return found
+
+
+CLOCK = ClockEffect()
+LINK = LinkEffect()
+DRIVE = DriveEffect()
+
+TABLE: Mapping[str, FaultRow] = {
+    "kill": FaultRow(DownEffect("kill"), "yes", "yes"),
+    "stop": FaultRow(DownEffect("stop"), "yes", "yes"),
+    "pause": FaultRow(PauseEffect(), "yes", "yes"),
+    "power_off": FaultRow(DownEffect("power_off"), "no", "no"),
+    "clock_jump": FaultRow(CLOCK, "yes", "yes"),
+    "clock_drift": FaultRow(CLOCK, "yes", "yes"),
+    "busy": FaultRow(BusyEffect(), "yes", "yes"),
+    "full_disk": FaultRow(DRIVE, "no", "no"),
+    "slow_disk": FaultRow(DRIVE, "no", "no"),
+    "failing_flush": FaultRow(DRIVE, "no", "no"),
+    "slow_link": FaultRow(LINK, "with_links", "with_links"),
+    "bandwidth": FaultRow(LINK, "with_links", "with_links"),
+    "partition": FaultRow(LINK, "with_links", "with_links"),
+    "stall": FaultRow(LINK, "with_links", "with_links"),
+    "refuse": FaultRow(LINK, "with_links", "with_links"),
+    "cut": FaultRow(LINK, "with_links", "with_links"),
+    "read_only": FaultRow(PermissionEffect(), "yes", "yes"),
+    "unregistered": FaultRow(UnregisteredEffect(), "yes", "yes"),
+    "answer": FaultRow(AnswerEffect(), "yes", "yes"),
+}
+
+
+class CannotBegin(CannotDo):
+    """A fault was asked for that this world cannot do; nothing has happened."""
+
+    def __init__(self, world: WorldKind, text: str) -> None:
+        super().__init__(world, "begin_fault", text, text=text)
+
+
+PROCESS_FAULTS = ("kill", "stop", "pause")  # of clients, too, where they are the world's
+
+
+def refusal_of(
+    fault: Fault,
+    world: WorldKind,
+    spec: ClusterSpec,
+    *,
+    has_links: bool = False,
+    clients: Collection[str] = (),
+) -> str | None:
+    """Why a cluster of *spec* in *world* cannot do *fault*; None if it can.
+
+    A client's name is known only when it runs: in the virtual world every name may be one, in
+    others *clients* are those that are processes of that world.
+    """
+    return refusal_of_word(word_of(fault), world, has_links=has_links) or _unknown_server(
+        fault, world, spec, clients
+    )
+
+
+def refusal_of_word(word: str, world: WorldKind, *, has_links: bool = False) -> str | None:
+    """The same for any fault of that word."""
+    can = TABLE[word].can(world) if word in TABLE else "no"
+    if can == "no":
+        ways = [kind for kind in WORLDS if word in TABLE and TABLE[word].can(kind) != "no"]
+        return f"the {world} world cannot do {word}: use {' or '.join(ways)}"
+    if can == "with_links" and not has_links:
+        return f"{word} needs proxies in front of the nodes: start the cluster with links"
+    return None
+
+
+def _unknown_server(
+    fault: Fault, world: WorldKind, spec: ClusterSpec, clients: Collection[str]
+) -> str | None:
+    """Does it name a server that the cluster does not have?"""
+    nodes = (*spec.name_server_names, *spec.broker_names)
+    known = {
+        "broker": (*spec.broker_names, "brokers"),
+        "name_server": (*spec.name_server_names, "name_servers"),
+    }
+    if world != "virtual":
+        known["node"] = (*nodes, *(name for name in SELECTORS if name != "clients"))
+    for field, names in known.items():
+        given = getattr(fault, field, None)
+        if given is not None and given not in names:
+            if word_of(fault) in PROCESS_FAULTS and any(
+                is_targeted(spec, given, name) for name in clients
+            ):
+                continue
+            near = nearest(given, names)
+            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+            return f"{word_of(fault)}: there is no {field} named {given!r}; {advice}"
+    return None
+
+
+WORLDS: tuple[WorldKind, ...] = ("processes", "embedded", "virtual")
+
+
+# Those that hold ----------------------------------------------------------------------
+
 
 FAULTS_MAX = 1_000  # that hold at one time
 FOR_MS_MAX = 365 * 24 * 3_600_000
@@ -32,13 +170,13 @@ class UnknownFault(Exception):
     """No fault of this id ever began."""
 
 
-class HeldFaults:
+class FaultRegister:
     """Those of *world*, by ids that count up from 1.  *note* writes to its journal."""
 
     def __init__(self, world: World[Any], note: Callable[[Fact], object]) -> None:
-        self._grip = Grip(world)
+        self._context = FaultContext(world)
         self._note = note
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, ActiveFault] = {}
         self._ids = itertools.count(1)
         self._last_id = 0
 
@@ -49,12 +187,12 @@ class HeldFaults:
 
         Then nothing of it is left.
         """
-        world = self._grip.world
-        check_lasting(for_ms)
+        world = self._context.world
+        check_duration(for_ms)
         word = word_of(fault)
         if text := refusal_of_word(word, world.kind, has_links=world.has_links):
             raise CannotBegin(world.kind, text)
-        nodes = names_meant(world.spec, nodes_of(fault), known)
+        nodes = targeted_names(world.spec, nodes_of(fault), known)
         clients = world.client_names
         if text := refusal_of(
             fault, world.kind, world.spec, has_links=world.has_links, clients=clients
@@ -66,12 +204,14 @@ class HeldFaults:
             raise CannotBegin(world.kind, f"{FAULTS_MAX} faults hold already: end some of them")
         fault_id = next(self._ids)  # in one step: threads may begin faults at the same time
         until_ms = None if for_ms is None else now_ms + for_ms
-        held = Held(fault_id, fault, nodes, since_ms=now_ms, until_ms=until_ms, note=self._note)
+        held = ActiveFault(
+            fault_id, fault, nodes, since_ms=now_ms, until_ms=until_ms, note=self._note
+        )
         self._last_id = max(self._last_id, fault_id)
         self._held[fault_id] = held
         self._note(FaultBegan(held.fault_id, msgspec.json.encode(fault).decode(), nodes))
         try:
-            await effect_of(held).begin(self._grip, held)
+            await effect_of(held).begin(self._context, held)
         except BaseException:
             await self.end(held.fault_id, "removed")
             raise
@@ -86,7 +226,7 @@ class HeldFaults:
             return False
         held.is_over = True
         try:
-            await effect_of(held).end(self._grip, held)
+            await effect_of(held).end(self._context, held)
         finally:
             self._note(FaultEnded(fault_id, reason, held.acted_count))
         return True
@@ -116,14 +256,14 @@ class HeldFaults:
             del self._held[fault_id]
             held.is_over = True
             try:
-                await effect_of(held).end_with_world(self._grip, held)
+                await effect_of(held).end_with_world(self._context, held)
             finally:
                 self._note(FaultEnded(fault_id, "run ended", held.acted_count))
 
     async def recount(self) -> None:
         """Ask the nodes what only they know."""
         for held in [*self._held.values()]:
-            await effect_of(held).recount(self._grip, held)
+            await effect_of(held).recount(self._context, held)
 
     def states(self, now_ms: int) -> tuple[FaultState, ...]:
         """Those that hold, in the order in which they began."""
@@ -144,26 +284,26 @@ class HeldFaults:
     async def started(self, names: Iterable[str]) -> None:
         """New processes run: what holds for them is done to them."""
         for name in names:
-            left = self._grip.leftovers.pop(name, [])
-            self._grip.leftovers[name] = [one for one in left if not one.of_process]
+            left = self._context.pending_undo.pop(name, [])
+            self._context.pending_undo[name] = [one for one in left if not one.ends_with_process]
             await self._undo_leftovers(name)
-            self._grip.lives[name] = self._grip.lives.get(name, 0) + 1
+            self._context.start_counts[name] = self._context.start_counts.get(name, 0) + 1
             for held in [*self._held.values()]:
                 if name in held.nodes:
-                    await effect_of(held).renew(self._grip, held, name)
+                    await effect_of(held).on_node_started(self._context, held, name)
 
     async def resumed(self, name: str) -> None:
         """A node goes on: what could not be done to it while it stood still is done now."""
-        if not self._grip.can_answer(name):
+        if not self._context.can_answer(name):
             return
         await self._undo_leftovers(name)
         for held in [*self._held.values()]:
             if name in held.nodes:
-                await effect_of(held).go_on(self._grip, held, name)
+                await effect_of(held).on_node_resumed(self._context, held, name)
 
     async def _undo_leftovers(self, name: str) -> None:
         """What faults that ended while the node could not be asked have left there."""
-        for leftover in self._grip.leftovers.pop(name, ()):
+        for leftover in self._context.pending_undo.pop(name, ()):
             await leftover.undo()
 
     def rule_applied(self, node: str, rule_id: int) -> None:
@@ -173,10 +313,10 @@ class HeldFaults:
 
     def __bool__(self) -> bool:
         """Is there anything to do when a node starts or goes on?"""
-        return bool(self._held or self._grip.leftovers)
+        return bool(self._held or self._context.pending_undo)
 
 
-def effect_of(held: Held) -> Any:
+def effect_of(held: ActiveFault) -> Any:
     """What carries out the fault."""
     return TABLE[word_of(held.fault)].effect
 
@@ -192,7 +332,7 @@ def nodes_of(fault: AnyFault) -> tuple[str, ...]:
     return tuple(getattr(fault, field) for field in fields if hasattr(fault, field))
 
 
-def check_lasting(for_ms: int | None) -> None:
+def check_duration(for_ms: int | None) -> None:
     """Raises ``ValueError``."""
     if for_ms is not None and not 1 <= for_ms <= FOR_MS_MAX:
         raise ValueError(f"for_ms is a number from 1 to {FOR_MS_MAX}, not {for_ms}")

@@ -1,28 +1,45 @@
-"""Faults of what servers answer and know, set by calls to the servers themselves.
+"""Faults that are set by calls to the servers: reply rules, write permissions, busy pools.
 
-A process that ends forgets them, so they are set again when its node is started.  A node that
-stands still is asked when it goes on.
+A process that ends forgets them, so they are set again when its node is started; a paused node
+is called when it is resumed.  ``read_only`` uses upstream's admin calls: a whole broker by its
+setting ``brokerPermission`` (UPDATE_BROKER_CONFIG), which a new process does not have, a topic by
+UPDATE_AND_CREATE_TOPIC, which stays in the broker's store.  Either is registered at once, so
+routes show it; senders with an old route are not refused, as upstream.  Of several ``busy`` faults
+at one pool the last one decides.  A broker counts what a pool did since it is busy; each fault
+is credited with what was counted while it decided, as far as the broker can be asked: what it
+did before it was killed is not known.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from emulator.cluster.faults.held import Effect, Leftover
-from emulator.cluster.reply_rules import RuleCall
-from protocol import catalog
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.bodies.routes import ClusterInfo
-from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.registration import UnregisterBrokerRequest
+from rocketmq_emulator.cluster.faults.effects import Effect, PendingUndo, remove_holder
+from rocketmq_emulator.cluster.reply_rules import ServerCall, set_busy_pool
+from rocketmq_emulator.cluster.world import CannotDo
+from rocketmq_emulator.protocol import catalog, flags
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.extensions import (
+    BusyPool,
+    BusyPoolState,
+    PoolName,
+    ReplyRule,
+)
+from rocketmq_emulator.protocol.bodies.routes import ClusterInfo
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.java import java_properties
+from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
+from rocketmq_emulator.protocol.requests.nameserver import UnregisterBrokerRequest
 
 if TYPE_CHECKING:
-    from emulator.cluster.faults.held import Grip, Held
+    from rocketmq_emulator.cluster.fault_values import Busy
+    from rocketmq_emulator.cluster.faults.effects import ActiveFault, FaultContext
 
 
-class Placed(NamedTuple):
+class PlacedRule(NamedTuple):
     """A rule at a node: its id there, and how often it is known to have been applied."""
 
     rule_id: int
@@ -32,55 +49,55 @@ class Placed(NamedTuple):
 class AnswerEffect(Effect):
     """A reply rule at each of the nodes; ``placed`` says where it holds."""
 
-    async def begin(self, grip: Grip, held: Held) -> None:
+    async def begin(self, context: FaultContext, held: ActiveFault) -> None:
         """At those that run; the others get it when they are started."""
         for name in self.servers(held):
-            await self.go_on(grip, held, name)
+            await self.on_node_resumed(context, held, name)
 
-    async def end(self, grip: Grip, held: Held) -> None:
+    async def end(self, context: FaultContext, held: ActiveFault) -> None:
         """Removed where it holds; a rule that ended by its count is not there any more."""
-        await self.recount(grip, held)
+        await self.recount(context, held)
         for name, placed in held.placed.items():
-            await _remove(grip, name, placed.rule_id)
+            await _remove(context, name, placed.rule_id)
 
-    async def end_with_world(self, grip: Grip, held: Held) -> None:
+    async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
         """Rules end with their processes; how often they were applied is still counted."""
-        await self.recount(grip, held)
+        await self.recount(context, held)
 
-    async def renew(self, grip: Grip, held: Held, name: str) -> None:
+    async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
         """A new process has no rules."""
         held.placed.pop(name, None)
-        await self.go_on(grip, held, name)
+        await self.on_node_resumed(context, held, name)
 
-    async def go_on(self, grip: Grip, held: Held, name: str) -> None:
+    async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
         """A node that stood still when the fault began gets its rule now."""
-        is_meant = name in self.servers(held) and name not in held.placed
-        if not is_meant or not grip.can_answer(name):
+        is_targeted = name in self.servers(held) and name not in held.placed
+        if not is_targeted or not context.can_answer(name):
             return
-        rule_id = await grip.ask(name, "set_reply_rule", self.rule(held))
+        rule_id = await context.ask(name, "set_reply_rule", self.rule(held))
         if rule_id is None:
             return
-        held.placed[name] = Placed(rule_id)
+        held.placed[name] = PlacedRule(rule_id)
         if held.is_over:  # it ended meanwhile
-            await _remove(grip, name, rule_id)
+            await _remove(context, name, rule_id)
 
-    async def recount(self, grip: Grip, held: Held) -> None:
+    async def recount(self, context: FaultContext, held: ActiveFault) -> None:
         """Ask the nodes how often they applied it."""
         for name, (rule_id, known_count) in [*held.placed.items()]:
-            if not grip.can_answer(name):
+            if not context.can_answer(name):
                 continue
-            states = await grip.ask(name, "reply_rules") or ()
+            states = await context.ask(name, "reply_rules") or ()
             found = {state.rule_id: state.applied_count for state in states}
             # Not there any more: it was applied as often as it was meant to be.
             count = found.get(rule_id, self.rule(held).count or known_count)
-            held.placed[name] = Placed(rule_id, count)
+            held.placed[name] = PlacedRule(rule_id, count)
             held.acted("applied a reply rule", count - known_count)
 
-    def servers(self, held: Held) -> tuple[str, ...]:
+    def servers(self, held: ActiveFault) -> tuple[str, ...]:
         """Those that are asked."""
         return held.nodes
 
-    def rule(self, held: Held) -> ReplyRule:
+    def rule(self, held: ActiveFault) -> ReplyRule:
         """What the nodes are asked to obey."""
         rule: ReplyRule = held.fault.rule
         return rule
@@ -92,11 +109,11 @@ class UnregisteredEffect(AnswerEffect):
     The broker is there again with its next registration after the end, within 30 s.
     """
 
-    def servers(self, held: Held) -> tuple[str, ...]:
+    def servers(self, held: ActiveFault) -> tuple[str, ...]:
         """The NameServer, not the broker."""
         return tuple(name for name in held.nodes if name != held.fault.broker)
 
-    def rule(self, held: Held) -> ReplyRule:
+    def rule(self, held: ActiveFault) -> ReplyRule:
         """Its other calls are answered as ever."""
         return ReplyRule(
             code=RequestCode.REGISTER_BROKER,
@@ -105,21 +122,21 @@ class UnregisteredEffect(AnswerEffect):
             remark="a fault on purpose: this NameServer takes no registration of this broker",
         )
 
-    async def go_on(self, grip: Grip, held: Held, name: str) -> None:
+    async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
         """First the rule, or the broker would be back before anybody looks."""
         if name in held.placed:
             return
-        await super().go_on(grip, held, name)
+        await super().on_node_resumed(context, held, name)
         if name in held.placed:
-            await _forget(grip, name, held.fault.broker)
+            await _unregister(context, name, held.fault.broker)
 
 
-async def _forget(grip: Grip, name_server: str, broker: str) -> None:
+async def _unregister(context: FaultContext, name_server: str, broker: str) -> None:
     """Unregister *broker* there as it does itself when it ends."""
-    read = RuleCall(
-        catalog.GET_BROKER_CLUSTER_INFO, b"", lambda data: decode_long_body(data, ClusterInfo)
+    read = ServerCall(
+        catalog.GET_BROKER_CLUSTER_INFO, b"", lambda data: decode_unlimited_body(data, ClusterInfo)
     )
-    info: ClusterInfo | None = await grip.ask(name_server, "ask_server", read)
+    info: ClusterInfo | None = await context.ask(name_server, "call_server", read)
     data = None if info is None else info.broker_addr_table.get(broker)
     if data is None:
         return  # it knows nothing of it
@@ -130,21 +147,237 @@ async def _forget(grip: Grip, name_server: str, broker: str) -> None:
             cluster_name=data.cluster,
             broker_id=broker_id,
         )
-        call: RuleCall[None] = RuleCall(catalog.UNREGISTER_BROKER, b"", lambda _: None, header)
-        await grip.ask(name_server, "ask_server", call)
+        call: ServerCall[None] = ServerCall(catalog.UNREGISTER_BROKER, b"", lambda _: None, header)
+        await context.ask(name_server, "call_server", call)
 
 
-def rule_applied(held: Held, name: str, rule_id: int) -> None:
+def rule_applied(held: ActiveFault, name: str, rule_id: int) -> None:
     """A node has noted that it applied a rule: was it that of *held*?"""
     placed = held.placed.get(name)
-    if isinstance(placed, Placed) and placed.rule_id == rule_id:
+    if isinstance(placed, PlacedRule) and placed.rule_id == rule_id:
         held.placed[name] = placed._replace(applied_count=placed.applied_count + 1)
         held.acted("applied a reply rule")
 
 
-async def _remove(grip: Grip, name: str, rule_id: int) -> None:
-    if grip.can_answer(name):
-        await grip.ask(name, "remove_reply_rule", rule_id)
-    elif grip.world.is_running(name):
-        leftover = Leftover(partial(_remove, grip, name, rule_id), of_process=True)
-        grip.leftovers.setdefault(name, []).append(leftover)
+async def _remove(context: FaultContext, name: str, rule_id: int) -> None:
+    if context.can_answer(name):
+        await context.ask(name, "remove_reply_rule", rule_id)
+    elif context.world.is_running(name):
+        leftover = PendingUndo(partial(_remove, context, name, rule_id), ends_with_process=True)
+        context.pending_undo.setdefault(name, []).append(leftover)
+
+
+# read_only: the permission to write ---------------------------------------------------
+
+
+SETTING = "brokerPermission"
+
+
+class PermissionEffect(Effect):
+    """Perm 4; the perm of before is kept for the end of the last such fault."""
+
+    async def begin(self, context: FaultContext, held: ActiveFault) -> None:
+        """At a broker that runs; at another one when it is started, or goes on."""
+        topic = held.fault.topic
+        for name in held.nodes:
+            context.read_only.setdefault((name, topic), []).append(held)
+            await self.on_node_resumed(context, held, name)
+            if topic and context.can_answer(name) and name not in held.placed:
+                text = f"read_only: {name} has no topic {topic}"
+                raise CannotDo(context.world.kind, "begin_fault", text, text=text)
+
+    async def end(self, context: FaultContext, held: ActiveFault) -> None:
+        """The perm is as before, now or as soon as the broker can be asked."""
+        for name in held.nodes:
+            key = (name, held.fault.topic)
+            if remove_holder(context.read_only, key, held) and key in context.perms:
+                restore = partial(
+                    _set_perm, context, name, held.fault.topic, context.perms.pop(key)
+                )
+                if context.can_answer(name):
+                    await restore()
+                else:
+                    leftover = PendingUndo(restore, ends_with_process=not held.fault.topic)
+                    context.pending_undo.setdefault(name, []).append(leftover)
+
+    async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
+        """The new process may have the perm of before."""
+        held.placed.pop(name, None)
+        await self.on_node_resumed(context, held, name)
+
+    async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
+        """The broker can be asked."""
+        if name in held.placed or not context.can_answer(name):
+            return
+        key, topic = (name, held.fault.topic), held.fault.topic
+        before = await _perm_of(context, name, topic)
+        if before is None:
+            return
+        context.perms.setdefault(key, before)
+        await _set_perm(context, name, topic, flags.PERM_READ)
+        held.placed[name] = True
+        held.acted("took the permission to write")
+
+
+async def _perm_of(context: FaultContext, name: str, topic: str) -> int | None:
+    """None: the process has gone, or has no such topic."""
+    if topic:
+        config = await context.ask(name, "call_server", read_topic(topic))
+        return None if config is None else config.perm
+    found: int | None = await context.ask(name, "call_server", read_permission())
+    return found
+
+
+async def _set_perm(context: FaultContext, name: str, topic: str, given: int) -> None:
+    """The broker answers when every NameServer knows; one that does not answer is not waited for.
+
+    Raises what the broker's error was if it has not the flags.
+    """
+    call: ServerCall[Any] = write_permission(given)
+    if topic:
+        config = await context.ask(name, "call_server", read_topic(topic))
+        if config is None:
+            return  # deleted meanwhile
+        call = write_topic(topic, config, given)
+    try:
+        await context.ask(name, "call_server", call)
+    except Exception:
+        if await _perm_of(context, name, topic) != given:
+            raise
+
+
+def read_permission() -> ServerCall[int]:
+    """The broker's own flags."""
+    return ServerCall(
+        catalog.GET_BROKER_CONFIG,
+        b"",
+        lambda data: int(
+            java_properties.parse_body(data).get(SETTING, flags.PERM_READ | flags.PERM_WRITE)
+        ),
+    )
+
+
+def write_permission(given: int) -> ServerCall[None]:
+    """The broker has that flags, and registers."""
+    return ServerCall(
+        catalog.UPDATE_BROKER_CONFIG, f"{SETTING}={given}\n".encode(), lambda _: None
+    )
+
+
+def read_topic(topic: str) -> ServerCall[TopicConfig | None]:
+    """The topic as that broker has it."""
+
+    def found(data: bytes) -> TopicConfig | None:
+        return decode_unlimited_body(data, TopicConfigSerializeWrapper).topic_config_table.get(
+            topic
+        )
+
+    return ServerCall(catalog.GET_ALL_TOPIC_CONFIG, b"", found)
+
+
+def write_topic(topic: str, config: TopicConfig, given: int) -> ServerCall[None]:
+    """The topic with another flags, and the broker registers it."""
+    header = CreateTopicRequest(
+        topic=topic,
+        default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=given,
+        topic_filter_type=config.topic_filter_type,
+        order=config.order,
+    )
+    return ServerCall(catalog.UPDATE_AND_CREATE_TOPIC, b"", lambda _: None, header)
+
+
+# busy: few and slow threads in a pool -------------------------------------------------
+
+
+ACTED = "had requests wait or refused them"
+
+
+class BusyEffect(Effect):
+    """``placed`` has how much a broker had counted when the fault was last asked."""
+
+    async def begin(self, context: FaultContext, held: ActiveFault) -> None:
+        """At those that run; the others get it when they are started."""
+        for name in held.nodes:
+            await _count(context, name, held.fault.pool)
+            context.busy.setdefault((name, held.fault.pool), []).append(held)
+            await _apply_pool(context, name, held.fault.pool)
+
+    async def end(self, context: FaultContext, held: ActiveFault) -> None:
+        """The one that began before it decides, or requests wait for nobody."""
+        pool = held.fault.pool
+        for name in held.nodes:
+            holding = context.busy.get((name, pool), [])
+            if held not in holding:
+                continue  # it did not come so far when it began
+            await _count(context, name, pool)
+            holding.remove(held)
+            await _apply_pool(context, name, pool)
+
+    async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
+        """Pools end with their processes; what they did is still counted."""
+        await self.recount(context, held)
+
+    async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
+        """A new process has done nothing yet."""
+        held.placed.pop(name, None)
+        await _apply_pool(context, name, held.fault.pool)
+
+    async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
+        """A node that stood still when the fault began gets it now."""
+        await _apply_pool(context, name, held.fault.pool)
+
+    async def recount(self, context: FaultContext, held: ActiveFault) -> None:
+        """Ask the brokers what their pools did."""
+        for name in held.nodes:
+            await _count(context, name, held.fault.pool)
+
+
+async def _apply_pool(context: FaultContext, name: str, pool: PoolName) -> None:
+    """Have the pool be as the faults that hold want it."""
+    if not context.can_answer(name):
+        if context.world.is_running(name):
+            undo = partial(_apply_pool, context, name, pool)
+            context.pending_undo.setdefault(name, []).append(
+                PendingUndo(undo, ends_with_process=True)
+            )
+        return
+    while True:
+        deciding = _deciding(context, name, pool)
+        rule = set_busy_pool(BusyPool(pool=pool)) if deciding is None else _wanted(deciding)
+        state: BusyPoolState | None = await context.ask(name, "call_server", rule)
+        if state is not None and deciding is not None:
+            deciding.placed[name] = state.request_count
+        if _deciding(context, name, pool) is deciding:
+            return  # else another one began or ended meanwhile, and the broker may know it first
+
+
+def _deciding(context: FaultContext, name: str, pool: PoolName) -> ActiveFault | None:
+    holding = context.busy.get((name, pool))
+    return holding[-1] if holding else None
+
+
+async def _count(context: FaultContext, name: str, pool: PoolName) -> None:
+    """Give the fault that decides what the pool did since it was last asked."""
+    holding = context.busy.get((name, pool))
+    if not holding or name not in holding[-1].placed or not context.can_answer(name):
+        return
+    held = holding[-1]
+    state: BusyPoolState | None = await context.ask(name, "call_server", _wanted(held))
+    if state is not None:
+        held.acted(ACTED, state.request_count - held.placed[name])
+        held.placed[name] = state.request_count
+
+
+def _wanted(held: ActiveFault) -> ServerCall[BusyPoolState]:
+    fault: Busy = held.fault
+    return set_busy_pool(
+        BusyPool(
+            pool=fault.pool,
+            threads=fault.threads,
+            service_ms=fault.service_ms,
+            queue_max=fault.queue_max,
+        )
+    )

@@ -16,12 +16,10 @@ from typing import Protocol
 
 import trio
 
-from emulator.cluster.links.client_names import ClientNames
-from emulator.cluster.links.effects import CUT, Effects, LinkRule
-from emulator.cluster.links.sides import Names
-from emulator.cluster.links.way import Way
-from emulator.net.ready_sockets import Readable
-from emulator.net.timers import Timers
+from rocketmq_emulator.cluster.links.endpoints import ClientNameReader, Names
+from rocketmq_emulator.cluster.links.shaping import CUT, Direction, Effects, LinkRule
+from rocketmq_emulator.net.epoll_reader import Readable
+from rocketmq_emulator.net.timers import Timers
 
 READ_BYTES = 256 * 1024
 HELD_BYTES_MAX = 1024 * 1024  # of one way; then the sender's kernel holds the rest
@@ -29,7 +27,7 @@ LINGER_0 = struct.pack("ii", 1, 0)  # close with a reset
 
 
 class Reading(Protocol):
-    """Who reads sockets: ``ReadySockets``, or a task for each."""
+    """Who reads sockets: ``EpollReader``, or a task for each."""
 
     def add(self, socket: Readable) -> None:
         """Read it from now on."""
@@ -38,7 +36,7 @@ class Reading(Protocol):
         """Read it no more."""
 
 
-class Hub:
+class ProxyContext:
     """What all streams of one loop share."""
 
     def __init__(
@@ -53,16 +51,16 @@ class Hub:
 
 
 class ProxiedStream:
-    """Between *near*, who has connected, and *far*, the node that he wants.
+    """Between *near*, a client or a node that has connected, and *far*, the node behind the port.
 
-    ``source`` is who has connected, by name, as far as that is known.  ``_born`` is the number
-    of the last fault that began before: one that refuses new connections is about those which
-    are younger than it is.
+    ``source`` is the name of the peer that has connected, as far as it is known.
+    ``_created_after`` is the number of the last fault that began before: a fault that refuses new
+    connections is about those which are younger than it is.
     """
 
     def __init__(
         self,
-        hub: Hub,
+        context: ProxyContext,
         near: socket.socket,
         far: socket.socket,
         names: tuple[Names, Names],
@@ -70,16 +68,16 @@ class ProxiedStream:
         *,
         learns_names: bool,
     ) -> None:
-        self._hub = hub
+        self._context = context
         self.source, self._target = names
         self._on_end = on_end
-        self._born = hub.last_number
-        self._learned = ClientNames() if learns_names else None
+        self._created_after = context.last_number
+        self._learned = ClientNameReader() if learns_names else None
         self._is_over = False
-        self._forth = _Half(hub, near, far, self)
-        self._back = _Half(hub, far, near, self)
-        self.apply(hub.rules.values())
-        for half in (self._forth, self._back):
+        self._to_node = _HalfStream(context, near, far, self)
+        self._to_client = _HalfStream(context, far, near, self)
+        self.apply(context.rules.values())
+        for half in (self._to_node, self._to_client):
             half.read()
 
     def apply(self, rules: Iterable[LinkRule]) -> None:
@@ -91,36 +89,38 @@ class ProxiedStream:
         back = Effects(rules, self._target, self.source)
         ending = [*forth.cuts, *back.cuts]
         ending += [
-            held for held in forth.refuses if held.number <= self._born and self._is_learned
+            held
+            for held in forth.refuses
+            if held.number <= self._created_after and self._is_learned
         ]
         if ending:
             ending[0].tally.add(CUT)
             self.abort()
             return
         now_s = trio.current_time()
-        self._forth.apply(forth, now_s)
-        self._back.apply(back, now_s)
+        self._to_node.apply(forth, now_s)
+        self._to_client.apply(back, now_s)
 
-    def heard(self, half: _Half, data: bytes) -> None:
+    def on_data(self, half: _HalfStream, data: bytes) -> None:
         """Bytes were read; those of a client may say who it is."""
-        if half is self._forth and self._learned is not None and self._learned.feed(data):
+        if half is self._to_node and self._learned is not None and self._learned.feed(data):
             assert self._learned.names is not None
             self.source = self._learned.names
-            self.apply(self._hub.rules.values())
+            self.apply(self._context.rules.values())
 
-    def half_ended(self) -> None:
+    def on_half_closed(self) -> None:
         """All that came one way has been written."""
-        if self._forth.is_done and self._back.is_done:
+        if self._to_node.is_done and self._to_client.is_done:
             self._close()
 
-    def broke(self, half: _Half) -> None:
+    def on_target_error(self, half: _HalfStream) -> None:
         """What *half* writes to has gone: the other one has to tell its side."""
-        (self._back if half is self._forth else self._forth).source_broke()
-        self.half_ended()
+        (self._to_client if half is self._to_node else self._to_node).on_source_error()
+        self.on_half_closed()
 
     def abort(self) -> None:
         """Reset both ends now."""
-        for half in (self._forth, self._back):
+        for half in (self._to_node, self._to_client):
             if half.source.fileno() >= 0:
                 half.source.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_0)
         self._close()
@@ -138,23 +138,27 @@ class ProxiedStream:
         if self._is_over:
             return
         self._is_over = True
-        for half in (self._forth, self._back):
+        for half in (self._to_node, self._to_client):
             half.close()
         self._on_end(self)
 
 
-class _Half:
+class _HalfStream:
     """What is read from *source* is written to *target*, when the way lets it."""
 
     def __init__(
-        self, hub: Hub, source: socket.socket, target: socket.socket, stream: ProxiedStream
+        self,
+        context: ProxyContext,
+        source: socket.socket,
+        target: socket.socket,
+        stream: ProxiedStream,
     ) -> None:
         self.source = source
         self.is_done = False  # the end of the stream was passed on
-        self._hub = hub
+        self._context = context
         self._target = target
         self._stream = stream
-        self._way = Way(Effects((), frozenset(), frozenset()), hub.rng)
+        self._direction = Direction(Effects((), frozenset(), frozenset()), context.rng)
         self._unwritten = b""  # what the kernel of the target does not take yet
         self._is_read = False
         self._has_ended = False  # nothing comes from the source any more
@@ -165,11 +169,11 @@ class _Half:
     def read(self) -> None:
         """Read from now on, unless too much waits."""
         wants = not (self._has_ended or self._unwritten or self.is_done)
-        wants = wants and self._way.held_bytes < HELD_BYTES_MAX and self.source.fileno() >= 0
+        wants = wants and self._direction.held_bytes < HELD_BYTES_MAX and self.source.fileno() >= 0
         if wants and not self._is_read:
-            self._hub.reading.add(self)
+            self._context.reading.add(self)
         elif not wants and self._is_read:
-            self._hub.reading.remove(self)
+            self._context.reading.remove(self)
         self._is_read = wants
 
     def fileno(self) -> int:
@@ -188,13 +192,13 @@ class _Half:
         if not data:
             self._end("eof")
             return
-        self._stream.heard(self, data)
+        self._stream.on_data(self, data)
         if self.source.fileno() < 0:
             return  # it said whose it is, and a fault has cut it
-        if self._way.is_free and not self._unwritten:
+        if self._direction.is_free and not self._unwritten:
             self._write(data)
             return
-        self._way.put(data, trio.current_time())
+        self._direction.put(data, trio.current_time())
         self._go_on()
 
     def stopped(self) -> None:
@@ -203,10 +207,10 @@ class _Half:
 
     def apply(self, effects: Effects, now_s: float) -> None:
         """These effects hold from now on."""
-        self._way.apply(effects, now_s)
+        self._direction.apply(effects, now_s)
         self._go_on()
 
-    def source_broke(self) -> None:
+    def on_source_error(self) -> None:
         """A write to the source failed."""
         if not self._has_ended:
             self._end("reset")
@@ -214,7 +218,7 @@ class _Half:
     def close(self) -> None:
         """Close the source; what waits is dropped."""
         if self._is_read:
-            self._hub.reading.remove(self)
+            self._context.reading.remove(self)
             self._is_read = False
         self._has_ended = True
         if self.source.fileno() >= 0:
@@ -223,7 +227,7 @@ class _Half:
 
     def _end(self, how: str) -> None:
         self._has_ended = True
-        self._way.end("eof" if how == "eof" else "reset", trio.current_time())
+        self._direction.end("eof" if how == "eof" else "reset", trio.current_time())
         self._go_on()
 
     # Writing --------------------------------------------------------------------------
@@ -231,7 +235,7 @@ class _Half:
     def _go_on(self) -> None:
         """Write what is due, and plan the rest."""
         while not self._unwritten and not self.is_done and self._target.fileno() >= 0:
-            what = self._way.take(trio.current_time())
+            what = self._direction.take(trio.current_time())
             if what is None:
                 self._plan()
                 break
@@ -248,7 +252,7 @@ class _Half:
             return
         with contextlib.suppress(OSError):  # the other side has gone meanwhile
             self._target.shutdown(socket.SHUT_WR)
-        self._stream.half_ended()
+        self._stream.on_half_closed()
 
     def _write(self, data: bytes) -> None:
         try:
@@ -261,7 +265,7 @@ class _Half:
         if sent < len(data):
             self._unwritten = data[sent:]
             self.read()
-            self._hub.nursery.start_soon(self._write_rest)
+            self._context.nursery.start_soon(self._write_rest)
 
     async def _write_rest(self) -> None:
         try:
@@ -279,13 +283,13 @@ class _Half:
         self._unwritten = b""
         self.is_done = True
         self.read()
-        self._stream.broke(self)
+        self._stream.on_target_error(self)
 
     def _plan(self) -> None:
-        due_s = self._way.next_due_s()
+        due_s = self._direction.next_due_s()
         if due_s is not None and (self._planned_s is None or due_s < self._planned_s):
             self._planned_s = due_s
-            self._hub.timers.at(due_s, self._planned)
+            self._context.timers.at(due_s, self._planned)
 
     def _planned(self) -> None:
         self._planned_s = None

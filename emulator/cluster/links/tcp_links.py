@@ -1,11 +1,12 @@
-"""All links of a cluster on real ports: a door from each side to each node, in one thread.
+"""All links of a cluster on real ports: a proxy port for each source and node, in one thread.
 
-    clients ──door──► broker-a          broker-a ──door──► namesrv
-    clients ──door──► namesrv           broker-b ──door──► namesrv
+    clients ──port──► broker-a          broker-a ──port──► namesrv
+    clients ──port──► namesrv           broker-b ──port──► namesrv
 
-Nodes listen at ports that nobody is told; what brokers register, and what clients are given,
-are doors.  A broker has doors of its own to the NameServers, so who connects is known by the
-door.  With no fault a door passes everything on; what it costs is in BENCHMARKS.md.
+Nodes listen at ports that are given to no peer; brokers register, and clients are given, proxy
+ports.  Each broker has its own ports to the NameServers, so the port tells which node connects.
+With no fault a port passes everything on; what it costs is in BENCHMARKS.md.
+Where there is no epoll, a task reads each socket: as ``EpollReader``, and slower.
 """
 
 from __future__ import annotations
@@ -19,29 +20,35 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import trio
 
-from emulator.cluster.links.doors import Door
-from emulator.cluster.links.effects import LinkRule
-from emulator.cluster.links.reader_tasks import ReaderTasks
-from emulator.cluster.links.sides import BROKERS, CLIENTS, NAME_SERVERS, SOME_CLIENTS, Names
-from emulator.cluster.links.streams import Hub
-from emulator.cluster.world import ClusterEnded
-from emulator.config import BrokerConfig
-from emulator.net.ready_sockets import ReadySockets, are_supported
-from emulator.net.timers import Timers
-from emulator.sim.tally import Tally
+from rocketmq_emulator.cluster.links.endpoints import (
+    BROKERS,
+    CLIENTS,
+    NAME_SERVERS,
+    SOME_CLIENTS,
+    Names,
+)
+from rocketmq_emulator.cluster.links.proxy_ports import ProxyPort
+from rocketmq_emulator.cluster.links.shaping import LinkRule
+from rocketmq_emulator.cluster.links.streams import ProxyContext
+from rocketmq_emulator.cluster.world import ClusterEnded
+from rocketmq_emulator.net.epoll_reader import EpollReader, Readable, epoll_is_supported
+from rocketmq_emulator.net.timers import Timers
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.sim.faults import Tally
 
 if TYPE_CHECKING:
-    from emulator.cluster.faults.values import LinkFault
-    from emulator.cluster.roles import RoleConfig
-    from emulator.cluster.spec import ClusterSpec
+    from rocketmq_emulator.cluster.fault_values import LinkFault
+    from rocketmq_emulator.cluster.spec import ClusterSpec
+    from rocketmq_emulator.processes.roles import RoleConfig
+
 
 R = TypeVar("R")
 
-INSIDE = "127.0.0.1"  # where nodes listen that are reached by doors only
+NODE_HOST = "127.0.0.1"  # where nodes listen that are reached by doors only
 FAULTS_MAX = 1_000  # at one time: each is asked about each stream
 END_S_MAX = 5.0
 CALL_S_MAX = 10.0
-CLIENTS_SIDE = ""  # the source of clients' doors
+FROM_CLIENTS = ""  # the source of clients' doors
 
 
 class TcpLinks:
@@ -53,13 +60,13 @@ class TcpLinks:
     def __init__(self, spec: ClusterSpec, seed: int | None = None) -> None:
         self._spec = spec
         self._rng = random.Random(seed)
-        self._doors: dict[tuple[str, str], Door] = {}  # by source and target
+        self._proxy_ports: dict[tuple[str, str], ProxyPort] = {}  # by source and target
         try:
-            self._bind_doors()
+            self._bind_proxy_ports()
         except BaseException:
-            self._close_doors()
+            self._close_proxy_ports()
             raise
-        self._hub: Hub | None = None
+        self._context: ProxyContext | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
         self._runs = threading.Event()
@@ -77,25 +84,27 @@ class TcpLinks:
 
     def address(self, name: str) -> str:
         """Where clients reach a node, ``host:port``."""
-        return self._spec.reached_at(self._doors[CLIENTS_SIDE, name].address)
+        return self._spec.reached_at(self._proxy_ports[FROM_CLIENTS, name].address)
 
     def fitted(self, name: str, config: RoleConfig) -> RoleConfig:
         """*config* of a node behind doors: it listens inside, and uses doors itself."""
-        config = msgspec.structs.replace(config, listen_address=f"{INSIDE}:0")
+        config = msgspec.structs.replace(config, listen_address=f"{NODE_HOST}:0")
         if not isinstance(config, BrokerConfig):
             return config
-        servers = [self._doors[name, server].address for server in self._spec.name_server_names]
+        servers = [
+            self._proxy_ports[name, server].address for server in self._spec.name_server_names
+        ]
         return msgspec.structs.replace(
             config, namesrv=tuple(servers), advertised_address=self.address(name)
         )
 
     def node_is_up(self, name: str, address: str) -> None:
         """The node listens at *address*: its doors lead there."""
-        self._call(lambda: self._lead(name, address))
+        self._call(lambda: self._set_node_address(name, address))
 
     def node_is_down(self, name: str) -> None:
         """The node has ended: its doors refuse."""
-        self._call(lambda: self._lead(name, ""))
+        self._call(lambda: self._set_node_address(name, ""))
 
     # Faults ---------------------------------------------------------------------------
 
@@ -120,16 +129,16 @@ class TcpLinks:
 
     def _run(self) -> None:
         try:
-            trio.run(self._live)
+            trio.run(self._run_until_closed)
         finally:
             self._runs.set()
 
-    async def _live(self) -> None:
+    async def _run_until_closed(self) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 timers = Timers()
-                reading = ReadySockets(nursery) if are_supported() else ReaderTasks(nursery)
-                self._hub = Hub(nursery, reading, timers, self._rng)
+                reading = EpollReader(nursery) if epoll_is_supported() else ReaderTasks(nursery)
+                self._context = ProxyContext(nursery, reading, timers, self._rng)
                 self._token = trio.lowlevel.current_trio_token()
                 nursery.start_soon(timers.run)
                 self._runs.set()
@@ -137,76 +146,76 @@ class TcpLinks:
                     await trio.sleep_forever()
                 nursery.cancel_scope.cancel()
         finally:
-            self._close_doors()
+            self._close_proxy_ports()
 
-    def _lead(self, name: str, address: str) -> None:
-        for (_, target), door in self._doors.items():
+    def _set_node_address(self, name: str, address: str) -> None:
+        for (_, target), proxy_port in self._proxy_ports.items():
             if target == name:
-                door.node_address = address
-                door.set_state(self._the_hub)
+                proxy_port.node_address = address
+                proxy_port.set_state(self._running_context)
 
     def _begin(self, fault: LinkFault, tally: Tally) -> int:
-        hub = self._the_hub
-        if len(hub.rules) >= FAULTS_MAX:
+        context = self._running_context
+        if len(context.rules) >= FAULTS_MAX:
             raise ValueError(f"{FAULTS_MAX} faults of links hold already: end some of them first")
-        hub.last_number += 1
-        hub.rules[hub.last_number] = LinkRule(hub.last_number, fault, tally)
+        context.last_number += 1
+        context.rules[context.last_number] = LinkRule(context.last_number, fault, tally)
         self._apply()
-        return hub.last_number
+        return context.last_number
 
     def _end(self, number: int) -> None:
-        del self._the_hub.rules[number]
+        del self._running_context.rules[number]
         self._apply()
 
     def _apply(self) -> None:
-        rules = self._the_hub.rules.values()
-        for door in self._doors.values():
-            door.set_state(self._the_hub)
-            for stream in list(door.streams):
+        rules = self._running_context.rules.values()
+        for proxy_port in self._proxy_ports.values():
+            proxy_port.set_state(self._running_context)
+            for stream in list(proxy_port.streams):
                 stream.apply(rules)
 
     def _client_names(self) -> tuple[str, ...]:
         names = {
             name
-            for (source, _), door in self._doors.items()
-            if source == CLIENTS_SIDE
-            for stream in door.streams
+            for (source, _), proxy_port in self._proxy_ports.items()
+            if source == FROM_CLIENTS
+            for stream in proxy_port.streams
             for name in stream.source
         }
         return (CLIENTS, *sorted(names - {CLIENTS}))
 
     # Inside ---------------------------------------------------------------------------
 
-    def _bind_doors(self) -> None:
+    def _bind_proxy_ports(self) -> None:
         spec = self._spec
         for name in spec.name_server_names:
             address = spec.name_server_config(name).listen_address
-            self._bind(CLIENTS_SIDE, name, address)
+            self._bind(FROM_CLIENTS, name, address)
             for broker in spec.broker_names:
-                self._bind(broker, name, f"{INSIDE}:0")
+                self._bind(broker, name, f"{NODE_HOST}:0")
         for name in spec.broker_names:
-            self._bind(CLIENTS_SIDE, name, spec.broker_config(name).listen_address)
+            self._bind(FROM_CLIENTS, name, spec.broker_config(name).listen_address)
 
     def _bind(self, source: str, target: str, address: str) -> None:
         names = self._names_of(source), self._names_of(target)
         learns_names = not source and target in self._spec.broker_names
-        self._doors[source, target] = Door(address, names, learns_names=learns_names)
+        self._proxy_ports[source, target] = ProxyPort(address, names, learns_names=learns_names)
 
     def _names_of(self, side: str) -> Names:
-        if side == CLIENTS_SIDE:
+        if side == FROM_CLIENTS:
             return SOME_CLIENTS
         return frozenset([side, BROKERS if side in self._spec.broker_names else NAME_SERVERS])
 
-    def _close_doors(self) -> None:
-        for door in self._doors.values():
-            for stream in list(door.streams):
+    def _close_proxy_ports(self) -> None:
+        for proxy_port in self._proxy_ports.values():
+            for stream in list(proxy_port.streams):
                 stream.abort()
-            door.close()
+            proxy_port.close()
 
     @property
-    def _the_hub(self) -> Hub:
-        assert self._hub is not None
-        return self._hub
+    def _running_context(self) -> ProxyContext:
+        assert self._context is not None
+        return self._context
 
     def _call(self, action: Callable[[], R]) -> R:
         """*action* in the thread, from any other; what it returns or raises."""
@@ -228,3 +237,33 @@ class TcpLinks:
         if errors:
             raise errors[0]
         return results[0]
+
+
+# Reading without epoll ----------------------------------------------------------------
+
+
+class ReaderTasks:
+    """Reads sockets in tasks of *nursery*."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._scopes: dict[Readable, trio.CancelScope] = {}
+
+    def add(self, socket: Readable) -> None:
+        """Read it from now on, if it is not read already."""
+        if socket not in self._scopes:
+            self._scopes[socket] = trio.CancelScope()
+            self._nursery.start_soon(self._read, socket, self._scopes[socket])
+
+    def remove(self, socket: Readable) -> None:
+        """Read it no more; to be called before it is closed."""
+        if (scope := self._scopes.pop(socket, None)) is not None:
+            scope.cancel()
+
+    async def _read(self, socket: Readable, scope: trio.CancelScope) -> None:
+        with scope:
+            while True:
+                await trio.lowlevel.wait_readable(socket.fileno())
+                socket.readable()
+                if self._scopes.get(socket) is not scope:
+                    return

@@ -9,29 +9,35 @@ from typing import Any
 import msgspec
 import trio
 
-from emulator.broker.broker import Broker
-from emulator.broker.handlers.table import handler_table
-from emulator.broker.service import ScheduledTasks
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import Disk
-from emulator.facts import Fact, HandlerFailed
-from emulator.journal import Entry, Journal
-from emulator.net.remoting_server import RemotingServer
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData
-from protocol.bodies.topics import TopicConfig
-from protocol.command import ONE_WAY, RemotingCommand, decode_command, encode_command, ext_of
-from protocol.fields import Header
-from protocol.framing import FrameDecoder
-from protocol.pull_flags import SUSPEND
-from protocol.records import StoredMessage, decode_records
-from protocol.requests.pulling import PullMessageReply, PullMessageRequest
-from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
-from protocol.rpc import Rpc
-from protocol.subscription import build_subscription
+from rocketmq_emulator.broker.handlers.table import handler_table
+from rocketmq_emulator.broker.service import ScheduledTasks
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import Disk
+from rocketmq_emulator.facts import Fact, HandlerFailed
+from rocketmq_emulator.facts.journal import Entry, Journal
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.command import (
+    ONE_WAY,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.flags import SUSPEND
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.messages.records import StoredMessage, decode_records
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendMessageRequestV2
+from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.settings.config import BrokerConfig
 
 EPOCH_MS = 1_700_000_000_000
 
@@ -203,7 +209,7 @@ class Bench:
         self.broker = Broker(config, disk=self.disk, journal=journal, now_ms=self.now_ms())
         handlers = handler_table(self.broker, random.Random(7), self.now_ms())
         self.server = RemotingServer(
-            self.clock, config.net, config.profile, journal.note, handlers
+            self.clock, config.net, config.parsed_release, journal.note, handlers
         )
         self.broker.connect(
             self.server.ring,

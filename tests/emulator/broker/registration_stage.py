@@ -9,30 +9,33 @@ from typing import TypeVar
 
 import trio
 
-from emulator.broker.service import serve_broker
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig, NetConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import (
+from rocketmq_emulator.broker.service import serve_broker
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import (
     RegisteredWith,
     RegistrationFailing,
     RegistrationRecovered,
     StartedWithoutNameServer,
 )
-from emulator.journal import Journal
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.results import Call, Reply, Result, Wait
-from emulator.releases import Release
-from emulator.sim.path import Latency
-from emulator.sim.world import EPOCH_MS, VirtualWorld, run_virtual
-from protocol import catalog
-from protocol.bodies.registration import RegisterBrokerBody, decode_register_broker
-from protocol.codes import RequestCode, ResponseCode
-from protocol.fields import Header
-from protocol.requests.registration import RegisterBrokerReply
-from protocol.requests.sending import SendMessageRequestV2
-from protocol.rpc import Rpc
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.results import Call, Reply, Result, Wait
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    decode_register_broker,
+)
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.requests.nameserver import RegisterBrokerReply
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.settings.config import BrokerConfig, NetConfig
+from rocketmq_emulator.settings.releases import Release
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import EPOCH_MS, VirtualWorld, run_virtual
 
 LAST_4, LAST_5 = "4.9.7", "5.3.3"
 T = TypeVar("T")

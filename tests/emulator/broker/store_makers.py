@@ -7,18 +7,17 @@ from typing import Any
 
 import msgspec
 
-from emulator.broker.store.appender import MessageToStore
-from emulator.broker.store.delays import ScheduleMessageService
-from emulator.broker.store.put_chain import PutChain, put_aside
-from emulator.broker.store.store import Store
-from emulator.broker.store.timer_messages import TimerMessageStore
-from emulator.broker.store.timer_puts import set_timer
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk, MemorySegment
-from emulator.disk.port import OnFlushed
-from emulator.facts import Fact
-from protocol.hosts import host_bytes
-from protocol.records import StoredMessage, decode_records
+from rocketmq_emulator.broker.store.appender import MessageToStore
+from rocketmq_emulator.broker.store.delays import ScheduleMessageService
+from rocketmq_emulator.broker.store.put_chain import PutChain, set_delay_level, set_timer
+from rocketmq_emulator.broker.store.store import Store
+from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
+from rocketmq_emulator.disk.memory import MemoryDisk, MemorySegment
+from rocketmq_emulator.disk.port import OnFlushed
+from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.protocol.messages.message_ids import host_bytes
+from rocketmq_emulator.protocol.messages.records import StoredMessage, decode_records
+from rocketmq_emulator.settings.config import BrokerConfig
 
 HOST = host_bytes("127.0.0.1:10911")
 NOW = 1_700_000_000_000
@@ -93,10 +92,10 @@ class Rig:
             rng=random.Random(0),
             began_ms=began_ms,
         )
-        for _ in self.timers.read_found():
+        for _ in self.timers.recover_waiting():
             pass
         timed = set_timer(self.config, self.timers, self.store.check)
-        aside = put_aside(self.store.levels, self.store.check)
+        aside = set_delay_level(self.store.levels, self.store.check)
         self.puts = PutChain(self.store, (timed, aside), of_batches=(timed,))
         self.puts.on_timed = self.timers.enqueue
 

@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 from store_makers import LAST_5, NOW, Rig, a_message
 from trio.testing import MockClock
 
-from emulator.broker.store import head_starts
-from emulator.broker.store.advancing import Moved, advance
-from emulator.broker.store.head_starts import HeadStarts
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import DelayedDelivered, TimeAdvanced, TimerMessageDelivered
-from protocol import catalog
-from protocol.bodies.own import AdvancedTime, AdvanceTime, decode_own_body, encode_own_body
-from protocol.codes import ResponseCode
-from protocol.requests.sending import ConsumerSendMsgBackRequest
+from rocketmq_emulator.broker.handlers.housekeeping import AdvanceResult, advance
+from rocketmq_emulator.broker.store import store
+from rocketmq_emulator.broker.store.store import EarlyDeliveries
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import DelayedDelivered, TimeAdvanced, TimerMessageDelivered
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.extensions import (
+    AdvanceTime,
+    AdvanceTimeReply,
+    decode_extension_body,
+    encode_extension_body,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.requests.sending import ConsumerSendMsgBackRequest
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 RETRY, DLQ = "%RETRY%g", "%DLQ%g"
@@ -55,10 +60,10 @@ class FailingGroup:
         return is_new
 
 
-def advanced(client: Client, ms: int) -> AdvancedTime:
-    answer = client.must(catalog.ADVANCE_TIME, None, encode_own_body(AdvanceTime(ms=ms)))
+def advanced(client: Client, ms: int) -> AdvanceTimeReply:
+    answer = client.must(catalog.ADVANCE_TIME, None, encode_extension_body(AdvanceTime(ms=ms)))
     assert answer.code == ResponseCode.SUCCESS, answer.remark
-    return decode_own_body(answer.body, AdvancedTime)
+    return decode_extension_body(answer.body, AdvanceTimeReply)
 
 
 async def test_ten_hours_in_one_step_take_a_failing_message_to_the_dead_letters(
@@ -70,7 +75,9 @@ async def test_ten_hours_in_one_step_take_a_failing_message_to_the_dead_letters(
         await trio.sleep(2)  # a broker first looks a second after its start
         group = FailingGroup(bench)
         assert await group.fail() == 0
-        assert advanced(group.client, 10 * HOUR_MS) == AdvancedTime(due_count=1, waiting_count=0)
+        assert advanced(group.client, 10 * HOUR_MS) == AdvanceTimeReply(
+            due_count=1, waiting_count=0
+        )
         assert await group.comes_again()
         assert await group.fail() == 16
         assert [dead.reconsume_times for dead in group.client.pulled(DLQ)] == [17]
@@ -154,7 +161,7 @@ def test_levels_and_timers_come_by_the_times_at_which_they_are_due() -> None:
         (b"1s", "DELAY\x011"),
     ):
         put(rig, body, asks)
-    assert advance(rig.delays, rig.timers, 2 * HOUR_MS, NOW) == Moved(5, 4)
+    assert advance(rig.delays, rig.timers, 2 * HOUR_MS, NOW) == AdvanceResult(5, 4)
     assert rig.bodies(2) == [b"1s", b"1m", b"90s", b"2h"]
     assert {message.store_ms for message in rig.messages(2)} == {NOW}, "the wall time"
     late = [f for f in rig.facts if isinstance(f, DelayedDelivered | TimerMessageDelivered)]
@@ -199,7 +206,7 @@ def test_a_message_beyond_the_roll_window_comes_when_its_time_has_been_advanced_
 
 
 def test_a_head_start_grows_while_a_listener_has_the_message() -> None:
-    starts = HeadStarts()
+    starts = EarlyDeliveries()
     starts.advance(100)
     starts.give(1, 60)
     starts.advance(50)
@@ -207,8 +214,8 @@ def test_a_head_start_grows_while_a_listener_has_the_message() -> None:
 
 
 def test_head_starts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_starts, "MESSAGES_MAX", 2)
-    starts = HeadStarts()
+    monkeypatch.setattr(store, "EARLY_DELIVERIES_MAX", 2)
+    starts = EarlyDeliveries()
     for position in (1, 2, 3):
         starts.give(position, 10)
     starts.give(4, 0)

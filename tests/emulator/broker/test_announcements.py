@@ -8,8 +8,8 @@ import msgspec
 import trio
 from registration_stage import FIRST_SEND, FakeNameServer, Stage, on_stage
 
-from emulator.broker.registration import LARGE_TOPICS_A_MS, SMALL_TOPICS_MAX
-from protocol import catalog
+from rocketmq_emulator.broker.registration import LARGE_TOPICS_PER_MS, SMALL_TOPICS_MAX
+from rocketmq_emulator.protocol import catalog
 
 
 async def first_send(stage: Stage, topic: str) -> None:
@@ -57,7 +57,7 @@ def test_a_large_table_is_told_the_more_seldom_the_larger_it_is() -> None:
 
     name_server = on_stage(story)
     times_s = name_server.times_s
-    pause_s = len(names) / LARGE_TOPICS_A_MS / 1_000
+    pause_s = len(names) / LARGE_TOPICS_PER_MS / 1_000
     assert 2 <= len(times_s) < len(late) / 2
     assert min(b - a for a, b in itertools.pairwise(times_s)) >= pause_s
     assert set(late) <= name_server.topics(-1)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from bench import Bench, Client
 
-from emulator.disk.memory import MemoryDisk
-from emulator.releases import R_5_3_3
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.running import (
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.running import (
     QueryAssignmentReply,
     QueryAssignmentRequestBody,
     SetMessageRequestModeBody,
 )
-from protocol.codes import ResponseCode
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import R_5_3_3
 
 QUEUES = [MessageQueue("Orders", "broker-a", number) for number in range(4)]
 

@@ -7,11 +7,11 @@ import trio
 from bench import Bench, Client
 from trio.testing import MockClock
 
-from emulator.facts import HeartbeatReceived, MemberLeft, MembersNotified
-from emulator.journal import Entry
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.groups import (
+from rocketmq_emulator.facts import HeartbeatReceived, MemberLeft, MembersNotified
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import (
     ConsumerData,
     GetConsumerListByGroupReply,
     HeartbeatData,
@@ -19,9 +19,12 @@ from protocol.bodies.groups import (
     LockBatchRequestBody,
     SubscriptionGroupConfig,
 )
-from protocol.codes import ResponseCode
-from protocol.queues import MessageQueue
-from protocol.requests.groups import GetConsumerListByGroupRequest, UnregisterClientRequest
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.groups import (
+    GetConsumerListByGroupRequest,
+    UnregisterClientRequest,
+)
 
 T1, T2 = {"T1": "*"}, {"T2": "*"}
 QUEUE = MessageQueue("Orders", "broker-a", 0)

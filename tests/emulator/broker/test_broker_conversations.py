@@ -20,12 +20,12 @@ from bench import Bench, Client
 from golden_data import GOLDEN
 from trio.testing import MockClock
 
-from protocol import java_json
-from protocol.bodies.groups import SubscriptionGroupConfig
-from protocol.bodies.topics import TopicConfig
-from protocol.command import RemotingCommand, decode_command
-from protocol.framing import Frame, FrameDecoder
-from protocol.records import StoredMessage, decode_records
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command
+from rocketmq_emulator.protocol.framing import Frame, FrameDecoder
+from rocketmq_emulator.protocol.java import java_json
+from rocketmq_emulator.protocol.messages.records import StoredMessage, decode_records
 
 CONVERSATIONS = sorted((GOLDEN / "conversations").glob("*.jsonl"))
 Said = dict[str, Any]

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from emulator.broker.broker import Broker
-from emulator.facts import HandlerFailed
-from protocol.batch import BatchMessage, encode_batch
-from protocol.codes import RequestCode, ResponseCode
-from protocol.command import ONE_WAY, RemotingCommand
-from protocol.queues import MessageQueue
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.facts import HandlerFailed
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.command import ONE_WAY, RemotingCommand
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 RELEASES = ["4.9.7", "5.3.3"]
 LIMITS = {

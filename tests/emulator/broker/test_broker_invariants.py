@@ -10,15 +10,15 @@ import trio
 from bench import EPOCH_MS, Bench, Client
 from trio.testing import MockClock
 
-from emulator.facts import PullAnswered
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import LockBatchRequestBody, SubscriptionGroupConfig
-from protocol.codes import ResponseCode
-from protocol.queues import MessageQueue
-from protocol.requests.admin import CreateTopicRequest
-from protocol.requests.groups import GetConsumerListByGroupRequest
-from protocol.requests.offsets import (
+from rocketmq_emulator.facts import PullAnswered
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import LockBatchRequestBody, SubscriptionGroupConfig
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
+from rocketmq_emulator.protocol.requests.groups import GetConsumerListByGroupRequest
+from rocketmq_emulator.protocol.requests.offsets import (
     OffsetReply,
     QueryConsumerOffsetRequest,
     SearchOffsetRequest,

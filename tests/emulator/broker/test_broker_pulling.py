@@ -9,14 +9,14 @@ import trio
 from bench import Bench, Client, next_offset
 from trio.testing import MockClock
 
-from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
-from protocol.batch import BatchMessage, encode_batch
-from protocol.bodies.groups import SubscriptionGroupConfig
-from protocol.bodies.topics import TopicConfig
-from protocol.codes import RequestCode, ResponseCode
-from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
-from protocol.records import decode_records
-from protocol.requests.pulling import PullMessageReply
+from rocketmq_emulator.facts import OffsetCommitted, PullAnswered, PullHeld
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.messages.records import decode_records
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
 
 
 def a_consumer(bench: Bench, topics: dict[str, str] | None = None) -> Client:

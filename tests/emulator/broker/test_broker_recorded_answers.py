@@ -19,7 +19,7 @@ from parity.recording import recorded
 from parity.story import STORY, TITLES
 from trio.testing import MockClock
 
-from protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.command import RemotingCommand
 
 RELEASES = ["4.9.7", "5.3.3"]
 

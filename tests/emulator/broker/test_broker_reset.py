@@ -12,27 +12,28 @@ import msgspec
 import pytest
 from bench import EPOCH_MS, Bench, Client, next_offset
 
-from emulator.broker.broker import Broker
-from emulator.broker.resetting import reset_broker
-from emulator.facts import BrokerReset
-from emulator.journal import Journal
-from protocol import catalog
-from protocol.bodies.running import SetMessageRequestModeBody
-from protocol.bodies.topics import TopicConfig
-from protocol.codes import ResponseCode
-from protocol.pull_flags import COMMIT_OFFSET
-from protocol.queues import MessageQueue
-from protocol.requests.offsets import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.state.consistency import reset_broker
+from rocketmq_emulator.facts import BrokerReset
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.running import SetMessageRequestModeBody
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.flags import COMMIT_OFFSET
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.offsets import (
     OffsetReply,
     QueryConsumerOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from protocol.requests.pulling import PullMessageReply
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
 
 RELEASES = ("4.9.7", "5.3.3")
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 # What a reset leaves on purpose: (class, attribute).
+OURS = "rocketmq_emulator."
 STAYS = {
     ("CommitLog", "end_position"),  # positions are not used twice
     ("Flushing", "flushed_to"),
@@ -52,8 +53,8 @@ STAYS = {
     ("TimerCheckpoint", "saved_ms"),
     ("TimerCheckpoint", "counter"),
     ("TimerMessageStore", "on_planned"),
-    ("ScheduleMessageService", "_looks_from_ms"),  # the grid of looks begins anew
-    ("TimerMessageStore", "_looks_from_ms"),
+    ("ScheduleMessageService", "_first_tick_ms"),  # the grid of looks begins anew
+    ("TimerMessageStore", "_first_tick_ms"),
 }
 
 
@@ -77,9 +78,9 @@ def _collect(value: Any, path: str, seen: tuple[int, ...], found: dict[str, Any]
             _collect(each, f"{path}[{key}]", inside, found)
     elif isinstance(value, list | deque | array | set | frozenset) or kind is tuple:
         found[path] = sorted(str(each) for each in value if not callable(each))
-    elif isinstance(value, msgspec.Struct) and not kind.__module__.startswith("emulator."):
+    elif isinstance(value, msgspec.Struct) and not kind.__module__.startswith(OURS):
         found[path] = str(value)
-    if kind.__module__.startswith("emulator.") and not kind.__module__.startswith("emulator.disk"):
+    if kind.__module__.startswith(OURS) and not kind.__module__.startswith(f"{OURS}disk"):
         for name, each in members_of(value):
             if (kind.__name__, name) not in STAYS:
                 _collect(each, f"{path}.{name}", inside, found)

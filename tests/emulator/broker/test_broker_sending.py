@@ -7,18 +7,18 @@ import errno
 import pytest
 from bench import Bench
 
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import Segment
-from emulator.facts import OpenFilesRanOut, SendRefused, StoreRefused, TopicCreated
-from protocol import catalog
-from protocol.batch import BatchMessage, encode_batch
-from protocol.codes import ResponseCode
-from protocol.command import ONE_WAY
-from protocol.properties import property_of
-from protocol.queues import MessageQueue
-from protocol.requests.admin import DeleteTopicRequest
-from protocol.requests.pulling import ViewMessageRequest
-from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import Segment
+from rocketmq_emulator.facts import OpenFilesRanOut, SendRefused, StoreRefused, TopicCreated
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import ONE_WAY
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.messages.properties import property_of
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.admin import DeleteTopicRequest
+from rocketmq_emulator.protocol.requests.pulling import ViewMessageRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendMessageRequestV2
 
 RELEASES = ["4.9.7", "5.3.3"]
 

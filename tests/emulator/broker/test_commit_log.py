@@ -10,13 +10,13 @@ import pytest
 from golden_data import cases
 from store_makers import HOST, NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
-from emulator.broker.store.commit_log import CommitLog, LogHasHole, RecordTooLarge
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import DiskFull
-from protocol.batch import decode_batch, with_shared
-from protocol.properties import decode_properties, encode_properties
-from protocol.records import BLANK_MAGIC, decode_record
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from rocketmq_emulator.broker.store.commit_log import CommitLog, LogHasHole, RecordTooLarge
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import DiskFull
+from rocketmq_emulator.protocol.messages.batch import decode_batch, with_batch_properties
+from rocketmq_emulator.protocol.messages.properties import decode_properties, encode_properties
+from rocketmq_emulator.protocol.messages.records import BLANK_MAGIC, decode_record
 
 LINES = {"4.9": "4.9.7", "5.3": "5.3.3"}
 
@@ -177,7 +177,7 @@ def test_every_recorded_batch_is_laid_out_as_the_real_store_did(line: str) -> No
                 model,
                 flag=member.flag,
                 body=member.body,
-                properties=with_shared(member.properties, shared).decode(),
+                properties=with_batch_properties(member.properties, shared).decode(),
             )
             for member in members
         ]

@@ -8,12 +8,13 @@ from bench import Bench, Client
 from store_makers import LAST_4, LAST_5
 from trio.testing import MockClock
 
-from emulator.broker.handlers.configuration import FIXED, LIVE_5_2
-from emulator.facts import SettingsChanged, SettingsIgnored
-from emulator.property_names import BROKER
-from protocol import catalog, java_properties
-from protocol.codes import ResponseCode
-from protocol.requests.sending import ConsumerSendMsgBackRequest
+from rocketmq_emulator.broker.handlers.configuration import FIXED, LIVE_5_2
+from rocketmq_emulator.facts import SettingsChanged, SettingsIgnored
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.java import java_properties
+from rocketmq_emulator.protocol.requests.sending import ConsumerSendMsgBackRequest
+from rocketmq_emulator.settings.property_names import BROKER
 
 
 def set_to(client: Client, text: str) -> int:

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from store_makers import LAST_5, NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.broker import Broker
-from emulator.broker.misfits import misfits
-from emulator.clock import StoppedClock
-from emulator.config import BrokerConfig
-from emulator.disk.files import FileDisk
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import Disk, StoreDamaged
-from emulator.facts import (
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.state.consistency import find_inconsistencies
+from rocketmq_emulator.clocks.clock import StoppedClock
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import Disk, StoreDamaged
+from rocketmq_emulator.facts import (
     DocumentDamaged,
     Fact,
     LogTailCut,
@@ -23,8 +22,9 @@ from emulator.facts import (
     OddFileFound,
     OffsetsBeyondLog,
 )
-from emulator.journal import Journal
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.settings.config import BrokerConfig
 
 GARBAGE = b"{ no table"
 NO_WRITE_IS_TORN_SO = range(4)
@@ -38,7 +38,7 @@ class Life:
         journal = Journal("broker-a", StoppedClock(NOW))
         journal.listen(lambda entry: self.facts.append(entry.fact))
         self.broker = Broker(BrokerConfig(release=LAST_5), disk=disk, journal=journal, now_ms=NOW)
-        self.facts += misfits(self.broker)
+        self.facts += find_inconsistencies(self.broker)
 
     def warnings(self) -> list[Fact]:
         return [fact for fact in self.facts if fact.severity == "warning"]

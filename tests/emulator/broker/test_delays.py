@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_makers import NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.service import serve_broker
-from emulator.broker.store.appender import PutRefused, PutStatus
-from emulator.broker.store.delays import DELIVERIES_MAX, DOCUMENT
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig, NetConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
-from emulator.journal import Entry, Journal
-from emulator.net.remoting_client import RemotingClient
-from emulator.releases import R_4_9_7
-from emulator.sim.path import Latency
-from emulator.sim.world import EPOCH_MS, run_virtual
-from protocol import catalog
-from protocol.delay_levels import DEFAULT_DELAY_LEVELS
-from protocol.fields import BadFields
-from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
-from protocol.requests.sending import SendMessageRequestV2
-from protocol.tags import tag_code
+from rocketmq_emulator.broker.service import serve_broker
+from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
+from rocketmq_emulator.broker.store.delays import DELIVERIES_MAX, DOCUMENT
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
+from rocketmq_emulator.facts.journal import Entry, Journal
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.messages.delay_levels import DEFAULT_DELAY_LEVELS
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from rocketmq_emulator.protocol.messages.subscription import tag_code
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.settings.config import BrokerConfig, NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
 LEVEL_1 = "DELAY\x011"
 HOUR_MS = 3_600_000

@@ -6,11 +6,11 @@ import errno
 
 from store_makers import LAST_4
 
-from emulator.broker.tables.documents import Document
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import Fact, OpenFilesRanOut
-from emulator.releases import Release
-from protocol.bodies.offsets import DelayOffsetSerializeWrapper
+from rocketmq_emulator.broker.tables.documents import Document
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import Fact, OpenFilesRanOut
+from rocketmq_emulator.protocol.bodies.offsets import DelayOffsetSerializeWrapper
+from rocketmq_emulator.settings.releases import Release
 
 NAME = "delayOffset.json"
 

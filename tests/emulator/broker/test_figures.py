@@ -10,13 +10,13 @@ from bench import EPOCH_MS, Bench, Client
 from store_makers import LAST_4, LAST_5
 from trio.testing import MockClock
 
-from emulator.broker.handlers.runtime_info import byte_count
-from emulator.broker.tables.figures import DAY_MS, BrokerFigures
-from emulator.disk.files import FileDisk
-from protocol import catalog
-from protocol.bodies.body import decode_body
-from protocol.bodies.routes import KVTable
-from protocol.bodies.stats import BrokerStatsData
+from rocketmq_emulator.broker.handlers.runtime_info import byte_count
+from rocketmq_emulator.broker.tables.figures import DAY_MS, BrokerFigures
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.routes import KVTable
+from rocketmq_emulator.protocol.bodies.stats import BrokerStatsData
 
 NOW = EPOCH_MS // DAY_MS * DAY_MS  # the beginning of a day
 
@@ -92,7 +92,7 @@ async def test_a_broker_without_a_wheel_has_no_timer_messages() -> None:
 
 
 async def test_events_are_counted_up_before_there_are_many(monkeypatch: Any) -> None:
-    monkeypatch.setattr("emulator.broker.store.store.EVENTS_MAX", 3)
+    monkeypatch.setattr("rocketmq_emulator.broker.store.store.EVENTS_MAX", 3)
     bench = Bench()
     client = bench.client()
     for sent in range(1, 5):

@@ -6,10 +6,10 @@ from typing import Any
 
 from store_makers import SlowDisk
 
-from emulator.broker.store.flushing import PAGE_BYTES, Flushing
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import Fact, FlushFailed, LogFlushed
+from rocketmq_emulator.broker.store.flushing import PAGE_BYTES, Flushing
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import Fact, FlushFailed, LogFlushed
+from rocketmq_emulator.settings.config import BrokerConfig
 
 BEGAN = 1_700_000_000_250
 ERROR = OSError(5, "Input/output error")

@@ -10,16 +10,26 @@ from bench import Bench, Client, next_offset
 from store_makers import LAST_4, LAST_5
 from trio.testing import MockClock
 
-from emulator.facts import GroupOffsetMoved, MemberAnswerIgnored
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
-from protocol.codes import RequestCode, ResponseCode
-from protocol.command import ONE_WAY, RESPONSE, RemotingCommand, encode_command, ext_of
-from protocol.queues import MessageQueue
-from protocol.requests.admin import CreateTopicRequest
-from protocol.requests.callbacks import GetConsumerStatusRequest
-from protocol.requests.offsets import (
+from rocketmq_emulator.facts import GroupOffsetMoved, MemberAnswerIgnored
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.offsets import (
+    GetConsumerStatusBody,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+)
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.command import (
+    ONE_WAY,
+    RESPONSE,
+    RemotingCommand,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
+from rocketmq_emulator.protocol.requests.groups import GetConsumerStatusRequest
+from rocketmq_emulator.protocol.requests.offsets import (
     OffsetReply,
     QueryConsumerOffsetRequest,
     ResetOffsetRequest,

@@ -8,11 +8,11 @@ import pytest
 from golden_data import cases
 from store_makers import LAST_4, LAST_5, NOW
 
-from emulator.broker.tables.subscription_groups import DOCUMENT, SubscriptionGroups
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import Fact, GroupCreated
-from protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.broker.tables.subscription_groups import DOCUMENT, SubscriptionGroups
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import Fact, GroupCreated
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.settings.config import BrokerConfig
 
 
 class Rig:
@@ -96,7 +96,7 @@ def test_a_real_brokers_file_is_loaded_and_written_back_to_the_byte(
         groups = Rig(rig.disk, release=release).groups
         pairs = case["in"]["fields"]["subscriptionGroupTable"]["map"]
         table = groups.subscription_group_table
-        groups.subscription_group_table = table.part(name for name, _ in pairs)
+        groups.subscription_group_table = table.subset(name for name, _ in pairs)
         version = groups.data_version
         rig.disk.replace(DOCUMENT, b"")
         groups._changed("never", NOW)

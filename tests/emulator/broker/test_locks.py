@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from bench import Bench, Client
 
-from emulator.broker.tables.locks import RebalanceLocks
-from emulator.facts import Queue, QueuesLocked, QueuesUnlocked
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand
-from protocol.queues import MessageQueue
-from protocol.rpc import Rpc
+from rocketmq_emulator.broker.tables.locks import RebalanceLocks
+from rocketmq_emulator.facts import Queue, QueuesLocked, QueuesUnlocked
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.rpc import Rpc
 
 MINUTE_MS = 60_000
 Q0, Q1, Q2 = (MessageQueue("t", "broker-a", n) for n in range(3))

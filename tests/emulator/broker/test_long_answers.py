@@ -6,38 +6,42 @@ import msgspec
 import pytest
 from bench import EPOCH_MS, Bench, Client
 
-from emulator.broker.handlers import overview
-from emulator.broker.handlers.queues import SLICE_QUEUES
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import QueuesLocked, QueuesUnlocked
-from emulator.net.results import Call, Handler, Peer, Reply, Result, Wait
-from protocol import catalog
-from protocol.bodies.body import decode_long_body, encode_body
-from protocol.bodies.broker_overview import BrokerOverview
-from protocol.bodies.connections import ConsumerConnection, ProducerTableInfo
-from protocol.bodies.groups import (
+from rocketmq_emulator.broker.handlers import overview
+from rocketmq_emulator.broker.handlers.queues import SLICE_QUEUES
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import QueuesLocked, QueuesUnlocked
+from rocketmq_emulator.net.results import Call, Handler, Peer, Reply, Result, Wait
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body, encode_body
+from rocketmq_emulator.protocol.bodies.extensions import BrokerOverview
+from rocketmq_emulator.protocol.bodies.groups import (
+    ConsumerConnection,
     LockBatchReply,
     LockBatchRequestBody,
+    ProducerTableInfo,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
-from protocol.bodies.offsets import (
+from rocketmq_emulator.protocol.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     QueryCorrectionOffsetBody,
     ResetOffsetBody,
 )
-from protocol.bodies.stats import ConsumeStatsList, QueryConsumeTimeSpanBody
-from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from protocol.command import RemotingCommand, ext_of
-from protocol.fields import Header
-from protocol.queues import MessageQueue
-from protocol.requests.groups import (
+from rocketmq_emulator.protocol.bodies.stats import ConsumeStatsList, QueryConsumeTimeSpanBody
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.groups import (
     GetConsumerConnectionListRequest,
     GetConsumeStatsInBrokerRequest,
     QueryConsumeTimeSpanRequest,
 )
-from protocol.requests.offsets import QueryCorrectionOffsetRequest, ResetOffsetRequest
-from protocol.rpc import AnyRpc
+from rocketmq_emulator.protocol.requests.offsets import (
+    QueryCorrectionOffsetRequest,
+    ResetOffsetRequest,
+)
+from rocketmq_emulator.protocol.rpc import AnyRpc
 
 RELEASES = ("4.9.7", "5.3.3")
 GROUPS, WIDE = 700, 1_300
@@ -78,7 +82,7 @@ async def test_every_topic_is_told_in_slices(release: str) -> None:
     bench = a_broker_with_much(release)
     reply, slices = answered(bench, catalog.GET_ALL_TOPIC_CONFIG)
     assert slices > 1
-    told = decode_long_body(reply.body, TopicConfigSerializeWrapper)
+    told = decode_unlimited_body(reply.body, TopicConfigSerializeWrapper)
     assert told.topic_config_table == bench.broker.topics.topic_config_table
     assert told.data_version == bench.broker.topics.data_version
 
@@ -103,7 +107,7 @@ async def test_every_offset_is_told_in_slices(release: str) -> None:
     reply, slices = answered(bench, catalog.GET_ALL_CONSUMER_OFFSET)
     assert slices > 1
     assert reply.body == encode_body(bench.broker.offsets.wrapper(), bench.broker.release)
-    told = decode_long_body(reply.body, ConsumerOffsetSerializeWrapper)
+    told = decode_unlimited_body(reply.body, ConsumerOffsetSerializeWrapper)
     assert len(told.offset_table["wide@g0"]) == WIDE
 
 
@@ -133,7 +137,7 @@ async def test_what_is_deleted_between_two_slices_is_not_told() -> None:
     while isinstance(result, Wait):
         result = result.resume(EPOCH_MS, True)
     assert isinstance(result, Reply)
-    told = decode_long_body(result.body, ConsumerOffsetSerializeWrapper)
+    told = decode_unlimited_body(result.body, ConsumerOffsetSerializeWrapper)
     assert len(told.offset_table) == GROUPS
 
 
@@ -151,7 +155,7 @@ async def test_the_members_and_subscriptions_of_a_group_are_told_in_slices() -> 
     request = GetConsumerConnectionListRequest(consumer_group="g")
     reply, slices = answered(bench, catalog.GET_CONSUMER_CONNECTION_LIST, request)
     assert slices > 1
-    told = decode_long_body(reply.body, ConsumerConnection)
+    told = decode_unlimited_body(reply.body, ConsumerConnection)
     assert [one.client_id for one in told.connection_set] == ["c"]
     assert len(told.subscription_table) == GROUPS
     assert told.consume_type == "CONSUME_PASSIVELY"
@@ -162,7 +166,7 @@ async def test_every_producer_is_told_in_slices() -> None:
     a_client_in_many_groups(bench)
     reply, slices = answered(bench, catalog.GET_ALL_PRODUCER_INFO)
     assert slices > 1
-    told = decode_long_body(reply.body, ProducerTableInfo).data
+    told = decode_unlimited_body(reply.body, ProducerTableInfo).data
     assert list(told) == [f"p{number}" for number in range(GROUPS)]
 
 
@@ -173,7 +177,7 @@ async def test_the_backlog_of_every_group_is_told_in_slices() -> None:
     request = GetConsumeStatsInBrokerRequest(is_order=False)
     reply, slices = answered(bench, catalog.GET_BROKER_CONSUME_STATS, request)
     assert slices > 1
-    told = decode_long_body(reply.body, ConsumeStatsList)
+    told = decode_unlimited_body(reply.body, ConsumeStatsList)
     by_group = {name: stats for row in told.consume_stats_list for name, stats in row.items()}
     assert by_group.keys() == bench.broker.groups.subscription_group_table.keys()
     assert [len(one.offset_table) for one in by_group["g0"]] == [1, WIDE]
@@ -193,7 +197,7 @@ async def test_corrections_are_gathered_in_slices(release: str) -> None:
     )
     reply, slices = answered(bench, catalog.QUERY_CORRECTION_OFFSET, request)
     assert slices > 1
-    told = decode_long_body(reply.body, QueryCorrectionOffsetBody)
+    told = decode_unlimited_body(reply.body, QueryCorrectionOffsetBody)
     assert told.correction_offsets == dict.fromkeys(range(WIDE), 2)
 
 
@@ -202,7 +206,7 @@ async def test_time_spans_are_told_in_slices() -> None:
     request = QueryConsumeTimeSpanRequest(topic="wide", group="g0")
     reply, slices = answered(bench, catalog.QUERY_CONSUME_TIME_SPAN, request)
     assert slices > 1
-    told = decode_long_body(reply.body, QueryConsumeTimeSpanBody)
+    told = decode_unlimited_body(reply.body, QueryConsumeTimeSpanBody)
     queues = [
         span.message_queue.queue_id for span in told.consume_time_span_set if span.message_queue
     ]
@@ -216,7 +220,7 @@ async def test_a_wide_topic_is_reset_in_slices(release: str) -> None:
     request = ResetOffsetRequest(topic="wide", group="g0", timestamp=-1, is_force=True)
     reply, slices = answered(bench, catalog.INVOKE_BROKER_TO_RESET_OFFSET, request)
     assert slices > 1
-    told = decode_long_body(reply.body, ResetOffsetBody).offset_table
+    told = decode_unlimited_body(reply.body, ResetOffsetBody).offset_table
     assert [queue.queue_id for queue in told] == list(range(WIDE))
 
 
@@ -264,7 +268,7 @@ async def test_locks_of_many_queues_are_taken_at_once_and_told_in_slices() -> No
         result, slices = result.resume(EPOCH_MS, True), slices + 1
     assert isinstance(result, Reply)
     assert slices > 2
-    assert decode_long_body(result.body, LockBatchReply).lock_ok_mq_set == queues
+    assert decode_unlimited_body(result.body, LockBatchReply).lock_ok_mq_set == queues
     assert [len(fact.granted) for fact in bench.facts(QueuesLocked)] == [SLICE_QUEUES, 10]
     result = asked(catalog.UNLOCK_BATCH_MQ)
     while isinstance(result, Wait):

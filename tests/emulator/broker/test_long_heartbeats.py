@@ -8,14 +8,14 @@ import trio
 import trio.testing
 from bench import EPOCH_MS, Bench, Client
 
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import MemberJoined, MemberLeft
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData
-from protocol.names import retry_topic
-from protocol.requests.groups import GetConsumerListByGroupRequest
-from protocol.subscription import build_subscription
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import MemberJoined, MemberLeft
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData
+from rocketmq_emulator.protocol.messages.names import retry_topic
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.requests.groups import GetConsumerListByGroupRequest
 
 GROUPS = 1_050
 NAMES = [f"g{number:04}" for number in range(GROUPS)]
@@ -169,7 +169,7 @@ async def test_what_is_removed_and_put_together_is_as_the_last_change_left_it() 
     broker = Bench(disk).broker
     for name in NAMES:  # so many that changes have a file of their own
         broker.groups.find(name, EPOCH_MS, by="admin")
-    with broker.saved_together():
+    with broker.saved_in_one_write():
         broker.groups.delete(NAMES[0], EPOCH_MS)
         broker.groups.find(NAMES[0], EPOCH_MS, by="admin")
         broker.groups.find("new", EPOCH_MS, by="admin")

@@ -6,10 +6,10 @@ import trio
 from bench import Bench, Client
 from trio.testing import MockClock
 
-from emulator.broker.tables.member_notices import PUSHES_A_SLICE_MAX
-from emulator.facts import MembersNotified
-from protocol import catalog
-from protocol.requests.groups import GetConsumerListByGroupRequest
+from rocketmq_emulator.broker.tables.client_channels import PUSHES_PER_SLICE_MAX
+from rocketmq_emulator.facts import MembersNotified
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.requests.groups import GetConsumerListByGroupRequest
 
 TOPICS = {"T1": "*"}
 
@@ -78,12 +78,12 @@ async def test_pushes_to_a_large_group_let_other_requests_through(
     bench = Bench()
     async with trio.open_nursery() as nursery:
         bench.start(nursery)
-        clients = some_members(bench, 3 * PUSHES_A_SLICE_MAX)
+        clients = some_members(bench, 3 * PUSHES_PER_SLICE_MAX)
         await trio.sleep(5)
         for client in clients:
             client.heard.clear()
         clients.pop().close()
-        assert notice_count(clients) == PUSHES_A_SLICE_MAX
+        assert notice_count(clients) == PUSHES_PER_SLICE_MAX
         header = GetConsumerListByGroupRequest(consumer_group="g")
         answer = bench.client().must(catalog.GET_CONSUMER_LIST_BY_GROUP, header)
         assert answer.code == 0
@@ -99,7 +99,7 @@ async def test_a_member_that_joins_between_two_slices_is_notified_too(
     bench = Bench()
     async with trio.open_nursery() as nursery:
         bench.start(nursery)
-        clients = some_members(bench, 3 * PUSHES_A_SLICE_MAX)
+        clients = some_members(bench, 3 * PUSHES_PER_SLICE_MAX)
         await trio.sleep(5)
         clients.pop().close()
         late = bench.client()
@@ -116,14 +116,14 @@ async def test_many_groups_that_change_in_one_turn_are_notified_in_slices(
     async with trio.open_nursery() as nursery:
         bench.start(nursery)
         stays, leaves = bench.client(), bench.client()
-        groups = [f"g{number}" for number in range(2 * PUSHES_A_SLICE_MAX)]
+        groups = [f"g{number}" for number in range(2 * PUSHES_PER_SLICE_MAX)]
         for group in groups:
             stays.heartbeat("c1", group, topics=TOPICS)
             leaves.heartbeat("c2", group, topics=TOPICS)
             await trio.sleep(0.001)
         stays.heard.clear()
         leaves.close()
-        assert stays.notices() == groups[:PUSHES_A_SLICE_MAX]
+        assert stays.notices() == groups[:PUSHES_PER_SLICE_MAX]
         await trio.sleep(0.001)
         assert stays.notices() == groups
         nursery.cancel_scope.cancel()

@@ -9,9 +9,9 @@ import pytest
 from bench import Bench, Client
 from store_makers import LAST_4, LAST_5, TinyDisk
 
-from protocol.codes import ResponseCode
-from protocol.names import OFFSET_MOVED_EVENT
-from protocol.records import StoredMessage
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.names import OFFSET_MOVED_EVENT
+from rocketmq_emulator.protocol.messages.records import StoredMessage
 
 
 def a_member(bench: Bench) -> Client:

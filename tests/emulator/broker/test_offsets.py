@@ -8,16 +8,16 @@ import pytest
 from golden_data import cases
 from store_makers import LAST_4, LAST_5, NOW
 
-from emulator.broker.broker import Broker
-from emulator.broker.tables.offsets import DOCUMENT, ConsumerOffsets, first_offset
-from emulator.clock import StoppedClock
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.journal import Journal
-from emulator.net.results import Refusal
-from emulator.releases import Release
-from protocol.bodies.body import decode_body, encode_config_file
-from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.tables.offsets import DOCUMENT, ConsumerOffsets, first_offset
+from rocketmq_emulator.clocks.clock import StoppedClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.net.results import Refusal
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_config_file
+from rocketmq_emulator.protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.releases import Release
 
 
 def a_table(disk: MemoryDisk | None = None, **config: Any) -> ConsumerOffsets:
@@ -173,7 +173,7 @@ def test_a_repeated_commit_is_written_by_a_durable_table_that_owes_it_to_the_dis
     disk = MemoryDisk(bytes_max=10)
     table = a_table(disk, durable_offsets=True)
     table.commit("g", "t", 0, 10, NOW)
-    assert table.owes_disk
+    assert table.has_unsaved_commits
     disk.bytes_max = None
     assert table.commit("g", "t", 0, 10, NOW) is True
     assert a_table(disk).query("g", "t", 0) == 10

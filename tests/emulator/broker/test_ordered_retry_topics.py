@@ -6,9 +6,9 @@ import pytest
 from bench import Bench
 from store_makers import LAST_4, LAST_5
 
-from protocol import catalog
-from protocol.bodies.topics import TopicConfig
-from protocol.requests.sending import ConsumerSendMsgBackRequest
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.requests.sending import ConsumerSendMsgBackRequest
 
 
 def an_ordered_topic(bench: Bench) -> None:

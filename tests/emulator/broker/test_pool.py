@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.broker.pool import Capacity, Pool, Visit
-from emulator.broker.pools import SIZES
+from rocketmq_emulator.broker.state.pools import SIZES, Capacity, Pool, QueuedRequest
 
 PAGE = Path(__file__).parents[3] / "docs" / "reply-rules.md"
 MS = 1_000
@@ -23,13 +22,13 @@ def a_pool(
     return Pool(Capacity(threads, service_ms * MS, queue_max, wait_us_max), BEGAN_US)
 
 
-def arrive(pool: Pool, at_ms: int) -> Visit:
+def arrive(pool: Pool, at_ms: int) -> QueuedRequest:
     visit = pool.arrive(at_ms * MS)
     assert visit is not None
     return visit
 
 
-def ends_ms(visits: list[Visit]) -> list[float]:
+def ends_ms(visits: list[QueuedRequest]) -> list[float]:
     return [visit.ends_us / MS for visit in visits]
 
 
@@ -44,13 +43,13 @@ def test_what_waits_too_long_is_given_up_when_upstream_looks_next() -> None:
     visits = [arrive(pool, 2_000) for _ in range(8)]
     # The fifth gets its thread at the 200th ms; the sixth would get it at the 250th.
     assert ends_ms(visits) == [2050, 2100, 2150, 2200, 2250, 2207, 2207, 2207]
-    assert [visit.is_given_up for visit in visits] == [False] * 5 + [True] * 3
+    assert [visit.is_timed_out for visit in visits] == [False] * 5 + [True] * 3
 
 
 def test_nothing_is_given_up_in_the_first_second_of_a_broker() -> None:
     pool = a_pool(service_ms=5_000)
     first, second = arrive(pool, 10), arrive(pool, 10)
-    assert (first.is_given_up, second.is_given_up) == (False, True)
+    assert (first.is_timed_out, second.is_timed_out) == (False, True)
     assert ends_ms([second]) == [1_007]
 
 
@@ -67,7 +66,7 @@ def test_the_size_of_the_queue_shrinks_with_each_request_that_is_given_up() -> N
     assert pool.waiting_count(2_010 * MS) == 8
     assert pool.head_waited_us(2_010 * MS) == 10 * MS
     sizes = []
-    for visit in [visit for visit in visits if visit.is_given_up]:
+    for visit in [visit for visit in visits if visit.is_timed_out]:
         assert visit.ends_us == 2_207 * MS
         pool.end(visit)
         sizes.append(pool.waiting_count(2_207 * MS))
@@ -117,7 +116,7 @@ def test_what_is_decided_at_once_is_what_a_step_by_step_model_does(seed: int) ->
     arrivals = sorted(rng.randrange(1_500, 2_500) for _ in range(60))
     pool = a_pool(threads, service_ms, queue_max=10**6)
     decided = [arrive(pool, at_ms) for at_ms in arrivals]
-    got = [(visit.ends_us // MS, visit.is_given_up) for visit in decided]
+    got = [(visit.ends_us // MS, visit.is_timed_out) for visit in decided]
     assert got == step_by_step(arrivals, threads, service_ms)
 
 

@@ -9,14 +9,14 @@ import pytest
 from bench import EPOCH_MS, Bench, Client
 from trio.testing import MockClock
 
-from emulator.broker.handlers.pulling import PullMessageProcessor
-from emulator.facts import GroupCreated, PullAnswered, PullHeld, Queue
-from protocol.bodies.groups import SubscriptionGroupConfig
-from protocol.bodies.topics import TopicConfig
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand
-from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
-from protocol.requests.pulling import PullMessageReply
+from rocketmq_emulator.broker.handlers.pulling import PullMessageProcessor
+from rocketmq_emulator.facts import GroupCreated, PullAnswered, PullHeld, Queue
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
 
 RELEASES = pytest.mark.parametrize("release", ["4.9.8", "5.0.0"])
 FORBIDDEN = ResponseCode.NO_PERMISSION

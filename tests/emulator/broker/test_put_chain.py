@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from store_makers import NOW, Rig, a_message
 
-from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
-from emulator.broker.store.put_chain import PutChain, dead_letters, put_aside
-from protocol.names import SCHEDULE_TOPIC
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from rocketmq_emulator.broker.store.put_chain import PutChain, dead_letters, set_delay_level
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 RETRY = "%RETRY%g"
@@ -36,7 +36,7 @@ def a_retry(times: int, retries_max: int | None, properties: str = "") -> Messag
 
 def test_a_transform_gets_what_the_one_before_it_made() -> None:
     rig = Rig()
-    aside = put_aside(rig.store.levels, rig.store.check)
+    aside = set_delay_level(rig.store.levels, rig.store.check)
     PutChain(rig.store, (half, aside)).put(a_message(properties="DELAY\x013"), NOW)
     [message] = rig.messages(2, SCHEDULE_TOPIC)
     assert message.property_map()["REAL_TOPIC"] == HALF_TOPIC
@@ -82,7 +82,7 @@ def test_a_dead_letter_keeps_its_delay_only_where_it_may_wait(*, may_wait: bool)
     rig = Rig()
     transforms = (
         dead_letters(lambda _name, _ms: None, may_wait=may_wait),
-        put_aside(rig.store.levels, rig.store.check),
+        set_delay_level(rig.store.levels, rig.store.check),
     )
     PutChain(rig.store, transforms).put(a_retry(9, 3, "TAGS\x01A\x02DELAY\x015"), NOW)
     assert rig.store.max_offset(SCHEDULE_TOPIC, 4) == may_wait

@@ -9,31 +9,32 @@ import trio
 from bench import EPOCH_MS, Bench, Client, fields_of
 from trio.testing import MockClock
 
-from emulator.broker.store import key_search
-from protocol import catalog
-from protocol.bodies.body import decode_body
-from protocol.bodies.connections import ProducerTableInfo
-from protocol.bodies.offsets import QueryCorrectionOffsetBody
-from protocol.bodies.stats import (
+from rocketmq_emulator.broker.store import reading
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.groups import ProducerTableInfo
+from rocketmq_emulator.protocol.bodies.offsets import QueryCorrectionOffsetBody
+from rocketmq_emulator.protocol.bodies.stats import (
     ConsumeStatsList,
     QueryConsumeQueueReply,
     QueryConsumeTimeSpanBody,
 )
-from protocol.codes import ResponseCode
-from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
-from protocol.records import decode_records
-from protocol.requests.admin import QueryConsumeQueueRequest, ResumeCheckHalfMessageRequest
-from protocol.requests.callbacks import (
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
+from rocketmq_emulator.protocol.messages.records import decode_records
+from rocketmq_emulator.protocol.messages.subscription import tag_code
+from rocketmq_emulator.protocol.requests.admin import (
+    QueryConsumeQueueRequest,
+    ResumeCheckHalfMessageRequest,
+)
+from rocketmq_emulator.protocol.requests.groups import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
-)
-from protocol.requests.groups import (
     GetConsumeStatsInBrokerRequest,
     QueryConsumeTimeSpanRequest,
 )
-from protocol.requests.offsets import QueryCorrectionOffsetRequest
-from protocol.requests.pulling import QueryMessageReply, QueryMessageRequest
-from protocol.tags import tag_code
+from rocketmq_emulator.protocol.requests.offsets import QueryCorrectionOffsetRequest
+from rocketmq_emulator.protocol.requests.pulling import QueryMessageReply, QueryMessageRequest
 
 LONG_MAX = 2**63 - 1
 
@@ -108,7 +109,7 @@ async def test_the_newest_64_are_found_and_32_by_a_unique_key() -> None:
 async def test_a_long_search_lets_others_through_and_names_its_end(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr(key_search, "SEARCH_ENTRIES_MAX", 8_000)
+    monkeypatch.setattr(reading, "SEARCH_ENTRIES_MAX", 8_000)
     bench = Bench()
     async with trio.open_nursery() as nursery:
         bench.start(nursery)

@@ -13,13 +13,13 @@ from bench import Bench, Client
 from store_makers import LAST_4, LAST_5, SlowDisk
 from trio.testing import MockClock
 
-from emulator.facts import TimerMessageRecalled
-from protocol import catalog
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand
-from protocol.properties import TIMER_DELAY_MS
-from protocol.recall_handles import decode_handle
-from protocol.requests.sending import (
+from rocketmq_emulator.facts import TimerMessageRecalled
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.messages.message_ids import decode_handle
+from rocketmq_emulator.protocol.messages.properties import TIMER_DELAY_MS
+from rocketmq_emulator.protocol.requests.sending import (
     RecallMessageReply,
     RecallMessageRequest,
     SendMessageReply,

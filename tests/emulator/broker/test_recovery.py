@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from store_makers import NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.store.appender import PutRefused
-from emulator.disk.files import FileDisk
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import LogRecovered, LogTailCut
-from protocol.hosts import host_bytes
-from protocol.properties import encode_properties
+from rocketmq_emulator.broker.store.appender import PutRefused
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import LogRecovered, LogTailCut
+from rocketmq_emulator.protocol.messages.message_ids import host_bytes
+from rocketmq_emulator.protocol.messages.properties import encode_properties
 
 ROOT = Path(__file__).parents[3]
 HOUR_MS = 3_600_000
@@ -226,7 +226,7 @@ WRITER = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from store_makers import Rig, a_message
-from emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.files import FileDisk
 rig = Rig(FileDisk(sys.argv[1]), store=sys.argv[1])
 while True:
     rig.put(b"%d" % rig.store.max_offset("orders", 0))

@@ -7,13 +7,13 @@ import errno
 import pytest
 from bench import Bench
 
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import DiskFull
-from protocol import catalog
-from protocol.fields import Header
-from protocol.requests.admin import CreateTopicRequest, DeleteTopicRequest
-from protocol.requests.offsets import UpdateConsumerOffsetRequest
-from protocol.rpc import Rpc
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import DiskFull
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest, DeleteTopicRequest
+from rocketmq_emulator.protocol.requests.offsets import UpdateConsumerOffsetRequest
+from rocketmq_emulator.protocol.rpc import Rpc
 
 TOPIC = CreateTopicRequest(
     topic="New", read_queue_nums=1, write_queue_nums=1, perm=6, topic_filter_type="SINGLE_TAG"

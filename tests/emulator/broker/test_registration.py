@@ -7,19 +7,16 @@ import pytest
 import trio
 from registration_stage import FIRST_SEND, LAST_4, LAST_5, Stage, on_stage
 
-from emulator.broker.broker import Broker
-from emulator.broker.registration import NameServerRegistration
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import (
-    RegistrationFailing,
-    RegistrationRecovered,
-)
-from emulator.journal import Journal
-from emulator.sim.world import EPOCH_MS
-from protocol import catalog
-from protocol.bodies.topics import TopicConfig
-from protocol.requests.admin import CreateTopicRequest
+from rocketmq_emulator.broker.registration import NameServerRegistration
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import RegistrationFailing, RegistrationRecovered
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.sim.world import EPOCH_MS
 
 NEW_TOPIC = CreateTopicRequest(
     topic="New",

@@ -8,9 +8,7 @@ import pytest
 import trio
 from registration_stage import Stage, on_stage
 
-from emulator.facts import (
-    RegistrationRecovered,
-)
+from rocketmq_emulator.facts import RegistrationRecovered
 
 
 @pytest.mark.parametrize("up_s", [0.1, 3.3, 12.0, 59.0])

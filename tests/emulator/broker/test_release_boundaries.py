@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from bench import Bench, Client
 
-from emulator.broker.store.appender import MessageToStore, PutRefused
-from protocol import catalog, java_properties
-from protocol.bodies.body import decode_body
-from protocol.bodies.routes import KVTable
-from protocol.bodies.stats import TopicStatsTable
-from protocol.codes import ResponseCode
-from protocol.requests.admin import CreateTopicRequest, GetTopicStatsInfoRequest
-from protocol.requests.groups import DeleteSubscriptionGroupRequest
-from protocol.requests.offsets import UpdateConsumerOffsetRequest
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.routes import KVTable
+from rocketmq_emulator.protocol.bodies.stats import TopicStatsTable
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.java import java_properties
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest, GetTopicStatsInfoRequest
+from rocketmq_emulator.protocol.requests.groups import DeleteSubscriptionGroupRequest
+from rocketmq_emulator.protocol.requests.offsets import UpdateConsumerOffsetRequest
 
 RETRY_TOPIC = "%RETRY%g"
 WAITING = "WAIT\x01true\x02TAGS\x01A"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bench import Bench
 from store_makers import LAST_4, LAST_5
 
-from protocol import catalog
-from protocol.bodies.body import decode_body
-from protocol.bodies.stats import HARuntimeInfo
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.stats import HARuntimeInfo
 
 
 async def test_the_status_of_a_master_without_slaves_has_the_end_of_its_log() -> None:

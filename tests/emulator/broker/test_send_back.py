@@ -7,10 +7,10 @@ import trio
 from bench import Bench, Client
 from trio.testing import MockClock
 
-from emulator.facts import MessageSentBack
-from protocol import catalog
-from protocol.codes import ResponseCode
-from protocol.requests.sending import ConsumerSendMsgBackRequest
+from rocketmq_emulator.facts import MessageSentBack
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.requests.sending import ConsumerSendMsgBackRequest
 
 RETRIES = {"%RETRY%g": "*", "Orders": "*", "%DLQ%g": "*"}
 

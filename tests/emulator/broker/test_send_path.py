@@ -14,9 +14,9 @@ from types import CodeType, FrameType
 
 from bench import EPOCH_MS, Bench
 
-from emulator.net.connection import Connection
-from protocol.command import RemotingCommand, encode_command, ext_of
-from protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.net.connection import Connection
+from rocketmq_emulator.protocol.command import RemotingCommand, encode_command, ext_of
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
 
 ROOT = Path(__file__).parents[3]
 SWITCHES_MAX = 40
@@ -26,7 +26,7 @@ PROPERTIES = "UNIQ_KEY\x017F00000100002A9F0000000000000001\x02WAIT\x01true\x02TA
 @contextmanager
 def calls_counted(path: list[CodeType]) -> Iterator[None]:
     """Collect every Python function of ours that is called inside, in order."""
-    ours = (str(ROOT / "emulator"), str(ROOT / "protocol"))
+    ours = str(ROOT / "rocketmq_emulator")
 
     def on_event(frame: FrameType, event: str, _argument: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(ours):
@@ -43,7 +43,7 @@ def files_of(path: list[CodeType]) -> list[tuple[str, list[str]]]:
     """Each stay in one file, and what was called there."""
     stays: list[tuple[str, list[str]]] = []
     for code in path:
-        file = str(Path(code.co_filename).relative_to(ROOT))
+        file = str(Path(code.co_filename).resolve().relative_to(ROOT))
         if not stays or stays[-1][0] != file:
             stays.append((file, []))
         stays[-1][1].append(code.co_name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from bench import Bench
 
-from emulator.broker.handlers.statistics import SLICE_ROWS, StatisticsProcessor
-from emulator.net.results import Call, Peer, Reply, Wait
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.stats import TopicStatsTable
-from protocol.bodies.topics import TopicConfig
-from protocol.command import RemotingCommand
-from protocol.requests.admin import GetTopicStatsInfoRequest
+from rocketmq_emulator.broker.handlers.statistics import SLICE_ROWS, StatisticsProcessor
+from rocketmq_emulator.net.results import Call, Peer, Reply, Wait
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.stats import TopicStatsTable
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.requests.admin import GetTopicStatsInfoRequest
 
 
 @pytest.mark.parametrize("queues", [0, 1, SLICE_ROWS, SLICE_ROWS * 2 + 1])
@@ -26,6 +26,6 @@ async def test_a_long_table_is_gathered_in_slices_and_whole(queues: int) -> None
     while isinstance(result, Wait):
         result, slices = result.resume(0, True), slices + 1
     assert isinstance(result, Reply)
-    table = decode_long_body(result.body, TopicStatsTable).offset_table
+    table = decode_unlimited_body(result.body, TopicStatsTable).offset_table
     assert [queue.queue_id for queue in table] == list(range(queues))
     assert slices == max(1, -(-queues // SLICE_ROWS))

@@ -8,14 +8,14 @@ import pytest
 from golden_data import cases
 from store_makers import HOST, LAST_4, LAST_5, NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.store.appender import PutRefused, PutStatus
-from emulator.broker.store.consume_queue import ConsumeQueue
-from emulator.broker.store.reading import GetStatus
-from emulator.disk.memory import MemoryDisk, MemorySegment
-from emulator.facts import MessageStored, OldestDropped, Queue, StoreRefused
-from protocol.message_ids import offset_msg_id
-from protocol.records import decode_record, decode_records
-from protocol.tags import tag_code
+from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
+from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
+from rocketmq_emulator.broker.store.reading import GetStatus
+from rocketmq_emulator.disk.memory import MemoryDisk, MemorySegment
+from rocketmq_emulator.facts import MessageStored, OldestDropped, Queue, StoreRefused
+from rocketmq_emulator.protocol.messages.message_ids import offset_msg_id
+from rocketmq_emulator.protocol.messages.records import decode_record, decode_records
+from rocketmq_emulator.protocol.messages.subscription import tag_code
 
 HOUR_MS = 3_600_000
 TAGS = "TAGS\x01"

@@ -8,12 +8,12 @@ from bench import Bench, Client
 from store_makers import SlowDisk
 from trio.testing import MockClock
 
-from emulator.facts import FlushFailed, LogFlushed
-from protocol import catalog
-from protocol.batch import BatchMessage, encode_batch
-from protocol.codes import ResponseCode
-from protocol.requests.offsets import UpdateConsumerOffsetRequest
-from protocol.requests.sending import SendMessageReply
+from rocketmq_emulator.facts import FlushFailed, LogFlushed
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from rocketmq_emulator.protocol.requests.offsets import UpdateConsumerOffsetRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageReply
 
 ERROR = OSError(5, "Input/output error")
 

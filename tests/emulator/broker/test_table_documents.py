@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 from store_makers import LAST_4, LAST_5, NOW
 
-from emulator.broker.tables.subscription_groups import SubscriptionGroups
-from emulator.broker.tables.topics import DOCUMENT, TopicConfigs
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import Disk
-from emulator.net.results import Refusal
-from emulator.releases import Release
-from emulator.sim.clock import VirtualClock
-from emulator.sim.disk import VirtualDisk
-from emulator.sim.drive import VirtualDrive
-from protocol import java_json_writer
-from protocol.bodies.body import encode_config_file
-from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from rocketmq_emulator.broker.tables.subscription_groups import SubscriptionGroups
+from rocketmq_emulator.broker.tables.topics import DOCUMENT, TopicConfigs
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import Disk
+from rocketmq_emulator.net.results import Refusal
+from rocketmq_emulator.protocol.bodies.body import encode_config_file
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from rocketmq_emulator.protocol.java import java_json_writer
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.releases import Release
+from rocketmq_emulator.sim.clock import VirtualClock
+from rocketmq_emulator.sim.drive import VirtualDisk, VirtualDrive
 
 CHANGES = f"{DOCUMENT}.changes"
 SOME = 400  # topics, in a file of more than 32 KiB
@@ -166,7 +165,7 @@ def test_what_is_saved_together_is_one_write() -> None:
     disk = CountingDisk()
     topics = with_changes(disk)
     writes = disk.writes
-    with topics.saved_together():
+    with topics.saved_in_one_write():
         for number in range(5):
             topics.create_internal(f"%RETRY%{number}", 1, NOW, by="heartbeat")
     assert disk.writes == writes + 1

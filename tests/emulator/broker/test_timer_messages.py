@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_makers import LAST_5, NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
-from emulator.broker.store.timer_checkpoint import DOCUMENT, decode_checkpoint
-from emulator.broker.store.timer_messages import DELIVERIES_MAX
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import (
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from rocketmq_emulator.broker.store.timer_messages import DELIVERIES_MAX
+from rocketmq_emulator.broker.store.timer_wheel import DOCUMENT, decode_checkpoint
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import (
     Queue,
     TimerMessageDelivered,
     TimerMessageDropped,
@@ -22,9 +22,9 @@ from emulator.facts import (
     TimerMessageRecalled,
     TimerMessageRolled,
 )
-from protocol.fields import BadFields
-from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from protocol.properties import decode_properties
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_emulator.protocol.messages.properties import decode_properties
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 DAYS_3_S = 259_200

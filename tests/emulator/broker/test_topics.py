@@ -8,12 +8,12 @@ import pytest
 from golden_data import cases
 from store_makers import LAST_4, LAST_5, NOW
 
-from emulator.broker.tables.topics import DOCUMENT, TopicConfigs
-from emulator.config import BrokerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import Fact, StoreRefused, TopicChanged, TopicCreated
-from emulator.net.results import Refusal
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.broker.tables.topics import DOCUMENT, TopicConfigs
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import Fact, StoreRefused, TopicChanged, TopicCreated
+from rocketmq_emulator.net.results import Refusal
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.settings.config import BrokerConfig
 
 CLIENT_QUEUES = 4
 
@@ -225,7 +225,7 @@ def test_a_real_brokers_file_is_loaded_and_written_back_to_the_byte(
             assert topic is not None
             assert topic.perm == fields["perm"]
             assert topic.order == fields["order"]
-        topics.topic_config_table = topics.topic_config_table.part(name for name, _ in pairs)
+        topics.topic_config_table = topics.topic_config_table.subset(name for name, _ in pairs)
         disk.replace(DOCUMENT, b"")
         topics._document._rewrite()
         assert disk.read(DOCUMENT) == text

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Self
 
-from emulator.checks.judging import judge
-from emulator.checks.violation import Judgement
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.state.violation import Judgement
+from rocketmq_emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
     DelayedDelivered,
@@ -30,7 +30,7 @@ from emulator.facts import (
     RunStarted,
     StoreOpened,
 )
-from emulator.journal import Entry, encode_entry
+from rocketmq_emulator.facts.journal import Entry, encode_entry
 
 EPOCH_MS = 1_700_000_000_000
 Q0, Q1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)

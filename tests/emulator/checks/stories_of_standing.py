@@ -6,9 +6,9 @@ import json
 
 from small_journals import Q0, Q1, AJournal, client_of, objections
 
-from emulator.checks.judging import judge
-from emulator.checks.table import ALL
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.table import ALL
+from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerIsolated,
     BrokerRegistered,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_journals import Q0, AJournal
 
-from emulator.facts import Queue, SendAttempted
+from rocketmq_emulator.facts import Queue, SendAttempted
 
 OTHER = Queue("orders", "broker-b", 0)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_journals import Q0, AJournal, a_consumed_journal, a_member, client_of, objections
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     LogRecovered,
     MessagePolled,
     OffsetRepaired,

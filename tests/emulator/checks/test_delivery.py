@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_journals import Q0, Q1, RECORD_BYTES, AJournal, a_consumed_journal, objections
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     DelayedMessageDropped,
     Fact,
     GroupOffsetMoved,

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, Q1, AJournal, a_consumed_journal, objections
 
-from emulator.facts import GroupOffsetMoved, LogRecovered, MessagePolled, Queue, SendAttempted
+from rocketmq_emulator.facts import (
+    GroupOffsetMoved,
+    LogRecovered,
+    MessagePolled,
+    Queue,
+    SendAttempted,
+)
 
 RETRY = Queue("%RETRY%billing", "broker-a", 0)
 

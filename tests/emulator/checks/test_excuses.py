@@ -7,7 +7,7 @@ import json
 import pytest
 from small_journals import Q0, Q1, RECORD_BYTES, AJournal, a_consumed_journal, objections
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     GroupOffsetMoved,
     LogFlushed,
     LogRecovered,

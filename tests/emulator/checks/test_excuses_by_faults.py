@@ -16,7 +16,7 @@ from small_journals import (
     objections,
 )
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     ConnectionClosed,
     LogRecovered,
     MemberLeft,

@@ -11,7 +11,7 @@ import json
 import pytest
 from small_journals import PEER, Q0, Q1, AJournal, a_member, client_of, objections
 
-from emulator.facts import PullAnswered, Queue, TopicCreated
+from rocketmq_emulator.facts import PullAnswered, Queue, TopicCreated
 
 ONE, TWO = "billing-1", "billing-2"
 OF_B = Queue("orders", "broker-b", 0)

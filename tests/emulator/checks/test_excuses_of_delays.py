@@ -12,7 +12,7 @@ from small_journals import (
     objections,
 )
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     DelayedDelivered,
     NodeStarted,
     Queue,

@@ -17,7 +17,7 @@ from stories_of_standing import (
     woken,
 )
 
-from emulator.facts import NodeStarted, PullFailed, QueuesReleased
+from rocketmq_emulator.facts import NodeStarted, PullFailed, QueuesReleased
 
 
 @pytest.mark.parametrize(

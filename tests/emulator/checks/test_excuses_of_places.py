@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, Q1, RECORD_BYTES, AJournal, objections
 
-from emulator.checks import chains
-from emulator.facts import (
+from rocketmq_emulator.checks.state import pending_messages
+from rocketmq_emulator.facts import (
     BrokerReset,
     DelayedDelivered,
     LogRecovered,
@@ -233,7 +233,7 @@ def after_one_way_sends(count: int, *, stored_first: bool) -> AJournal:
 
 
 def test_only_messages_older_than_a_forgotten_send_may_be_of_its_batch(monkeypatch) -> None:
-    monkeypatch.setattr(chains, "OPEN_SENDS_MAX", 5)
+    monkeypatch.setattr(pending_messages, "OPEN_SENDS_MAX", 5)
     assert found(after_one_way_sends(4, stored_first=True), "places") == 1
     assert found(after_one_way_sends(9, stored_first=True), "places") == 0
     assert found(after_one_way_sends(9, stored_first=False), "places") == 1

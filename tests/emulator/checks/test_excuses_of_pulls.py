@@ -8,7 +8,7 @@ import pytest
 from small_journals import PEER, Q0, Q1, AJournal, a_member, client_of, objections
 from stories_of_standing import ONE, TWO, a_cluster, a_fault, found, joined
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerExpired,
     FaultBegan,
     LogRecovered,

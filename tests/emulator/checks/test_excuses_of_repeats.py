@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, Q1, AJournal, a_consumed_journal, objections
 
-from emulator.checks.judging import judge
-from emulator.checks.reading import entries_in
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.reading import entries_in
+from rocketmq_emulator.facts import (
     GroupOffsetMoved,
     LogRecovered,
     MessagePolled,

@@ -18,7 +18,7 @@ from stories_of_standing import (
     registered,
 )
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerIsolated,
     BrokerRegistered,

@@ -14,8 +14,8 @@ from small_journals import (
     objections,
 )
 
-from emulator.checks.violation import Violation
-from emulator.facts import (
+from rocketmq_emulator.checks.state.violation import Violation
+from rocketmq_emulator.facts import (
     MessageSent,
     MessageSentBack,
     MessageStored,
@@ -25,7 +25,7 @@ from emulator.facts import (
     Queue,
     QueuesLocked,
 )
-from emulator.journal import Entry
+from rocketmq_emulator.facts.journal import Entry
 
 RETRY = Queue("%RETRY%billing", "broker-a", 0)
 AFTER_10_S = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerRegistered,
     BrokerUnregistered,
     Queue,

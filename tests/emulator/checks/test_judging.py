@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from small_journals import AJournal, a_consumed_journal
 
-from emulator.checks.checker import VIOLATIONS_MAX, Checker, Metric
-from emulator.checks.judging import Judging, judge
-from emulator.checks.table import ALL, METRICS
-from emulator.facts import MessageConsumed, MessageSent, PowerLost
+from rocketmq_emulator.checks.judging.judging import Judging, judge
+from rocketmq_emulator.checks.judging.table import ALL, METRICS
+from rocketmq_emulator.checks.state.checker import VIOLATIONS_MAX, Checker, Metric
+from rocketmq_emulator.facts import MessageConsumed, MessageSent, PowerLost
 
 
 class Counting(Checker):
@@ -19,8 +19,8 @@ class Counting(Checker):
         return {MessageConsumed: self._consumed}
 
     def _consumed(self, fact, entry) -> None:
-        self.adds("seen", 1, fact.group)
-        self.objects(f"{fact.offset} was consumed", entry)
+        self.add_to_metric("seen", 1, fact.group)
+        self.report_violation(f"{fact.offset} was consumed", entry)
 
 
 class Raising(Counting):

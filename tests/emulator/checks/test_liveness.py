@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_journals import AJournal, a_consumed_journal, objections
 
-from emulator.facts import MessagePolled, MessageSentBack, Queue, RunEnded
+from rocketmq_emulator.facts import MessagePolled, MessageSentBack, Queue, RunEnded
 
 
 def test_what_is_left_long_after_the_last_fault_is_stuck() -> None:

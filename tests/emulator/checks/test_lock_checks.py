@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_journals import Q0, AJournal, client_of, objections
 
-from emulator.facts import NodeStarted, QueuesLocked, QueuesUnlocked
+from rocketmq_emulator.facts import NodeStarted, QueuesLocked, QueuesUnlocked
 
 
 def members() -> AJournal:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, AJournal
 
-from emulator.checks.judging import Judging
-from emulator.checks.message_lives import ALONE_MAX, MessageLife, MessageLives
-from emulator.checks.queue_records import HOLES_MAX, TRIMMED_EVERY, QueueRecords
-from emulator.facts import MessageStored
-from emulator.journal import Entry
+from rocketmq_emulator.checks.judging.judging import Judging
+from rocketmq_emulator.checks.state.message_records import (
+    SPARSE_MAX,
+    MessageRecord,
+    MessageRecords,
+)
+from rocketmq_emulator.checks.state.queue_records import HOLES_MAX, TRIMMED_EVERY, QueueRecords
+from rocketmq_emulator.facts import MessageStored
+from rocketmq_emulator.facts.journal import Entry
 
 
-def lives_of(count: int) -> MessageLives:
-    lives = MessageLives()
+def lives_of(count: int) -> MessageRecords:
+    lives = MessageRecords()
     for offset in range(count):
         fact = MessageStored(Q0, offset, 10 * offset, f"k{offset}", 10, f"t{offset}")
         assert lives.add(fact, Entry(offset + 1, 0, 100 * offset, "broker-a", fact)) == offset + 1
@@ -22,7 +26,7 @@ def lives_of(count: int) -> MessageLives:
 
 def test_a_life_has_all_that_was_noted_when_the_message_was_stored() -> None:
     lives = lives_of(3)
-    assert lives.at(2) == MessageLife(200, 3, 20, "k2", "t2")
+    assert lives.at(2) == MessageRecord(200, 3, 20, "k2", "t2")
     assert (lives.key_at(2), lives.stored_us(2)) == ("k2", 200)
     assert (lives.at(3), lives.key_at(3), lives.stored_us(3)) == (None, None, None)
 
@@ -50,7 +54,7 @@ def test_what_is_cut_is_told_and_forgotten() -> None:
 
 
 def test_the_oldest_of_too_many_are_forgotten() -> None:
-    count = ALONE_MAX + 7
+    count = SPARSE_MAX + 7
     lives = lives_of(count)
     lives.forget_before(count, but=range(count))
     assert (lives.at(6), lives.key_at(7)) == (None, "k7")
@@ -72,9 +76,9 @@ def test_a_message_that_nobody_finishes_does_not_keep_those_behind_it() -> None:
     count = 3 * TRIMMED_EVERY
     records = read_but_for(5, count=count)
     assert records.key_at(5) == "0-5"
-    assert len(records.life_of(5)) == 2  # also its acknowledgement
+    assert len(records.entries_of_message(5)) == 2  # also its acknowledgement
     assert (records.key_at(4), records.key_at(6)) == (None, None)
-    assert len(records.lives) < 2 * TRIMMED_EVERY
+    assert len(records.message_records) < 2 * TRIMMED_EVERY
     assert len(records.sent) < 2 * TRIMMED_EVERY
 
 

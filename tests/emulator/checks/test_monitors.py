@@ -9,10 +9,10 @@ import pytest
 import stories_of_standing
 from small_journals import PEER, Q0, Q1, AJournal, a_member, client_of, objections
 
-from emulator.checks.judging import judge
-from emulator.checks.monitors.table import MONITORS
-from emulator.checks.table import ALL
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.table import ALL
+from rocketmq_emulator.checks.monitors.table import MONITORS
+from rocketmq_emulator.facts import (
     BrokerIsolated,
     ConnectionOpened,
     HeartbeatReceived,

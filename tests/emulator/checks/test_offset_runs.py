@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.checks.offset_runs import OffsetRuns
-from emulator.checks.quantiles import VALUES_MAX, Quantiles
+from rocketmq_emulator.checks.rules.timing import VALUES_MAX, Quantiles
+from rocketmq_emulator.checks.state.offset_runs import OffsetRuns
 
 SMALL = st.integers(0, 30)
 ACTS = st.lists(st.one_of(SMALL, st.tuples(SMALL, SMALL), st.builds(str, SMALL)), max_size=40)
@@ -38,7 +38,7 @@ def test_runs_are_a_set(acts, start: int, end: int) -> None:
     holes = {each for run in runs.holes(start, end) for each in range(*run)}
     assert found == plain & set(range(start, end))
     assert holes == set(range(start, end)) - plain
-    assert runs.behind(start) == next(n for n in range(start, 99) if n not in plain)
+    assert runs.first_missing(start) == next(n for n in range(start, 99) if n not in plain)
 
 
 @given(ACTS)

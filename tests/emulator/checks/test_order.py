@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_journals import Q0, RECORD_BYTES, AJournal, objections
 
-from emulator.facts import PowerLost, Queue
+from rocketmq_emulator.facts import PowerLost, Queue
 
 RETRY = Queue("%RETRY%billing", "broker-a", 0)
 

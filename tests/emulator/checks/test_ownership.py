@@ -7,10 +7,10 @@ import json
 import pytest
 from small_journals import Q0, Q1, AJournal, client_of, objections
 
-from emulator.checks.churn import fewest_moves
-from emulator.checks.judging import Judging
-from emulator.checks.ownership import OneOwner
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import Judging
+from rocketmq_emulator.checks.rules.ownership import OneOwner
+from rocketmq_emulator.checks.rules.rebalances import fewest_moves
+from rocketmq_emulator.facts import (
     BrokerRegistered,
     BrokerUnregistered,
     MemberLeft,

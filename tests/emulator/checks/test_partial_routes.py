@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, AJournal, a_consumed_journal, client_of, objections
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     Queue,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small_journals import a_consumed_journal
 
-from emulator.checks.reading import BadJournal, Skipped, entries_in, read_journals
-from emulator.facts import NodeStarted
+from rocketmq_emulator.checks.judging.reading import BadJournal, Skipped, entries_in, read_journals
+from rocketmq_emulator.facts import NodeStarted
 
 
 def a_file(folder: Path, lines: list[bytes], name: str = "run.jsonl") -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_journals import Q0, AJournal
 
-from emulator.facts import SendFailed
+from rocketmq_emulator.facts import SendFailed
 
 
 def test_sends_are_counted_by_what_became_of_them() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from small_journals import PEER, Q0, AJournal, a_member, objections
 
-from emulator.checks.judging import judge
-from emulator.checks.servers.table import FOREIGN
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.servers.table import SDK_MONITORS
+from rocketmq_emulator.facts import (
     GroupOffsetMoved,
     MemberLeft,
     MessageSentBack,
@@ -160,15 +160,15 @@ def test_a_monitor_objects_to_the_story_told_wrong_only(
     monitor: str, story: Callable[..., AJournal], right: object, wrong: object
 ) -> None:
     for value, count in ((right, 0), (wrong, 1)):
-        judgement = judge(story(value).entries, tuple(FOREIGN.values()))
+        judgement = judge(story(value).entries, tuple(SDK_MONITORS.values()))
         assert len(objections(judgement, monitor)) == count, judgement.violations
         assert {each.checker for each in judgement.violations} <= {monitor}
 
 
 def test_every_monitor_of_foreign_clients_has_a_story_and_names_its_invariants() -> None:
-    inherited = {name for name, kind in FOREIGN.items() if "servers" not in kind.__module__}
-    assert FOREIGN.keys() - inherited == {story[0] for story in STORIES}
-    for name, kind in FOREIGN.items():
+    inherited = {name for name, kind in SDK_MONITORS.items() if "servers" not in kind.__module__}
+    assert SDK_MONITORS.keys() - inherited == {story[0] for story in STORIES}
+    for name, kind in SDK_MONITORS.items():
         told = {int(found) for found in re.findall(r"\b\d+\b", kind.rule)}
         assert set(kind.invariants) <= told, name
         assert kind.servers_suffice, name
@@ -178,13 +178,13 @@ def test_a_tool_that_moves_a_group_lets_its_members_pull_and_commit_elsewhere() 
     journal = committed(answered(a_group(), 0, 5), 5)
     journal.note("broker-a", GroupOffsetMoved("billing", Q0, 9, "broker", "10.0.0.7:1"))
     journal = held(committed(journal, 9), 9)
-    assert judge(journal.entries, tuple(FOREIGN.values())).violations == ()
+    assert judge(journal.entries, tuple(SDK_MONITORS.values())).violations == ()
 
 
 @pytest.mark.parametrize("how", [{"consume_type": "CONSUME_ACTIVELY"}, {}])
 def test_only_members_that_push_are_judged(how: dict[str, str]) -> None:
     journal = held(answered(a_group(**how), 0, 5), 9)
-    assert bool(judge(journal.entries, tuple(FOREIGN.values())).violations) == (not how)
+    assert bool(judge(journal.entries, tuple(SDK_MONITORS.values())).violations) == (not how)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_only_a_known_push_consumer_may_not_ask_to_be_held_for_longer(
     journal = AJournal() if member is None else a_group(**member)
     until_ms = 1_700_000_000_000 + 24_000
     journal.note("broker-a", PullHeld("billing", Q0, 0, until_ms, PEER, 1))
-    judgement = judge(journal.entries, tuple(FOREIGN.values()))
+    judgement = judge(journal.entries, tuple(SDK_MONITORS.values()))
     assert len(objections(judgement, "held_pulls")) == objected
 
 
@@ -205,11 +205,11 @@ def test_broadcasting_members_go_on_each_by_itself() -> None:
     journal = a_group(**how).note("broker-a", a_member(GO, OTHER, **how))
     journal = answered(answered(journal, 0, 5), 0, 2, OTHER)
     journal = held(held(journal, 5), 2, OTHER)
-    assert judge(journal.entries, tuple(FOREIGN.values())).violations == ()
+    assert judge(journal.entries, tuple(SDK_MONITORS.values())).violations == ()
 
 
 def test_a_member_that_left_may_come_again_and_pull_from_where_the_group_is() -> None:
     journal = answered(two_members(), 0, 2)
     journal.note("broker-a", MemberLeft("billing", GO, PEER, "unregistered"))
     journal = answered(journal, 2, 8, OTHER).note("broker-a", a_member(GO))
-    assert judge(held(journal, 8).entries, tuple(FOREIGN.values())).violations == ()
+    assert judge(held(journal, 8).entries, tuple(SDK_MONITORS.values())).violations == ()

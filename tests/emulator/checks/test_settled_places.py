@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, RECORD_BYTES, AJournal, objections
 
-from emulator.checks.chains import Chains, Failure, Passed
-from emulator.checks.queue_records import QueueReading, QueueRecords
-from emulator.facts import LogFlushed, PowerLost, Queue
-from emulator.journal import EntryKey
+from rocketmq_emulator.checks.state.pending_messages import Failure, PendingMessages, RetryState
+from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
+from rocketmq_emulator.facts import LogFlushed, PowerLost, Queue
+from rocketmq_emulator.facts.journal import EntryKey
 
 COUNT = 20
 
 
-class CountingChains(Chains):
+class CountingChains(PendingMessages):
     """It counts how often somebody asks what became of a failed message."""
 
     looks = 0
@@ -24,7 +24,7 @@ class CountingChains(Chains):
 
 
 @pytest.fixture
-def chains() -> CountingChains:
+def pending() -> CountingChains:
     return CountingChains()
 
 
@@ -40,52 +40,52 @@ def reading() -> QueueReading:
     return found
 
 
-def fails(chains: Chains, offset: int, passed: Passed) -> Failure:
+def fails(pending: PendingMessages, offset: int, passed: RetryState) -> Failure:
     failure = Failure(Q0, offset, offset * 100, EntryKey(1, "billing-1", 1), passed)
-    chains.failures[f"key-{offset}"] = {"billing": [failure]}
+    pending.failures[f"key-{offset}"] = {"billing": [failure]}
     return failure
 
 
-def unsettled(chains: Chains, reading: QueueReading) -> list[int]:
-    return list(chains.unsettled(reading, 0, COUNT))
+def unsettled(pending: PendingMessages, reading: QueueReading) -> list[int]:
+    return list(pending.unsettled(reading, 0, COUNT))
 
 
-def test_what_came_as_a_retry_or_is_a_dead_letter_is_looked_at_once(chains, reading) -> None:
-    fails(chains, 5, "dead")
-    assert unsettled(chains, reading) == []
-    assert chains.looks == COUNT / 2
-    assert unsettled(chains, reading) == []
-    assert chains.looks == COUNT / 2
+def test_what_came_as_a_retry_or_is_a_dead_letter_is_looked_at_once(pending, reading) -> None:
+    fails(pending, 5, "dead")
+    assert unsettled(pending, reading) == []
+    assert pending.looks == COUNT / 2
+    assert unsettled(pending, reading) == []
+    assert pending.looks == COUNT / 2
 
 
 @pytest.mark.parametrize("passed", ["waiting", "retry"])
-def test_a_retry_under_way_is_looked_at_again(chains, reading, passed) -> None:
-    failure = fails(chains, 7, passed)
-    assert unsettled(chains, reading) == []
+def test_a_retry_under_way_is_looked_at_again(pending, reading, passed) -> None:
+    failure = fails(pending, 7, passed)
+    assert unsettled(pending, reading) == []
     failure.passed = ""  # the record was another one's
-    assert unsettled(chains, reading) == [7]
+    assert unsettled(pending, reading) == [7]
 
 
-def test_a_dead_letter_that_may_be_another_s_is_looked_at_again(chains, reading) -> None:
-    failure = fails(chains, 7, "dead")
-    chains._taken_for["broker-a"] = 9, failure, "", "key-7"
-    assert unsettled(chains, reading) == []
+def test_a_dead_letter_that_may_be_another_s_is_looked_at_again(pending, reading) -> None:
+    failure = fails(pending, 7, "dead")
+    pending._taken_for["broker-a"] = 9, failure, "", "key-7"
+    assert unsettled(pending, reading) == []
     failure.passed = ""
-    assert unsettled(chains, reading) == [7]
+    assert unsettled(pending, reading) == [7]
 
 
-def test_what_is_consumed_later_is_settled_then(chains, reading) -> None:
-    fails(chains, 3, "")
-    assert unsettled(chains, reading) == [3]
+def test_what_is_consumed_later_is_settled_then(pending, reading) -> None:
+    fails(pending, 3, "")
+    assert unsettled(pending, reading) == [3]
     reading.takes(3)
-    assert unsettled(chains, reading) == []
+    assert unsettled(pending, reading) == []
 
 
-def test_places_that_a_broker_lost_are_open_again(chains, reading) -> None:
-    assert unsettled(chains, reading) == []
+def test_places_that_a_broker_lost_are_open_again(pending, reading) -> None:
+    assert unsettled(pending, reading) == []
     reading.cut(12)
-    chains.reopens(reading, 12)
-    assert unsettled(chains, reading) == list(range(12, COUNT))
+    pending.reopens(reading, 12)
+    assert unsettled(pending, reading) == list(range(12, COUNT))
 
 
 def test_a_commit_may_not_pass_what_stands_in_the_place_of_a_lost_message() -> None:

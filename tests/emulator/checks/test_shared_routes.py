@@ -6,9 +6,9 @@ import pytest
 from small_journals import AJournal, objections
 from stories_of_standing import ONE, a_cluster, passed
 
-from emulator.checks.judging import judge
-from emulator.checks.monitors.table import MONITORS
-from emulator.facts import RouteChanged, SettingsChanged, TopicChanged
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.monitors.table import MONITORS
+from rocketmq_emulator.facts import RouteChanged, SettingsChanged, TopicChanged
 
 BOTH = ("broker-a", "broker-b")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, Q1, AJournal, objections
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerIsolated,
     GroupOffsetMoved,
     PowerLost,

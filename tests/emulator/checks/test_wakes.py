@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_journals import PEER, Q0, AJournal, objections
 
-from emulator.facts import ConnectionClosed, PullHeld
+from rocketmq_emulator.facts import ConnectionClosed, PullHeld
 
 
 def a_held_pull() -> AJournal:

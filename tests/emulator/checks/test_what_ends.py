@@ -9,9 +9,9 @@ import pytest
 from small_journals import Q0, AJournal, client_of, objections
 from stories_of_standing import ONE, TWO, a_cluster, joined, passed
 
-from emulator.checks.judging import judge
-from emulator.checks.monitors.table import MONITORS
-from emulator.facts import (
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.monitors.table import MONITORS
+from rocketmq_emulator.facts import (
     DelayedDelivered,
     MemberLeft,
     MessageSent,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-RMQEMU = (sys.executable, "-m", "emulator")
+RMQEMU = (sys.executable, "-m", "rocketmq_emulator")
 PATIENCE_S = 60
 
 

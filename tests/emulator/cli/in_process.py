@@ -8,9 +8,8 @@ from functools import cache
 import trio
 from typer.testing import CliRunner, Result
 
-from emulator.cli.app import application
-from emulator.cli.commands import COMMANDS
-from emulator.client import PushConsumer
+from rocketmq_emulator.cli.app import COMMANDS, application
+from rocketmq_emulator.client import PushConsumer
 
 Run = Callable[..., Result]
 PATIENCE_S = 30

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from in_process import Run, commands
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerRegistered,
     Fact,
     MemberJoined,
@@ -18,7 +18,7 @@ from emulator.facts import (
     RouteChanged,
     SendAttempted,
 )
-from emulator.journal import Entry, encode_entry
+from rocketmq_emulator.facts.journal import Entry, encode_entry
 
 PEER = "127.0.0.1:4000"
 ORDERS = Queue("orders", "broker-a", 0)

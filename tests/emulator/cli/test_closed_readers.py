@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from command_line import PATIENCE_S, RMQEMU, environment, rmqemu
 
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 LINES = b"a line\n" * 300
 

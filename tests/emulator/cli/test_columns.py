@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from emulator.cli.columns import Column, Sheet, clean
+from rocketmq_emulator.cli.screens.columns import Column, Sheet, clean
 
 COLUMNS = (
     Column("name", narrow=6),

@@ -10,9 +10,9 @@ import pytest
 from command_line import ROOT
 from in_process import commands, give_up
 
-from emulator.cli.line_format import FIELDS
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cli.messages.printer import FIELDS
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 PAGE = (ROOT / "docs" / "commands.md").read_text()
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,9 +131,8 @@ def instructions(name: str) -> list[str]:
 def test_what_the_image_copies_is_there_and_not_ignored() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     kept = {line[1:] for line in ignored if line.startswith("!")}
-    copied = {source for line in instructions("COPY") for source in shlex.split(line)[:-1]}
-    assert copied == kept
-    assert all((ROOT / source).exists() for source in copied)
+    assert list(instructions("COPY")) == [". ."]
+    assert all((ROOT / source).exists() for source in kept)
 
 
 def test_a_container_without_a_command_is_a_cluster_that_the_host_reaches() -> None:

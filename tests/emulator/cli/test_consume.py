@@ -11,11 +11,11 @@ import pytest
 from command_line import PATIENCE_S, RMQEMU, environment, started
 from in_process import commands
 
-from emulator.cli.errors import BadUse
-from emulator.cli.line_format import FIELDS, LineFormat, unescaped
-from emulator.cli.positions import Position, position
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cli.messages.positions import Position, position
+from rocketmq_emulator.cli.messages.printer import FIELDS, LineFormat, unescaped
+from rocketmq_emulator.cli.options.errors import BadUse
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 
 @pytest.fixture(scope="module")

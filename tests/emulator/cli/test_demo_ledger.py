@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.cli.demo.account import account, what_next
-from emulator.cli.demo.ledger import Ledger, MemberEntry, read_entry
-from emulator.cli.demo.plan import DemoPlan, a_quick_plan
-from emulator.cli.demo.run import queues_text
-from emulator.cli.lines import Counts, bodies, counted
-from emulator.facts import (
+from rocketmq_emulator.cli.demo.command import account, next_steps
+from rocketmq_emulator.cli.demo.ledger import Ledger, MemberEntry, read_entry
+from rocketmq_emulator.cli.demo.run import queues_text
+from rocketmq_emulator.cli.demo.timeline import DemoPlan, quick_plan
+from rocketmq_emulator.cli.messages.lines import Counts, bodies, counted
+from rocketmq_emulator.facts import (
     MessageConsumed,
     MessageSent,
     Queue,
@@ -17,7 +17,7 @@ from emulator.facts import (
     QueuesReleased,
     SendFailed,
 )
-from protocol.validation import MESSAGE_BYTES_MAX
+from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX
 
 A0, B0 = Queue("demo", "broker-a", 0), Queue("demo", "broker-b", 0)
 
@@ -144,7 +144,7 @@ def test_no_line_of_the_account_is_longer_than_a_terminal() -> None:
     ledger.broker_resumed_ms = 131_000
     ledger.failed_sends = 12_345
     lines = the_account(ledger, Counts(sendable=1_000_000, empty=31_234, too_long=1))
-    lines += [line.plain for line in what_next(".venv/bin/rmqemu")]
+    lines += [line.plain for line in next_steps(".venv/bin/rmqemu")]
     assert {line for line in lines if len(line) > 80} == set()
 
 
@@ -164,7 +164,7 @@ def test_queues_are_named_shortly() -> None:
 
 
 def test_both_plans_kill_and_restart_while_lines_are_sent() -> None:
-    for plan in (DemoPlan(), a_quick_plan()):
+    for plan in (DemoPlan(), quick_plan()):
         times = (
             plan.kill_consumer_s,
             plan.kill_broker_s,
@@ -172,7 +172,7 @@ def test_both_plans_kill_and_restart_while_lines_are_sent() -> None:
             plan.send_until_s,
         )
         assert times == tuple(sorted(times))
-        assert plan.send_until_s + plan.patience_s < 100
+        assert plan.send_until_s + plan.delivery_timeout_s < 100
 
 
 def test_lines_are_their_bytes_without_their_ends_whatever_system_wrote_them() -> None:

@@ -8,15 +8,20 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from emulator.cli.demo import story
-from emulator.cli.demo.ledger import Bar, Ledger, QueueHistory
-from emulator.cli.demo.members import KILLED
-from emulator.cli.demo.plan import DemoPlan
-from emulator.cli.demo.screen import DemoScreen, event_paragraph
-from emulator.cli.demo.stage import Stage
-from emulator.cli.demo.story import DemoEvent, Moment
-from emulator.cli.demo.strip import OWNER_STYLES, height, marks, strip
-from emulator.facts import Queue
+from rocketmq_emulator.cli.demo import timeline
+from rocketmq_emulator.cli.demo.ledger import Bar, Ledger, QueueHistory
+from rocketmq_emulator.cli.demo.run import KILLED
+from rocketmq_emulator.cli.demo.screen import (
+    OWNER_STYLES,
+    DemoDisplay,
+    DemoScreen,
+    event_paragraph,
+    height,
+    marks,
+    strip,
+)
+from rocketmq_emulator.cli.demo.timeline import DemoEvent, DemoPlan, EventTemplate
+from rocketmq_emulator.facts import Queue
 
 NOW_S = 1_000
 KNOWN = {
@@ -30,7 +35,7 @@ KNOWN = {
     "waiting": 1_234_567,
     "duplicates": 12_345,
 }
-MOMENTS = [moment for moment in vars(story).values() if isinstance(moment, Moment)]
+MOMENTS = [moment for moment in vars(timeline).values() if isinstance(moment, EventTemplate)]
 SIZES = [(80, 24), (100, 30)]
 
 
@@ -86,7 +91,7 @@ def frame(run: ARun, columns: int = 80, rows: int = 24) -> list[str]:
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
 @pytest.mark.parametrize("count", [0, 1, 9, 60])
 def test_a_frame_fits_its_window_and_ends_with_the_newest_event(columns, rows, count) -> None:
-    events = [story.CONSUMER_KILLED.event(0, 1.0, **KNOWN), *map(an_event, range(count))]
+    events = [timeline.CONSUMER_KILLED.event(0, 1.0, **KNOWN), *map(an_event, range(count))]
     run = a_run(*events)
     lines = frame(run, columns, rows)
     assert len(lines) <= rows
@@ -97,7 +102,7 @@ def test_a_frame_fits_its_window_and_ends_with_the_newest_event(columns, rows, c
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
 def test_no_row_is_wasted_on_blanks(columns, rows) -> None:
-    lines = frame(a_run(story.SENDING_STARTS.event(0, 1.0, **KNOWN)), columns, rows)
+    lines = frame(a_run(timeline.SENDING_STARTS.event(0, 1.0, **KNOWN)), columns, rows)
     assert all(line.strip() for line in lines)
 
 
@@ -126,7 +131,7 @@ def test_a_cell_of_the_longest_name_and_state_leaves_a_blank() -> None:
 
 @pytest.mark.parametrize("columns", [30, 60])
 def test_lines_for_narrow_windows_are_folded_between_words(columns) -> None:
-    event = story.BROKER_KILLED.event(0, 12.3, **KNOWN)
+    event = timeline.BROKER_KILLED.event(0, 12.3, **KNOWN)
     lines = [line.plain for line in event_paragraph(event, columns)]
     assert max(map(len, lines)) <= columns
     assert " ".join(" ".join(lines).split()) == f"12.3 s {event.text} {event.why}"
@@ -161,10 +166,10 @@ def test_silence_at_the_end_is_a_gap_only_when_something_should_come(is_cut, sty
 
 def test_marks_stand_over_the_seconds_of_kills_and_returns() -> None:
     events = [
-        story.CONSUMER_KILLED.event((NOW_S - 31) * 1000, 0, **KNOWN),  # too long ago
-        story.BROKER_KILLED.event((NOW_S - 3) * 1000 + 999, 0, **KNOWN),
-        story.BROKER_RETURNS.event((NOW_S - 1) * 1000, 0, **KNOWN),
-        story.SENDING_ENDS.event((NOW_S - 1) * 1000, 0, **KNOWN),
+        timeline.CONSUMER_KILLED.event((NOW_S - 31) * 1000, 0, **KNOWN),  # too long ago
+        timeline.BROKER_KILLED.event((NOW_S - 3) * 1000 + 999, 0, **KNOWN),
+        timeline.BROKER_RETURNS.event((NOW_S - 1) * 1000, 0, **KNOWN),
+        timeline.SENDING_ENDS.event((NOW_S - 1) * 1000, 0, **KNOWN),
     ]
     assert marks(events, NOW_S, bar_ms=1_000).plain == "×─↑".rjust(30, "─")
 
@@ -208,10 +213,10 @@ class Latin1(StringIO):
 
 def test_a_terminal_without_these_characters_gets_plain_ones() -> None:
     out = Latin1()
-    events = [story.BROKER_KILLED.event((NOW_S - 1) * 1000, 1.0, **KNOWN)]
-    stage = Stage(a_run(*events), Console(width=80, file=out, force_terminal=False))
-    stage.show()
-    stage.print(DemoScreen(a_run(*events)).frame(NOW_S * 1000, 80, 24))
+    events = [timeline.BROKER_KILLED.event((NOW_S - 1) * 1000, 1.0, **KNOWN)]
+    display = DemoDisplay(a_run(*events), Console(width=80, file=out, force_terminal=False))
+    display.show()
+    display.print(DemoScreen(a_run(*events)).frame(NOW_S * 1000, 80, 24))
     assert out.getvalue().isascii()
     assert "-.=" in out.getvalue()
     assert "-----x" in out.getvalue()

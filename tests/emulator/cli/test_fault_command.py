@@ -8,11 +8,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from emulator.cli.commands import add_commands
-from emulator.cli.fault import options_of
-from emulator.cli.usage import CommandLine
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.faults.values import FAULTS
+from rocketmq_emulator.cli.app import CommandLine, add_commands
+from rocketmq_emulator.cli.commands.fault import options_of
+from rocketmq_emulator.cluster.fault_values import FAULTS
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 
 @pytest.fixture(scope="module")

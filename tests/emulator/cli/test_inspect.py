@@ -10,8 +10,8 @@ from command_line import RMQEMU, environment
 from in_process import Run, commands
 from terminal import Terminal
 
-from emulator.facts import NodeStarted, OffsetCommitted, Queue, QueuesLocked, TopicCreated
-from emulator.journal import Entry, encode_entry
+from rocketmq_emulator.facts import NodeStarted, OffsetCommitted, Queue, QueuesLocked, TopicCreated
+from rocketmq_emulator.facts.journal import Entry, encode_entry
 
 A0 = Queue("orders", "broker-a", 0)
 PEER = "10.0.0.9:1"

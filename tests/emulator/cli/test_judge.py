@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from in_process import Run, commands
 
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.facts import Fact, MemberJoined, NodeStarted, PullAnswered, Queue
-from emulator.journal import Entry, encode_entry
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.facts import Fact, MemberJoined, NodeStarted, PullAnswered, Queue
+from rocketmq_emulator.facts.journal import Entry, encode_entry
 
 PEER = "127.0.0.1:4000"
 ORDERS = Queue("orders", "broker-a", 0)

@@ -10,7 +10,7 @@ import pytest
 from command_line import RMQEMU, environment, rmqemu
 from terminal import CTRL_C, Terminal
 
-from emulator.cli.live import DRAW_EVERY_S, PERIOD_S_MAX, LookPace
+from rocketmq_emulator.cli.screens.live import DRAW_EVERY_S, PERIOD_S_MAX, PollInterval
 
 
 def an_up(*options: str, columns: int, rows: int, **more: str) -> Terminal:
@@ -93,7 +93,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines() -> None:
     ("share", "period_s"), [(0.01, DRAW_EVERY_S), (0.1, 1.0), (9.0, PERIOD_S_MAX)]
 )
 def test_a_cluster_is_looked_at_as_often_as_that_is_cheap(share, period_s) -> None:
-    pace, cpu_s = LookPace(0.0), 0.0
+    pace, cpu_s = PollInterval(0.0), 0.0
     for _ in range(30):
         cpu_s += share
         found = pace.period_s(cpu_s)
@@ -101,7 +101,7 @@ def test_a_cluster_is_looked_at_as_often_as_that_is_cheap(share, period_s) -> No
 
 
 def test_a_costly_look_is_taken_so_often_that_it_takes_a_tenth_of_a_core() -> None:
-    pace, cpu_s, period_s, look_s = LookPace(0.0), 0.0, 1.0, 0.4
+    pace, cpu_s, period_s, look_s = PollInterval(0.0), 0.0, 1.0, 0.4
     for _ in range(100):
         cpu_s += look_s / period_s
         period_s = pace.period_s(cpu_s)

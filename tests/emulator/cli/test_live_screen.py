@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cli.live_screen import (
-    Facts,
-    Happening,
+from rocketmq_emulator.admin.overview import (
+    BrokerReport,
+    ClusterSnapshot,
+    NodeSnapshot,
+    Rates,
+    overview_of,
+)
+from rocketmq_emulator.cli.screens.live_screen import (
+    ClusterEvent,
+    ClusterSummary,
     LiveFrame,
     LiveScreen,
     age,
     owned_text,
     shares,
 )
-from emulator.cluster.overview import BrokerReport, overview_of
-from emulator.cluster.sight import NodeSight, Rates, Sight
-from protocol.bodies.broker_overview import (
+from rocketmq_emulator.protocol.bodies.extensions import (
     BrokerOverview,
     GroupRow,
     MemberView,
     QueueRow,
     TopicRow,
 )
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 NOW_MS = 1_795_341_400_000
-FACTS = Facts("4.9.7", "127.0.0.1:9876", "", "http://127.0.0.1:9870")
+FACTS = ClusterSummary("4.9.7", "127.0.0.1:9876", "", "http://127.0.0.1:9870")
 SIZES = [(80, 24), (100, 30)]
 
 
@@ -49,15 +54,17 @@ def a_broker(name: str, topics: int = 1, groups: int = 1, members: int = 2) -> B
     return BrokerReport(name, "127.0.0.1:10911", "", found)
 
 
-def a_node(name: str, state: str = "running", **more) -> NodeSight:
+def a_node(name: str, state: str = "running", **more) -> NodeSnapshot:
     role = "broker" if name.startswith("broker") else "nameserver"
     shown = {"pid": 12_345, "messages": 1_234_567, "since_ms": NOW_MS - 8_000, **more}
-    return NodeSight(name, role, "127.0.0.1:10911", state=state, **shown)
+    return NodeSnapshot(name, role, "127.0.0.1:10911", state=state, **shown)
 
 
-def a_frame(reports, nodes, news=(), logs=(), **sight) -> LiveFrame:
-    whole = Sight(tuple(nodes), overview_of("n", reports), **{"rates": Rates(), **sight})
-    told = [Happening(NOW_MS, text) for text in news]
+def a_frame(reports, nodes, news=(), logs=(), **snapshot) -> LiveFrame:
+    whole = ClusterSnapshot(
+        tuple(nodes), overview_of("n", reports), **{"rates": Rates(), **snapshot}
+    )
+    told = [ClusterEvent(NOW_MS, text) for text in news]
     return LiveFrame(NOW_MS, 83.0, whole, told, logs)
 
 

@@ -7,11 +7,11 @@ import json
 import pytest
 from in_process import commands, give_up
 
-from emulator.cluster.dead_letters import DROPPED, NoOrigin, replayed
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
-from protocol import properties as names
-from protocol.message import Message
+from rocketmq_emulator.admin.dead_letters import DROPPED, NoOrigin, replayed
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.protocol.messages import properties as names
+from rocketmq_emulator.protocol.messages.message import Message
 
 
 @pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])

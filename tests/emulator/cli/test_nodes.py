@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from emulator.cli.commands import add_commands
-from emulator.cli.nodes import complete_node, nodes_table, state_text
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.node_view import NodeView
+from rocketmq_emulator.cli.app import add_commands
+from rocketmq_emulator.cli.commands.nodes import complete_node, nodes_table, state_text
+from rocketmq_emulator.cluster.node_view import NodeView
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,19 @@ import trio
 from command_line import PATIENCE_S, RMQEMU, environment
 from in_process import commands
 
-from emulator.cli.errors import BadUse
-from emulator.cli.line_sender import Job, LineSender, MessageShape, Sent
-from emulator.cli.payloads import made_up, made_up_body, rate_of
-from emulator.cli.sending_progress import SendingProgress
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cli.messages.line_sender import (
+    LineSender,
+    MessageTemplate,
+    SendCounts,
+    SendingProgress,
+    SendJob,
+    generated_bodies,
+    generated_body,
+    rate_of,
+)
+from rocketmq_emulator.cli.options.errors import BadUse
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 
 @pytest.fixture(scope="module")
@@ -139,18 +146,18 @@ class FakeProducer:
 
 async def test_a_rate_spreads_messages_evenly(autojump_clock) -> None:
     producer, began_s = FakeProducer(), trio.current_time()
-    job = Job(
-        shape=MessageShape(topic="t"),
+    job = SendJob(
+        shape=MessageTemplate(topic="t"),
         file="-",
         count=5,
         size=10,
-        is_made_up=True,
+        is_generated=True,
         per_second=rate_of("2/s"),
         queue="",
         as_json=False,
     )
-    sender = LineSender(producer, job, Sent(), SendingProgress(5, is_shown=False))
-    await sender.send_all(made_up(5, 10), trio.Event())
+    sender = LineSender(producer, job, SendCounts(), SendingProgress(5, is_shown=False))
+    await sender.send_all(generated_bodies(5, 10), trio.Event())
     assert [at_s - began_s for at_s in producer.sent_at_s] == pytest.approx([0, 0.5, 1, 1.5, 2])
 
 
@@ -161,13 +168,13 @@ def test_a_rate_that_cannot_be_is_refused(text) -> None:
 
 
 def test_a_made_up_body_has_the_size_that_was_asked_for() -> None:
-    assert made_up_body(7, 0) == b"message 7"
-    assert made_up_body(7, 14) == b"message 7 ...."
-    assert made_up_body(7, 3) == b"mes"
+    assert generated_body(7, 0) == b"message 7"
+    assert generated_body(7, 14) == b"message 7 ...."
+    assert generated_body(7, 3) == b"mes"
 
 
 def test_a_long_job_draws_a_bar_that_counts(monkeypatch, capsys) -> None:
-    monkeypatch.setattr("emulator.cli.late_bar.FIRST_S", 0)
+    monkeypatch.setattr("rocketmq_emulator.cli.screens.progress_bar.FIRST_S", 0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with SendingProgress(1_000, is_shown=True) as progress:
         progress.show(250)

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from in_process import Run, commands
 
-from emulator.facts import MessageStored, NodeStarted, Queue
-from emulator.journal import Entry, encode_entry
+from rocketmq_emulator.facts import MessageStored, NodeStarted, Queue
+from rocketmq_emulator.facts.journal import Entry, encode_entry
 
 
 @pytest.fixture

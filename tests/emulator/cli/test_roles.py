@@ -8,7 +8,7 @@ import socket
 import pytest
 from command_line import environment, ready_line, rmqemu, started
 
-from protocol.records import encode_record
+from rocketmq_emulator.protocol.messages.records import encode_record
 
 
 def test_a_name_server_and_a_broker_started_by_hand_make_a_cluster() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from emulator.cli.scenario import app
-from scenarios.files.reading import read_plan
-from scenarios.finding import load
+from rocketmq_emulator.cli.commands.scenario import app
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.files.reading import read_plan
 
 BAD = 'topics = { orders = 4 }\n[[load]]\ntopic = "order"\nrate = "9/s"\n'
 

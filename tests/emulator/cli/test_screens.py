@@ -8,16 +8,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from emulator.cli.screens import cluster_screen
-from emulator.cli.shared import WIDTH_IN_A_PIPE
-from emulator.cluster.overview import (
-    BrokerView,
-    GroupView,
-    Overview,
-    QueueView,
-    TopicView,
-)
-from protocol.bodies.broker_overview import MemberView
+from rocketmq_emulator.admin.overview import BrokerView, GroupView, Overview, QueueView, TopicView
+from rocketmq_emulator.cli.options.shared import WIDTH_IN_A_PIPE
+from rocketmq_emulator.cli.screens.cluster_tables import cluster_screen
+from rocketmq_emulator.protocol.bodies.extensions import MemberView
 
 COLUMNS = 100
 

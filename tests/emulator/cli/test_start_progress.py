@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cli.start_progress import StartProgress
-from emulator.cluster.starting import NodeProgress
+from rocketmq_emulator.cli.commands.up import StartProgress
+from rocketmq_emulator.processes.starting import NodeProgress
 
 
 def test_in_a_pipe_each_node_has_a_line_for_every_tenth(

@@ -7,10 +7,10 @@ import json
 import pytest
 from in_process import commands
 
-from emulator.cli import shared
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.faults.values import ReadOnly
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cli.options import shared
+from rocketmq_emulator.cluster.fault_values import ReadOnly
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 LINES = "hello\n\nwörld\r\nno newline at the end"
 
@@ -111,7 +111,7 @@ def test_status_in_a_pipe_is_plain_text_without_colours(rmqemu, cluster) -> None
 def test_a_broker_that_does_not_answer_is_named_and_the_others_are_shown(
     rmqemu, cluster, monkeypatch
 ) -> None:
-    monkeypatch.setattr(shared, "LOOK_MS_MAX", 500)
+    monkeypatch.setattr(shared, "OVERVIEW_CALL_MS_MAX", 500)
     rmqemu("topic", "create", "half-seen")
     cluster.pause("broker-b")
     done = {what: rmqemu(*what.split(), code=5) for what in ("status", "topic list", "group list")}

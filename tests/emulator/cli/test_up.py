@@ -11,7 +11,7 @@ import socket
 import pytest
 from command_line import RMQEMU, ready_line, rmqemu, started, wait_gone
 
-from emulator.cli.up import ControlWish, StopSignals
+from rocketmq_emulator.cli.commands.up import ControlPortOption, StopSignals
 
 
 def test_in_a_pipe_it_says_in_one_json_line_where_everything_listens() -> None:
@@ -103,17 +103,17 @@ def test_without_a_control_address_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("text", "port", "wish"),
     [
-        ("", 9876, ControlWish(9875, or_any=True)),
-        ("", 0, ControlWish(0, or_any=True)),
-        ("9000", 9876, ControlWish(9000)),
-        ("0", 9876, ControlWish(0)),
-        ("none", 9876, ControlWish(None)),
+        ("", 9876, ControlPortOption(9875, or_any=True)),
+        ("", 0, ControlPortOption(0, or_any=True)),
+        ("9000", 9876, ControlPortOption(9000)),
+        ("0", 9876, ControlPortOption(0)),
+        ("none", 9876, ControlPortOption(None)),
     ],
 )
 def test_the_control_port_is_the_one_below_the_name_server_s_or_what_is_asked(
     text, port, wish
 ) -> None:
-    assert ControlWish.parse(text, port) == wish
+    assert ControlPortOption.parse(text, port) == wish
 
 
 def test_it_stays_when_its_last_node_dies_for_nodes_can_be_started_again() -> None:

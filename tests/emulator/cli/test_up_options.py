@@ -8,10 +8,10 @@ import sys
 import pytest
 import typer
 
-from emulator.cli import up_options
-from emulator.cli.app import application
-from emulator.cli.up_options import OPTIONS, brokers_to_start_early
-from emulator.config import BrokerConfig
+from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.cli.options import up_options
+from rocketmq_emulator.cli.options.up_options import OPTIONS, brokers_to_start_early
+from rocketmq_emulator.settings.config import BrokerConfig
 
 
 def command_of(name):
@@ -63,13 +63,17 @@ def test_nodes_start_early_only_when_it_is_sure_that_they_are_wanted(arguments, 
 
 
 def test_nothing_slow_is_loaded_before_nodes_are_started_early() -> None:
-    code = "import emulator.cli, emulator.cluster.spawning, sys; print(*sys.modules)"
+    modules = "rocketmq_emulator.cli, rocketmq_emulator.processes.spawning"
+    code = f"import {modules}, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert not {b"msgspec", b"trio", b"typer", b"emulator.facts"} & set(loaded.stdout.split())
+    assert not {b"msgspec", b"trio", b"typer", b"rocketmq_emulator.facts"} & set(
+        loaded.stdout.split()
+    )
 
 
 def test_what_up_does_not_need_before_its_nodes_are_ready_is_loaded_later() -> None:
-    code = "import emulator.cli.up, emulator.cluster.processes, sys; print(*sys.modules)"
+    modules = "rocketmq_emulator.cli.commands.up, rocketmq_emulator.cluster.worlds.processes"
+    code = f"import {modules}, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     later = {
         b"trio",
@@ -77,7 +81,7 @@ def test_what_up_does_not_need_before_its_nodes_are_ready_is_loaded_later() -> N
         b"h11",
         b"http.client",
         b"rich.live",
-        b"protocol.catalog",
+        b"rocketmq_emulator.protocol.catalog",
         b"structlog",
     }
     assert not later & set(loaded.stdout.split())

@@ -15,9 +15,8 @@ import typer
 from command_line import PATIENCE_S, RMQEMU, ROOT, environment
 from in_process import commands
 
-from emulator.cli.app import application
-from emulator.cli.commands import COMMANDS
-from emulator.cli.errors import EXIT_CODES
+from rocketmq_emulator.cli.app import COMMANDS, application
+from rocketmq_emulator.cli.options.errors import EXIT_CODES
 
 run = commands()
 
@@ -42,10 +41,11 @@ def test_every_command_has_a_short_help_without_boxes(path) -> None:
 
 
 def test_a_command_loads_no_other_one() -> None:
-    code = "import emulator.cli.app as cli, sys; cli.application('status'); print(*sys.modules)"
+    app = "import rocketmq_emulator.cli.app as cli; cli.application('status')"
+    code = f"{app}; import sys; print(*sys.modules)"
     loaded = subprocess.run([RMQEMU[0], "-c", code], capture_output=True, check=True, text=True)
-    places = {f"emulator.cli.{place.module}" for place in COMMANDS.values()}
-    assert places & set(loaded.stdout.split()) == {"emulator.cli.status"}
+    places = {f"rocketmq_emulator.cli.{place.module}" for place in COMMANDS.values()}
+    assert places & set(loaded.stdout.split()) == {"rocketmq_emulator.cli.commands.status"}
 
 
 def test_the_first_help_names_the_exit_codes() -> None:
@@ -175,20 +175,20 @@ def test_make_alone_lists_every_target() -> None:
 
 CTRL_C_WHILE_CODE_LOADS = """
 import os, signal, sys
-import emulator.cli
+import rocketmq_emulator.cli
 
 class Interrupts:
     def find_spec(self, name, *_):
-        if name == "emulator.cli.app":
+        if name == "rocketmq_emulator.cli.app":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupts())
-emulator.cli.main()
+rocketmq_emulator.cli.main()
 """
 
 CTRL_C_WHILE_OPTIONS_ARE_READ = """
 import os, signal
-import emulator.cli
+import rocketmq_emulator.cli
 import typer.main
 
 read = typer.main.get_params_from_function
@@ -198,7 +198,7 @@ def interrupted(callback):
     return read(callback)
 
 typer.main.get_params_from_function = interrupted
-emulator.cli.main()
+rocketmq_emulator.cli.main()
 """
 
 

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections import Counter
 
-from emulator.client.instance.process import ClientProcess
-from emulator.client.producer.producer import Producer
-from emulator.clock import WallClock
-from emulator.config import NetConfig
-from emulator.facts import Fact
-from emulator.journal import silent
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.results import NO_REPLY, Reply, Wait
-from emulator.releases import R_4_9_7
-from emulator.sim.path import Latency
-from emulator.sim.world import EPOCH_MS, run_virtual
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.groups import HeartbeatData
-from protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
-from protocol.message import Message
-from protocol.message_ids import offset_msg_id
-from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
-from protocol.requests.offsets import OffsetReply
-from protocol.requests.sending import RecallMessageReply, SendMessageReply
+from rocketmq_emulator.client.instance.process import ClientProcess
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.results import NO_REPLY, Reply, Wait
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import HeartbeatData
+from rocketmq_emulator.protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.messages.message_ids import offset_msg_id
+from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from rocketmq_emulator.protocol.requests.offsets import OffsetReply
+from rocketmq_emulator.protocol.requests.sending import RecallMessageReply, SendMessageReply
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
 SILENT = object()  # an answer that never comes
 
@@ -137,7 +137,7 @@ class FakeServer:
         self.now_s = cluster.now_s
         self.listener = None
         self.server = RemotingServer(
-            WallClock(EPOCH_MS, 0.0), NetConfig(), R_4_9_7, silent, self._table()
+            WallClock(EPOCH_MS, 0.0), NetConfig(), R_4_9_7, discard_fact, self._table()
         )
 
     async def start(self) -> None:

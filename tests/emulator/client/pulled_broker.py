@@ -10,28 +10,29 @@ from collections import defaultdict
 
 from client_cluster import SILENT, Cluster, FakeBroker
 
-from emulator.client.consumer.lite_pull_consumer import LitePullConsumer
-from emulator.client.consumer.pull_consumer import PullConsumer
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.net.results import NO_REPLY, Reply, Wait
-from emulator.releases import R_4_9_7
-from emulator.sim.path import Latency
-from emulator.sim.world import run_virtual
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.connections import ClientConnection, ConsumerConnection
-from protocol.bodies.groups import (
+from rocketmq_emulator.client.consumer.pull.lite_pull_consumer import LitePullConsumer
+from rocketmq_emulator.client.consumer.pull.pull_consumer import PullConsumer
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.net.results import NO_REPLY, Reply, Wait
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import (
+    ClientConnection,
+    ConsumerConnection,
     GetConsumerListByGroupReply,
     LockBatchReply,
     LockBatchRequestBody,
 )
-from protocol.codes import RequestCode, ResponseCode
-from protocol.properties import encode_properties
-from protocol.pull_flags import SUSPEND
-from protocol.queues import MessageQueue
-from protocol.records import encode_record
-from protocol.requests.offsets import OffsetReply
-from protocol.requests.pulling import PullMessageReply
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.flags import SUSPEND
+from rocketmq_emulator.protocol.messages.properties import encode_properties
+from rocketmq_emulator.protocol.messages.records import encode_record
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.offsets import OffsetReply
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import run_virtual
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 PULL, LIST, LOCK, UNLOCK, BACK = 11, 38, 41, 42, 36

@@ -8,17 +8,15 @@ from client_cluster import a_message, producing
 from pulled_broker import in_group
 from whole_cluster import in_cluster
 
-from emulator.client.config import ProducerConfig
-from emulator.client.consumer.quirks import PULL_TASKS
-from emulator.client.consumer.quirks import SWITCHES as OF_CONSUMERS
-from emulator.client.producer.quirks import SEND_TYPES
-from emulator.config import BrokerConfig
-from emulator.facts import SendAttempted
-from emulator.fitting import BadField
-from emulator.quirks import QUIRKS
-from protocol.codes import RequestCode
-from protocol.message import Message
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.consumer.push.pulling import Pulling
+from rocketmq_emulator.client.settings.config import ProducerConfig
+from rocketmq_emulator.facts import SendAttempted
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.quirks import QUIRKS, class_for
+from rocketmq_emulator.settings.setting_rules import BadField
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -31,9 +29,28 @@ def on_and_off(name):
     )
 
 
-def test_every_quirk_of_a_client_can_be_switched_on() -> None:
-    of_clients = {name for name, quirk in QUIRKS.items() if quirk.role != "broker"}
-    assert set(OF_CONSUMERS) | set(PULL_TASKS) | set(SEND_TYPES) == of_clients
+def right_classes(name: str) -> set[type]:
+    """What the class of a bug can take the place of: all classes that it is made from."""
+    bug = class_for(object, QUIRKS[name].role, (name,))
+    return {kind for kind in bug.__mro__ if kind.__module__.startswith("rocketmq_emulator.")} - {
+        bug
+    }
+
+
+@pytest.mark.parametrize("name", QUIRKS)
+def test_every_quirk_has_a_class_that_takes_the_place_of_a_right_one(name) -> None:
+    (right, *_) = sorted(right_classes(name), key=lambda kind: kind.__module__)
+    role = QUIRKS[name].role
+    others = [other for other in QUIRKS if QUIRKS[other].role != role]
+    assert "quirks" not in right.__module__
+    assert class_for(right, role, ()) is class_for(right, role, others) is right
+    assert issubclass(class_for(right, role, (name,)), right)
+
+
+def test_two_quirks_of_one_class_are_both_on() -> None:
+    names = ("commit_when_pulled", "forget_full_queues")
+    both = class_for(Pulling, "consumer", names)
+    assert {class_for(Pulling, "consumer", (name,)) for name in names} < {*both.__mro__}
 
 
 def test_an_unknown_quirk_is_refused_with_the_nearest_one() -> None:
@@ -120,7 +137,11 @@ def test_a_full_queue_may_be_taken_for_a_lost_one(quirks, is_on) -> None:
         settings = {"quirks": quirks, "queue_messages_max": 10}
         async with cluster.process() as app, cluster.a_consumer(app, stuck, **settings) as one:
             await trio.sleep(1)
-            [full] = [pq for queue, pq in one._running.member.held.items() if queue == QUEUE]
+            [full] = [
+                pq
+                for queue, pq in one._running.member.process_queue_table.items()
+                if queue == QUEUE
+            ]
             await trio.sleep(160)
             return full.dropped
 

@@ -1,51 +1,48 @@
-"""What an application imports from ``emulator.client``, and what that costs."""
+"""What an application imports from ``rocketmq_emulator.client``, and what that costs."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import subprocess
 import sys
 
 import pytest
 from client_cluster import in_world
 
-import emulator.client
-from emulator.client import BadSubscription, ClientError, GroupCallRefused, Misuse, PushConsumer
+import rocketmq_emulator.client
+from rocketmq_emulator.client import (
+    BadSubscription,
+    ClientError,
+    GroupCallRefused,
+    Misuse,
+    PushConsumer,
+)
+from rocketmq_emulator.errors import call_errors
 
 
 def exceptions_of_the_client() -> set[type[Exception]]:
-    found = set()
-    for module in pkgutil.walk_packages(emulator.client.__path__, "emulator.client."):
-        names = vars(importlib.import_module(module.name)).values()
-        found |= {
-            value
-            for value in names
-            if isinstance(value, type)
-            and issubclass(value, Exception)
-            and value.__module__ == module.name
-        }
-    return found
+    values = vars(call_errors).values()
+    return {each for each in values if isinstance(each, type) and issubclass(each, ClientError)}
 
 
-@pytest.mark.parametrize("name", emulator.client.__all__)
+@pytest.mark.parametrize("name", rocketmq_emulator.client.__all__)
 def test_every_name_of_the_face_can_be_had(name) -> None:
-    assert getattr(emulator.client, name) is not None
+    assert getattr(rocketmq_emulator.client, name) is not None
 
 
 def test_every_error_that_the_client_defines_is_on_its_face() -> None:
     raised = {kind.__name__ for kind in exceptions_of_the_client()}
     assert "BrokerRefused" in raised
-    assert raised <= set(emulator.client.__all__)
+    assert raised <= set(rocketmq_emulator.client.__all__)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no Consumer"):
-        _ = emulator.client.Consumer
+        _ = rocketmq_emulator.client.Consumer
 
 
 def test_importing_the_face_does_not_load_what_waits() -> None:
-    program = "import sys, emulator.client, emulator.client.config; print('trio' in sys.modules)"
+    modules = "rocketmq_emulator.client, rocketmq_emulator.client.settings.config"
+    program = f"import sys, {modules}; print('trio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.strip() == b"False"
 

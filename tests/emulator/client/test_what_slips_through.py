@@ -6,8 +6,8 @@ import pytest
 import trio
 from whole_cluster import in_cluster
 
-from emulator.client import Message, NotStored, Strategy
-from emulator.facts import CallbackRaised
+from rocketmq_emulator.client import Message, NotStored, Strategy
+from rocketmq_emulator.facts import CallbackRaised
 
 
 def a_broken_message() -> Message:

@@ -12,20 +12,20 @@ from functools import partial
 
 import trio
 
-from emulator.broker.service import serve_broker
-from emulator.client.consumer.lite_pull_consumer import LitePullConsumer
-from emulator.client.consumer.pull_consumer import PullConsumer
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.instance.process import ClientProcess
-from emulator.client.producer.producer import Producer
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig, NameServerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.journal import Journal
-from emulator.nameserver.service import serve_name_server
-from emulator.sim.path import Latency
-from emulator.sim.world import EPOCH_MS, run_virtual
-from protocol.message import Message
+from rocketmq_emulator.broker.service import serve_broker
+from rocketmq_emulator.client.consumer.pull.lite_pull_consumer import LitePullConsumer
+from rocketmq_emulator.client.consumer.pull.pull_consumer import PullConsumer
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.client.instance.process import ClientProcess
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.nameserver.service import serve_name_server
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
 
 def in_cluster(story, *, seed=1, release="4.9.7", **topics):

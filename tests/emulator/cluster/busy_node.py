@@ -6,7 +6,7 @@ import sys
 
 import trio
 
-from emulator import node
+from rocketmq_emulator.processes import node
 
 
 async def spin(config, *, task_status=trio.TASK_STATUS_IGNORED, **_parts) -> None:

@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import trio
 
-from emulator.client import ClientConfig, Message, Producer
-from emulator.client.errors import ClientError
-from emulator.client.instance.process import ClientProcess
-from emulator.cluster.admin import Admin, AdminError
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.cluster.world import World, perform
-from emulator.sim.world import run_virtual
-from protocol.bodies.topics import TopicConfig
-from protocol.queues import MessageQueue
+from rocketmq_emulator.admin.calls import Admin, AdminError
+from rocketmq_emulator.client import ClientConfig, Message, Producer
+from rocketmq_emulator.client.instance.process import ClientProcess
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import World, perform
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.errors.call_errors import ClientError
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.sim.world import run_virtual
 
 REAL_WORLDS = {"embedded": EmbeddedCluster, "processes": ProcessCluster}
 BROKER, TOPIC = "broker-a", "orders"

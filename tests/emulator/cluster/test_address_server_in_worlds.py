@@ -6,13 +6,13 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client import ClientConfig, ClientProcess, NoNameServer, Producer
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.config import BrokerConfig
-from emulator.net.address_server import HttpFailed
-from emulator.sim.world import VirtualWorld, run_virtual
-from protocol.message import Message
+from rocketmq_emulator.client import ClientConfig, ClientProcess, NoNameServer, Producer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.net.address_server import HttpFailed
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 
 class Names:

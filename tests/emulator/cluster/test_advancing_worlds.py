@@ -8,15 +8,15 @@ import json
 import pytest
 import trio
 
-from emulator.client import ConsumeResult, Message, Producer, PushConsumer
-from emulator.cluster.admin import Admin, NotFound, admin_over_tcp
-from emulator.cluster.durations import milliseconds
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import run_virtual
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.admin.calls import Admin, NotFound, admin_over_tcp
+from rocketmq_emulator.client import ConsumeResult, Message, Producer, PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.sim.world import run_virtual
+from rocketmq_emulator.text.values import parse_duration_ms
 
 PATIENCE_S = 30.0
 DLQ = "%DLQ%billing"
@@ -76,7 +76,7 @@ def test_a_message_that_always_fails_is_retried_sixteen_times_in_ten_hours(
             async with billing.consumer() as consumer:
                 await billing.wait_called(1)
                 queues = set(consumer.queues)
-                step_ms = milliseconds("10h") // steps
+                step_ms = parse_duration_ms("10h") // steps
                 with trio.fail_after(PATIENCE_S):  # sent back by this thread
                     while not await trio.to_thread.run_sync(cluster.advance, step_ms):
                         pass
@@ -146,10 +146,10 @@ def test_in_the_virtual_world_messages_move_and_the_clock_does_not() -> None:
     ],
 )
 def test_lengths_of_time_are_read_as_people_write_them(text: str, ms: int) -> None:
-    assert milliseconds(text) == ms
+    assert parse_duration_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "10 minutes", "-5s", "1e3s"])
 def test_a_text_that_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match='written as "200ms", "30s" or "10m"'):
-        milliseconds(text)
+        parse_duration_ms(text)

@@ -10,25 +10,25 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client import ClientConfig, Message, Producer, PushConsumer
-from emulator.client.errors import SendError
-from emulator.cluster.admin import Admin
-from emulator.cluster.blocking_calls import call_blocking
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.faults.naming import OPERATOR
-from emulator.cluster.faults.values import Busy
-from emulator.cluster.reply_rules import (
+from rocketmq_emulator.admin.calls import Admin
+from rocketmq_emulator.client import ClientConfig, Message, Producer, PushConsumer
+from rocketmq_emulator.cluster.fault_values import Busy
+from rocketmq_emulator.cluster.faults.effects import OPERATOR
+from rocketmq_emulator.cluster.reply_rules import (
     ReplyRuleRefused,
-    ask_blocking,
     call_from,
+    call_server_blocking,
     set_busy_pool,
 )
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import run_virtual
-from protocol.bodies.pools import BusyPool, BusyPoolState, PoolName
-from protocol.codes import RequestCode, ResponseCode
-from protocol.command import RemotingCommand
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.errors.call_errors import SendError
+from rocketmq_emulator.net.blocking_calls import call_blocking
+from rocketmq_emulator.protocol.bodies.extensions import BusyPool, BusyPoolState, PoolName
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.sim.world import run_virtual
 
 BUSY, OTHER = "broker-a", "broker-b"
 
@@ -252,12 +252,12 @@ def test_a_pool_is_set_at_a_broker_that_runs_over_tcp() -> None:
     with EmbeddedCluster(ClusterSpec(brokers=1)) as cluster:
         address = cluster.addresses[BUSY]
         busy = BusyPool(pool="send", threads=1, service_ms=3_600_000, queue_max=0)
-        ask_blocking(BUSY, address, set_busy_pool(busy))
+        call_server_blocking(BUSY, address, set_busy_pool(busy))
         assert trio.run(send_twice, cluster.namesrv)[0] == ResponseCode.SYSTEM_BUSY
-        state = ask_blocking(BUSY, address, set_busy_pool(busy))
+        state = call_server_blocking(BUSY, address, set_busy_pool(busy))
         assert state.overload_count >= 1
         assert call_blocking(address, RemotingCommand(code=RequestCode.RESET_SERVER)).code == 0
-        state = ask_blocking(BUSY, address, set_busy_pool(busy))
+        state = call_server_blocking(BUSY, address, set_busy_pool(busy))
         assert state.overload_count == 0  # as if the broker had just started
 
 
@@ -265,7 +265,7 @@ def test_pools_are_not_set_where_reply_rules_are_not_allowed() -> None:
     spec = ClusterSpec(brokers=1, broker_settings={"reply_rules_allowed": False})
     call = set_busy_pool(BusyPool(pool="send"))
     with EmbeddedCluster(spec) as cluster, pytest.raises(ReplyRuleRefused, match="not to be set"):
-        ask_blocking(BUSY, cluster.addresses[BUSY], call)
+        call_server_blocking(BUSY, cluster.addresses[BUSY], call)
 
 
 def test_a_pool_that_is_set_otherwise_decides_anew_about_those_who_wait() -> None:

@@ -6,27 +6,31 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client import Message, Producer, PushConsumer
-from emulator.cluster.admin import Admin, ClusterUnreachable, NotOurs, admin_over_tcp
-from emulator.cluster.cluster_reader import BROKER_S_MAX, ClusterReader
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.natural_order import in_natural_order
-from emulator.cluster.overview import BrokerReport, overview_of
-from emulator.cluster.spec import ClusterSpec
-from emulator.net.errors import NeverSent, NoAnswer, TimedOut
-from protocol.bodies.broker_overview import (
+from rocketmq_emulator.admin.calls import Admin, ClusterUnreachable, NotAnEmulator, admin_over_tcp
+from rocketmq_emulator.admin.cluster_reader import BROKER_S_MAX, ClusterReader
+from rocketmq_emulator.admin.overview import BrokerReport, overview_of
+from rocketmq_emulator.client import Message, Producer, PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.errors.call_errors import NeverSent, NoAnswer, TimedOut
+from rocketmq_emulator.protocol.bodies.extensions import (
     BrokerOverview,
     GroupRow,
     MemberView,
     QueueRow,
     TopicRow,
 )
-from protocol.bodies.connections import ConsumerConnection
-from protocol.bodies.groups import SubscriptionGroupConfig
-from protocol.bodies.routes import BrokerData, ClusterInfo
-from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
-from protocol.bodies.topics import TopicConfig
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
+from rocketmq_emulator.protocol.bodies.routes import BrokerData, ClusterInfo
+from rocketmq_emulator.protocol.bodies.stats import (
+    ConsumeStats,
+    OffsetWrapper,
+    TopicOffset,
+    TopicStatsTable,
+)
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.text.values import in_natural_order
 
 ANSWER_S = 0.1  # of a broker that is well
 
@@ -42,7 +46,7 @@ class SomeBrokers:
         return ClusterInfo({name: BrokerData("main", name, {0: name}) for name in self._names})
 
     async def overview(self, broker: str) -> BrokerOverview:
-        raise NotOurs(f"{broker} is a real one")
+        raise NotAnEmulator(f"{broker} is a real one")
 
     async def topics(self, broker: str) -> list[TopicConfig]:
         if broker in self._failures:
@@ -142,7 +146,7 @@ class AnyRocketMQ(Admin):
     """The calls that every RocketMQ answers."""
 
     async def overview(self, broker: str) -> BrokerOverview:
-        raise NotOurs(f"{broker} is a real one")
+        raise NotAnEmulator(f"{broker} is a real one")
 
 
 async def test_one_call_of_ours_tells_what_the_many_of_any_rocketmq_tell() -> None:

@@ -9,19 +9,19 @@ import time
 import pytest
 import trio
 
-from emulator.client import Message, Producer
-from emulator.cluster import embedded
-from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound, admin_over_tcp
-from emulator.cluster.cluster_reader import ClusterReader
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.world import NotReady
-from emulator.disk.line_file import line_files
-from emulator.logs import LogSettings
-from emulator.net.transport import AddressInUse
-from protocol.bodies.topics import TopicConfig
-from protocol.queues import MessageQueue
+from rocketmq_emulator.admin.calls import Admin, ClusterUnreachable, NotFound, admin_over_tcp
+from rocketmq_emulator.admin.cluster_reader import ClusterReader
+from rocketmq_emulator.client import Message, Producer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import NotReady
+from rocketmq_emulator.cluster.worlds import embedded
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.disk.line_file import line_files
+from rocketmq_emulator.facts.logs import LogSettings
+from rocketmq_emulator.net.transport import AddressInUse
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 def asked(cluster, question):

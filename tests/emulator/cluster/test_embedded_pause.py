@@ -8,13 +8,13 @@ import threading
 import pytest
 import trio
 
-from emulator.cluster.blocking_calls import call_blocking
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.embedded_node import Interrupts
-from emulator.cluster.node_process import NodeDied
-from emulator.cluster.spec import ClusterSpec
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.embedded_node import FlushReports
+from rocketmq_emulator.net.blocking_calls import call_blocking
+from rocketmq_emulator.processes.node_process import NodeDied
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import RemotingCommand
 
 TOPICS = RemotingCommand(code=RequestCode.GET_ALL_TOPIC_CONFIG, opaque=1)
 FLUSHED = {"flush_disk_type": "SYNC_FLUSH"}
@@ -101,13 +101,13 @@ def test_a_node_that_does_not_run_cannot_stand_still(cluster) -> None:
 
 def test_a_finished_flush_is_reported_when_the_node_goes_on() -> None:
     heard: list[str] = []
-    interrupts = Interrupts(lambda action: action())
-    interrupts.deliver(lambda: heard.append("before"))
-    interrupts.pause()
-    interrupts.deliver(lambda: heard.append("first"))
-    interrupts.deliver(lambda: heard.append("second"))
+    flush_reports = FlushReports(lambda action: action())
+    flush_reports.deliver(lambda: heard.append("before"))
+    flush_reports.pause()
+    flush_reports.deliver(lambda: heard.append("first"))
+    flush_reports.deliver(lambda: heard.append("second"))
     assert heard == ["before"]
-    interrupts.resume()
+    flush_reports.resume()
     assert heard == ["before", "first", "second"]
 
 

@@ -11,9 +11,7 @@ from fault_scene import BROKER, REAL_WORLDS, TOPIC, Scene, Story, play, scene_of
 
 from docs.generate import faults
 from docs.generate.sections import with_section
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.faults.table import TABLE, WORLDS, CannotBegin, refusal_of
-from emulator.cluster.faults.values import (
+from rocketmq_emulator.cluster.fault_values import (
     FAULTS,
     Answer,
     Bandwidth,
@@ -35,9 +33,11 @@ from emulator.cluster.faults.values import (
     Stop,
     Unregistered,
 )
-from emulator.cluster.spec import ClusterSpec
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.cluster.faults.register import TABLE, WORLDS, CannotBegin, refusal_of
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 
 HOUR_MS = 3_600_000
 REFUSED = ReplyRule(code=RequestCode.GET_ALL_TOPIC_CONFIG, error_code=ResponseCode.SYSTEM_BUSY)

@@ -9,11 +9,10 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client import ClientConfig
-from emulator.client.instance.process import ClientProcess
-from emulator.cluster.admin import Admin, AdminError
-from emulator.cluster.faults.register import UnknownFault
-from emulator.cluster.faults.values import (
+from rocketmq_emulator.admin.calls import Admin, AdminError
+from rocketmq_emulator.client import ClientConfig
+from rocketmq_emulator.client.instance.process import ClientProcess
+from rocketmq_emulator.cluster.fault_values import (
     Answer,
     Busy,
     ClockDrift,
@@ -28,12 +27,13 @@ from emulator.cluster.faults.values import (
     StallLink,
     Stop,
 )
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.cluster.world import UnknownNode
-from emulator.sim.world import run_virtual
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.cluster.faults.register import UnknownFault
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import UnknownNode
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.sim.world import run_virtual
 
 BROKER = "broker-a"
 

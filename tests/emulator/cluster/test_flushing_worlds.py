@@ -10,15 +10,15 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client import Message, Producer, SendStatus
-from emulator.client.errors import SendError
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.drive_faults import DriveFault, NoRoom
-from emulator.sim.world import run_virtual
-from protocol.codes import ResponseCode
+from rocketmq_emulator.client import Message, Producer, SendStatus
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.errors.call_errors import SendError
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.sim.faults import DriveFault, NoRoom
+from rocketmq_emulator.sim.world import run_virtual
 
 BROKER = "broker-a"
 SYNC = {"flush_disk_type": "SYNC_FLUSH"}

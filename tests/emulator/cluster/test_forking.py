@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from emulator.cluster import spawning
-from emulator.cluster.forking import CAN_FORK, ForkedNode
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.node_forks import ForkRequest
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.processes import spawning
+from rocketmq_emulator.processes.fork_server import ForkRequest
+from rocketmq_emulator.processes.spawning import CAN_FORK, ForkedNode
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nodes are forked on Linux only")
 
@@ -73,7 +73,10 @@ def test_the_process_that_forks_ends_without_a_word_when_its_user_dies_meanwhile
         request = msgspec.json.encode(ForkRequest(["nameserver", "-", "--with-parent"], "/"))
         socket.send_fds(ours, [request], [nowhere.fileno()] * 4)
         ours.close()  # before it answers
-        command = [*(sys.executable, "-m", "emulator.node_forks"), str(its.fileno())]
+        command = [
+            *(sys.executable, "-m", "rocketmq_emulator.processes.fork_server"),
+            str(its.fileno()),
+        ]
         done = subprocess.run(command, pass_fds=[its.fileno()], stderr=errors, check=False)
         its.close()
         assert done.returncode == 0
@@ -84,7 +87,10 @@ def test_the_process_that_forks_ends_without_a_word_when_its_user_dies_meanwhile
 def test_the_process_that_forks_ends_without_a_word_when_its_answer_is_never_read() -> None:
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with open(os.devnull, "r+b") as nowhere, tempfile.TemporaryFile() as errors:  # noqa: PTH123
-        command = [*(sys.executable, "-m", "emulator.node_forks"), str(its.fileno())]
+        command = [
+            *(sys.executable, "-m", "rocketmq_emulator.processes.fork_server"),
+            str(its.fileno()),
+        ]
         forks = subprocess.Popen(command, pass_fds=[its.fileno()], stderr=errors)
         its.close()
         request = msgspec.json.encode(ForkRequest(["nameserver", "-", "--with-parent"], "/"))

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from emulator.cluster.log_output import LogOutput
-from emulator.config import NameServerConfig
+from rocketmq_emulator.processes.node import LogOutput
+from rocketmq_emulator.settings.config import NameServerConfig
 
 PIPE_BYTES = 8192  # two pages: the second is begun only while it is empty
 LINE = "a line\n"
@@ -79,7 +79,7 @@ def test_a_node_whose_standard_error_nobody_reads_goes_on_answering(
 ) -> None:
     reads, writes = pipe
     config = msgspec.json.encode(NameServerConfig(listen_address="127.0.0.1:0")).decode()
-    command = [sys.executable, "-m", "emulator.node", "nameserver", config]
+    command = [sys.executable, "-m", "rocketmq_emulator.processes.node", "nameserver", config]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writes) as process:
         try:
             assert process.stdout is not None

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.node_process import NodeDied
-from emulator.cluster.node_view import Condition, Histories
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.world import ClusterEnded, UnknownNode
+from rocketmq_emulator.cluster.node_view import NodeCondition, StateTimes
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import ClusterEnded, UnknownNode
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.processes.node_process import NodeDied
 
 
 def states(cluster) -> list[str]:
@@ -134,8 +134,8 @@ def test_embedded_nodes_are_told_apart_as_well() -> None:
 
 def test_since_is_when_a_node_was_first_seen_so() -> None:
     times = iter([10, 20, 30])
-    histories = Histories(lambda: next(times))
-    assert histories.since_ms("a", Condition("running", 1)) == 10
-    assert histories.since_ms("a", Condition("running", 1)) == 10
-    assert histories.since_ms("a", Condition("running", 2)) == 20, "another process"
-    assert histories.since_ms("b", Condition("running", 1)) == 30
+    histories = StateTimes(lambda: next(times))
+    assert histories.since_ms("a", NodeCondition("running", 1)) == 10
+    assert histories.since_ms("a", NodeCondition("running", 1)) == 10
+    assert histories.since_ms("a", NodeCondition("running", 2)) == 20, "another process"
+    assert histories.since_ms("b", NodeCondition("running", 1)) == 30

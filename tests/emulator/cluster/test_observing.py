@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from emulator.client import Message, MessageQueue, Producer
-from emulator.cluster.admin import Admin, admin_over_tcp
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.observing import create_topics, is_done, progress_of
-from emulator.releases import R_4_9_7
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import ConsumerData, HeartbeatData
-from protocol.subscription import build_subscription
+from rocketmq_emulator.admin.calls import Admin, admin_over_tcp
+from rocketmq_emulator.client import Message, MessageQueue, Producer
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.testing.cluster_queries import create_topics, is_done, progress_of
 
 
 async def beat(admin: Admin, broker: str) -> None:

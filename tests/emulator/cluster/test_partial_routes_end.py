@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from emulator.client import ClientConfig, PushConsumer
-from emulator.cluster.admin import Admin, NotFound
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.path import Latency
-from emulator.sim.world import run_virtual
-from protocol import catalog
-from protocol.bodies.topics import TopicConfig
-from protocol.requests.registration import UnregisterBrokerRequest
-from protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.admin.calls import Admin, NotFound
+from rocketmq_emulator.client import ClientConfig, PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.requests.nameserver import UnregisterBrokerRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import run_virtual
 
 ROUND_S = 30
 LAST_4 = "4.9.8"

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from emulator.cluster import process_age
-from emulator.cluster.process_age import process_age_s
+from rocketmq_emulator.processes import starting
+from rocketmq_emulator.processes.starting import process_age_s
 
 SLOW_TO_LOAD = """
 import time
 time.sleep(0.3)
-from emulator.cluster.process_age import process_age_s
+from rocketmq_emulator.processes.starting import process_age_s
 print(process_age_s())
 """
 REPLACED = f"""
@@ -30,5 +30,5 @@ def test_what_a_process_did_before_it_asked_counts(code: str, least_s: float) ->
 
 
 def test_where_nothing_says_when_it_began_the_age_is_that_of_the_code(monkeypatch) -> None:
-    monkeypatch.setattr(process_age, "_START_FIELD", 10_000)
+    monkeypatch.setattr(starting, "_START_FIELD", 10_000)
     assert 0 <= process_age_s() < 3_600

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from emulator.cluster.admin import admin_over_tcp
-from emulator.cluster.node_process import NodeDied
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.admin.calls import admin_over_tcp
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.processes.node_process import NodeDied
 
 
 def masters(namesrv: str) -> dict[str, str]:

@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 import trio
 
-from emulator.clock import WallClock
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.reply_rules import ReplyRuleRefused
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.config import NetConfig
-from emulator.journal import silent
-from emulator.net.errors import NoAnswer, TimedOut
-from emulator.net.plain_nursery import plain_nursery
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.tcp import TcpNetwork
-from emulator.releases import R_4_9_7
-from emulator.sim.world import run_virtual
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import HeartbeatData, ProducerData
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.pulling import PullMessageRequest
-from protocol.requests.routes import GetRouteInfoRequest
-from protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.errors.call_errors import NoAnswer, TimedOut
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.bodies.groups import HeartbeatData, ProducerData
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.sim.world import run_virtual
 
 CALL_MS_MAX = 5_000
 SPEC = ClusterSpec(brokers=1)
@@ -65,7 +65,7 @@ class Story:
             clock=clock,
             config=NetConfig(),
             release=R_4_9_7,
-            note=silent,
+            note=discard_fact,
             handlers={},
         )
 
@@ -141,7 +141,7 @@ async def tell(story: Story) -> None:
 @pytest.mark.parametrize("kind", [EmbeddedCluster, ProcessCluster])
 def test_rules_are_obeyed_over_tcp(kind) -> None:
     async def main(cluster) -> None:
-        async with plain_nursery() as nursery:
+        async with cancelling_nursery() as nursery:
             await tell(Story(cluster, TcpNetwork(nursery), nursery, WallClock.of_this_machine()))
 
     with kind(SPEC) as cluster:

@@ -7,10 +7,15 @@ import re
 import msgspec
 import pytest
 
-from emulator.cluster.settings import PROPERTY_TABLES, BadSetting, Settings
-from emulator.cluster.spec import ClusterSpec
-from emulator.config import BrokerConfig, NameServerConfig, NetConfig
-from emulator.property_names import ADVERTISED_HOST, BROKER, LISTEN_HOST, LISTEN_PORT
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.processes.role_settings import PROPERTY_TABLES, BadSetting, Settings
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig, NetConfig
+from rocketmq_emulator.settings.property_names import (
+    ADVERTISED_HOST,
+    BROKER,
+    LISTEN_HOST,
+    LISTEN_PORT,
+)
 
 SHIPPED_CONF = """
 # what comes with a distribution

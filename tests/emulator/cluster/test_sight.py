@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cluster.overview import BrokerReport, overview_of
-from emulator.cluster.sight import Look, NodeSight, Rates, Sight, happened, rates_between
-from protocol.bodies.broker_overview import (
+from rocketmq_emulator.admin.overview import (
+    BrokerReport,
+    BrokerSample,
+    ClusterSnapshot,
+    NodeSnapshot,
+    Rates,
+    changes_between,
+    overview_of,
+    rates_between,
+)
+from rocketmq_emulator.protocol.bodies.extensions import (
     BrokerOverview,
     GroupRow,
     MemberView,
@@ -15,15 +23,15 @@ from protocol.bodies.broker_overview import (
 )
 
 
-def a_look(at_s: float, stored: int, committed: int) -> Look:
+def a_look(at_s: float, stored: int, committed: int) -> BrokerSample:
     queues = (QueueRow("orders", 0, stored, committed), QueueRow("%RETRY%billing", 0, 0, 0))
     found = BrokerOverview(
         (TopicRow("orders", 4, 1, stored),), (GroupRow("billing", queues=queues),)
     )
-    return Look(at_s, found)
+    return BrokerSample(at_s, found)
 
 
-def a_sight(topics=(), members=None, *, is_complete=True, **states) -> Sight:
+def a_sight(topics=(), members=None, *, is_complete=True, **states) -> ClusterSnapshot:
     """*members*: names by group; *states*: of nodes by name, with pids and endings."""
     found = BrokerOverview(
         tuple(TopicRow(name, 4, 0, 0) for name in topics),
@@ -33,11 +41,13 @@ def a_sight(topics=(), members=None, *, is_complete=True, **states) -> Sight:
         ),
     )
     nodes = tuple(
-        NodeSight(name, "broker", "x:1", *(state if isinstance(state, tuple) else (7, state)), 0)
+        NodeSnapshot(
+            name, "broker", "x:1", *(state if isinstance(state, tuple) else (7, state)), 0
+        )
         for name, state in states.items()
     )
     overview = overview_of("n", [BrokerReport("b", "x:1", "c", found)])
-    return Sight(nodes, overview, Rates(), {}, is_complete)
+    return ClusterSnapshot(nodes, overview, Rates(), {}, is_complete)
 
 
 def test_rates_are_of_the_time_between_the_two_looks_of_each_broker() -> None:
@@ -76,34 +86,36 @@ def test_a_broker_that_came_back_empty_has_no_negative_rate() -> None:
     ],
 )
 def test_a_node_that_changes_is_a_line(before, after, line) -> None:
-    assert happened(a_sight(b1=before, b2="running"), a_sight(b1=after, b2="running")) == [line]
+    assert changes_between(a_sight(b1=before, b2="running"), a_sight(b1=after, b2="running")) == [
+        line
+    ]
 
 
 def test_a_dead_node_is_told_with_how_it_ended() -> None:
-    died = NodeSight("b1", "broker", "x", None, "dead", 0, ending="was killed by signal 9")
-    after = Sight((died,), a_sight().overview, Rates())
-    assert happened(a_sight(b1="running"), after) == ["b1 was killed by signal 9"]
+    died = NodeSnapshot("b1", "broker", "x", None, "dead", 0, ending="was killed by signal 9")
+    after = ClusterSnapshot((died,), a_sight().overview, Rates())
+    assert changes_between(a_sight(b1="running"), after) == ["b1 was killed by signal 9"]
 
 
 def test_topics_and_groups_come_and_go_in_one_line_each() -> None:
     before = a_sight(["old"], {"g1": []})
     after = a_sight(["t1", "t2", "t3", "t10"], {"g2": []})
-    assert happened(before, after) == [
+    assert changes_between(before, after) == [
         "4 topics created: t1, t2, t3 …",
         "topic old deleted",
         "group g2 created",
         "group g1 deleted",
     ]
-    assert happened(before, before) == []
+    assert changes_between(before, before) == []
 
 
 def test_members_that_come_go_or_are_others_are_told() -> None:
     one, two, other = (a_sight((), {"g": names}) for names in (["a"], ["a", "b"], ["c"]))
-    assert happened(one, two) == ["group g: 1 → 2 members"]
-    assert happened(two, one) == ["group g: 2 → 1 member"]
-    assert happened(one, other) == ["group g: 1 member of 1 replaced"]
-    assert happened(a_sight(), two) == ["group g: 0 → 2 members"]
+    assert changes_between(one, two) == ["group g: 1 → 2 members"]
+    assert changes_between(two, one) == ["group g: 2 → 1 member"]
+    assert changes_between(one, other) == ["group g: 1 member of 1 replaced"]
+    assert changes_between(a_sight(), two) == ["group g: 0 → 2 members"]
 
 
 def test_what_is_read_for_the_first_time_is_no_news() -> None:
-    assert happened(a_sight(is_complete=False), a_sight(["t"], {"g": ["a"]})) == []
+    assert changes_between(a_sight(is_complete=False), a_sight(["t"], {"g": ["a"]})) == []

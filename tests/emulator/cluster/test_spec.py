@@ -8,7 +8,7 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from emulator.cluster.spec import ClusterSpec, SpecFields, checked_spec
+from rocketmq_emulator.cluster.spec import ClusterSpec, SpecFields, checked_spec
 
 
 def test_ports_follow_from_the_name_servers_as_upstream_habit_has_it() -> None:

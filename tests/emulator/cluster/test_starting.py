@@ -16,20 +16,19 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from emulator.broker.store.appender import MessageToStore
-from emulator.broker.store.loading import REPORT_BYTES, StoreLoading
-from emulator.broker.store.store import Store
-from emulator.clock import WallClock
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.node_process import NodeProcess, wait_all_ready
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.starting import NodeProgress, NodeStart
-from emulator.cluster.world import START_S_MAX, NotReady
-from emulator.config import BrokerConfig
-from emulator.disk.files import FileDisk
-from emulator.facts import Fact, LogRecovered, LogRecovering, LogTailCut
-from emulator.journal import Journal
+from rocketmq_emulator.broker.store.appender import MessageToStore
+from rocketmq_emulator.broker.store.store import REPORT_BYTES, Store, StoreLoading
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import START_S_MAX, NotReady
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.facts import Fact, LogRecovered, LogRecovering, LogTailCut
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.processes.node_process import NodeProcess, wait_all_ready
+from rocketmq_emulator.processes.starting import NodeProgress, NodeStart
+from rocketmq_emulator.settings.config import BrokerConfig
 
 BODY_BYTES = 4 * 1024 * 1024 - 1024
 REPORTS = 3
@@ -37,7 +36,7 @@ READY = b'{"ready": true, "address": "127.0.0.1:1"}\n'
 
 ASKED_TO_STOP_WHILE_READING = """
 import signal, sys
-from emulator import node
+from rocketmq_emulator.processes import node
 
 class Output:
     def write(self, text):
@@ -165,7 +164,7 @@ async def test_an_embedded_node_that_gets_on_is_waited_for_too(
     cluster = EmbeddedCluster(ClusterSpec(brokers=1))
     journal = Journal("broker-a", WallClock(0, trio.current_time()))
     cluster._attach_log(journal)
-    with cluster._patience as patience:
+    with cluster._start_scope as patience:
         for done in range(3):
             await trio.sleep(START_S_MAX - 1)
             journal.note(LogRecovering(done, 3))

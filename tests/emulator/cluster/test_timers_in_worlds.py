@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client import (
+from rocketmq_emulator.client import (
     Message,
     MessageIllegal,
     Producer,
@@ -17,11 +17,11 @@ from emulator.client import (
     RecallFailed,
     SendError,
 )
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import run_virtual
-from protocol.recall_handles import RecallHandle, decode_handle
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.messages.message_ids import RecallHandle, decode_handle
+from rocketmq_emulator.sim.world import run_virtual
 
 BROKER, TOPIC = "broker-a", "orders"
 SETTINGS = {"recall_message": True}

@@ -8,14 +8,14 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from emulator.client import ClientConfig
-from emulator.cluster.admin import Admin, NotFound, admin_over_tcp
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.path import Latency
-from emulator.sim.world import run_virtual
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.admin.calls import Admin, NotFound, admin_over_tcp
+from rocketmq_emulator.client import ClientConfig
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import run_virtual
 
 RELEASES = ["4.9.7", "5.3.3"]
 TOPICS = [f"T{number}" for number in range(5)]

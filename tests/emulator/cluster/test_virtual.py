@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import trio
 
-from emulator.client import Message, Producer
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.facts import RunEnded
-from emulator.journal import WORLD_NODE, Entry, encode_entry
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.client import Message, Producer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.facts import RunEnded
+from rocketmq_emulator.facts.journal import WORLD_NODE, Entry, encode_entry
+from rocketmq_emulator.sim.world import run_virtual
 
 
 def kinds(lines, node: str) -> list[str]:

@@ -13,15 +13,12 @@ import trio
 
 from docs.generate import worlds
 from docs.generate.sections import with_section
-from emulator.client import ClientConfig, Message, Producer
-from emulator.client.instance.process import ClientProcess
-from emulator.cluster.admin import Admin, AdminError
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.faults.values import Kill
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.cluster.world import (
+from rocketmq_emulator.admin.calls import Admin, AdminError
+from rocketmq_emulator.client import ClientConfig, Message, Producer
+from rocketmq_emulator.client.instance.process import ClientProcess
+from rocketmq_emulator.cluster.fault_values import Kill
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import (
     CAPABILITIES,
     VERBS,
     CannotDo,
@@ -30,12 +27,14 @@ from emulator.cluster.world import (
     World,
     perform,
 )
-from emulator.sim.drive_faults import DriveFault, NoRoom
-from emulator.sim.rules import Rule, Stall, between
-from emulator.sim.world import run_virtual
-from protocol.bodies.reply_rules import ReplyRule
-from protocol.bodies.topics import TopicConfig
-from protocol.queues import MessageQueue
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.sim.faults import DriveFault, NoRoom, Rule, Stall, between
+from rocketmq_emulator.sim.world import run_virtual
 
 WORLDS = {world.kind: world for world in (ProcessCluster, EmbeddedCluster, VirtualCluster)}
 TOPIC, BROKER = "orders", "broker-b"

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client import Message, Producer, PushConsumer
-from emulator.clock import ClockError
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.client import Message, Producer, PushConsumer
+from rocketmq_emulator.clocks.clock import ClockError
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.sim.world import run_virtual
 
 SENDS_S = 0.5
 JUMPS_MS = (1, 50, 3_000, 60_000, 600_000, 86_400_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.disk.blanks import BLOCK_BYTES, erase, written_length
+from rocketmq_emulator.disk.port import BLOCK_BYTES, erase, written_length
 
 PLACES = st.lists(st.integers(0, 3 * BLOCK_BYTES - 1), max_size=4)
 

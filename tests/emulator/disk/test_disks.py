@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.disk.files import FileDisk, StoreInUse, StoreUnwritable
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import Disk, DiskFull
+from rocketmq_emulator.disk.files import FileDisk, StoreInUse, StoreUnwritable
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import Disk, DiskFull
 
 ROOT = Path(__file__).parents[3]
 SIZE = 64 * 1024
@@ -117,8 +117,8 @@ def test_what_a_dead_process_left_half_written_is_swept(tmp_path: Path) -> None:
 
 FULL = """
 import resource, sys
-from emulator.disk.files import FileDisk
-from emulator.disk.port import DiskFull
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.port import DiskFull
 disk = FileDisk(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
 for make in (lambda: disk.open_segment(0, 131072), lambda: disk.replace("t", bytes(131072))):
@@ -140,7 +140,7 @@ def test_a_file_that_finds_no_room_is_not_made_at_all(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.files import FileDisk
 disk = FileDisk(sys.argv[1])
 disk.open_segment(0, 65536).view[:5] = b"hello"
 disk.replace("topics.json", b"{}")
@@ -150,8 +150,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 FULL_AT_ITS_END = """
 import resource, sys
-from emulator.disk.files import FileDisk
-from emulator.disk.port import DiskFull
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.port import DiskFull
 disk = FileDisk(sys.argv[1])
 disk.append("t", b"first\\n")
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 65536))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from emulator.disk import flusher
-from emulator.disk.files import PAGE_BYTES, FileDisk
+from rocketmq_emulator.disk import files
+from rocketmq_emulator.disk.files import PAGE_BYTES, FileDisk
 
 SIZE = 16 * PAGE_BYTES
 
@@ -37,8 +37,8 @@ class Syncs:
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
     found = Syncs()
-    monkeypatch.setattr(flusher.os, "fdatasync", found)
-    monkeypatch.setattr(flusher.os, "fsync", found)
+    monkeypatch.setattr(files.os, "fdatasync", found)
+    monkeypatch.setattr(files.os, "fsync", found)
     return found
 
 
@@ -113,14 +113,14 @@ def test_a_segment_that_is_removed_while_it_waits_for_its_sync_is_no_failure(
     disk.open_segment(0, SIZE)
     disk.open_segment(SIZE, SIZE)
     results: list[int | OSError] = []
-    once = flusher.os.fdatasync
+    once = files.os.fdatasync
 
     def remove_first(descriptor: int) -> None:
         once(descriptor)
-        monkeypatch.setattr(flusher.os, "fdatasync", once)
+        monkeypatch.setattr(files.os, "fdatasync", once)
         disk.remove_segment(SIZE)
 
-    monkeypatch.setattr(flusher.os, "fdatasync", remove_first)
+    monkeypatch.setattr(files.os, "fdatasync", remove_first)
     disk.flush(SIZE + 1, results.append)
     assert results == [SIZE + 1]
     assert syncs.names == [name(0), "commitlog"]
@@ -136,7 +136,7 @@ def test_a_disk_without_handles_fails_the_flush_and_the_next_one_succeeds(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(flusher.os, "open", no_handles)
+        patched.setattr(files.os, "open", no_handles)
         disk.flush(1, results.append)
     disk.flush(1, results.append)
     assert isinstance(results[0], OSError)

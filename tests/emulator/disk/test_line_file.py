@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.disk.line_file import LineFile, line_files
+from rocketmq_emulator.disk.line_file import LineFile, line_files
 
 
 def numbered(count: int) -> list[bytes]:

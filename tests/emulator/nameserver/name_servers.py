@@ -7,19 +7,26 @@ import zlib
 
 import msgspec
 
-from emulator.config import NameServerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.nameserver.handlers.table import handler_table
-from emulator.nameserver.nameserver import NameServer
-from emulator.net.results import Call, Peer, Refusal, Reply, Wait
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.registration import RegisterBrokerBody, encode_register_broker
-from protocol.bodies.routes import KVTable, TopicRouteData
-from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigAndMappingSerializeWrapper
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, ext_of
-from protocol.fields import BadFields
-from protocol.versions import Release
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.nameserver.request_processors import handler_table
+from rocketmq_emulator.nameserver.state.nameserver import NameServer
+from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply, Wait
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    encode_register_broker,
+)
+from rocketmq_emulator.protocol.bodies.routes import KVTable, TopicRouteData
+from rocketmq_emulator.protocol.bodies.topics import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+)
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.versions import Release
+from rocketmq_emulator.settings.config import NameServerConfig
 
 RELEASES = ("4.9.7", "5.3.3")
 V1 = DataVersion(timestamp=1_000, counter=1)

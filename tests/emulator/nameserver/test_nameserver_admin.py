@@ -6,13 +6,13 @@ import golden_data
 import pytest
 from name_servers import RELEASES, NameServerBench, a_peer, table_of
 
-from emulator.config import NameServerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import StoreDamaged
-from emulator.facts import SettingsIgnored
-from emulator.nameserver.kv_config import KV_CONFIG, KVConfig
-from protocol import java_properties
-from protocol.codes import RequestCode
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import StoreDamaged
+from rocketmq_emulator.facts import SettingsIgnored
+from rocketmq_emulator.nameserver.state.settings import KV_CONFIG, KVConfig
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.java import java_properties
+from rocketmq_emulator.settings.config import NameServerConfig
 
 each_release = pytest.mark.parametrize("release", RELEASES)
 PUT, GET, DELETE = 100, 101, 102
@@ -223,7 +223,7 @@ def test_settings_that_are_all_changed_warn_of_nothing() -> None:
 @each_release
 def test_the_port_that_is_shown_is_the_one_that_was_bound(release) -> None:
     bench = NameServerBench(release, listen_address="127.0.0.1:0")
-    bench.server.settings.listens_at("127.0.0.1:4711")
+    bench.server.settings.set_listen_address("127.0.0.1:4711")
     assert settings_of(bench)["listenPort"] == "4711"
 
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from name_servers import RELEASES, V1, V2, NameServerBench, a_peer, addresses, table_of, topics
 
-from emulator.nameserver.handlers.routes import ClientRequestProcessor
-from emulator.net.results import Call
-from protocol.bodies.body import decode_body
-from protocol.bodies.routes import TopicRouteData
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, ext_of
-from protocol.requests.routes import GetRouteInfoRequest
+from rocketmq_emulator.nameserver.request_processors import ClientRequestProcessor
+from rocketmq_emulator.net.results import Call
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
 
 each_release = pytest.mark.parametrize("release", RELEASES)
 LINES = {"4.9.7": "4.9", "5.3.3": "5.3"}

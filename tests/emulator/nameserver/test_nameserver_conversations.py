@@ -9,10 +9,10 @@ import pytest
 from golden_data import GOLDEN
 from name_servers import V1, NameServerBench, a_peer, topics
 
-from protocol.bodies.body import decode_body
-from protocol.bodies.routes import TopicRouteData
-from protocol.command import RemotingCommand, decode_command, ext_of
-from protocol.framing import Frame, FrameDecoder
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, ext_of
+from rocketmq_emulator.protocol.framing import Frame, FrameDecoder
 
 CONVERSATIONS = sorted((GOLDEN / "conversations").glob("*.jsonl"))
 

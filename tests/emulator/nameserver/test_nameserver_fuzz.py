@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from name_servers import RELEASES, NameServerBench, a_peer, topics
 
-from emulator.net.results import Reply
-from protocol import catalog
-from protocol.codes import OWN_CODES
-from protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import EXTENSION_CODES
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 
 BROKER = {
     "brokerName": "broker-a",
@@ -68,7 +68,7 @@ BODIES = st.one_of(
 CODES = [
     rpc.code
     for rpc in catalog.CALLS
-    if "nameserver" in rpc.answered_by and rpc.code not in OWN_CODES
+    if "nameserver" in rpc.answered_by and rpc.code not in EXTENSION_CODES
 ]
 
 

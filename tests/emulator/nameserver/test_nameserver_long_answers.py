@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from name_servers import RELEASES, NameServerBench, a_peer
 
-from emulator.config import NameServerConfig
-from emulator.nameserver.handlers import routes
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.routes import KVTable, TopicList
-from protocol.bodies.topics import TopicConfig
-from protocol.codes import RequestCode
+from rocketmq_emulator.nameserver import request_processors
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.routes import KVTable, TopicList
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.settings.config import NameServerConfig
 
-TOPICS = [f"t{number:05}" for number in range(routes.SLICE_NAMES + 10)]
+TOPICS = [f"t{number:05}" for number in range(request_processors.SLICE_NAMES + 10)]
 LISTS = {
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: {},
     RequestCode.GET_TOPICS_BY_CLUSTER: {"cluster": "C"},
@@ -28,13 +28,13 @@ def test_a_long_list_of_topics_is_told_in_slices(code: int) -> None:
     reply = bench.invoke_with(code, **LISTS[code])
     assert reply is not None
     assert bench.slices > 1
-    assert decode_long_body(reply.body, TopicList).topic_list == TOPICS
+    assert decode_unlimited_body(reply.body, TopicList).topic_list == TOPICS
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_many_brokers_are_told_in_slices(release: str) -> None:
     bench = NameServerBench(release)
-    count = routes.SLICE_BROKERS + 10
+    count = request_processors.SLICE_BROKERS + 10
     for number in range(count):
         bench.register(
             a_peer(), broker=f"b{number}", address=f"10.0.0.1:{number}", cluster=f"c{number}"
@@ -57,13 +57,15 @@ def test_a_key_value_costs_the_same_whatever_else_there_is(monkeypatch) -> None:
         written.append(text)
         return True
 
-    monkeypatch.setattr("protocol.java_json_writer._is_tame", counted)
+    monkeypatch.setattr(
+        "rocketmq_emulator.protocol.java.java_json_writer._needs_no_escape", counted
+    )
     bench.put_kv("n", "new", "v")
     assert written == ["n", "new", "v"]
     assert plain(bench.disk, NameServerConfig().kv_entries_max).get("n", "k7") == "v"
     reply = bench.invoke_with(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="n")
     assert reply is not None
-    assert len(decode_long_body(reply.body, KVTable).table) == 201
+    assert len(decode_unlimited_body(reply.body, KVTable).table) == 201
 
 
 def test_properties_of_megabytes_are_refused_unread() -> None:

@@ -7,16 +7,16 @@ from functools import partial
 
 import trio
 
-from emulator.clock import WallClock
-from emulator.config import NameServerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.journal import Journal
-from emulator.nameserver.service import serve_name_server
-from emulator.net.tcp import TcpNetwork
-from protocol import java_properties
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, decode_command, encode_command
-from protocol.framing import FrameDecoder
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.nameserver.service import serve_name_server
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, encode_command
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.java import java_properties
+from rocketmq_emulator.settings.config import NameServerConfig
 
 
 async def test_a_server_on_any_free_port_shows_the_one_it_got() -> None:

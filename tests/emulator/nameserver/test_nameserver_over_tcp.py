@@ -10,17 +10,22 @@ import trio
 import trio.lowlevel
 from name_servers import V1, V2, a_registration
 
-from emulator.clock import WallClock
-from emulator.config import NameServerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import ConnectionClosed
-from emulator.journal import Journal
-from emulator.nameserver.service import serve_name_server
-from emulator.net.tcp import TcpNetwork
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
-from protocol.framing import FrameDecoder
-from protocol.versions import Release
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import ConnectionClosed
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.nameserver.service import serve_name_server
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import (
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.versions import Release
+from rocketmq_emulator.settings.config import NameServerConfig
 
 PATIENCE_S = 10
 UNREGISTER_S_MAX = 1.0

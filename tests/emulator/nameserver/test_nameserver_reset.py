@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from name_servers import RELEASES, NameServerBench, a_peer
 
-from emulator.facts import NameServerReset
-from emulator.net.results import Refusal
+from rocketmq_emulator.facts import NameServerReset
+from rocketmq_emulator.net.results import Refusal
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -17,7 +17,7 @@ def test_a_reset_forgets_topics_keys_and_settings_and_no_broker(release) -> None
     bench.register(a_peer())
     assert server.routes.topics.topic_queue_table
     server.kv_config.put("ORDER_TOPIC_CONFIG", "orders", "broker-a:4")
-    server.settings.listens_at("127.0.0.1:4711")
+    server.settings.set_listen_address("127.0.0.1:4711")
     server.settings.update({"orderMessageEnable": "true", "serverWorkerThreads": "99"})
     server.reset(1_000_000)
     assert server.routes.topics.topic_queue_table == {}

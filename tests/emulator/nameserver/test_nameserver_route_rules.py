@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from name_servers import V1, V2, NameServerBench, a_peer, addresses, perms, topics
 
-from emulator.facts import BrokerExpired, BrokerUnregistered
-from emulator.nameserver.registration import BrokerRegistration
-from emulator.nameserver.routes import SmallestIdChanged
-from emulator.nameserver.tables import Replicas
-from emulator.net.results import Refusal
-from protocol.bodies.topics import TopicQueueMappingInfo
-from protocol.codes import RequestCode
-from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
-from protocol.requests.registration import RegisterBrokerReply
+from rocketmq_emulator.facts import BrokerExpired, BrokerUnregistered
+from rocketmq_emulator.nameserver.state.registration import BrokerRegistration
+from rocketmq_emulator.nameserver.state.routes import SmallestIdChanged
+from rocketmq_emulator.nameserver.state.tables import Replicas
+from rocketmq_emulator.net.results import Refusal
+from rocketmq_emulator.protocol.bodies.topics import TopicQueueMappingInfo
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from rocketmq_emulator.protocol.requests.nameserver import RegisterBrokerReply
 
 MASTER, SLAVE, THIRD = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 ACTING = {"enableActingMaster": "true"}

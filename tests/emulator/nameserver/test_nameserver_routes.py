@@ -16,18 +16,18 @@ from name_servers import (
     topics,
 )
 
-from emulator.facts import BrokerRegistered, WritePermChanged
-from protocol.bodies.body import decode_body
-from protocol.bodies.routes import (
+from rocketmq_emulator.facts import BrokerRegistered, WritePermChanged
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.routes import (
     ClusterInfo,
     GetBrokerMemberGroupReply,
     QueueData,
     TopicList,
     TopicRouteData,
 )
-from protocol.bodies.topics import DataVersion
-from protocol.codes import RequestCode
-from protocol.fields import fields_of
+from rocketmq_emulator.protocol.bodies.topics import DataVersion
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.fields import fields_of
 
 each_release = pytest.mark.parametrize("release", RELEASES)
 MASTER, SLAVE, OTHER = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"

@@ -11,15 +11,14 @@ import pytest
 import trio
 import trio.lowlevel
 
-from emulator.addresses import split_address
-from emulator.clock import WallClock
-from emulator.config import NetConfig
-from emulator.facts import Fact, OpenFilesFreed, OpenFilesRanOut
-from emulator.net.accepting import files_for_peers
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.tcp import TcpNetwork
-from emulator.releases import R_4_9_7
-from protocol.command import RemotingCommand, encode_command
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.facts import Fact, OpenFilesFreed, OpenFilesRanOut
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.tcp import TcpNetwork, files_for_peers
+from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.text.values import split_address
 
 QUESTION = encode_command(RemotingCommand(code=4711, opaque=1))  # answered: not supported
 

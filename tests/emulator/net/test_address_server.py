@@ -11,13 +11,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import trio
 
-from emulator.client import Producer
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.spec import ClusterSpec
-from emulator.facts import AddressServerFailed, Fact, NameServersChanged
-from emulator.net.address_server import AddressServer, HttpFailed, addresses_in, url_of
-from emulator.net.http_names import ThreadedHttp
-from protocol.message import Message
+from rocketmq_emulator.client import Producer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.facts import AddressServerFailed, Fact, NameServersChanged
+from rocketmq_emulator.net.address_server import AddressServer, HttpFailed, addresses_in, url_of
+from rocketmq_emulator.net.lookups import ThreadedHttpFetcher
+from rocketmq_emulator.protocol.messages.message import Message
 
 
 @contextmanager
@@ -102,7 +102,10 @@ async def test_a_list_is_kept_when_the_next_one_fails_and_replaced_when_it_diffe
 
 async def test_a_local_http_server_is_asked_for_the_path_of_the_unit() -> None:
     with a_local_server(200, "127.0.0.1:9876\n") as (address, paths):
-        assert await ThreadedHttp().get(url_of(address, "test", "u1"), 3_000) == "127.0.0.1:9876\n"
+        assert (
+            await ThreadedHttpFetcher().get(url_of(address, "test", "u1"), 3_000)
+            == "127.0.0.1:9876\n"
+        )
     assert paths == ["/rocketmq/test-u1?nofix=1"]
 
 
@@ -111,21 +114,21 @@ async def test_another_status_is_a_failure() -> None:
         a_local_server(404, "127.0.0.1:9876") as (address, _),
         pytest.raises(HttpFailed, match="404"),
     ):
-        await ThreadedHttp().get(url_of(address), 3_000)
+        await ThreadedHttpFetcher().get(url_of(address), 3_000)
 
 
 async def test_a_server_that_says_nothing_is_a_failure_after_the_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = url_of(f"127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(HttpFailed, match="timed out"):
-            await ThreadedHttp().get(url, 50)
+            await ThreadedHttpFetcher().get(url, 50)
 
 
 async def test_no_server_is_a_failure() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(HttpFailed, match="refused"):
-        await ThreadedHttp().get(url_of(f"127.0.0.1:{port}"), 3_000)
+        await ThreadedHttpFetcher().get(url_of(f"127.0.0.1:{port}"), 3_000)
 
 
 def test_a_client_finds_its_cluster_by_a_local_http_server(

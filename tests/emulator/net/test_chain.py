@@ -7,12 +7,12 @@ import trio
 from trio.testing import MockClock
 from wired_server import Server, Word, a_request
 
-from emulator.net.chain import Answered, Defer, Link, Place
-from emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
-from protocol.command import RemotingCommand
+from rocketmq_emulator.net.dispatch import AnsweredRequest, Defer, HookPosition, RequestHook
+from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
+from rocketmq_emulator.protocol.command import RemotingCommand
 
 
-def a_link(log: list[str], name: str, result: Result | Defer | None = None) -> Link:
+def a_link(log: list[str], name: str, result: Result | Defer | None = None) -> RequestHook:
     def link(call: Call) -> Result | Defer | None:
         log.append(f"{name} {call.command.code}")
         return result
@@ -22,8 +22,8 @@ def a_link(log: list[str], name: str, result: Result | Defer | None = None) -> L
 
 async def test_links_are_asked_in_the_order_of_their_places() -> None:
     server, log = Server(), []
-    server.remoting.chain.put(Place.POOLS, a_link(log, "pools"))
-    server.remoting.chain.put(Place.LIMITS, a_link(log, "limits"))
+    server.remoting.chain.put(HookPosition.POOLS, a_link(log, "pools"))
+    server.remoting.chain.put(HookPosition.LIMITS, a_link(log, "limits"))
     server.connection.feed(a_request(5, word="hello"))
     assert log == ["limits 5", "pools 5"]
     assert server.wire.commands()[0].fields() == {"word": "hello"}
@@ -32,12 +32,12 @@ async def test_links_are_asked_in_the_order_of_their_places() -> None:
 async def test_the_first_link_with_a_result_answers_and_nobody_behind_it_is_asked() -> None:
     server, log = Server(), []
     chain = server.remoting.chain
-    chain.put(Place.ACCESS_CONTROL, a_link(log, "access", Reply(code=16, remark="not you")))
-    chain.put(Place.POOLS, a_link(log, "pools"))
+    chain.put(HookPosition.ACCESS_CONTROL, a_link(log, "access", Reply(code=16, remark="not you")))
+    chain.put(HookPosition.POOLS, a_link(log, "pools"))
     server.connection.feed(a_request(7))
     assert log == ["access 7"]
     assert [(a.code, a.remark) for a in server.wire.commands()] == [(16, "not you")]
-    chain.put(Place.ACCESS_CONTROL, None)
+    chain.put(HookPosition.ACCESS_CONTROL, None)
     server.connection.feed(a_request(5, 2))
     assert log == ["access 7", "pools 5"]
 
@@ -48,7 +48,7 @@ async def test_a_link_may_refuse_and_sees_codes_that_nobody_answers() -> None:
     def refuse(call: Call) -> Result | None:
         raise Refusal(16, f"no {call.command.code} here")
 
-    server.remoting.chain.put(Place.LIMITS, refuse)
+    server.remoting.chain.put(HookPosition.LIMITS, refuse)
     server.connection.feed(a_request(4711))
     assert [(a.code, a.remark) for a in server.wire.commands()] == [(16, "no 4711 here")]
 
@@ -56,8 +56,8 @@ async def test_a_link_may_refuse_and_sees_codes_that_nobody_answers() -> None:
 async def test_a_delayed_call_goes_on_when_its_time_has_come(autojump_clock: MockClock) -> None:
     server, log = Server(), []
     until_ms = server.remoting.clock.now_ms() + 700
-    server.remoting.chain.put(Place.REPLY_RULES, a_link(log, "rules", Defer(until_ms)))
-    server.remoting.chain.put(Place.POOLS, a_link(log, "pools"))
+    server.remoting.chain.put(HookPosition.REPLY_RULES, a_link(log, "rules", Defer(until_ms)))
+    server.remoting.chain.put(HookPosition.POOLS, a_link(log, "pools"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.remoting.timers.run)
         server.connection.feed(a_request(13))
@@ -72,7 +72,7 @@ async def test_a_delayed_call_goes_on_when_its_time_has_come(autojump_clock: Moc
 async def test_a_delay_may_end_with_a_result_of_its_own(autojump_clock: MockClock) -> None:
     server = Server()
     delay = Defer(server.remoting.clock.now_ms() + 10, lambda _call: Reply(code=2))
-    server.remoting.chain.put(Place.REPLY_RULES, lambda _call: delay)
+    server.remoting.chain.put(HookPosition.REPLY_RULES, lambda _call: delay)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.remoting.timers.run)
         server.connection.feed(a_request(5))
@@ -89,7 +89,7 @@ async def test_the_observer_sees_every_reply(
     server.remoting.chain.observer = seen.append
     server.connection.feed(a_request(code))
     [answered] = seen
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, AnsweredRequest)
     assert (answered.command.code, answered.reply.code) == (code, reply_code)
     assert answered.peer is server.connection.peer
     assert answered.arrived_ms == server.remoting.clock.now_ms()
@@ -111,7 +111,7 @@ async def test_the_observer_is_told_since_when_a_held_call_waits(
 async def test_no_reply_is_no_answer() -> None:
     server, seen = Server(), []
     server.remoting.chain.observer = seen.append
-    server.remoting.chain.put(Place.REPLY_RULES, lambda _call: NO_REPLY)
+    server.remoting.chain.put(HookPosition.REPLY_RULES, lambda _call: NO_REPLY)
     server.connection.feed(a_request(5))
     assert (server.wire.sent, seen) == ([], [])
 

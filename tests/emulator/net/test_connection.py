@@ -10,17 +10,17 @@ import trio
 from trio.testing import MockClock
 from wired_server import Server, Wire, Word, a_request
 
-from emulator.config import NetConfig
-from emulator.facts import ConnectionClosed, FrameRefused, HandlerFailed, PushDropped
-from emulator.releases import Release
-from protocol.command import (
+from rocketmq_emulator.facts import ConnectionClosed, FrameRefused, HandlerFailed, PushDropped
+from rocketmq_emulator.protocol.command import (
     ONE_WAY,
     RESPONSE,
     RemotingCommand,
     encode_command,
     ext_of,
 )
-from protocol.framing import ROCKETMQ
+from rocketmq_emulator.protocol.framing import ROCKETMQ
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import Release
 
 
 async def test_many_frames_in_one_read_are_answered_in_one_write() -> None:

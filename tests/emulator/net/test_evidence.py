@@ -7,11 +7,11 @@ import trio
 from trio.testing import MockClock
 from wired_server import Server, a_request
 
-from emulator.config import NetConfig
-from emulator.facts import ConnectionOpened, RequestAnsweredSlowly, RequestReceived
-from emulator.journal import Journal
-from emulator.net.chain import Defer, Place
-from emulator.net.evidence import note_requests
+from rocketmq_emulator.facts import ConnectionOpened, RequestAnsweredSlowly, RequestReceived
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.net.dispatch import Defer, HookPosition
+from rocketmq_emulator.net.own_calls import note_requests
+from rocketmq_emulator.settings.config import NetConfig
 
 PEER = "10.0.0.2:40001"
 
@@ -46,7 +46,7 @@ async def test_an_answer_is_slow_from_the_threshold_on(
 ) -> None:
     server, facts = an_observed_server(slow_answer_ms=500)
     until_ms = server.remoting.clock.now_ms() + delay_ms
-    server.remoting.chain.put(Place.POOLS, lambda _call: Defer(until_ms))
+    server.remoting.chain.put(HookPosition.POOLS, lambda _call: Defer(until_ms))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.remoting.timers.run)
         server.connection.feed(a_request(5))

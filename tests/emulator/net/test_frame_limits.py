@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from wired_server import Server, a_request
 
-from emulator.config import NetConfig
-from emulator.facts import ConnectionClosed, FrameRefused
-from emulator.net.frame_limits import check_body
-from protocol import catalog
-from protocol.command import RemotingCommand, encode_command
-from protocol.fields import BadFields
-from protocol.framing import JSON, ROCKETMQ, encode_parts
+from rocketmq_emulator.facts import ConnectionClosed, FrameRefused
+from rocketmq_emulator.net.connection import check_body
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.framing import JSON, ROCKETMQ, encode_frame
+from rocketmq_emulator.settings.config import NetConfig
 
 SMALL = NetConfig(header_bytes_max=1_000, body_objects_max=10, body_members_max=100)
 
@@ -37,7 +37,7 @@ async def test_a_long_header_without_a_number_to_answer_closes_its_connection(
     kind: int, header: bytes
 ) -> None:
     server = Server(config=SMALL)
-    server.connection.feed(encode_parts(kind, header, b""))
+    server.connection.feed(encode_frame(kind, header, b""))
     assert server.said(ConnectionClosed)
 
 

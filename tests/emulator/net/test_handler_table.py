@@ -7,22 +7,22 @@ from pathlib import Path
 
 from mypy import api
 
-from emulator.net.handler_table import Row, table_of
-from emulator.net.results import Reply
-from emulator.releases import R_4_9_7, R_5_3_3
-from protocol import catalog
+from rocketmq_emulator.net.dispatch import Row, table_of
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3
 
 ROOT = Path(__file__).parents[3]
 SNIPPET = """
-from emulator.net.handler_table import Row, table_of
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.results import Call, Reply
-from emulator.releases import R_4_9_7
+from rocketmq_emulator.net.dispatch import Row, table_of
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.results import Call, Reply
+from rocketmq_emulator.settings.releases import R_4_9_7
 from protocol import catalog
-from protocol.fields import Header
-from protocol.requests.pulling import PullMessageRequest
-from protocol.requests.routes import GetKVConfigRequest
-from protocol.requests.sending import SendRequest
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.protocol.requests.nameserver import GetKVConfigRequest
+from rocketmq_emulator.protocol.requests.sending import SendRequest
 
 def pull(call: Call[PullMessageRequest]) -> Reply:
     reveal_type(call.request)  # a request
@@ -59,7 +59,9 @@ def test_mypy_refuses_a_handler_or_a_header_of_another_request(tmp_path, monkeyp
     errors = {int(number) for number in re.findall(r"^[^:]+:(\d+): error", said, re.MULTILINE)}
     wrong = {n for n, line in enumerate(SNIPPET.splitlines(), 1) if "# wrong" in line}
     assert errors == wrong, said
-    assert 'Revealed type is "protocol.requests.pulling.PullMessageRequest"' in said
+    assert (
+        'Revealed type is "rocketmq_emulator.protocol.requests.pulling.PullMessageRequest"' in said
+    )
 
 
 def test_a_table_has_the_calls_of_its_release() -> None:

@@ -8,12 +8,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from emulator.clock import WallClock
-from emulator.net.bells import Bells, Resume
-from emulator.net.results import NO_REPLY, Result, Wait
-from emulator.net.timers import Timers
-from emulator.net.turn import Turn
-from emulator.net.watermarks import UpTo, Watermarks
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.net.held_calls import Bells, Resume, UpTo, Watermarks
+from rocketmq_emulator.net.results import NO_REPLY, Result, Wait
+from rocketmq_emulator.net.timers import Timers
+from rocketmq_emulator.net.turn import Turn
 
 MARKS, BELLS, ASKERS, DEPTH_MAX = ("flushed", "copied"), range(4), range(6), 6
 
@@ -36,13 +35,13 @@ class Chaos:
             return
         self._depth += 1
         rng = self.rng
-        asker = rng.choice(ASKERS)
+        requester = rng.choice(ASKERS)
         actions = (
             lambda: self.bells.ring(rng.choice(BELLS), rng.randint(0, 9)),
             lambda: self.marks.raise_to(rng.choice(MARKS), rng.randint(0, 60)),
             lambda: self.marks.give_up(rng.choice(MARKS), rng.randint(0, 100)),
-            lambda: (self.bells.gone(asker), self.marks.gone(asker)),
-            lambda: self._hold(self._a_wait(), asker),
+            lambda: (self.bells.gone(requester), self.marks.gone(requester)),
+            lambda: self._hold(self._a_wait(), requester),
         )
         rng.choices(actions, (4, 2, 1, 1, 2))[0]()
         self._depth -= 1
@@ -74,14 +73,14 @@ class Chaos:
             rng.choice((None, gone)),
         )
 
-    def _hold(self, wait: Wait, asker: int) -> None:
+    def _hold(self, wait: Wait, requester: int) -> None:
         def answer(resume: Resume, now_ms: int, expired: bool) -> None:
             result = resume(now_ms, expired)
             if isinstance(result, Wait):
-                self._hold(result, asker)
+                self._hold(result, requester)
 
         holder = self.marks if isinstance(wait.on, UpTo) else self.bells
-        holder.hold(wait, asker, answer)
+        holder.hold(wait, requester, answer)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -104,5 +103,5 @@ async def test_every_held_call_ends_once_and_nothing_is_kept(
     assert set(chaos.ends) == {1}
     assert chaos.bells.held_count == chaos.marks.held_count == 0
     assert not chaos.bells._held
-    assert not chaos.bells._of
-    assert not chaos.marks._with_gone
+    assert not chaos.bells._by_requester
+    assert not chaos.marks._by_requester

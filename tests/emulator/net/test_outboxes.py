@@ -5,9 +5,9 @@ from __future__ import annotations
 import trio
 from wired_server import Server, Wire, a_request
 
-from emulator.config import NetConfig
-from emulator.facts import SlowReaderClosed
-from emulator.net.connection import Connection
+from rocketmq_emulator.facts import SlowReaderClosed
+from rocketmq_emulator.net.connection import Connection
+from rocketmq_emulator.settings.config import NetConfig
 
 KIB = 1024
 LIMITS = NetConfig(outbox_bytes_max=64 * KIB, outboxes_bytes_max=100 * KIB)

@@ -11,12 +11,12 @@ import trio
 from trio.testing import MockClock
 from wired_server import Server, Wire
 
-from emulator.facts import NodeStopped, RequestReceived, TopicCreated
-from emulator.journal import Journal
-from emulator.net import own_calls
-from emulator.net.own_calls import answer_own_calls
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand, encode_command
+from rocketmq_emulator.facts import NodeStopped, RequestReceived, TopicCreated
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.net import own_calls
+from rocketmq_emulator.net.own_calls import answer_extension_calls
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
 
 SKEW, FETCH, RESET = 9003, 9004, 9010
 STOPPED = NodeStopped("broker", "asked")
@@ -31,7 +31,7 @@ class Listened(Server):
         self.note = self.journal.note
         self.reset_times: list[int] = []
         rng = random.Random(1)
-        answer_own_calls(
+        answer_extension_calls(
             self.remoting, self.journal, allowed=allowed, rng=rng, reset=self.reset_times.append
         )
         self._opaque = 0

@@ -12,28 +12,34 @@ import pytest
 import trio
 import trio.testing
 
-from emulator.addresses import split_address
-from emulator.clock import WallClock
-from emulator.config import NetConfig
-from emulator.facts import ConnectionClosed, ConnectionOpened, Fact, FrameRefused, PushDropped
-from emulator.net import tcp
-from emulator.net.errors import NeverSent, NoAnswer, TimedOut
-from emulator.net.handler_table import Table
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.results import NO_REPLY, Call, Reply, Result
-from emulator.net.tcp import TcpNetwork
-from emulator.net.transport import AddressInUse
-from emulator.releases import R_4_9_7
-from protocol.command import RemotingCommand, encode_command, ext_of
-from protocol.fields import Header
-from protocol.rpc import Rpc
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.errors.call_errors import NeverSent, NoAnswer, TimedOut
+from rocketmq_emulator.facts import (
+    ConnectionClosed,
+    ConnectionOpened,
+    Fact,
+    FrameRefused,
+    PushDropped,
+)
+from rocketmq_emulator.net import tcp
+from rocketmq_emulator.net.dispatch import Table
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.results import NO_REPLY, Call, Reply, Result
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.net.transport import AddressInUse
+from rocketmq_emulator.protocol.command import RemotingCommand, encode_command, ext_of
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.text.values import split_address
 
 
 @pytest.fixture(params=[0, 1_000], ids=["one reader", "a reader each"], autouse=True)
 def readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many sockets have a reader task of their own."""
-    monkeypatch.setattr(tcp, "ALONE_MAX", request.param)
+    monkeypatch.setattr(tcp, "OWN_TASK_SOCKETS_MAX", request.param)
 
 
 class Word(Header):

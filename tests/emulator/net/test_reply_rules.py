@@ -11,18 +11,23 @@ import trio
 from trio.testing import MockClock
 from wired_server import Server
 
-from emulator.facts import HandlerFailed, ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
-from emulator.net import reply_rules
-from emulator.net.reply_rules import RULES_MAX, obey_reply_rules
-from emulator.net.results import Call, Reply, Result
-from protocol import catalog
-from protocol.bodies.body import encode_body
-from protocol.bodies.groups import ConsumerData, HeartbeatData, LockBatchRequestBody, ProducerData
-from protocol.codes import ResponseCode
-from protocol.command import NO_EXT, ONE_WAY, RemotingCommand, encode_command
-from protocol.queues import MessageQueue
-from protocol.subscription import build_subscription
-from protocol.versions import R_4_9_7
+from rocketmq_emulator.facts import HandlerFailed, ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
+from rocketmq_emulator.net import reply_rules
+from rocketmq_emulator.net.reply_rules import RULES_MAX, install_reply_rules
+from rocketmq_emulator.net.results import Call, Reply, Result
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import (
+    ConsumerData,
+    HeartbeatData,
+    LockBatchRequestBody,
+    ProducerData,
+)
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import NO_EXT, ONE_WAY, RemotingCommand, encode_command
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.versions import R_4_9_7
 
 SEND, PULL, BEAT, LOCK, BACK = 310, 11, 34, 41, 36
 SET, LIST, REMOVE = 9000, 9001, 9002
@@ -80,7 +85,7 @@ class RuledServer(Server):
             catalog.CONSUMER_SEND_MSG_BACK,
         )
         self.remoting.handlers = {call.code: (call, self.handle) for call in calls}
-        obey_reply_rules(self.remoting, allowed=allowed, rng=random.Random(1))
+        install_reply_rules(self.remoting, allowed=allowed, rng=random.Random(1))
         self._opaque = 0
 
     def handle(self, call: Call) -> Result:

@@ -10,13 +10,13 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 from wired_server import ECHO, Wire, Word
 
-from emulator.clock import WallClock
-from emulator.config import NetConfig
-from emulator.net.next_pass import NextPass
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.transport import Accept
-from emulator.releases import R_4_9_7
-from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.tasks import NextPass
+from rocketmq_emulator.net.transport import Accept
+from rocketmq_emulator.protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
 
 ADDRESS = "10.0.0.2:10911"
 

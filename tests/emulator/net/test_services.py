@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from emulator.alarms import TrioAlarm
-from emulator.net.services import every_of
+from rocketmq_emulator.clocks.clock import TrioAlarm
+from rocketmq_emulator.net.tasks import every_service
 
 
 async def test_services_of_one_task_keep_their_rates_and_their_order(
@@ -24,7 +24,7 @@ async def test_services_of_one_task_keep_their_rates_and_their_order(
         (lambda: note("late"), 10_000, 20_000),
     ]
     with trio.move_on_after(22):
-        await every_of(services, TrioAlarm())
+        await every_service(services, TrioAlarm())
     assert ran == [
         (10, "slow"),
         (10, "quick"),

@@ -9,11 +9,11 @@ import trio
 import trio.testing
 from wired_server import ECHO, Server, Word, a_request
 
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.net.slices import Slices, in_slices, long_body, reply_of
-from protocol.bodies.body import encode_body
-from protocol.bodies.routes import BrokerData, ClusterInfo, TopicList
-from protocol.versions import R_4_9_7
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.net.slices import Slices, in_slices, long_body, reply_of
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.routes import BrokerData, ClusterInfo, TopicList
+from rocketmq_emulator.protocol.versions import R_4_9_7
 
 
 def counted(slices: int) -> Slices:
@@ -68,7 +68,7 @@ async def test_what_a_later_slice_raises_is_answered(autojump_clock) -> None:
 def test_an_answer_that_no_frame_can_hold_is_given_up_before_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("emulator.net.slices.FRAME_BYTES_MAX", 1_000)
+    monkeypatch.setattr("rocketmq_emulator.net.slices.FRAME_BYTES_MAX", 1_000)
     made: list[int] = []
 
     def pieces() -> Iterator[list[str]]:

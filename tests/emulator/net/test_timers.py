@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from emulator.net.timers import Timers
+from rocketmq_emulator.net.timers import Timers
 
 
 def test_what_is_due_runs_in_order_of_time_and_then_of_birth() -> None:

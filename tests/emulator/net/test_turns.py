@@ -7,10 +7,10 @@ import trio
 from trio.testing import MockClock
 from wired_server import Server, Word, a_request
 
-from emulator.facts import HandlerFailed
-from emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
-from protocol.fields import Header
-from protocol.rpc import Rpc
+from rocketmq_emulator.facts import HandlerFailed
+from rocketmq_emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.rpc import Rpc
 
 RING = Rpc(code=20, name="RING", answered_by=("broker",), request=Word, reply=Header)
 RELAY = Rpc(code=21, name="RELAY", answered_by=("broker",), request=Word, reply=Header)

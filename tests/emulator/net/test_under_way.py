@@ -12,20 +12,30 @@ import pytest
 import trio
 from wired_server import Server, a_request
 
-from emulator.client import ClientConfig, Message, Producer
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.cluster.admin import Admin
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual import VirtualCluster
-from emulator.config import NetConfig
-from emulator.net.under_way import VALUES_MAX, WRITE_BYTES_MAX, leave
-from emulator.sim.world import run_virtual
-from protocol.bodies.topics import TopicConfig
-from protocol.catalog import CALLS
-from protocol.command import RESPONSE, RemotingCommand, decode_command, encode_command, ext_of
-from protocol.fields import Header
-from protocol.framing import FrameDecoder
-from protocol.versions import R_4_9_7, R_5_3_3, Release
+from rocketmq_emulator.admin.calls import Admin
+from rocketmq_emulator.client import ClientConfig, Message, Producer
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.net.connection import (
+    WRITE_BYTES_MAX,
+    WRITES_IN_FLIGHT_MAX,
+    put_in_flight,
+)
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.catalog import CALLS
+from rocketmq_emulator.protocol.command import (
+    RESPONSE,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.versions import R_4_9_7, R_5_3_3, Release
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.sim.world import run_virtual
 
 RELEASES = [R_4_9_7, R_5_3_3]
 TEXTS = [
@@ -91,7 +101,7 @@ def test_what_is_left_beside_the_bytes_of_any_call_is_what_they_say(kind: type[H
             command = RemotingCommand(
                 code=15, flag=flag, opaque=9, version=409, ext=ext_of(header), remark=remark
             )
-            leave(values, encode_command(command), [command])
+            put_in_flight(values, encode_command(command), [command])
             for data, left in values.items():
                 count += 1
                 assert [read(data, release) for release in RELEASES] == [left, left]
@@ -150,7 +160,7 @@ def test_a_whole_life_of_a_cluster_takes_only_values_that_its_bytes_say() -> Non
 
 
 def left_in(values: Left, data: bytes) -> bytes:
-    leave(values, data, read(data))
+    put_in_flight(values, data, read(data))
     return data
 
 
@@ -200,10 +210,10 @@ async def test_values_behind_a_full_outbox_wait_as_frames_do() -> None:
 
 def test_values_of_frames_that_are_lost_do_not_pile_up() -> None:
     values: Left = {}
-    for number in range(3 * VALUES_MAX):
+    for number in range(3 * WRITES_IN_FLIGHT_MAX):
         command = RemotingCommand(code=5, opaque=number)
-        leave(values, encode_command(command), [command])
+        put_in_flight(values, encode_command(command), [command])
     long = RemotingCommand(code=5, opaque=-1, body=bytes(WRITE_BYTES_MAX))
-    leave(values, encode_command(long), [long])
-    assert len(values) <= VALUES_MAX
+    put_in_flight(values, encode_command(long), [long])
+    assert len(values) <= WRITES_IN_FLIGHT_MAX
     assert [long] not in values.values()

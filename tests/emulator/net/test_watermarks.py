@@ -8,11 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from emulator.clock import WallClock
-from emulator.net.bells import Resume
-from emulator.net.results import Reply, Result, Wait
-from emulator.net.timers import Timers
-from emulator.net.watermarks import FLUSHED_TO, UpTo, Watermarks
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.net.held_calls import FLUSHED_TO, Resume, UpTo, Watermarks
+from rocketmq_emulator.net.results import Reply, Result, Wait
+from rocketmq_emulator.net.timers import Timers
 
 REPLICATED_TO = "replicated_to"
 

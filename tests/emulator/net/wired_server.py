@@ -7,17 +7,22 @@ from typing import Any
 
 import trio
 
-from emulator.clock import WallClock
-from emulator.config import NetConfig
-from emulator.facts import Fact
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.results import NO_REPLY, Ask, Call, Refusal, Reply, Result, Wait
-from emulator.net.transport import Values
-from emulator.releases import R_4_9_7, Release
-from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
-from protocol.fields import Header
-from protocol.framing import FrameDecoder
-from protocol.rpc import Rpc
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.results import NO_REPLY, Call, InvokePeer, Refusal, Reply, Result, Wait
+from rocketmq_emulator.net.transport import CommandsInFlight
+from rocketmq_emulator.protocol.command import (
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.framing import FrameDecoder
+from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7, Release
 
 
 class Word(Header):
@@ -66,7 +71,7 @@ def ask(call: Call) -> Result:
     def resume(_now_ms: int, reply: RemotingCommand | None) -> Result:
         return Reply(Word(word="silence" if reply is None else reply.fields()["word"]))
 
-    return Ask(call.peer, 307, Word(word="who?"), b"", call.now_ms + 10_000, resume)
+    return InvokePeer(call.peer, 307, Word(word="who?"), b"", call.now_ms + 10_000, resume)
 
 
 HANDLERS = {
@@ -86,7 +91,7 @@ class Wire:
 
     local, remote = "10.0.0.1:10911", "10.0.0.2:40001"
 
-    def __init__(self, values: Values | None = None) -> None:
+    def __init__(self, values: CommandsInFlight | None = None) -> None:
         self.values = values
         self.sent: list[bytes] = []
         self.stuck = False
@@ -117,7 +122,7 @@ class Server:
         self,
         release: Release = R_4_9_7,
         config: NetConfig | None = None,
-        values: Values | None = None,
+        values: CommandsInFlight | None = None,
     ) -> None:
         self.facts: list[Fact] = []
         self.gone: list[str] = []

@@ -16,13 +16,13 @@ import pytest
 import trio
 from trio._core import _run
 
-from emulator.sim.determinism import (
+from rocketmq_emulator.sim.determinism import (
     TRIO_BELOW,
     TRIO_FROM,
-    NotAlone,
+    InsideTrioRun,
     deterministic_scheduling,
 )
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.world import run_virtual
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -74,7 +74,7 @@ def test_the_seed_decides_the_order_of_tasks() -> None:
 
 def test_trio_is_left_as_it_was() -> None:
     expected = random.Random(3)
-    _run._r.mine.seed(3)
+    _run._r.generator.seed(3)
     with deterministic_scheduling(1):
         assert _run._ALLOW_DETERMINISTIC_SCHEDULING is True
         _run._r.shuffle(list(range(9)))
@@ -85,7 +85,7 @@ def test_trio_is_left_as_it_was() -> None:
 async def test_a_virtual_run_refuses_to_start_inside_another_run() -> None:
     async def main(world) -> None: ...
 
-    with pytest.raises(NotAlone):
+    with pytest.raises(InsideTrioRun):
         run_virtual(main, seed=1)
 
 

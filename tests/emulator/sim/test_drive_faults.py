@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from emulator.disk.port import DiskFull
-from emulator.sim.clock import VirtualClock
-from emulator.sim.disk import VirtualDisk
-from emulator.sim.drive import VirtualDrive
-from emulator.sim.drive_faults import DriveFault, FailingFlushes, NoRoom, SlowFlushes
+from rocketmq_emulator.disk.port import DiskFull
+from rocketmq_emulator.sim.clock import VirtualClock
+from rocketmq_emulator.sim.drive import VirtualDisk, VirtualDrive
+from rocketmq_emulator.sim.faults import DriveFault, FailingFlushes, NoRoom, SlowFlushes
 
 SIZE = 8_000
 

@@ -10,22 +10,22 @@ import pytest
 import trio
 from toy_endpoints import Ends, a_client, a_link
 
-from emulator.net.transport import ConnectRefused
-from emulator.sim.path import Latency
-from emulator.sim.rules import (
+from rocketmq_emulator.net.transport import ConnectRefused
+from rocketmq_emulator.sim.faults import (
     Cut,
     Refuse,
     Rule,
     Separate,
     Slow,
     Stall,
+    Tally,
     Throttle,
     between,
     everything,
     one_way,
 )
-from emulator.sim.tally import Tally
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import run_virtual
 
 NO_LATENCY = Latency(us_min=0, us_max=0)
 MESSAGES = 2_000

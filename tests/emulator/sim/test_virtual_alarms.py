@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from emulator.sim.alarms import STALE_MAX
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.clock import STALE_MAX
+from rocketmq_emulator.sim.world import run_virtual
 
 
 def test_alarms_of_one_instant_wake_their_tasks_in_an_order_that_the_seed_decides() -> None:

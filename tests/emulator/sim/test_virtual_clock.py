@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from emulator.sim.clock import VirtualDeadlock, VirtualLivelock
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.clock import VirtualDeadlock, VirtualLivelock
+from rocketmq_emulator.sim.world import run_virtual
 
 
 def test_ten_minutes_with_seven_timers_a_second_take_a_moment() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from emulator.disk.port import DiskFull
-from emulator.sim.clock import VirtualClock
-from emulator.sim.disk import VirtualDisk
-from emulator.sim.drive import PowerLoss, VirtualDrive
+from rocketmq_emulator.disk.port import DiskFull
+from rocketmq_emulator.sim.clock import VirtualClock
+from rocketmq_emulator.sim.drive import PowerLoss, VirtualDisk, VirtualDrive
 
 SIZE = 8192
 
@@ -168,7 +167,7 @@ def test_a_flush_takes_its_time_and_what_is_written_meanwhile_is_not_part_of_it(
     segment.view[4000:5000] = b"y" * 1000
     pass_time(drive)
     assert done == [(2_000 + 4_000, 4000)]
-    assert drive._platter_segments[0][:5000].rstrip(b"\0") == b"x" * 4000
+    assert drive._durable_segments[0][:5000].rstrip(b"\0") == b"x" * 4000
 
 
 def test_one_flush_serves_all_who_asked_while_another_was_under_way() -> None:

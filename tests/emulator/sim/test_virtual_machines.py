@@ -6,9 +6,9 @@ import pytest
 import trio
 from toy_endpoints import Echo, Ends, a_client, a_server
 
-from emulator.net.transport import ConnectRefused
-from emulator.sim.rules import Rule, Stall, around
-from emulator.sim.world import EPOCH_MS, run_virtual
+from rocketmq_emulator.net.transport import ConnectRefused
+from rocketmq_emulator.sim.faults import Rule, Stall, around
+from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
 
 async def a_running_server(world, kind=Echo) -> Ends:

@@ -6,9 +6,8 @@ import pytest
 import trio
 from toy_endpoints import Echo, Ends, a_client, a_link
 
-from emulator.net.transport import AddressInUse, ConnectRefused
-from emulator.sim.path import Latency
-from emulator.sim.rules import (
+from rocketmq_emulator.net.transport import AddressInUse, ConnectRefused
+from rocketmq_emulator.sim.faults import (
     Cut,
     Refuse,
     Rule,
@@ -21,7 +20,8 @@ from emulator.sim.rules import (
     one_way,
     reaching,
 )
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.stream import Latency
+from rocketmq_emulator.sim.world import run_virtual
 
 NUMBERS = [b"%04d" % number for number in range(200)]
 

@@ -6,8 +6,8 @@ import pytest
 import trio
 from toy_endpoints import Ends, a_client, a_server
 
-from emulator.sim.determinism import SeededRngs
-from emulator.sim.world import EPOCH_MS, run_virtual
+from rocketmq_emulator.sim.determinism import SeededRngs
+from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
 
 def test_a_world_returns_what_its_main_returns() -> None:

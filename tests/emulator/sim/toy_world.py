@@ -10,8 +10,8 @@ import sys
 import trio
 from toy_endpoints import Echo, Ends, a_server
 
-from emulator.sim.rules import Rule, Slow, Stall, around
-from emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.faults import Rule, Slow, Stall, around
+from rocketmq_emulator.sim.world import run_virtual
 
 
 def a_chatterer(log: list[str]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     BrokerIsolated,
     BrokerRegistered,
     BrokerReset,
@@ -34,10 +34,9 @@ from emulator.facts import (
     StoreOpened,
     TopicCreated,
 )
-from emulator.journal import Entry
-from scenarios.inspecting.tables import ClusterTables, Tables
-from scenarios.inspecting.walk import Walk
-from scenarios.plan import (
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.after.node_tables import ClusterTables, JournalCursor, Tables
+from rocketmq_emulator.scenarios.plan.plan import (
     ConsumersPlan,
     Leave,
     LoadPlan,
@@ -46,7 +45,7 @@ from scenarios.plan import (
     Step,
     TopicPlan,
 )
-from scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 A0, A1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
 PEER = "10.0.0.9:1"
@@ -203,7 +202,7 @@ def test_a_walk_back_through_a_run_finds_what_the_way_there_found() -> None:
         lasts_ms=20_000,
     )
     _, entries = finished_run(plan, seed=1)
-    walk = Walk(entries)
+    walk = JournalCursor(entries)
     numbers = range(0, len(entries) + 1, 97)
     there = [walk.go(number) for number in numbers]
     back = [walk.go(number) for number in reversed(numbers)]

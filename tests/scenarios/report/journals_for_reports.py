@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.facts import (
+from rocketmq_emulator.facts import (
     Fact,
     MessageConsumed,
     MessageSent,
@@ -14,7 +14,7 @@ from emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
 )
-from emulator.journal import Entry
+from rocketmq_emulator.facts.journal import Entry
 
 GROUP, TOPIC = "billing", "orders"
 BOOT_US = 5_000_000_000  # a machine's monotonic time does not begin with the run

@@ -23,8 +23,8 @@ from journals_for_reports import (
     a_store,
 )
 
-from emulator.checks.violation import Judgement, Violation
-from emulator.facts import (
+from rocketmq_emulator.checks.state.violation import Judgement, Violation
+from rocketmq_emulator.facts import (
     FaultBegan,
     FaultEnded,
     HandlerFailed,
@@ -33,9 +33,9 @@ from emulator.facts import (
     QueuesClaimed,
     RebalancePassed,
 )
-from emulator.journal import EntryKey
-from scenarios.report.page import write_page
-from scenarios.report.story import read_story
+from rocketmq_emulator.facts.journal import EntryKey
+from rocketmq_emulator.scenarios.report.page import write_page
+from rocketmq_emulator.scenarios.report.report_data import read_report_data
 
 pytestmark = pytest.mark.sdk
 
@@ -79,7 +79,7 @@ def a_run() -> str:
         entries=keys,
     )
     judgement = Judgement(violations=(violation,), metrics={"lost": 0.0}, fact_count=len(entries))
-    return write_page(read_story(entries, lambda: judgement), f"A minute {HOSTILE}")
+    return write_page(read_report_data(entries, lambda: judgement), f"A minute {HOSTILE}")
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +298,7 @@ def test_the_page_can_be_printed(shown: Browser, tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 10])
 def test_a_page_of_few_facts_is_whole(browser: Browser, tmp_path: Path, count: int) -> None:
     entries: list[Any] = a_journal(*[(i, "broker-a", a_store(i)) for i in range(count)])
-    (tmp_path / "few.html").write_text(write_page(read_story(entries), "few"))
+    (tmp_path / "few.html").write_text(write_page(read_report_data(entries), "few"))
     browser.tell("open", (tmp_path / "few.html").as_uri())
     assert sections(browser) == ["Nodes"]
     assert read(browser, "#verdict") == "No checker has judged this journal."

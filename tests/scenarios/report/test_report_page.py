@@ -20,10 +20,10 @@ from journals_for_reports import (
     a_store,
 )
 
-from emulator.facts import Queue, QueuesClaimed, SendFailed, TopicCreated
-from emulator.journal import Entry, encode_entry
-from scenarios.report.page import write_page
-from scenarios.report.story import read_story
+from rocketmq_emulator.facts import Queue, QueuesClaimed, SendFailed, TopicCreated
+from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.scenarios.report.page import write_page
+from rocketmq_emulator.scenarios.report.report_data import read_report_data
 
 HOSTILE = "</script><script>alert(1)</script><!-- {{data}} {{script}} \u2028 \x00 ☃"
 
@@ -85,20 +85,20 @@ def test_every_fact_is_in_the_page_with_all_its_fields() -> None:
     entries = a_varied_journal()
     entries[3] = msgspec.structs.replace(entries[3], at_ms=EPOCH_MS - 86_400_000)  # a clock jumped
     wanted = [written(entry) for entry in entries]
-    assert facts_in(write_page(read_story(entries), "a run")) == wanted
+    assert facts_in(write_page(read_report_data(entries), "a run")) == wanted
 
 
 def test_facts_of_a_kind_that_come_in_thousands_are_all_there() -> None:
     entries = a_journal(*[(i / 100, "broker-a", a_store(i)) for i in range(9_000)])
-    found = facts_in(write_page(read_story(entries), "a run"))
+    found = facts_in(write_page(read_report_data(entries), "a run"))
     assert [entry["fact"]["offset"] for entry in found] == list(range(9_000))
 
 
 def test_names_are_text_whatever_they_are() -> None:
     queue = Queue(HOSTILE, HOSTILE, 0)
     entries = a_journal((0, HOSTILE, QueuesClaimed(HOSTILE, (queue,))), (1, "b", a_store(0)))
-    page = write_page(read_story(entries), HOSTILE)
-    plain = write_page(read_story(a_journal((0, "a", a_claim(0)))), "a run")
+    page = write_page(read_report_data(entries), HOSTILE)
+    plain = write_page(read_report_data(a_journal((0, "a", a_claim(0)))), "a run")
     assert page.count("<script") == plain.count("<script")
     assert page.count("</script") == plain.count("</script")
     assert "alert(1)</script>" not in page
@@ -106,12 +106,12 @@ def test_names_are_text_whatever_they_are() -> None:
 
 
 def test_the_page_loads_nothing_and_its_policy_says_so() -> None:
-    page = write_page(read_story(a_varied_journal()), "a run")
+    page = write_page(read_report_data(a_varied_journal()), "a run")
     assert re.findall(r"(?:src|href)=", page) == []
     assert "default-src 'none'" in page
     assert "://" not in re.sub(r'id="data">[^<]*<', "", page)
 
 
 def test_a_page_of_few_facts_is_small() -> None:
-    page = write_page(read_story(a_varied_journal()), "a run")
+    page = write_page(read_report_data(a_varied_journal()), "a run")
     assert len(page) < 80_000

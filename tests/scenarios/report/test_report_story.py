@@ -18,8 +18,8 @@ from journals_for_reports import (
     a_store,
 )
 
-from emulator.checks.violation import Judgement, Violation
-from emulator.facts import (
+from rocketmq_emulator.checks.state.violation import Judgement, Violation
+from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
@@ -30,34 +30,38 @@ from emulator.facts import (
     RunStarted,
     SendFailed,
 )
-from emulator.journal import Entry, EntryKey
-from scenarios.report.ownership import Span, gaps, overlaps
-from scenarios.report.story import EmptyJournal, Story, read_story
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.scenarios.report.ownership import Span, gaps, overlaps
+from rocketmq_emulator.scenarios.report.report_data import (
+    EmptyJournal,
+    ReportData,
+    read_report_data,
+)
 
 S = 1_000_000
 
 
 def the_story(*noted: tuple[float, str, Fact], lives: list[tuple[float, str]] | None = None):
-    return read_story(a_journal(*noted, lives=lives or []))
+    return read_report_data(a_journal(*noted, lives=lives or []))
 
 
-def seconds(story: Story, at_us: int) -> float:
+def seconds(story: ReportData, at_us: int) -> float:
     return (at_us - story.start_us) / S
 
 
-def spans(story: Story, lane: int = 0) -> list[tuple[str, float, float, str]]:
+def spans(story: ReportData, lane: int = 0) -> list[tuple[str, float, float, str]]:
     return [
         (it.owner, seconds(story, it.from_us), seconds(story, it.until_us), it.why)
         for it in story.lanes[lane].spans
     ]
 
 
-def stretches(story: Story, what: str, lane: int = 0) -> list[tuple[float, float]]:
+def stretches(story: ReportData, what: str, lane: int = 0) -> list[tuple[float, float]]:
     found = getattr(story.lanes[lane], what)
     return [(seconds(story, it.from_us), seconds(story, it.until_us)) for it in found]
 
 
-def points(story: Story, what: str) -> list[tuple[int, int]]:
+def points(story: ReportData, what: str) -> list[tuple[int, int]]:
     (found,) = [it for it in story.series if it.what == what]
     return list(zip(found.facts, found.values, strict=True))
 
@@ -238,7 +242,7 @@ def test_a_violation_leads_to_the_facts_that_show_it() -> None:
         node="",
         entries=(*keys, strange),
     )
-    story = read_story(
+    story = read_report_data(
         entries, lambda: Judgement(violations=(violation,), metrics={}, fact_count=3)
     )
     assert [place.facts for place in story.places] == [[0, 2]]
@@ -246,7 +250,7 @@ def test_a_violation_leads_to_the_facts_that_show_it() -> None:
 
 def test_a_journal_without_facts_has_no_story() -> None:
     with pytest.raises(EmptyJournal):
-        read_story([])
+        read_report_data([])
 
 
 def test_servers_come_first_and_numbers_count_as_numbers() -> None:
@@ -283,17 +287,17 @@ def test_at_each_moment_a_queue_has_one_owner_or_an_overlap_or_a_gap(
 @given(st.permutations(range(6)))
 def test_the_story_of_a_journal_counts_each_fact_once(order: list[int]) -> None:
     entries: list[Entry] = a_journal(*[(i, f"n{n}", a_store(n, n)) for i, n in enumerate(order)])
-    table = read_story(entries).facts
+    table = read_report_data(entries).facts
     assert table.count == 6
     assert [name.name for name in table.kinds] == ["MessageStored"]
     assert sum(table.at_us) == 5 * S
 
 
-def a_run_that_expects(plan: str) -> Story:
+def a_run_that_expects(plan: str) -> ReportData:
     started = RunStarted("dies", plan, "{}", 1, "virtual", "4.9.7", "x")
     entries = a_journal((0, "world", started), (1, "broker-a", a_store(0)))
     measured = Judgement(violations=(), metrics={"lost": 0.0, "lost.billing": 2.0}, fact_count=2)
-    return read_story(entries, lambda: measured)
+    return read_report_data(entries, lambda: measured)
 
 
 def test_what_the_plan_expected_stands_beside_what_was_measured() -> None:

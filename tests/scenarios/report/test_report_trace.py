@@ -20,10 +20,10 @@ from journals_for_reports import (
     a_store,
 )
 
-from emulator.checks.violation import Judgement, Violation
-from emulator.facts import FaultBegan, FaultEnded, NodeStarted, RebalancePassed
-from scenarios.report.story import read_story
-from scenarios.report.trace import rows_of, write_trace
+from rocketmq_emulator.checks.state.violation import Judgement, Violation
+from rocketmq_emulator.facts import FaultBegan, FaultEnded, NodeStarted, RebalancePassed
+from rocketmq_emulator.scenarios.report.report_data import read_report_data
+from rocketmq_emulator.scenarios.report.trace import rows_without_overlap, write_trace
 
 S = 1_000_000
 # Of each phase, what the format demands besides name, ph, pid and ts.
@@ -55,7 +55,7 @@ def a_trace() -> list[dict[str, Any]]:
     violation = Violation(
         checker="owners", rule="one owner", what="two", mono_us=BOOT_US + 4 * S, node="billing-2"
     )
-    story = read_story(
+    story = read_report_data(
         journal, lambda: Judgement(violations=(violation,), metrics={}, fact_count=12)
     )
     events: list[dict[str, Any]] = msgspec.json.decode(b"".join(write_trace(story)))["traceEvents"]
@@ -148,6 +148,6 @@ def test_faults_backlog_rebalances_and_violations_are_there() -> None:
 def test_spans_of_one_row_never_overlap(drawn: list[tuple[int, int]]) -> None:
     spans = sorted((start, start + lasts) for start, lasts in drawn)
     ends: dict[int, int] = {}
-    for (start, end), row in zip(spans, rows_of(spans), strict=True):
+    for (start, end), row in zip(spans, rows_without_overlap(spans), strict=True):
         assert ends.get(row, 0) <= start
         ends[row] = end

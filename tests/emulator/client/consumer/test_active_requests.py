@@ -8,15 +8,18 @@ import pytest
 import trio
 from pulled_broker import LIST, a_queue, in_group
 
-from emulator.client import GroupCallRefused
-from emulator.facts import CallbackRaised, QueuesClaimed
-from emulator.net.results import NO_REPLY, Refusal, Reply, Wait
-from emulator.releases import R_4_9_7
-from protocol.bodies.body import decode_long_body, encode_body
-from protocol.bodies.groups import GetConsumerListByGroupReply
-from protocol.bodies.offsets import GetConsumerStatusBody
-from protocol.bodies.running import ConsumerRunningInfo
-from protocol.requests.callbacks import ConsumeMessageDirectlyRequest, GetConsumerStatusRequest
+from rocketmq_emulator.client import GroupCallRefused
+from rocketmq_emulator.facts import CallbackRaised, QueuesClaimed
+from rocketmq_emulator.net.results import NO_REPLY, Refusal, Reply, Wait
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body, encode_body
+from rocketmq_emulator.protocol.bodies.groups import GetConsumerListByGroupReply
+from rocketmq_emulator.protocol.bodies.offsets import GetConsumerStatusBody
+from rocketmq_emulator.protocol.bodies.running import ConsumerRunningInfo
+from rocketmq_emulator.protocol.requests.groups import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerStatusRequest,
+)
+from rocketmq_emulator.settings.releases import R_4_9_7
 
 
 def requests_of(consumer):
@@ -26,7 +29,7 @@ def requests_of(consumer):
 def status_of(consumer, topic="T"):
     asked = SimpleNamespace(request=GetConsumerStatusRequest(topic=topic, group="cg"))
     reply = requests_of(consumer).consumer_status(asked)
-    return decode_long_body(reply.body, GetConsumerStatusBody).message_queue_table
+    return decode_unlimited_body(reply.body, GetConsumerStatusBody).message_queue_table
 
 
 def test_tools_see_a_pull_consumers_offsets_and_settings() -> None:
@@ -36,7 +39,7 @@ def test_tools_see_a_pull_consumers_offsets_and_settings() -> None:
             consumer.update_consume_offset(a_queue(), 5)
             consumer.update_consume_offset(a_queue(topic="U"), 6)
             reply = requests_of(consumer).running_info(None)
-            return status_of(consumer), decode_long_body(reply.body, ConsumerRunningInfo)
+            return status_of(consumer), decode_unlimited_body(reply.body, ConsumerRunningInfo)
 
     status, info = in_group(story)
     assert status == {a_queue(): 5}

@@ -7,7 +7,7 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.client.consumer.allocation import (
+from rocketmq_emulator.client.consumer.group.allocation import (
     AVG,
     AVG_BY_CIRCLE,
     CannotAllocate,
@@ -18,7 +18,7 @@ from emulator.client.consumer.allocation import (
     md5_hash,
     nearby,
 )
-from protocol.queues import MessageQueue, java_order
+from rocketmq_emulator.protocol.queues import MessageQueue, java_order
 
 
 def a_room(name: str) -> str:

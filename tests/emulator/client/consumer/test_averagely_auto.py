@@ -9,12 +9,11 @@ import trio
 from pulled_broker import in_group
 from whole_cluster import in_cluster
 
-from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE
-from emulator.client.consumer.averagely_auto import averagely_auto
-from emulator.net.results import Reply
-from protocol.codes import RequestCode, ResponseCode
-from protocol.queues import MessageQueue
-from protocol.versions import Release
+from rocketmq_emulator.client.consumer.group.allocation import AVG, AVG_BY_CIRCLE, averagely_auto
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.versions import Release
 
 AUTO = averagely_auto("4.9.7")
 OLD, NEW = "4.9.7", "5.3.3"

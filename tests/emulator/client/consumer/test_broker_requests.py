@@ -6,18 +6,21 @@ import pytest
 import trio
 from pulled_broker import a_queue, in_group
 
-from emulator.client.consumer.listeners import ConsumeResult
-from emulator.releases import R_4_9_7
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from protocol.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from protocol.codes import RequestCode
-from protocol.requests.callbacks import (
+from rocketmq_emulator.client.consumer.group.listeners import ConsumeResult
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from rocketmq_emulator.protocol.bodies.running import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+)
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.requests.groups import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
     GetConsumerStatusRequest,
 )
-from protocol.requests.offsets import ResetOffsetRequest
+from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
+from rocketmq_emulator.settings.releases import R_4_9_7
 
 
 async def invoke_client(broker, code, request, body=b""):

@@ -7,19 +7,19 @@ import trio
 from pulled_broker import in_group
 from test_broker_requests import invoke_client
 
-from emulator.client.consumer.consume_figures import ConsumeFigures
-from emulator.client.consumer.listeners import ConsumeResult
-from protocol.bodies.body import decode_body
-from protocol.bodies.running import ConsumerRunningInfo, ConsumeStatus
-from protocol.codes import RequestCode
-from protocol.requests.callbacks import GetConsumerRunningInfoRequest
+from rocketmq_emulator.client.consumer.group.listeners import ConsumeResult
+from rocketmq_emulator.client.consumer.group.member import ConsumerStats
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.running import ConsumerRunningInfo, ConsumeStatus
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.requests.groups import GetConsumerRunningInfoRequest
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SEEN_S = 30  # a topic is sampled from the ten seconds on in which it is first pulled
 
 
 def test_rates_are_of_the_samples_of_the_last_minute() -> None:
-    figures = ConsumeFigures(began_ms=0)
+    figures = ConsumerStats(began_ms=0)
     figures.pulled("T", 30, took_ms=5, now_ms=1_000)
     figures.pulled("T", 10, took_ms=15, now_ms=2_000)
     assert figures.status("T", 9_999) == ConsumeStatus()  # nothing is sampled yet
@@ -30,7 +30,7 @@ def test_rates_are_of_the_samples_of_the_last_minute() -> None:
 
 
 def test_consumed_and_failed_messages_are_counted_apart() -> None:
-    figures = ConsumeFigures(began_ms=0)
+    figures = ConsumerStats(began_ms=0)
     figures.consumed("T", 1, 40, 5_000, ok=8, failed=2)
     figures.consumed("T", 1, 20, 5_000, ok=0, failed=1)
     found = figures.status("T", 10_000)
@@ -40,20 +40,20 @@ def test_consumed_and_failed_messages_are_counted_apart() -> None:
 
 
 def test_where_a_minute_has_no_calls_their_time_is_that_of_the_hour() -> None:
-    figures = ConsumeFigures(began_ms=0)
+    figures = ConsumerStats(began_ms=0)
     figures.consumed("T", 1, 40, 5_000, ok=1, failed=0)
     found = figures.status("T", HOUR_MS)
     assert (found.consume_rt, found.consume_ok_tps) == (40.0, 0.0)
 
 
 def test_topics_are_counted_each_for_itself() -> None:
-    figures = ConsumeFigures(began_ms=0)
+    figures = ConsumerStats(began_ms=0)
     figures.pulled("T", 10, took_ms=0, now_ms=0)
     assert figures.status("U", 10_000) == ConsumeStatus()
 
 
 def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
-    figures = ConsumeFigures(began_ms=0)
+    figures = ConsumerStats(began_ms=0)
     figures.pulled("T", 10, took_ms=0, now_ms=15_000)
     figures.pulled("T", 10, took_ms=0, now_ms=5_000)
     assert figures.status("T", 20_000).pull_tps == 2.0

@@ -7,7 +7,7 @@ import trio
 from client_cluster import SILENT
 from pulled_broker import LIST, LOCK, PULL, UNLOCK, a_queue, in_group
 
-from emulator.facts import QueuesReleased
+from rocketmq_emulator.facts import QueuesReleased
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_end_writes_offsets_unregisters_and_then_drops_the_queues() -> None:
         assert [request.consumer_group for request in broker.unregistered] == ["cg"]
         assert broker.offsets == {("T", 0): 3}
         assert pipeline.group not in pipeline.member.instance.consumers
-        assert (pipeline.member.is_running, pipeline.member.held) == (False, {})
+        assert (pipeline.member.is_running, pipeline.member.process_queue_table) == (False, {})
         (released,) = cluster.facts_of(QueuesReleased)
         return released.reason
 
@@ -173,7 +173,7 @@ def test_after_its_end_a_consumer_writes_no_offsets_and_runs_no_pass() -> None:
                     pipeline = consumer._pipeline
                     await trio.sleep(1)
                 asked = len(broker.times(LIST))
-                pipeline.member.held[a_queue()] = object()
+                pipeline.member.process_queue_table[a_queue()] = object()
                 pipeline.member.offsets.table.update(a_queue(), 99)
                 await pipeline.persist_offsets()
                 assert await pipeline.rebalance("timer") is balanced

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from golden_data import cases
 
-from emulator.client.consumer.offsets import (
-    BrokerOffsets,
-    FileOffsets,
+from rocketmq_emulator.client.consumer.group.offsets import (
+    LocalFileOffsetStore,
     OffsetFolder,
     OffsetsInMemory,
     OffsetTable,
+    RemoteBrokerOffsetStore,
     StartOffsets,
 )
-from emulator.releases import R_4_9_7, Release
-from protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import R_4_9_7, Release
 
 OLD, NEW = Release(4, 9, 7), Release(4, 9, 8)
 NAME = "10.0.0.1@DEFAULT/cg/offsets.json"
@@ -56,8 +56,8 @@ class ABroker:
         return at_ms
 
 
-def a_file_store(documents, release=NEW, client="10.0.0.1@DEFAULT") -> FileOffsets:
-    store = FileOffsets(documents, client, "cg", release)
+def a_file_store(documents, release=NEW, client="10.0.0.1@DEFAULT") -> LocalFileOffsetStore:
+    store = LocalFileOffsetStore(documents, client, "cg", release)
     store.load()
     return store
 
@@ -93,7 +93,7 @@ def test_the_offsets_of_a_topic_come_in_queue_order() -> None:
 
 def test_client_invariant_56_persisting_no_queues_writes_and_drops_nothing() -> None:
     broker = ABroker()
-    store = BrokerOffsets(broker)
+    store = RemoteBrokerOffsetStore(broker)
     store.table.update(q(0), 5)
     store.table.update(q(1), 6)
     store.persist_all([])
@@ -105,7 +105,7 @@ def test_client_invariant_56_persisting_no_queues_writes_and_drops_nothing() -> 
 
 def test_offsets_are_written_again_even_if_they_have_not_changed() -> None:
     broker = ABroker()
-    store = BrokerOffsets(broker)
+    store = RemoteBrokerOffsetStore(broker)
     store.table.update(q(0), 5)
     store.persist_all([q(0)])
     store.persist_all([q(0)])
@@ -114,7 +114,7 @@ def test_offsets_are_written_again_even_if_they_have_not_changed() -> None:
 
 def test_the_offsets_of_all_held_queues_leave_in_one_batch() -> None:
     broker = ABroker()
-    store = BrokerOffsets(broker)
+    store = RemoteBrokerOffsetStore(broker)
     for number in range(3):
         store.table.update(q(number), 5)
     store.persist_all([q(0), q(1), q(2)])
@@ -124,7 +124,7 @@ def test_the_offsets_of_all_held_queues_leave_in_one_batch() -> None:
 async def test_an_offset_read_from_a_broker_is_kept_in_memory() -> None:
     broker = ABroker()
     broker.stored[q(0)] = 9
-    store = BrokerOffsets(broker)
+    store = RemoteBrokerOffsetStore(broker)
     assert await store.read(q(0)) == 9
     assert store.table.get(q(0)) == 9
     assert await store.read(q(1)) is None
@@ -168,7 +168,7 @@ async def test_a_group_without_an_offset_starts_where_its_policy_says(
 ) -> None:
     broker = ABroker()
     starts = StartOffsets(
-        BrokerOffsets(broker), broker, policy, new_group_from_ms=42, release=R_4_9_7
+        RemoteBrokerOffsetStore(broker), broker, policy, new_group_from_ms=42, release=R_4_9_7
     )
     assert await starts.find(q(0)) == normal
     assert await starts.find(MessageQueue("%RETRY%cg", "broker-a", 0)) == retry

@@ -8,11 +8,11 @@ import pytest
 import trio
 from pulled_broker import BACK, LOCK, a_queue, in_group
 
-from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
-from emulator.facts import MessageConsumed
-from emulator.net.results import Reply
-from protocol.codes import ResponseCode
-from protocol.properties import CONSUME_START_TIME, RETRY_TOPIC
+from rocketmq_emulator.client.consumer.group.listeners import ConsumeContext, ConsumeResult
+from rocketmq_emulator.facts import MessageConsumed
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.properties import CONSUME_START_TIME, RETRY_TOPIC
 
 REFUSED = Reply(code=ResponseCode.SYSTEM_ERROR, remark="as scripted")
 

@@ -9,14 +9,14 @@ import pytest
 import trio
 from pulled_broker import BACK, in_group
 
-import emulator.client
-from emulator.client import BadSubscription, ConsumeResult, GroupCallRefused
-from emulator.client.instance.process import ClientProcess
-from emulator.facts import ListenerRaised, MessageConsumed, MessageGivenToListener, Queue
-from protocol.bodies.body import decode_body
-from protocol.bodies.running import ConsumeMessageDirectlyResult
-from protocol.codes import RequestCode
-from protocol.requests.callbacks import ConsumeMessageDirectlyRequest
+import rocketmq_emulator.client
+from rocketmq_emulator.client import BadSubscription, ConsumeResult, GroupCallRefused
+from rocketmq_emulator.client.instance.process import ClientProcess
+from rocketmq_emulator.facts import ListenerRaised, MessageConsumed, MessageGivenToListener, Queue
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.running import ConsumeMessageDirectlyResult
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.requests.groups import ConsumeMessageDirectlyRequest
 
 QUEUE_0 = Queue("T", "broker-a", 0)
 
@@ -234,6 +234,6 @@ def test_messages_given_to_listeners_are_no_facts_by_default() -> None:
 
 
 def test_the_errors_that_consumers_raise_are_exported() -> None:
-    assert emulator.client.BadSubscription is BadSubscription
-    assert {"BadSubscription", "GroupCallRefused"} <= set(emulator.client.__all__)
-    assert issubclass(GroupCallRefused, emulator.client.ClientError)
+    assert rocketmq_emulator.client.BadSubscription is BadSubscription
+    assert {"BadSubscription", "GroupCallRefused"} <= set(rocketmq_emulator.client.__all__)
+    assert issubclass(GroupCallRefused, rocketmq_emulator.client.ClientError)

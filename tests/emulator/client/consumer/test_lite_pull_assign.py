@@ -8,17 +8,12 @@ from client_cluster import SILENT
 from pulled_broker import PULL, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.client import (
-    BadSubscription,
-    GroupCallRefused,
-    Misuse,
-    NotRunning,
-)
-from emulator.facts import MessagePolled, OffsetCommitted, OffsetRepaired, SeekRequested
-from emulator.net.results import Reply
-from protocol.codes import ResponseCode
-from protocol.message import Message
-from protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.client import BadSubscription, GroupCallRefused, Misuse, NotRunning
+from rocketmq_emulator.facts import MessagePolled, OffsetCommitted, OffsetRepaired, SeekRequested
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
 
 LITE_PULL, UPDATE, QUERY, MAX = 361, 15, 14, 30
 FIRST = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}

@@ -8,10 +8,10 @@ from client_cluster import SILENT
 from pulled_broker import PULL, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.facts import QueuesClaimed
-from emulator.net.results import Reply
-from protocol.codes import ResponseCode
-from protocol.message import Message
+from rocketmq_emulator.facts import QueuesClaimed
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.message import Message
 
 LITE_PULL, QUERY = 361, 14
 FIRST = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}

@@ -8,14 +8,14 @@ from client_cluster import SILENT
 from pulled_broker import LIST, PULL, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.client import GroupCallRefused, Misuse
-from emulator.client.consumer.offsets import OffsetsInMemory
-from emulator.facts import MemberLeft, PullFailed, QueuesClaimed, QueuesReleased
-from emulator.net.results import Reply
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.running import ConsumerRunningInfo
-from protocol.codes import ResponseCode
-from protocol.message import Message
+from rocketmq_emulator.client import GroupCallRefused, Misuse
+from rocketmq_emulator.client.consumer.group.offsets import OffsetsInMemory
+from rocketmq_emulator.facts import MemberLeft, PullFailed, QueuesClaimed, QueuesReleased
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.running import ConsumerRunningInfo
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.message import Message
 
 QUERY, MAX = 14, 30
 FIRST = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
@@ -282,7 +282,7 @@ def test_tools_see_its_settings_and_since_5_1_1_its_queues(release, table) -> No
         async with app, cluster.a_lite_consumer(app, topics, release=release, **FIRST) as consumer:
             await consumer.poll(30_000)
             reply = consumer.instance.consumers["cg"].requests.running_info(None)
-            return decode_long_body(reply.body, ConsumerRunningInfo)
+            return decode_unlimited_body(reply.body, ConsumerRunningInfo)
 
     info = in_group(story)
     assert set(info.mq_table) == table

@@ -10,11 +10,10 @@ import trio
 import trio.testing
 from whole_cluster import in_cluster
 
-from emulator.client.consumer.hand_over import HandOver
-from emulator.client.consumer.message_loop import is_left_by_break
-from emulator.client.errors import Misuse, NotRunning
-from emulator.facts import MessageConsumed
-from protocol.message import Message
+from rocketmq_emulator.client.consumer.push.message_loop import HandOver, is_left_by_break
+from rocketmq_emulator.errors.call_errors import Misuse, NotRunning
+from rocketmq_emulator.facts import MessageConsumed
+from rocketmq_emulator.protocol.messages.message import Message
 
 LONG_S = 60.0
 
@@ -345,8 +344,8 @@ async def test_a_message_whose_listener_was_cancelled_is_offered_no_more(is_take
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hand_over.listen, ["a message"], None)
         await trio.testing.wait_all_tasks_blocked()
-        taken = await hand_over.wait_offer(0) if is_taken else None
+        taken = await hand_over.wait_pending(0) if is_taken else None
         nursery.cancel_scope.cancel()
     if taken is not None:
-        hand_over.give_back(taken)
-    assert await hand_over.wait_offer(0) is None
+        hand_over.requeue(taken)
+    assert await hand_over.wait_pending(0) is None

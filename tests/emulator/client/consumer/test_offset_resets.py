@@ -6,10 +6,10 @@ import pytest
 import trio
 from whole_cluster import in_cluster
 
-from emulator.client.producer.producer import Producer
-from protocol import catalog
-from protocol.message import Message
-from protocol.requests.offsets import ResetOffsetRequest
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
 
 
 async def reset_to_the_begin(producer: Producer, broker: str, topic: str) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE
-from emulator.client.consumer.pinned import pinned, refusing
-from protocol.idle_queues import starved
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.consumer.group.allocation import AVG, AVG_BY_CIRCLE, pinned, refusing
+from rocketmq_emulator.protocol.bodies.routes import starved
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 MEMBERS = [f"10.0.0.{number}@1" for number in (1, 2, 3)]
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(6)]

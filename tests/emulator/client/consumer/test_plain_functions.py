@@ -14,8 +14,8 @@ import pytest
 import trio
 from pulled_broker import a_queue, in_group
 
-from emulator.client import ClientProcess, Misuse, PushConsumerConfig
-from emulator.client.instance.plain_functions import InlineWithDuration, WorkerThreads
+from rocketmq_emulator.client import ClientProcess, Misuse, PushConsumerConfig
+from rocketmq_emulator.client.instance.plain_functions import InlineWithDuration, WorkerThreads
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]

@@ -3,7 +3,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.client.consumer.process_queue import NOTHING_CACHED, ProcessQueue
+from rocketmq_emulator.client.consumer.group.process_queue import NOTHING_CACHED, ProcessQueue
 
 
 class AMessage(NamedTuple):

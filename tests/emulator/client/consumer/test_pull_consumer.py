@@ -8,7 +8,7 @@ from client_cluster import SILENT
 from pulled_broker import BACK, PULL, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.client import (
+from rocketmq_emulator.client import (
     BadSubscription,
     GroupCallRefused,
     GroupTaken,
@@ -20,11 +20,11 @@ from emulator.client import (
     PullConsumerConfig,
     PullStatus,
 )
-from emulator.facts import MemberJoined, MemberLeft, OffsetCommitted
-from emulator.net.results import Reply
-from protocol.codes import ResponseCode
-from protocol.message import Message
-from protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.facts import MemberJoined, MemberLeft, OffsetCommitted
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
 
 UPDATE = 15
 ENDS = {"commit_offset": 0, "suspend_timeout_millis": 20_000, "sub_version": 0}

@@ -8,24 +8,27 @@ from types import SimpleNamespace
 
 import pytest
 
-from emulator.client.consumer.offsets import OffsetTable
-from emulator.client.consumer.process_queue import FlowControl, ProcessQueue, PullRequest
-from emulator.client.consumer.pull_kernel import PullKernel
-from emulator.client.consumer.pulling import Pulling
-from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.errors import NoRoute
-from emulator.facts import OffsetRepaired, PullFailed, Queue
-from emulator.net.errors import NoAnswer
-from emulator.releases import Release
-from protocol import catalog
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand, ext_of
-from protocol.properties import encode_properties
-from protocol.queues import MessageQueue
-from protocol.records import encode_record
-from protocol.requests.pulling import PullMessageReply
-from protocol.subscription import build_subscription
-from protocol.sysflag import COMPRESSED
+from rocketmq_emulator.client.consumer.group.offsets import OffsetTable
+from rocketmq_emulator.client.consumer.group.process_queue import (
+    FlowControl,
+    ProcessQueue,
+    PullRequest,
+)
+from rocketmq_emulator.client.consumer.group.pull_kernel import PullKernel
+from rocketmq_emulator.client.consumer.push.pulling import Pulling
+from rocketmq_emulator.client.settings.config import PushConsumerConfig
+from rocketmq_emulator.errors.call_errors import NoAnswer, NoRoute
+from rocketmq_emulator.facts import OffsetRepaired, PullFailed, Queue
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.flags import COMPRESSED
+from rocketmq_emulator.protocol.messages.properties import encode_properties
+from rocketmq_emulator.protocol.messages.records import encode_record
+from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
+from rocketmq_emulator.settings.releases import Release
 
 Q = MessageQueue("T", "broker-a", 3)
 QUEUE = Queue("T", "broker-a", 3)
@@ -52,7 +55,7 @@ class GroupMember:
         self.submitted, self.steps, self.figures_of = [], [], []
         self.note = self.facts.append
         self.instance = self.pull_service = self.remoting = self.brokers = self.routes = self
-        self.offsets = self.rebalance_service = self.figures = self.starts = self
+        self.offsets = self.rebalance_service = self.stats = self.starts = self
         self.is_last = True
         self.batches = 0
         self.addresses = {0: "master:1"}
@@ -110,10 +113,10 @@ class GroupMember:
     def wake(self, cause) -> None:
         self.steps.append(("wake", cause))
 
-    def later(self, delay_ms, action) -> None:
+    def call_later(self, delay_ms, action) -> None:
         self.later_calls.append((delay_ms, action))
 
-    def beside(self, work) -> None:
+    def start_soon(self, work) -> None:
         self.later_calls.append((None, work))
 
     async def pull(self) -> None:

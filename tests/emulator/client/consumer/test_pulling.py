@@ -7,10 +7,10 @@ import trio
 from client_cluster import SILENT
 from pulled_broker import PULL, a_queue, in_group
 
-from emulator.facts import ConnectionOpened, OffsetRepaired, PullFailed, QueuesClaimed
-from emulator.net.results import Reply
-from protocol.codes import ResponseCode
-from protocol.requests.offsets import OffsetReply
+from rocketmq_emulator.facts import ConnectionOpened, OffsetRepaired, PullFailed, QueuesClaimed
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.requests.offsets import OffsetReply
 
 QUERY_OFFSET = 14
 
@@ -153,7 +153,7 @@ def test_client_invariant_41_a_lost_pull_request_is_replaced_but_a_full_queue_is
         broker.store(2_000, queue_id=0)
         async with cluster.process() as app, cluster.a_consumer(app, stuck) as consumer:
             await trio.sleep(1)
-            held = consumer._running.member.held
+            held = consumer._running.member.process_queue_table
             full, lost = held[a_queue(0)], held[a_queue(1)]
             service = consumer.instance.pull_service
             # What the answer puts back into the line vanishes, as with a thread that died.

@@ -10,11 +10,11 @@ from client_cluster import SILENT
 from pulled_broker import BACK, UNLOCK, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.client.consumer.listeners import ConsumeResult
-from emulator.client.consumer.offsets import OffsetsInMemory
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.errors import GroupCallRefused, GroupTaken, NotRunning
-from emulator.facts import (
+from rocketmq_emulator.client.consumer.group.listeners import ConsumeResult
+from rocketmq_emulator.client.consumer.group.offsets import OffsetsInMemory
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.errors.call_errors import GroupCallRefused, GroupTaken, NotRunning, TimedOut
+from rocketmq_emulator.facts import (
     MemberJoined,
     MemberLeft,
     MessageConsumed,
@@ -23,12 +23,11 @@ from emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
 )
-from emulator.net.errors import TimedOut
-from protocol import catalog
-from protocol.message import Message
-from protocol.properties import CONSUME_START_TIME
-from protocol.pull_flags import SUSPEND
-from protocol.requests.pulling import PullMessageRequest
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.flags import SUSPEND
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.messages.properties import CONSUME_START_TIME
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
 
 
 async def send(cluster, *bodies, topic="orders") -> None:

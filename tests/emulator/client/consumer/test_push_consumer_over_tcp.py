@@ -11,18 +11,18 @@ from functools import partial
 import pytest
 import trio
 
-from emulator.broker.service import serve_broker
-from emulator.client.consumer.listeners import ConsumeResult
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.producer.producer import Producer
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig, NameServerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.journal import Journal
-from emulator.logs import LOGGER
-from emulator.nameserver.service import serve_name_server
-from emulator.net.tcp import TcpNetwork
-from protocol.message import Message
+from rocketmq_emulator.broker.service import serve_broker
+from rocketmq_emulator.client.consumer.group.listeners import ConsumeResult
+from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.facts.logs import LOGGER
+from rocketmq_emulator.nameserver.service import serve_name_server
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
 
 ANY_PORT = "127.0.0.1:0"
 PATIENCE_S = 20

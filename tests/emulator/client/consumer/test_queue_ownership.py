@@ -9,15 +9,15 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.consumer.queue_ownership import (
+from rocketmq_emulator.client.consumer.push.consume_orderly import (
     LockedOwnership,
     OrderlyProcessQueue,
     QueueLocks,
 )
-from emulator.net.errors import NoAnswer
-from emulator.releases import Release
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.settings.config import PushConsumerConfig
+from rocketmq_emulator.errors.call_errors import NoAnswer
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import Release
 
 A0, A1, B0 = (MessageQueue("T", *place) for place in (("a", 0), ("a", 1), ("b", 0)))
 
@@ -32,7 +32,9 @@ class GroupMember:
         self.release = Release.parse(release)
         self.is_broadcasting = False
         self.time_ms = 1_000
-        self.held = {queue: OrderlyProcessQueue(self.time_ms, locked=True) for queue in queues}
+        self.process_queue_table = {
+            queue: OrderlyProcessQueue(self.time_ms, locked=True) for queue in queues
+        }
         self.calls = self.offsets = self
         self.silent: set[str] = set()
         self.refused: set[MessageQueue] = set()
@@ -42,7 +44,7 @@ class GroupMember:
     def now_ms(self) -> int:
         return self.time_ms
 
-    def later(self, delay_ms: int, action) -> None:
+    def call_later(self, delay_ms: int, action) -> None:
         self.due[delay_ms].append(action)
 
     def persist(self, queue: MessageQueue) -> None:
@@ -67,7 +69,10 @@ class GroupMember:
             raise NoAnswer(broker, "silence")
 
     def locked(self) -> dict[MessageQueue, bool]:
-        return {queue: process_queue.locked for queue, process_queue in self.held.items()}
+        return {
+            queue: process_queue.locked
+            for queue, process_queue in self.process_queue_table.items()
+        }
 
 
 @asynccontextmanager
@@ -75,7 +80,7 @@ async def a_listener_at_work(queue: OrderlyProcessQueue):
     """It does not return before the block ends."""
 
     async def listen(*, task_status) -> None:
-        async with queue.listening:
+        async with queue.consume_lock:
             task_status.started()
             await trio.sleep_forever()
 
@@ -104,7 +109,10 @@ async def test_a_silent_broker_does_not_keep_others_from_renewal() -> None:
     member.silent, member.time_ms = {"a"}, 21_000
     await QueueLocks(member).renew()
     assert member.journal == [("lock", "a", [A0]), ("lock", "b", [B0])]
-    assert [member.held[queue].last_lock_ms for queue in (A0, B0)] == [1_000, 21_000]
+    assert [member.process_queue_table[queue].last_lock_ms for queue in (A0, B0)] == [
+        1_000,
+        21_000,
+    ]
     assert member.locked() == {A0: True, B0: True}, "silence changes nothing"
 
 
@@ -113,7 +121,7 @@ async def test_a_queue_whose_renewal_is_refused_is_locked_no_more() -> None:
     member.refused, member.time_ms = {A0}, 21_000
     await QueueLocks(member).renew()
     assert member.locked() == {A0: False, A1: True}
-    assert member.held[A0].last_lock_ms == 1_000
+    assert member.process_queue_table[A0].last_lock_ms == 1_000
 
 
 async def test_unlocking_all_passes_over_a_silent_broker() -> None:
@@ -127,7 +135,7 @@ async def test_unlocking_all_passes_over_a_silent_broker() -> None:
 @pytest.mark.parametrize(("release", "renewed"), [("4.9.7", [A0, A1]), ("5.0.0", [A1])])
 async def test_since_5_0_locks_of_dropped_queues_are_left_to_lapse(release, renewed) -> None:
     member = GroupMember(A0, A1, release=release)
-    member.held[A0].dropped = True
+    member.process_queue_table[A0].dropped = True
     await QueueLocks(member).renew()
     assert member.journal == [("lock", "a", renewed)]
 
@@ -143,7 +151,7 @@ def test_since_5_3_2_a_broadcasting_consumer_needs_no_locks(release, needed) -> 
 async def test_a_broadcasting_consumer_gives_a_queue_up_at_once_and_unlocks_nothing() -> None:
     member = GroupMember(A0)
     member.is_broadcasting = True
-    assert await LockedOwnership(member).release(A0, member.held[A0]) is True
+    assert await LockedOwnership(member).release(A0, member.process_queue_table[A0]) is True
     assert member.journal == [("persist", A0), ("forget", A0)]
 
 
@@ -152,7 +160,7 @@ async def test_each_wait_for_a_listener_that_does_not_return_is_counted(
     release, autojump_clock
 ) -> None:
     member = GroupMember(A0, release=release)
-    ownership, queue = LockedOwnership(member), member.held[A0]
+    ownership, queue = LockedOwnership(member), member.process_queue_table[A0]
     async with a_listener_at_work(queue):
         released = [await ownership.release(A0, queue) for _ in range(3)]
     assert (released, queue.unlock_tries, queue.locked) == ([False] * 3, 3, True)
@@ -165,27 +173,27 @@ async def test_since_5_2_a_queue_that_is_kept_keeps_its_offset(
     release, forgets, autojump_clock
 ) -> None:
     member = GroupMember(A0, release=release)
-    async with a_listener_at_work(member.held[A0]):
-        await LockedOwnership(member).release(A0, member.held[A0])
+    async with a_listener_at_work(member.process_queue_table[A0]):
+        await LockedOwnership(member).release(A0, member.process_queue_table[A0])
     assert (("forget", A0) in member.journal) is forgets
 
 
 async def test_before_5_2_a_queue_with_messages_left_is_unlocked_20_seconds_later() -> None:
     member = GroupMember(A0, release="4.9.7")
-    member.held[A0].put([a_message(5)])
-    assert await LockedOwnership(member).release(A0, member.held[A0]) is True
+    member.process_queue_table[A0].put([a_message(5)])
+    assert await LockedOwnership(member).release(A0, member.process_queue_table[A0]) is True
     assert ("unlock soon", A0) not in member.journal
     (unlock,) = member.due[20_000]
     unlock()
     assert member.journal[-1] == ("unlock soon", A0)
-    assert not member.held[A0].listening.locked()
+    assert not member.process_queue_table[A0].consume_lock.locked()
 
 
 async def test_before_5_2_an_empty_queue_is_unlocked_at_once() -> None:
     member = GroupMember(A0, release="4.9.7")
-    assert await LockedOwnership(member).release(A0, member.held[A0]) is True
+    assert await LockedOwnership(member).release(A0, member.process_queue_table[A0]) is True
     assert member.journal[-1] == ("unlock soon", A0)
-    assert not member.held[A0].listening.locked()
+    assert not member.process_queue_table[A0].consume_lock.locked()
 
 
 @pytest.mark.parametrize(("silent_ms", "released"), [(20_000, False), (20_001, True)])
@@ -193,11 +201,11 @@ async def test_since_5_2_a_dropped_queue_waits_20_seconds_and_no_longer(
     silent_ms, released, autojump_clock
 ) -> None:
     member = GroupMember(A0, release="5.2.0")
-    queue = member.held[A0]
+    queue = member.process_queue_table[A0]
     queue.dropped, member.time_ms = True, 1_000 + silent_ms
     async with a_listener_at_work(queue):
         assert await LockedOwnership(member).release(A0, queue) is released
-        assert queue.listening.locked(), "the listener that hangs still has it"
+        assert queue.consume_lock.locked(), "the listener that hangs still has it"
     assert queue.locked is not released
     assert (("unlock soon", A0) in member.journal) is released
 
@@ -205,5 +213,5 @@ async def test_since_5_2_a_dropped_queue_waits_20_seconds_and_no_longer(
 async def test_since_5_2_a_queue_that_was_not_dropped_is_never_forced(autojump_clock) -> None:
     member = GroupMember(A0, release="5.2.0")
     member.time_ms = 100_000
-    async with a_listener_at_work(member.held[A0]):
-        assert not await LockedOwnership(member).release(A0, member.held[A0])
+    async with a_listener_at_work(member.process_queue_table[A0]):
+        assert not await LockedOwnership(member).release(A0, member.process_queue_table[A0])

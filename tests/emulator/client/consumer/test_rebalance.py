@@ -7,15 +7,15 @@ import trio
 from client_cluster import SILENT
 from pulled_broker import LIST, LOCK, PULL, a_queue, in_group
 
-from emulator.alarms import TrioAlarm
-from emulator.client.consumer.allocation import CannotAllocate, Strategy
-from emulator.client.errors import NoRoute
-from emulator.client.instance.consumer_services import RebalanceService
-from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
-from emulator.net.results import Reply
-from emulator.releases import Release
-from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
+from rocketmq_emulator.client.consumer.group.allocation import CannotAllocate, Strategy
+from rocketmq_emulator.client.instance.services import RebalanceService
+from rocketmq_emulator.clocks.clock import TrioAlarm
+from rocketmq_emulator.errors.call_errors import NoRoute
+from rocketmq_emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
+from rocketmq_emulator.net.results import Reply
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.requests.groups import NotifyConsumerIdsChangedRequest
+from rocketmq_emulator.settings.releases import Release
 
 
 class ACountingConsumer:

@@ -8,13 +8,13 @@ from client_cluster import SILENT
 from pulled_broker import PULL, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.facts import MembersNotified, QueuesReleased, RebalancePassed
-from emulator.releases import R_4_9_7
-from protocol.bodies.body import encode_body
-from protocol.bodies.offsets import ResetOffsetBody
-from protocol.codes import RequestCode
-from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
-from protocol.requests.offsets import ResetOffsetRequest
+from rocketmq_emulator.facts import MembersNotified, QueuesReleased, RebalancePassed
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.offsets import ResetOffsetBody
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.requests.groups import NotifyConsumerIdsChangedRequest
+from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
+from rocketmq_emulator.settings.releases import R_4_9_7
 
 
 def notify(broker) -> None:

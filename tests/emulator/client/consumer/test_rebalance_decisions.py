@@ -2,9 +2,14 @@
 
 import pytest
 
-from emulator.client.consumer.process_queue import ProcessQueue
-from emulator.client.consumer.rebalance import is_balanced, to_claim, to_forget, to_release
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
+from rocketmq_emulator.client.consumer.group.rebalance import (
+    is_balanced,
+    to_claim,
+    to_forget,
+    to_release,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 def queues(*numbers: int, topic: str = "T") -> list[MessageQueue]:

@@ -15,11 +15,11 @@ from pathlib import Path
 import trio
 from pulled_broker import a_queue, in_group
 
-import emulator.client
-from protocol.codes import RequestCode
-from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
+import rocketmq_emulator.client
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.requests.groups import NotifyConsumerIdsChangedRequest
 
-CLIENT = Path(emulator.client.__file__).parent
+CLIENT = Path(rocketmq_emulator.client.__file__).parent
 ROOT = CLIENT.parent.parent
 ALLOCATION = ROOT / "protocol" / "allocation.py"
 FILES_MAX = 9

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from emulator.client.consumer.allocation import CannotAllocate, Strategy
-from emulator.client.consumer.process_queue import ProcessQueue
-from emulator.client.consumer.rebalance import FirstPulls, Rebalance
-from emulator.facts import QueuesClaimed, QueuesReleased
-from emulator.net.errors import NoAnswer
-from emulator.releases import Release
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.consumer.group.allocation import CannotAllocate, Strategy
+from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
+from rocketmq_emulator.client.consumer.group.rebalance import PullRequestDispatcher, Rebalance
+from rocketmq_emulator.errors.call_errors import NoAnswer
+from rocketmq_emulator.facts import QueuesClaimed, QueuesReleased
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import Release
 
 ME = "10.0.0.1@me"
 ALL = Strategy("ALL", lambda queues, members, me: list(queues))
@@ -33,7 +33,7 @@ class GroupMember:
         self.is_broadcasting = False
         self.is_running = True
         self.subscriptions = {"T": None}
-        self.held: dict[MessageQueue, ProcessQueue] = {}
+        self.process_queue_table: dict[MessageQueue, ProcessQueue] = {}
         self.ids = [ME]
         self.start = 0
         self.facts: list[object] = []
@@ -65,7 +65,7 @@ class GroupMember:
     def update(self, queue, offset) -> None:
         self.journal.append(("move", queue, offset))
 
-    def later(self, delay_ms, action) -> None:
+    def call_later(self, delay_ms, action) -> None:
         self.waking.append((delay_ms, action))
 
     def wake(self, cause) -> None:
@@ -98,7 +98,7 @@ def a_rebalance(member, *queues, strategy=ALL, ownership=None, changes=None) -> 
         if changes is not None:
             changes.append((topic, sorted(mine)))
 
-    dispatch = FirstPulls(member).dispatch
+    dispatch = PullRequestDispatcher(member).dispatch
     rebalance = Rebalance(member, strategy, ownership, on_change, dispatch)
     rebalance.queues["T"] = frozenset(queues)
     return rebalance
@@ -116,7 +116,9 @@ async def test_a_pass_is_unbalanced_while_any_of_its_topics_is() -> None:
 
         member.find = find
         assert await rebalance.run_pass("timer") is False
-        assert [queue.topic for queue in member.held] == [{"T": "U", "U": "T"}[unbalanced]]
+        assert [queue.topic for queue in member.process_queue_table] == [
+            {"T": "U", "U": "T"}[unbalanced]
+        ]
 
 
 @pytest.mark.parametrize(("topic", "balanced"), [("T", False), ("%RETRY%g", True)])
@@ -139,18 +141,18 @@ async def test_a_topic_without_a_route_keeps_its_queues_and_counts_as_balanced(
 ) -> None:
     member = GroupMember()
     member.is_broadcasting = broadcasting
-    member.held[q(0)] = ProcessQueue(0)
+    member.process_queue_table[q(0)] = ProcessQueue(0)
     rebalance = a_rebalance(member)
     del rebalance.queues["T"]
     assert await rebalance.run_pass("timer") is True
-    assert list(member.held) == [q(0)]
+    assert list(member.process_queue_table) == [q(0)]
 
 
 async def test_queues_of_topics_that_were_unsubscribed_are_dropped() -> None:
     member = GroupMember()
-    held = member.held[q(0, "U")] = ProcessQueue(0)
+    held = member.process_queue_table[q(0, "U")] = ProcessQueue(0)
     await a_rebalance(member).run_pass("timer")
-    assert (member.held, held.dropped) == ({}, True)
+    assert (member.process_queue_table, held.dropped) == ({}, True)
     assert [fact.reason for fact in member.facts if isinstance(fact, QueuesReleased)] == [
         "unsubscribed"
     ]
@@ -185,7 +187,7 @@ async def test_since_5_0_all_leaving_queues_are_dropped_before_the_first_is_wait
     release, seen
 ) -> None:
     member = GroupMember(release)
-    queues = member.held = {q(0): ProcessQueue(0), q(1): ProcessQueue(0)}
+    queues = member.process_queue_table = {q(0): ProcessQueue(0), q(1): ProcessQueue(0)}
     states = []
 
     def let_go(queue):
@@ -194,34 +196,34 @@ async def test_since_5_0_all_leaving_queues_are_dropped_before_the_first_is_wait
 
     await a_rebalance(member, ownership=Owner(release=let_go)).run_pass("timer")
     assert states == [[True, seen], [True, True]]
-    assert list(member.held) == [q(0), q(1)], "what was not let go of is still held"
+    assert list(member.process_queue_table) == [q(0), q(1)], "what was not let go of is still held"
     assert member.facts[1:] == [], "and nothing was released"
 
 
 async def test_a_queue_that_is_given_up_by_another_step_meanwhile_is_no_failure() -> None:
     member = GroupMember()
-    member.held = {q(0): ProcessQueue(0), q(1): ProcessQueue(0)}
+    member.process_queue_table = {q(0): ProcessQueue(0), q(1): ProcessQueue(0)}
 
     def let_go(queue):
-        member.held.pop(queue, None)
+        member.process_queue_table.pop(queue, None)
         return True
 
     rebalance = a_rebalance(member, ownership=Owner(release=let_go))
     await rebalance.run_pass("timer")
-    assert member.held == {}
-    member.held = {q(0): ProcessQueue(0)}
+    assert member.process_queue_table == {}
+    member.process_queue_table = {q(0): ProcessQueue(0)}
     await rebalance.reset({q(0): 7})
     await rebalance.replace(q(0))
-    assert member.held == {}
+    assert member.process_queue_table == {}
 
 
 async def test_a_queue_that_is_replaced_is_dropped_and_released() -> None:
     member = GroupMember()
-    held = member.held[q(0)] = ProcessQueue(0)
+    held = member.process_queue_table[q(0)] = ProcessQueue(0)
     rebalance = a_rebalance(member)
     await rebalance.replace(q(0))
     await rebalance.replace(q(1))
-    assert (member.held, held.dropped) == ({}, True)
+    assert (member.process_queue_table, held.dropped) == ({}, True)
     assert member.journal == [("persist", q(0)), ("forget", q(0))]
     (released,) = member.facts
     assert (released.reason, [one.queue_id for one in released.queues]) == ("reset", [0])
@@ -229,25 +231,29 @@ async def test_a_queue_that_is_replaced_is_dropped_and_released() -> None:
 
 async def test_a_reset_moves_the_held_queues_that_it_names() -> None:
     member = GroupMember()
-    member.held = {q(1): ProcessQueue(0), q(0): ProcessQueue(0), q(2): ProcessQueue(0)}
+    member.process_queue_table = {
+        q(1): ProcessQueue(0),
+        q(0): ProcessQueue(0),
+        q(2): ProcessQueue(0),
+    }
     await a_rebalance(member).reset({q(0): 5, q(2): 6, q(3): 7})
     assert [step for step in member.journal if step[0] == "move"] == [
         ("move", q(0), 5),
         ("move", q(2), 6),
     ]
-    assert list(member.held) == [q(1)]
+    assert list(member.process_queue_table) == [q(1)]
     assert [(f.reason, f.queues[0].queue_id) for f in member.facts] == [("reset", 0), ("reset", 2)]
 
 
 async def test_the_end_drops_every_queue_and_says_so_once() -> None:
     member = GroupMember()
     queues = [ProcessQueue(0), ProcessQueue(0)]
-    member.held = {q(1): queues[0], q(0): queues[1]}
+    member.process_queue_table = {q(1): queues[0], q(0): queues[1]}
     rebalance = a_rebalance(member)
     rebalance.drop_all()
     rebalance.drop_all()
     assert [queue.dropped for queue in queues] == [True, True]
-    assert member.held == {}
+    assert member.process_queue_table == {}
     (released,) = member.facts
     assert (released.reason, [one.queue_id for one in released.queues]) == ("shutdown", [0, 1])
 
@@ -257,7 +263,7 @@ async def test_a_refused_lock_passes_over_one_queue_only(release, wakes) -> None
     member = GroupMember(release)
     ownership = Owner(claim=lambda queue: queue != q(0))
     assert not await a_rebalance(member, q(0), q(1), ownership=ownership).run_pass("timer")
-    assert list(member.held) == [q(1)]
+    assert list(member.process_queue_table) == [q(1)]
     assert [delay_ms for delay_ms, _ in member.waking] == [500] * wakes
     for _, action in member.waking:
         action()
@@ -269,7 +275,7 @@ async def test_a_queue_whose_start_is_unknown_is_not_claimed(start) -> None:
     member = GroupMember()
     member.start = start
     assert not await a_rebalance(member, q(0)).run_pass("timer")
-    assert member.held == {}
+    assert member.process_queue_table == {}
     assert member.journal == [("forget", q(0)), ("find", q(0))]
     assert not [fact for fact in member.facts if isinstance(fact, QueuesClaimed)]
 
@@ -279,12 +285,12 @@ async def test_a_queue_that_came_by_another_way_meanwhile_is_not_claimed_twice()
     other = ProcessQueue(0)
 
     async def find(queue):
-        member.held[queue] = other
+        member.process_queue_table[queue] = other
         return 0
 
     member.find = find
     await a_rebalance(member, q(0)).run_pass("timer")
-    assert member.held == {q(0): other}
+    assert member.process_queue_table == {q(0): other}
     assert not [step for step in member.journal if step[0].startswith("pull")]
 
 

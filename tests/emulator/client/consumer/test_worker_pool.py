@@ -6,7 +6,7 @@ from collections import deque
 
 import trio
 
-from emulator.client.consumer.worker_pool import WorkerPool
+from rocketmq_emulator.client.consumer.push.worker_pool import WorkerPool
 
 
 class JobsThatAThreadTakesFirst(deque):

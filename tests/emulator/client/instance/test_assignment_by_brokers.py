@@ -5,10 +5,13 @@ from __future__ import annotations
 import trio
 from whole_cluster import in_cluster
 
-from emulator.releases import R_5_3_3
-from protocol import catalog
-from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.running import QueryAssignmentReply, QueryAssignmentRequestBody
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
+from rocketmq_emulator.protocol.bodies.running import (
+    QueryAssignmentReply,
+    QueryAssignmentRequestBody,
+)
+from rocketmq_emulator.settings.releases import R_5_3_3
 
 
 def test_a_broker_looks_the_route_of_a_topic_up_once_it_is_asked_for() -> None:

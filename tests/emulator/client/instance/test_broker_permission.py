@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from whole_cluster import in_cluster
 
-from emulator.facts import RegisteredWith
-from protocol import catalog
-from protocol.bodies.body import decode_body
-from protocol.bodies.routes import TopicRouteData
-from protocol.requests.routes import GetRouteInfoRequest
+from rocketmq_emulator.facts import RegisteredWith
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
+from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
 
 
 @pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])

@@ -8,17 +8,19 @@ import trio
 from client_cluster import a_message, in_world
 from golden_data import cases
 
-from emulator.client.config import ClientConfig
-from emulator.client.errors import GroupTaken, NoNameServer, NotRunning, NotStored
-from emulator.client.instance import topic_routes
-from emulator.client.instance.process import client_id_of
-from emulator.facts import RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
-from protocol import catalog
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.groups import ConsumerData
-from protocol.bodies.routes import BrokerData
-from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
-from protocol.requests.groups import UnregisterClientRequest
+from rocketmq_emulator.client.instance import topic_routes
+from rocketmq_emulator.client.instance.process import client_id_of
+from rocketmq_emulator.client.settings.config import ClientConfig
+from rocketmq_emulator.errors.call_errors import GroupTaken, NoNameServer, NotRunning, NotStored
+from rocketmq_emulator.facts import RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData
+from rocketmq_emulator.protocol.bodies.routes import BrokerData
+from rocketmq_emulator.protocol.requests.groups import (
+    NotifyConsumerIdsChangedRequest,
+    UnregisterClientRequest,
+)
 
 
 class FakeConsumer:
@@ -276,7 +278,7 @@ def test_an_answer_that_did_not_change_is_decoded_once(monkeypatch: pytest.Monke
 
     def counting(body: bytes, kind: type) -> object:
         decoded.append(body)
-        return decode_long_body(body, kind)
+        return decode_unlimited_body(body, kind)
 
     async def story(cluster):
         await cluster.start("a", topics={"t": 4})
@@ -291,7 +293,7 @@ def test_an_answer_that_did_not_change_is_decoded_once(monkeypatch: pytest.Monke
             assert len(decoded) == 1
             assert len(await producer.publish_queues("t")) == 6
 
-    monkeypatch.setattr(topic_routes, "decode_long_body", counting)
+    monkeypatch.setattr(topic_routes, "decode_unlimited_body", counting)
     in_world(story)
 
 

@@ -7,18 +7,20 @@ import random
 import pytest
 from golden_data import cases
 
-from emulator.client.instance.addresses import BrokerAddresses, NameServerRing, vip_channel
-from emulator.client.instance.route_queues import (
-    as_default,
+from rocketmq_emulator.client.instance.topic_routes import (
+    BrokerAddresses,
+    NameServerRing,
     check_route,
+    default_topic_route,
     has_changed,
     publish_queues,
     subscribe_queues,
+    vip_channel,
     write_queues,
 )
-from emulator.releases import R_4_9_7, R_5_3_3
-from protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
-from protocol.fields import BadFields
+from rocketmq_emulator.protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3
 
 
 def a_queue_data(broker, read=4, write=4, perm=6) -> QueueData:
@@ -111,7 +113,7 @@ def test_an_order_configuration_that_cannot_be_read_is_shown() -> None:
 
 def test_the_borrowed_default_route_is_no_wider_than_either_side_says() -> None:
     route = a_route(a_queue_data("a", read=8, write=8, perm=7), a_queue_data("b", read=2, write=9))
-    lent = as_default(route, queues_max=4)
+    lent = default_topic_route(route, queues_max=4)
     assert [(d.read_queue_nums, d.write_queue_nums) for d in lent.queue_datas] == [(4, 4), (2, 2)]
     assert [d.read_queue_nums for d in route.queue_datas] == [8, 2]
 

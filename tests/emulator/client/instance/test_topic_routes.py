@@ -8,18 +8,16 @@ import msgspec
 import pytest
 import trio
 
-from emulator.client.config import ClientConfig
-from emulator.client.errors import ClientErrorCode, NoNameServer
-from emulator.client.instance.addresses import BrokerAddresses
-from emulator.client.instance.topic_routes import TopicRoutes
-from emulator.facts import RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
-from emulator.net.errors import NeverSent, NoAnswer
-from emulator.releases import R_4_9_7
-from protocol.bodies.body import encode_body
-from protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
-from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.instance.topic_routes import BrokerAddresses, TopicRoutes
+from rocketmq_emulator.client.settings.config import ClientConfig
+from rocketmq_emulator.errors.call_errors import ClientErrorCode, NeverSent, NoAnswer, NoNameServer
+from rocketmq_emulator.facts import RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import R_4_9_7
 
 DEFAULT = "TBW102"
 
@@ -159,15 +157,15 @@ async def test_an_answer_without_a_readable_route_changes_nothing(answer) -> Non
 async def test_a_borrowed_route_is_the_default_topic_s_and_no_wider_than_wished() -> None:
     client = Client()
     client.servers.answers[DEFAULT] = a_route(queues=8)
-    assert await client.routes.borrow_default("t", DEFAULT, 3) is True
+    assert await client.routes.use_default_route("t", DEFAULT, 3) is True
     (data,) = client.routes.table["t"].queue_datas
     assert (data.read_queue_nums, data.write_queue_nums) == (3, 3)
-    assert await client.routes.borrow_default("t", DEFAULT, 3) is False, "nothing new"
+    assert await client.routes.use_default_route("t", DEFAULT, 3) is False, "nothing new"
 
 
 async def test_a_topic_whose_default_has_no_route_borrows_nothing() -> None:
     client = Client()
-    assert await client.routes.borrow_default("t", DEFAULT, 3) is False
+    assert await client.routes.use_default_route("t", DEFAULT, 3) is False
     assert client.routes.table == {}
 
 
@@ -175,7 +173,7 @@ async def test_an_own_route_after_a_borrowed_one_is_read_again() -> None:
     client = Client()
     client.servers.answers |= {"t": a_route(queues=2), DEFAULT: a_route(queues=8)}
     await client.routes.refresh("t")
-    await client.routes.borrow_default("t", DEFAULT, 4)
+    await client.routes.use_default_route("t", DEFAULT, 4)
     assert await client.routes.refresh("t") is True
     assert client.routes.table["t"].queue_datas[0].read_queue_nums == 2
 
@@ -238,7 +236,7 @@ async def test_nothing_waits_for_the_route_lock_longer_than_its_limit(autojump_c
             for call in (
                 client.routes.poll,
                 client.routes.forget_offline_brokers,
-                lambda: client.routes.borrow_default("t", DEFAULT, 4),
+                lambda: client.routes.use_default_route("t", DEFAULT, 4),
             ):
                 nursery.start_soon(call)
         assert trio.current_time() == 0.5

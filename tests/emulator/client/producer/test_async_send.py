@@ -6,9 +6,15 @@ import pytest
 import trio
 from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
-from emulator.client.errors import BrokerRefused, MaybeStored, NoRoute, NotStored, TooManySends
-from emulator.facts import ConnectionOpened, MessageSent, SendAttempted
-from protocol.queues import MessageQueue
+from rocketmq_emulator.errors.call_errors import (
+    BrokerRefused,
+    MaybeStored,
+    NoRoute,
+    NotStored,
+    TooManySends,
+)
+from rocketmq_emulator.facts import ConnectionOpened, MessageSent, SendAttempted
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 def test_a_started_send_can_be_waited_for_or_called_back() -> None:

@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 from golden_data import cases
 
-from emulator.client.producer.fault_strategy import MQFaultStrategy
-from emulator.client.producer.publish_info import ThreadLocalIndex, TopicPublishInfo
-from emulator.releases import R_4_9_7, R_5_3_3, Release
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.producer.fault_strategy import MQFaultStrategy
+from rocketmq_emulator.client.producer.publish_info import ThreadLocalIndex, TopicPublishInfo
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3, Release
 
 LINES = {"4.9": R_4_9_7, "5.3": R_5_3_3}
 NOW_MS = 1_700_000_000_000

@@ -7,20 +7,20 @@ import random
 import pytest
 from golden_data import cases
 
-from emulator.client.producer.fault_strategy import MQFaultStrategy
-from emulator.client.producer.latency_faults import (
+from rocketmq_emulator.client.producer.fault_strategy import (
+    FAULT_TABLE_4,
+    FAULT_TABLE_5_1_4,
     FAULT_TABLES,
-    LONG,
-    SHORT,
     AttemptEnding,
     FaultItem,
     LatencyFaultTolerance,
+    MQFaultStrategy,
     fault_table,
     fault_update,
 )
-from emulator.client.producer.publish_info import ThreadLocalIndex
-from emulator.facts import BrokerIsolated, Fact
-from emulator.releases import R_4_9_7, R_5_3_3, Release
+from rocketmq_emulator.client.producer.publish_info import ThreadLocalIndex
+from rocketmq_emulator.facts import BrokerIsolated, Fact
+from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3, Release
 
 LINES = {"4.9": R_4_9_7, "5.3": R_5_3_3}
 EVERY_LINE = pytest.mark.parametrize("line", LINES)
@@ -214,7 +214,7 @@ def test_from_5_1_4_a_broker_without_a_master_is_not_isolated() -> None:
     ending = AttemptEnding.NO_MASTER
     assert fault_update(ending, before, detector=False).isolate
     assert not fault_update(ending, since, detector=False).isolate
-    assert (fault_table(before), fault_table(since)) == (LONG, SHORT)
+    assert (fault_table(before), fault_table(since)) == (FAULT_TABLE_4, FAULT_TABLE_5_1_4)
     assert fault_update(AttemptEnding.REMOTE_ERROR, since, detector=False).isolate
     assert fault_update(AttemptEnding.REMOTE_ERROR, since, detector=False).reachable
     assert not fault_update(AttemptEnding.REMOTE_ERROR, since, detector=True).reachable
@@ -234,4 +234,4 @@ def test_articles_about_latency_faults_describe_a_table_that_no_release_has(
     latency_ms, in_4, in_5, in_prose
 ) -> None:
     durations = {n: table.duration_ms(latency_ms) for n, table in FAULT_TABLES.items()}
-    assert durations == {"4.x": in_4, "5.1.4": in_5, "seed_prose": in_prose}
+    assert durations == {"4.x": in_4, "5.1.4": in_5, "articles": in_prose}

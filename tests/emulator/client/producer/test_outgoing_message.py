@@ -7,14 +7,15 @@ import zlib
 import pytest
 from golden_data import cases
 
-from emulator.client.config import ProducerConfig
-from emulator.client.errors import MessageIllegal
-from emulator.client.producer.outgoing_message import prepare, prepare_batch
-from emulator.client.producer.selectors import by_hash, hash_code
-from protocol import properties, sysflag
-from protocol.batch import decode_batch
-from protocol.message import Message
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.producer.outgoing_message import prepare, prepare_batch
+from rocketmq_emulator.client.producer.publish_info import by_hash, hash_code
+from rocketmq_emulator.client.settings.config import ProducerConfig
+from rocketmq_emulator.errors.call_errors import MessageIllegal
+from rocketmq_emulator.protocol import flags
+from rocketmq_emulator.protocol.messages import properties
+from rocketmq_emulator.protocol.messages.batch import decode_batch
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 LIMIT = 4 * 1024 * 1024
 
@@ -32,12 +33,12 @@ def test_client_invariant_22_compression_begins_at_4096_bytes() -> None:
     assert (small.body, small.sys_flag) == (b"x" * 4095, 0)
     large = prepare(Message("t", b"x" * 4096), a_config(), some_keys())
     assert zlib.decompress(large.body) == b"x" * 4096
-    assert large.sys_flag == sysflag.COMPRESSED | sysflag.ZLIB
+    assert large.sys_flag == flags.COMPRESSED | flags.ZLIB
 
 
 def test_before_4_9_4_the_flag_does_not_name_the_compression() -> None:
     old = prepare(Message("t", b"x" * 4096), a_config(release="4.9.3"), some_keys())
-    assert old.sys_flag == sysflag.COMPRESSED
+    assert old.sys_flag == flags.COMPRESSED
 
 
 def test_client_invariant_22_a_body_of_exactly_4_mib_passes() -> None:
@@ -93,7 +94,7 @@ def test_a_message_to_a_retry_topic_has_its_count_in_the_header() -> None:
 
 def test_a_half_message_is_flagged_as_prepared() -> None:
     message = Message("t", b"x", properties={properties.TRAN_MSG: "true"})
-    assert prepare(message, a_config(), some_keys()).sys_flag == sysflag.TRANSACTION_PREPARED
+    assert prepare(message, a_config(), some_keys()).sys_flag == flags.TRANSACTION_PREPARED
 
 
 def test_a_batch_is_one_body_of_many_keyed_messages() -> None:

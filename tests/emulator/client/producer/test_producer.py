@@ -8,7 +8,10 @@ import pytest
 import trio
 from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
-from emulator.client.errors import (
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.client.producer.publish_info import by_hash
+from rocketmq_emulator.client.producer.send_kernel import SendStatus
+from rocketmq_emulator.errors.call_errors import (
     BadArgument,
     BadSelector,
     BrokerRefused,
@@ -20,13 +23,10 @@ from emulator.client.errors import (
     NotRunning,
     NotStored,
 )
-from emulator.client.producer.producer import Producer
-from emulator.client.producer.selectors import by_hash
-from emulator.client.producer.send_result import SendStatus
-from emulator.facts import MessageSent, Queue, SendFailed
-from emulator.sim.rules import Cut, Rule, Stall, between, reaching
-from protocol.properties import decode_properties
-from protocol.queues import MessageQueue
+from rocketmq_emulator.facts import MessageSent, Queue, SendFailed
+from rocketmq_emulator.protocol.messages.properties import decode_properties
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.sim.faults import Cut, Rule, Stall, between, reaching
 
 
 def keys_of(cluster) -> list[str]:
@@ -151,7 +151,7 @@ def test_client_invariant_13_one_way_and_explicit_sends_make_one_attempt() -> No
             await producer.send(a_message(), queue=MessageQueue("t", "a", 2))
         with pytest.raises(BrokerRefused):
             await producer.send_to_selected(a_message(), lambda queues, m, arg: queues[arg], 1)
-        await producer.send_one_way(a_message())
+        await producer.send_oneway(a_message())
         await trio.sleep(1)
         assert cluster.brokers["a"].queue_ids()[:2] == [2, 1]
         assert len(cluster.brokers["a"].sends) == 3
@@ -323,7 +323,7 @@ def test_a_one_way_send_without_a_master_fails_before_it_leaves() -> None:
     async def story(cluster, producer):
         await producer.publish_queues("t")
         with pytest.raises(NotStored) as caught:
-            await producer.send_one_way(a_message(), queue=MessageQueue("t", "nobody", 0))
+            await producer.send_oneway(a_message(), queue=MessageQueue("t", "nobody", 0))
         assert caught.value.code == 10003
 
     producing(story)

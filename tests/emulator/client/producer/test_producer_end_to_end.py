@@ -8,19 +8,19 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from emulator.broker.service import serve_broker
-from emulator.client.errors import BrokerRefused, NoRoute
-from emulator.client.producer.producer import Producer
-from emulator.client.producer.selectors import by_hash
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig, NameServerConfig
-from emulator.disk.memory import MemoryDisk
-from emulator.facts import MessageStored
-from emulator.journal import Journal
-from emulator.nameserver.service import serve_name_server
-from emulator.net.tcp import TcpNetwork
-from protocol.message import Message
-from protocol.queues import MessageQueue
+from rocketmq_emulator.broker.service import serve_broker
+from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.client.producer.publish_info import by_hash
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.errors.call_errors import BrokerRefused, NoRoute
+from rocketmq_emulator.facts import MessageStored
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.nameserver.service import serve_name_server
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
 
 ANY_PORT = "127.0.0.1:0"
 

@@ -6,11 +6,11 @@ import pytest
 import trio
 from client_cluster import a_message, producing
 
-from emulator.client.config import ProducerConfig
-from emulator.facts import BrokerIsolated
-from emulator.fitting import BadField
-from emulator.sim.rules import Cut, Rule, between
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.settings.config import ProducerConfig
+from rocketmq_emulator.facts import BrokerIsolated
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.setting_rules import BadField
+from rocketmq_emulator.sim.faults import Cut, Rule, between
 
 
 @pytest.mark.parametrize(("release", "for_ms"), [("4.9.8", 600_000), ("5.3.3", 10_000)])
@@ -83,7 +83,7 @@ def test_a_producer_may_use_the_fault_table_that_articles_describe() -> None:
             await producer.send(a_message())
         assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", 3_000, 3_000)]
 
-    producing(story, send_latency_fault_enable=True, fault_table="seed_prose")
+    producing(story, send_latency_fault_enable=True, fault_table="articles")
 
 
 def test_a_fault_table_that_does_not_exist_is_refused() -> None:

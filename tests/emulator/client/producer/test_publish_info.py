@@ -7,11 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from emulator.client.config import ProducerConfig
-from emulator.client.errors import ClientErrorCode, NoRoute
-from emulator.client.producer.publish_info import PublishTable, ThreadLocalIndex, TopicPublishInfo
-from protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.producer.publish_info import (
+    ThreadLocalIndex,
+    TopicPublishInfo,
+    TopicPublishInfoTable,
+)
+from rocketmq_emulator.client.settings.config import ProducerConfig
+from rocketmq_emulator.errors.call_errors import ClientErrorCode, NoRoute
+from rocketmq_emulator.protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 QUEUES = [MessageQueue("t", "a", number) for number in range(3)]
 
@@ -34,18 +38,20 @@ class Routes:
         if self.own is not None:
             self.table.take_route(topic, self.own)
 
-    async def borrow_default(self, topic, default_topic, queues_max):
+    async def use_default_route(self, topic, default_topic, queues_max):
         self.asked.append(("borrow", topic, default_topic, queues_max))
         if self.default is not None:
             self.table.take_route(topic, self.default)
 
 
-def a_table(routes=None, **settings) -> PublishTable:
+def a_table(routes=None, **settings) -> TopicPublishInfoTable:
     routes = routes or Routes()
     config = ProducerConfig(
         **{"group": "pg", "namesrv": "n:9876", "create_topic_key": "MY_DEFAULT", **settings}
     )
-    routes.table = PublishTable(SimpleNamespace(routes=routes, rng=random.Random(1)), config)
+    routes.table = TopicPublishInfoTable(
+        SimpleNamespace(routes=routes, rng=random.Random(1)), config
+    )
     return routes.table
 
 

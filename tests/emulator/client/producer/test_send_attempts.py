@@ -6,9 +6,9 @@ import pytest
 import trio
 from client_cluster import SILENT, a_message, in_world, producing
 
-from emulator.client.errors import MaybeStored, NotStored
-from emulator.facts import MessageSent, Queue, SendAttempted, SendFailed
-from protocol.queues import MessageQueue
+from rocketmq_emulator.errors.call_errors import MaybeStored, NotStored
+from rocketmq_emulator.facts import MessageSent, Queue, SendAttempted, SendFailed
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 def attempts_of(cluster) -> list[tuple[int, str, int, str]]:
@@ -94,7 +94,7 @@ def test_an_async_send_that_its_producer_abandons_has_an_attempt_without_an_answ
 
 def test_a_one_way_send_is_an_attempt_without_an_outcome() -> None:
     async def story(cluster, producer):
-        await producer.send_one_way(a_message())
+        await producer.send_oneway(a_message())
         assert attempts_of(cluster) == [(1, "a", 0, "ONE_WAY")]
 
     producing(story, "a")

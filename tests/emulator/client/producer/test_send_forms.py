@@ -10,7 +10,8 @@ import pytest
 import trio
 from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
-from emulator.client.errors import (
+from rocketmq_emulator.client.producer.publish_info import by_random, hash_code
+from rocketmq_emulator.errors.call_errors import (
     BrokerRefused,
     MaybeStored,
     NoRoute,
@@ -18,12 +19,11 @@ from emulator.client.errors import (
     RecallFailed,
     TooManySends,
 )
-from emulator.client.producer.selectors import by_chance, hash_code
-from emulator.facts import MessageSent, SendAttempted, SendFailed
-from emulator.sim.rules import Cut, Rule, between
-from protocol.message import Message
-from protocol.queues import MessageQueue
-from protocol.recall_handles import RecallHandle
+from rocketmq_emulator.facts import MessageSent, SendAttempted, SendFailed
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.messages.message_ids import RecallHandle
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.sim.faults import Cut, Rule, between
 
 A0 = MessageQueue("t", "a", 0)
 HANDLE = RecallHandle("t", "a", "1700000000000", "KEY").encode()
@@ -64,7 +64,7 @@ def test_a_form_of_sending_waits_as_long_as_its_caller_said(form) -> None:
 WORKING = {
     "sync": lambda p, worker: p.send(a_message(), worker=worker),
     "batch": lambda p, worker: p.send_batch([a_message()], worker=worker),
-    "one way": lambda p, worker: p.send_one_way(a_message(), worker=worker),
+    "one way": lambda p, worker: p.send_oneway(a_message(), worker=worker),
     "async": lambda p, worker: p.start_send(a_message(), worker=worker).wait_sent(),
 }
 
@@ -82,7 +82,7 @@ def test_workers_go_round_apart_and_the_first_one_is_meant_where_none_is_named(f
         unnamed = {
             "sync": lambda: producer.send(a_message()),
             "batch": lambda: producer.send_batch([a_message()]),
-            "one way": lambda: producer.send_one_way(a_message()),
+            "one way": lambda: producer.send_oneway(a_message()),
             "async": lambda: producer.start_send(a_message()).wait_sent(),
         }
         await unnamed[form]()
@@ -109,7 +109,7 @@ def test_a_worker_keeps_its_round_where_the_route_is_looked_up_first() -> None:
 
 def test_a_one_way_send_carries_its_body() -> None:
     async def story(cluster, producer):
-        await producer.send_one_way(a_message(b"one way"))
+        await producer.send_oneway(a_message(b"one way"))
         await trio.sleep(1)
         ((_, _, body),) = cluster.brokers["a"].sends
         assert body == b"one way"
@@ -121,7 +121,7 @@ def test_a_one_way_send_without_a_master_is_a_failed_attempt_and_no_send() -> No
     async def story(cluster, producer):
         await producer.publish_queues("t")
         with pytest.raises(NotStored, match=r"^nobody has no master$"):
-            await producer.send_one_way(a_message(), queue=MessageQueue("t", "nobody", 0))
+            await producer.send_oneway(a_message(), queue=MessageQueue("t", "nobody", 0))
         (attempt,) = cluster.facts_of(SendAttempted)
         assert (attempt.attempt, attempt.took_ms) == (1, 0)
         assert attempt.outcome == "NoMaster: nobody has no master"
@@ -135,7 +135,7 @@ def test_a_one_way_send_without_a_master_is_a_failed_attempt_and_no_send() -> No
 
 def test_what_was_only_handed_over_took_no_time() -> None:
     async def story(cluster, producer):
-        await producer.send_one_way(a_message())
+        await producer.send_oneway(a_message())
         assert producer.pipeline.kernel.strategy.faults.items["a"].latency_ms == 0
 
     producing(story, "a", send_latency_fault_enable=True)
@@ -396,7 +396,7 @@ def test_a_recall_waits_as_long_as_its_caller_said() -> None:
 
 def test_chance_chooses_every_queue() -> None:
     queues = [MessageQueue("t", "a", number) for number in range(3)]
-    choose = by_chance(random.Random(7))
+    choose = by_random(random.Random(7))
     chosen = Counter(choose(queues, Message("t"), None).queue_id for _ in range(60))
     assert sorted(chosen) == [0, 1, 2]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.client.config import ProducerConfig
-from emulator.client.producer import send_headers
-from emulator.client.producer.outgoing_message import OutgoingMessage
-from emulator.client.producer.send_headers import SendHeaders
-from protocol.command import RemotingCommand, encode_command, encode_request, ext_of
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.producer import outgoing_message
+from rocketmq_emulator.client.producer.outgoing_message import OutgoingMessage, SendHeaders
+from rocketmq_emulator.client.settings.config import ProducerConfig
+from rocketmq_emulator.protocol.command import (
+    RemotingCommand,
+    encode_command,
+    encode_request,
+    ext_of,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
 
 CONFIG = ProducerConfig(group='odd "g":"0" group', namesrv="n:1")
 QUEUES = [MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1), MessageQueue("%t")]
@@ -45,7 +49,7 @@ def test_a_header_from_a_template_is_the_header(message: OutgoingMessage) -> Non
 
 
 def test_a_producer_of_many_topics_does_not_keep_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send_headers, "TEMPLATES_MAX", 2)
+    monkeypatch.setattr(outgoing_message, "TEMPLATES_MAX", 2)
     headers = SendHeaders(CONFIG)
     for number in (0, 1, 2, 3, 0):
         message, queue = a_message(topic=f"t{number}"), MessageQueue(f"t{number}", "b", 0)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.client.config import ProducerConfig
-from emulator.client.errors import BrokerRefused, MaybeStored, NotStored
-from emulator.client.producer.send_result import (
+from rocketmq_emulator.client.producer.send_attempts import Attempts
+from rocketmq_emulator.client.producer.send_kernel import (
     ErrorReply,
     NoMaster,
     SendResult,
     SendStatus,
     is_retryable,
 )
-from emulator.client.producer.sync_send import Attempts
-from emulator.net.errors import NeverSent, NoAnswer, TimedOut
-from emulator.releases import Release
-from protocol.queues import MessageQueue
+from rocketmq_emulator.client.settings.config import ProducerConfig
+from rocketmq_emulator.errors.call_errors import (
+    BrokerRefused,
+    MaybeStored,
+    NeverSent,
+    NoAnswer,
+    NotStored,
+    TimedOut,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.settings.releases import Release
 
 REFUSED_CONNECTION = NeverSent("b:1", "refused")
 TIMED_OUT = TimedOut("b:1", "no answer in time")

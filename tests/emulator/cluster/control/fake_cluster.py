@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
-from emulator.cluster.reply_rules import ReplyRuleRefused
-from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.world import UnknownNode
-from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
+from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
+from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import UnknownNode
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
 
 RESULTS: dict[str, NodeState] = {
     "start": "running",

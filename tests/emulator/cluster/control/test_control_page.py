@@ -8,8 +8,8 @@ import re
 import shlex
 from pathlib import Path
 
-from emulator.cluster.control.routes import ROUTES
-from emulator.cluster.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.control.routes import ROUTES
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "control.md").read_text()
 SHOWN = re.compile(r"^\$ (curl (?!-N).*)\n(\{.*\})$", re.MULTILINE)

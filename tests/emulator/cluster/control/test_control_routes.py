@@ -7,10 +7,10 @@ import json
 import pytest
 from fake_cluster import RESULTS, FakeCluster, rules_refused
 
-from emulator.cluster.control.conversation import HttpRequest
-from emulator.cluster.control.routes import ROUTES, VERB_STATES, answer
-from emulator.cluster.node_process import NodeDied
-from emulator.cluster.world import NotReady
+from rocketmq_emulator.cluster.control.http_connection import HttpRequest
+from rocketmq_emulator.cluster.control.routes import ROUTES, VERB_STATES, answer
+from rocketmq_emulator.cluster.world import NotReady
+from rocketmq_emulator.processes.node_process import NodeDied
 
 
 def asked(cluster, method: str, path: str, body: bytes = b"", **query: str):

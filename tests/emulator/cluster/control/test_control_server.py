@@ -12,8 +12,8 @@ import threading
 import pytest
 from fake_cluster import FakeCluster
 
-from emulator.cluster.control.server import ControlServer
-from emulator.net.transport import AddressInUse
+from rocketmq_emulator.cluster.control.server import ControlServer
+from rocketmq_emulator.net.transport import AddressInUse
 
 
 def status_of(server: ControlServer) -> int:
@@ -57,7 +57,7 @@ def test_one_closes_while_a_client_is_connected() -> None:
 
 def test_nothing_is_loaded_for_a_control_address_that_nobody_uses() -> None:
     code = (
-        "import sys\nfrom emulator.cluster.processes import ProcessCluster\n"
+        "import sys\nfrom rocketmq_emulator.cluster.worlds.processes import ProcessCluster\n"
         "with ProcessCluster(brokers=0, control=0): print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from emulator.cluster.control.conversation import (
+from rocketmq_emulator.cluster.control.http_connection import (
     BODY_BYTES_MAX,
     HEAD_BYTES_MAX,
-    Conversation,
+    HttpConnection,
     HttpResponse,
     Refused,
 )
@@ -38,7 +38,7 @@ def heads_and_bodies(data: bytes) -> list[tuple[str, dict]]:
 
 @pytest.mark.parametrize("step", [1, 7, 10_000])
 def test_requests_survive_any_fragmentation(step) -> None:
-    conversation, data, got, written = Conversation(), GET + POST + CHUNKED + GET, [], b""
+    conversation, data, got, written = HttpConnection(), GET + POST + CHUNKED + GET, [], b""
     for start in range(0, len(data), step):
         conversation.feed(data[start : start + step])
         while (request := conversation.next_request()) is not None:
@@ -56,7 +56,7 @@ def test_requests_survive_any_fragmentation(step) -> None:
 
 
 def test_a_conversation_is_over_when_the_client_wants_no_more_of_it() -> None:
-    conversation = Conversation()
+    conversation = HttpConnection()
     conversation.feed(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert conversation.next_request() is not None
     assert not conversation.is_over
@@ -65,7 +65,7 @@ def test_a_conversation_is_over_when_the_client_wants_no_more_of_it() -> None:
 
 
 def test_a_conversation_is_over_when_the_client_has_gone() -> None:
-    conversation = Conversation()
+    conversation = HttpConnection()
     conversation.feed(b"")
     assert conversation.next_request() is None
     assert conversation.is_over
@@ -75,7 +75,7 @@ def test_an_upgrade_that_is_not_granted_changes_nothing() -> None:
     """Java's HttpClient asks for HTTP/2 in its first request."""
     upgrade = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
     upgrade += b"Upgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n\r\n"
-    conversation = Conversation()
+    conversation = HttpConnection()
     for _ in range(2):
         conversation.feed(upgrade)
         assert conversation.next_request() is not None
@@ -83,11 +83,11 @@ def test_an_upgrade_that_is_not_granted_changes_nothing() -> None:
 
 
 def test_a_client_that_waits_for_permission_to_send_its_body_gets_it() -> None:
-    conversation = Conversation()
+    conversation = HttpConnection()
     head, body = POST.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"), b'{"a":1}'
     conversation.feed(head.removesuffix(body))
     assert conversation.next_request() is None
-    assert conversation.wants_to_go_on().startswith(b"HTTP/1.1 100")
+    assert conversation.continue_response().startswith(b"HTTP/1.1 100")
     conversation.feed(body)
     request = conversation.next_request()
     assert request is not None
@@ -106,7 +106,7 @@ def test_a_client_that_waits_for_permission_to_send_its_body_gets_it() -> None:
     ids=["no http", "no host", "long head", "long body", "gzip"],
 )
 def test_what_cannot_be_read_is_refused_and_ends_the_conversation(data, status, text) -> None:
-    conversation = Conversation()
+    conversation = HttpConnection()
     conversation.feed(data)
     with pytest.raises(Refused) as caught:
         conversation.next_request()
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_is_refused_and_ends_the_conversation(data, status, 
 
 
 def test_the_answer_to_head_has_no_body() -> None:
-    conversation = Conversation()
+    conversation = HttpConnection()
     for _ in range(2):
         conversation.feed(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert conversation.next_request() is not None
@@ -126,7 +126,7 @@ def test_the_answer_to_head_has_no_body() -> None:
 
 
 def test_a_request_has_begun_with_its_first_byte() -> None:
-    conversation = Conversation()
+    conversation = HttpConnection()
     assert not conversation.is_begun
     conversation.feed(GET[:3])
     assert conversation.next_request() is None
@@ -160,7 +160,7 @@ LINES = st.sampled_from(
 @example([b"OPTIONS * HTTP/1.0\r\n\r\nOPTIONS * HTTP/1.0\r\n"], False)  # behind the last
 @given(st.lists(LINES | st.binary(max_size=20), max_size=12), st.booleans())
 def test_whatever_comes_is_a_request_or_refused_and_can_be_answered(pieces, ends) -> None:
-    conversation = Conversation()
+    conversation = HttpConnection()
     for piece in [*pieces, *([b""] if ends else [])]:
         conversation.feed(piece)
         try:
@@ -171,5 +171,5 @@ def test_whatever_comes_is_a_request_or_refused_and_can_be_answered(pieces, ends
             assert written.startswith((b"HTTP/1.1 4", b"HTTP/1.1 501"))  # one of many
         if conversation.is_over:
             return
-        conversation.wants_to_go_on()
+        conversation.continue_response()
     assert not ends, "a client that sends no more ends the conversation"

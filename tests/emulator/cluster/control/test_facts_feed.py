@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from emulator.cluster.blocking_calls import call_blocking
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.net import own_calls
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.net import own_calls
+from rocketmq_emulator.net.blocking_calls import call_blocking
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 
 Facts = Callable[[str], Iterator[dict]]
 

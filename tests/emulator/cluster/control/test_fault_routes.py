@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from emulator.cluster.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 
 @pytest.fixture(scope="module")

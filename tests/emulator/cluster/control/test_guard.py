@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cluster.control.conversation import Refused
-from emulator.cluster.control.guard import check_sender
+from rocketmq_emulator.cluster.control.http_connection import Refused, check_sender
 
 OWN = {"host": "127.0.0.1:9875"}
 

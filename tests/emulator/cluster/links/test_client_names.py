@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cluster.links.client_names import ClientNames
-from protocol.command import RemotingCommand, encode_command
-from protocol.framing import JSON, ROCKETMQ
+from rocketmq_emulator.cluster.links.endpoints import ClientNameReader
+from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
+from rocketmq_emulator.protocol.framing import JSON, ROCKETMQ
 
 HEARTBEAT = (
     b'{"clientID":"10.0.0.1@billing-1","consumerDataSet":[{"groupName":"billing"}],'
@@ -26,14 +26,14 @@ def a_frame(code: int, body: bytes, serialize_type: int = JSON) -> bytes:
 def test_a_heartbeat_tells_id_and_groups_however_it_is_cut(step: int, serialize_type: int) -> None:
     sent = a_frame(310, b"x" * 300, serialize_type) + a_frame(34, HEARTBEAT, serialize_type)
     sent += a_frame(11, b"", serialize_type)
-    names = ClientNames()
+    names = ClientNameReader()
     changes = [names.feed(sent[start : start + step]) for start in range(0, len(sent), step)]
     assert names.names == NAMES
     assert changes.count(True) == 1
 
 
 def test_a_second_heartbeat_may_tell_more_groups() -> None:
-    names = ClientNames()
+    names = ClientNameReader()
     names.feed(a_frame(34, HEARTBEAT))
     assert names.feed(a_frame(34, HEARTBEAT.replace(b'"billing"', b'"shipping"')))
     assert names.names is not None
@@ -43,14 +43,14 @@ def test_a_second_heartbeat_may_tell_more_groups() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"clientID":null}', b"\xff"])
 def test_a_heartbeat_that_cannot_be_read_tells_nothing(body: bytes) -> None:
-    names = ClientNames()
+    names = ClientNameReader()
     assert not names.feed(a_frame(34, body))
     assert names.names is None
     assert names.feed(a_frame(34, HEARTBEAT))
 
 
 def test_bytes_that_are_no_frames_are_not_kept() -> None:
-    names = ClientNames()
+    names = ClientNameReader()
     for _ in range(3):
         assert not names.feed(b"GET / HTTP/1.1\r\n\r\n" * 100)
     assert names.names is None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.cluster.faults.values import Partition
-from emulator.cluster.links.sides import SOME_CLIENTS, is_meant, names_of_client
+from rocketmq_emulator.cluster.fault_values import Partition
+from rocketmq_emulator.cluster.links.endpoints import SOME_CLIENTS, is_targeted, names_of_client
 
 A = frozenset(["broker-a", "brokers"])
 B = frozenset(["broker-b", "brokers"])
@@ -42,4 +42,4 @@ def an_id(value: object) -> str:
 def test_a_fault_means_the_ways_between_its_sides(
     fault: Partition, source: frozenset[str], target: frozenset[str], is_so: bool
 ) -> None:
-    assert is_meant(fault, source, target) is is_so
+    assert is_targeted(fault, source, target) is is_so

@@ -8,15 +8,15 @@ import pytest
 import trio
 from free_ports import free_cluster_port
 
-from emulator.addresses import split_address
-from emulator.client import MaybeStored, Message, Producer, PushConsumer
-from emulator.cluster.admin import Admin, admin_over_tcp
-from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.faults.values import CutLink, Partition, SlowLink, StallLink
-from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.real_world import RealWorld
-from emulator.cluster.world import CannotDo
-from protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.admin.calls import Admin, admin_over_tcp
+from rocketmq_emulator.client import MaybeStored, Message, Producer, PushConsumer
+from rocketmq_emulator.cluster.fault_values import CutLink, Partition, SlowLink, StallLink
+from rocketmq_emulator.cluster.world import CannotDo
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.text.values import split_address
 
 PATIENCE_S = 20.0
 MESSAGES = 40

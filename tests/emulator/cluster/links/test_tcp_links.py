@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulator.addresses import split_address
-from emulator.cluster.faults.values import (
+from rocketmq_emulator.cluster.fault_values import (
     Bandwidth,
     CutLink,
     LinkFault,
@@ -20,11 +19,12 @@ from emulator.cluster.faults.values import (
     SlowLink,
     StallLink,
 )
-from emulator.cluster.links.tcp_links import TcpLinks
-from emulator.cluster.spec import ClusterSpec
-from emulator.sim.tally import Tally
-from protocol.codes import RequestCode
-from protocol.command import RemotingCommand, encode_command
+from rocketmq_emulator.cluster.links.tcp_links import TcpLinks
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
+from rocketmq_emulator.sim.faults import Tally
+from rocketmq_emulator.text.values import split_address
 
 PATIENCE_S = 10.0
 LINGER_0 = struct.pack("ii", 1, 0)
@@ -303,7 +303,7 @@ def test_a_refused_client_is_reset_as_soon_as_it_says_who_it_is(node: Node) -> N
 def test_more_faults_than_the_limit_are_refused(
     links: TcpLinks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("emulator.cluster.links.tcp_links.FAULTS_MAX", 1)
+    monkeypatch.setattr("rocketmq_emulator.cluster.links.tcp_links.FAULTS_MAX", 1)
     too_many = links.under(StallLink(around=BROKER))
     with (
         links.under(StallLink(around=BROKER)),

@@ -1,0 +1,443 @@
+"""The calls of tools to a cluster: one method a call, and deletions made of several calls.
+
+A cluster that does not answer, a topic or group that does not exist, a refusal: each is an error
+of its own, whose text can be shown to a user as it is.  A topic or a group is deleted on every
+broker with what belongs to it: routes, offsets, retries, dead letters.
+
+Upstream: MQClientAPIImpl's part for tools; DeleteTopicSubCommand, DeleteSubscriptionGroupCommand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from rocketmq_emulator.admin.overview import GroupView
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.errors.call_errors import RemoteError
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import Body, decode_unlimited_body, encode_body
+from rocketmq_emulator.protocol.bodies.extensions import BrokerOverview
+from rocketmq_emulator.protocol.bodies.groups import (
+    ConsumerConnection,
+    GroupList,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
+from rocketmq_emulator.protocol.bodies.routes import ClusterInfo, TopicRouteData
+from rocketmq_emulator.protocol.bodies.running import ConsumerRunningInfo
+from rocketmq_emulator.protocol.bodies.stats import ConsumeStats, TopicStatsTable
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.names import (
+    AUTO_CREATE_TOPIC_KEY_TOPIC,
+    MASTER_ID,
+    dlq_topic,
+    is_retry_topic,
+    retry_topic,
+)
+from rocketmq_emulator.protocol.requests.admin import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicStatsInfoRequest,
+)
+from rocketmq_emulator.protocol.requests.groups import (
+    DeleteSubscriptionGroupRequest,
+    GetConsumerConnectionListRequest,
+    GetConsumerRunningInfoRequest,
+    GetConsumeStatsRequest,
+    QueryTopicConsumeByWhoRequest,
+)
+from rocketmq_emulator.protocol.requests.nameserver import (
+    DeleteTopicFromNamesrvRequest,
+    GetRouteInfoRequest,
+)
+from rocketmq_emulator.protocol.requests.offsets import (
+    OffsetReply,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.text.values import in_natural_order
+
+if TYPE_CHECKING:
+    import trio
+
+    from rocketmq_emulator.protocol.command import RemotingCommand
+    from rocketmq_emulator.protocol.fields import Header
+    from rocketmq_emulator.protocol.queues import MessageQueue
+    from rocketmq_emulator.protocol.rpc import AnyRpc
+
+
+CALL_MS_MAX = 5_000  # DefaultMQAdminExt.timeoutMillis
+NAMESRV_MS_MAX = 2_500  # ours, for all NameServers together: a person waits for the answer
+TOOL_RELEASE = R_4_9_7  # in whose shape bodies are written: every release reads it
+B = TypeVar("B", bound=Body)
+
+
+class AdminError(Exception):
+    """A call of a tool failed; the text says why."""
+
+
+class ClusterUnreachable(AdminError):
+    """No server answers at that address."""
+
+
+class NotFound(AdminError):
+    """There is no such topic, group or broker."""
+
+
+class TopicMissing(NotFound):
+    """There is no topic of that name."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"there is no topic {topic}: make it with `rmqemu topic create {topic}`")
+        self.topic = topic
+
+
+class AdminRefused(AdminError):
+    """The server answered with an error, its response *code* if it has one."""
+
+    def __init__(self, text: str, code: int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class NotAnEmulator(AdminError):
+    """A server that does not know a call that only this emulator answers."""
+
+
+class Admin:
+    """Calls to the NameServers at *namesrv* ("host:port;host:port") and to brokers by address.
+
+    Each fails after *call_ms_max* without an answer.
+    """
+
+    def __init__(
+        self, namesrv: str, remoting: RemotingClient, call_ms_max: int = CALL_MS_MAX
+    ) -> None:
+        self._namesrv = [part.strip() for part in namesrv.split(";") if part.strip()]
+        self._remoting = remoting
+        self._call_ms_max = call_ms_max
+
+    # To a NameServer ------------------------------------------------------------------
+
+    async def cluster_info(self) -> ClusterInfo:
+        """Clusters, their brokers, and the brokers' addresses by id."""
+        body = await self.call_namesrv(catalog.GET_BROKER_CLUSTER_INFO)
+        return decode_unlimited_body(body, ClusterInfo)
+
+    async def masters(self) -> dict[str, str]:
+        """Masters' addresses, ``host:port`` by broker name."""
+        return masters_of(await self.cluster_info())
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Where *topic* is.  Raises ``TopicMissing``."""
+        request = GetRouteInfoRequest(topic=topic)
+        try:
+            body = await self.call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
+        except NotFound:
+            raise TopicMissing(topic) from None
+        return decode_unlimited_body(body, TopicRouteData)
+
+    async def brokers_of(self, topic: str) -> dict[str, str]:
+        """Addresses of the masters that have *topic*, by name.  Raises ``NotFound``."""
+        route = await self.route(topic)
+        return masters_of(ClusterInfo({data.broker_name: data for data in route.broker_datas}))
+
+    async def delete_topic_in_namesrv(self, topic: str) -> None:
+        """Take *topic* out of the routes of every NameServer that answers."""
+        header = DeleteTopicFromNamesrvRequest(topic=topic)
+        for address in self._namesrv:
+            with suppress(ClusterUnreachable):
+                await self.call(address, catalog.DELETE_TOPIC_IN_NAMESRV, header)
+
+    # To a broker ----------------------------------------------------------------------
+
+    async def overview(self, broker: str) -> BrokerOverview:
+        """Its topics and groups, all at once.  Raises ``NotAnEmulator`` at a real RocketMQ."""
+        try:
+            reply = await self.call(broker, catalog.GET_BROKER_OVERVIEW)
+        except AdminRefused as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            raise NotAnEmulator(f"the broker at {broker} is no emulator") from error
+        return msgspec.json.decode(reply.body, type=BrokerOverview)
+
+    async def topics(self, broker: str) -> list[TopicConfig]:
+        """All topics of the broker at address *broker*, its own ones too."""
+        reply = await self.call(broker, catalog.GET_ALL_TOPIC_CONFIG)
+        return list(
+            decode_unlimited_body(
+                reply.body, TopicConfigSerializeWrapper
+            ).topic_config_table.values()
+        )
+
+    async def create_topic(self, broker: str, config: TopicConfig) -> None:
+        """Make a topic on one broker, or change it."""
+        header = topic_request(config)
+        await self.call(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
+
+    async def create_topic_everywhere(self, config: TopicConfig) -> list[str]:
+        """Make a topic on every master, or change it; returns the masters' names."""
+        masters = await self.masters()
+        for address in masters.values():
+            await self.create_topic(address, config)
+        return list(masters)
+
+    async def topic_stats(self, broker: str, topic: str) -> TopicStatsTable:
+        """First and next offset of every queue of *topic*.  Raises ``NotFound``."""
+        header = GetTopicStatsInfoRequest(topic=topic)
+        reply = await self.call(broker, catalog.GET_TOPIC_STATS_INFO, header)
+        return decode_unlimited_body(reply.body, TopicStatsTable)
+
+    async def topic_stats_if_any(self, broker: str, topic: str) -> TopicStatsTable:
+        """As ``topic_stats``, but empty for a broker without that topic."""
+        try:
+            return await self.topic_stats(broker, topic)
+        except NotFound:
+            return TopicStatsTable()
+
+    async def groups(self, broker: str) -> list[SubscriptionGroupConfig]:
+        """All consumer groups that the broker knows."""
+        reply = await self.call(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        wrapper = decode_unlimited_body(reply.body, SubscriptionGroupWrapper)
+        return list(wrapper.subscription_group_table.values())
+
+    async def groups_of_topic(self, broker: str, topic: str) -> list[str]:
+        """Consumer groups that subscribe *topic* or have offsets in it."""
+        header = QueryTopicConsumeByWhoRequest(topic=topic)
+        reply = await self.call(broker, catalog.QUERY_TOPIC_CONSUME_BY_WHO, header)
+        return decode_unlimited_body(reply.body, GroupList).group_list
+
+    async def connections(self, broker: str, group: str) -> ConsumerConnection:
+        """Which members of *group* are connected, and what they subscribe; perhaps none."""
+        header = GetConsumerConnectionListRequest(consumer_group=group)
+        reply = await self.invoke(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
+        if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return ConsumerConnection()
+        return decode_unlimited_body(checked(broker, reply).body, ConsumerConnection)
+
+    async def running_info(self, broker: str, group: str, client: str) -> ConsumerRunningInfo:
+        """What a member says of itself; the broker at address *broker* asks it."""
+        header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client)
+        reply = await self.call(broker, catalog.GET_CONSUMER_RUNNING_INFO, header)
+        return decode_unlimited_body(reply.body, ConsumerRunningInfo)
+
+    async def consume_stats(
+        self, broker: str, group: str, topic: str | None = None
+    ) -> ConsumeStats:
+        """Stored and committed offsets of every queue that *group* has, or has in *topic*."""
+        header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
+        reply = await self.call(broker, catalog.GET_CONSUME_STATS, header)
+        return decode_unlimited_body(reply.body, ConsumeStats)
+
+    async def offset_at(self, broker: str, queue: MessageQueue, at_ms: int) -> int:
+        """The offset of the first message stored at *at_ms* or later."""
+        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
+        reply = await self.call(broker, catalog.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return reply.decode(OffsetReply).offset
+
+    async def commit(self, broker: str, group: str, queue: MessageQueue, offset: int) -> None:
+        """Set the offset from which *group* goes on."""
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+        )
+        await self.call(broker, catalog.UPDATE_CONSUMER_OFFSET, header)
+
+    async def move_group(
+        self, group: str, topic: str, to: str, at_ms: int | None = None
+    ) -> list[dict[str, object]]:
+        """Commit, for every queue, its first offset, its last, or the one at *at_ms*.
+
+        Returns one row a queue: broker, queue, offset.  Raises ``NotFound`` for the topic.
+        """
+        await self.route(topic)
+        moved: list[dict[str, object]] = []
+        for name, broker in (await self.masters()).items():
+            table = (await self.topic_stats_if_any(broker, topic)).offset_table
+            for queue, offsets in sorted(table.items()):
+                offset = offsets.min_offset if to == "first" else offsets.max_offset
+                if at_ms is not None:
+                    offset = await self.offset_at(broker, queue, at_ms)
+                await self.commit(broker, group, queue, offset)
+                moved.append({"broker": name, "queue": queue.queue_id, "offset": offset})
+        return moved
+
+    async def create_group(self, broker: str, config: SubscriptionGroupConfig) -> None:
+        """Make a consumer group on one broker, or change it."""
+        body = encode_body(config, TOOL_RELEASE)
+        await self.call(broker, catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+
+    async def delete_topic(self, broker: str, topic: str) -> None:
+        """Delete a topic and its messages on one broker; one that there is not is no error."""
+        header = DeleteTopicRequest(topic=topic)
+        await self.call(broker, catalog.DELETE_TOPIC_IN_BROKER, header)
+
+    async def delete_group(self, broker: str, group: str) -> None:
+        """Delete a consumer group and its offsets on one broker."""
+        header = DeleteSubscriptionGroupRequest(
+            group_name=group, remove_offset=True, clean_offset=True
+        )
+        await self.call(broker, catalog.DELETE_SUBSCRIPTIONGROUP, header)
+
+    # Inside ---------------------------------------------------------------------------
+
+    async def call_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
+        """The body of the first one that answers."""
+        reasons: list[str] = []
+        patience_ms = NAMESRV_MS_MAX // len(self._namesrv)
+        for address in self._namesrv:
+            try:
+                reply = await self._remoting.invoke(address, rpc, header, timeout_ms=patience_ms)
+            except RemoteError as error:
+                reasons.append(str(error))
+                continue
+            if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise ClusterUnreachable(f"what answers at {address} is no NameServer")
+            return checked(address, reply).body
+        raise ClusterUnreachable(
+            f"no NameServer answers at {', '.join(reasons)}; start one with `rmqemu up`"
+        )
+
+    async def call(
+        self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
+    ) -> RemotingCommand:
+        """The reply of the broker at *address*.  Raises ``AdminError`` unless it is SUCCESS."""
+        return checked(address, await self.invoke(address, rpc, header, body))
+
+    async def invoke(
+        self,
+        address: str,
+        rpc: AnyRpc,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int | None = None,
+    ) -> RemotingCommand:
+        """The reply, whatever its code.  Raises ``ClusterUnreachable``."""
+        try:
+            return await self._remoting.invoke(
+                address, rpc, header, body, timeout_ms=timeout_ms or self._call_ms_max
+            )
+        except RemoteError as error:
+            raise ClusterUnreachable(f"the broker at {error}") from error
+
+
+def topic_request(config: TopicConfig) -> CreateTopicRequest:
+    """What makes the topic at a broker, or changes it."""
+    return CreateTopicRequest(
+        topic=config.topic_name or "",
+        default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm,
+        topic_filter_type=config.topic_filter_type,
+        order=config.order,
+    )
+
+
+def tool_client(nursery: trio.Nursery) -> RemotingClient:
+    """The connections of a tool over TCP: it answers no requests, and keeps no journal."""
+    return RemotingClient(
+        TcpNetwork(nursery),
+        nursery,
+        clock=WallClock.of_this_machine(),
+        config=NetConfig(),
+        release=TOOL_RELEASE,
+        note=discard_fact,
+        handlers={},
+    )
+
+
+@asynccontextmanager
+async def admin_over_tcp(namesrv: str, call_ms_max: int = CALL_MS_MAX) -> AsyncIterator[Admin]:
+    """An ``Admin`` that lives as long as the block."""
+    async with cancelling_nursery() as nursery:
+        remoting = tool_client(nursery)
+        yield Admin(namesrv, remoting, call_ms_max)
+        remoting.close_all()
+
+
+def masters_of(info: ClusterInfo) -> dict[str, str]:
+    """Masters' addresses, ``host:port`` by broker name, in natural order."""
+    table = info.broker_addr_table
+    return {
+        name: table[name].broker_addrs[MASTER_ID]
+        for name in in_natural_order(table)
+        if MASTER_ID in table[name].broker_addrs
+    }
+
+
+def checked(address: str, reply: RemotingCommand) -> RemotingCommand:
+    """*reply*, from *address*.  Raises ``AdminError`` unless it is SUCCESS."""
+    if reply.code == ResponseCode.SUCCESS:
+        return reply
+    remark = (reply.remark or "no reason given").split("\n", 1)[0]
+    if reply.code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
+        raise NotFound(remark)
+    raise AdminRefused(f"{address} refused with code {reply.code}: {remark}", reply.code)
+
+
+# Deleting topics and groups everywhere ------------------------------------------------
+
+
+class GroupLosses(msgspec.Struct, frozen=True):
+    """What goes with a group: offsets in so many topics, and messages that only it had."""
+
+    group: str
+    topics: tuple[str, ...]
+    retries: int  # waiting to be consumed again
+    dead_letters: int
+
+    @property
+    def text(self) -> str:
+        """As part of a sentence."""
+        where = f"its offsets in {', '.join(self.topics)}" if self.topics else "no offsets"
+        return f"{where}, {self.retries:,} retries and {self.dead_letters:,} dead letters"
+
+
+async def losses_of(admin: Admin, group: GroupView) -> GroupLosses:
+    """What deleting *group* loses.  Raises ``AdminError``."""
+    retry, dead = retry_topic(group.name), dlq_topic(group.name)
+    stored = 0
+    for address in (await admin.masters()).values():
+        stats = await admin.topic_stats_if_any(address, dead)
+        stored += sum(at.max_offset - at.min_offset for at in stats.offset_table.values())
+    return GroupLosses(
+        group.name,
+        topics=tuple(_topics_of(group)),
+        retries=sum(queue.lag for queue in group.queues if queue.topic == retry),
+        dead_letters=stored,
+    )
+
+
+async def delete_group_everywhere(admin: Admin, group: str) -> None:
+    """The group, its offsets, its retries and its dead letters.  Raises ``AdminError``."""
+    masters = await admin.masters()
+    for address in masters.values():
+        await admin.delete_group(address, group)
+    for topic in (retry_topic(group), dlq_topic(group)):
+        await delete_topic_everywhere(admin, topic, masters)
+
+
+async def delete_topic_everywhere(admin: Admin, topic: str, brokers: Mapping[str, str]) -> None:
+    """On *brokers*, then in the routes.  Raises ``AdminError``."""
+    for address in brokers.values():
+        await admin.delete_topic(address, topic)
+    await admin.delete_topic_in_namesrv(topic)
+
+
+def _topics_of(group: GroupView) -> Iterable[str]:
+    return sorted({queue.topic for queue in group.queues if not is_retry_topic(queue.topic)})

@@ -1,0 +1,369 @@
+"""A cluster at one moment, as tools show it, and what has changed between two moments.
+
+Values only: ``cluster_reader`` reads what each broker has, and here that becomes one whole of
+brokers, topics and groups, names in natural order.  The live view adds the nodes, rates and the
+queues that members report as theirs.  A node that hangs or has died keeps the figures that it had:
+they are shown as old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.cluster.node_view import NodeState
+from rocketmq_emulator.protocol.bodies.extensions import (
+    BrokerOverview,
+    GroupRow,
+    MemberView,
+    TopicRow,
+)
+from rocketmq_emulator.protocol.bodies.routes import (
+    QueueData,
+    is_read_only_and_drained,
+    no_load_ratio,
+)
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.text.values import in_natural_order, natural
+
+
+class BrokerView(msgspec.Struct, frozen=True):
+    """A broker that is in the route; ``problem`` says why it did not answer."""
+
+    name: str
+    address: str
+    cluster: str
+    topics: int = 0
+    messages: int = 0  # ever stored and still counted, over its shown topics
+    problem: str = ""
+
+
+class TopicView(msgspec.Struct, frozen=True):
+    """A topic, over all brokers that have it.
+
+    ``no_load_ratio`` is the part of its *queues* to which nobody can write.  ``idle_queues`` are,
+    by group with members, those declared idle: read-only, and read to their end (#3465).
+    """
+
+    name: str
+    queues: int
+    messages: int  # stored and not yet dropped
+    stored: int  # ever stored
+    brokers: tuple[str, ...]
+    no_load_ratio: float = 0.0
+    read_only: tuple[str, ...] = ()  # brokers
+    idle_queues: dict[str, int] = {}
+
+
+class QueueView(msgspec.Struct, frozen=True, gc=False):
+    """One queue as one group sees it."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    end: int
+    committed: int
+
+    @property
+    def lag(self) -> int:
+        """Messages stored and not committed."""
+        return max(0, self.end - self.committed)
+
+
+class GroupView(msgspec.Struct, frozen=True):
+    """A consumer group: who is online, what they want, how far they are."""
+
+    name: str
+    model: str
+    members: tuple[MemberView, ...]
+    subscriptions: dict[str, str]  # expression by topic
+    queues: tuple[QueueView, ...]
+
+    @property
+    def lag(self) -> int:
+        """Messages stored and not committed, over all queues."""
+        return sum(queue.lag for queue in self.queues)
+
+    @property
+    def committed(self) -> int:
+        """The sum of the committed offsets."""
+        return sum(queue.committed for queue in self.queues)
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """Brokers, topics and groups, as they were read at about the same time.
+
+    ``more_topics`` and ``more_groups`` are those that are too many to be listed.
+    """
+
+    namesrv: str
+    brokers: tuple[BrokerView, ...]
+    topics: tuple[TopicView, ...]
+    groups: tuple[GroupView, ...]
+    more_topics: int = 0
+    more_groups: int = 0
+
+    @property
+    def silent(self) -> tuple[BrokerView, ...]:
+        """Brokers of which nothing is known, because they did not answer."""
+        return tuple(broker for broker in self.brokers if broker.problem)
+
+
+class BrokerReport(msgspec.Struct, frozen=True):
+    """One broker of a route: what it has, or why that is not known."""
+
+    name: str
+    address: str
+    cluster: str
+    found: BrokerOverview | None = None
+    problem: str = ""
+
+    def view(self) -> BrokerView:
+        """The broker as a row."""
+        topics = self.found.topics if self.found else ()
+        stored = sum(topic.stored for topic in topics)
+        return BrokerView(self.name, self.address, self.cluster, len(topics), stored, self.problem)
+
+
+def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
+    """What all brokers have, together."""
+    every = sorted(reports, key=lambda report: natural(report.name))
+    topics: dict[str, dict[str, TopicRow]] = {}
+    groups: dict[str, dict[str, GroupRow]] = {}
+    for report in every:
+        found = report.found or BrokerOverview()
+        for topic in found.topics:
+            topics.setdefault(topic.name, {})[report.name] = topic
+        for group in found.groups:
+            groups.setdefault(group.name, {})[report.name] = group
+    founds = [report.found for report in every if report.found]
+    return Overview(
+        namesrv=namesrv,
+        brokers=tuple(report.view() for report in every),
+        topics=tuple(_topic(name, topics[name], groups) for name in in_natural_order(topics)),
+        groups=tuple(group_of(name, groups[name]) for name in in_natural_order(groups)),
+        more_topics=max((found.more_topics for found in founds), default=0),
+        more_groups=max((found.more_groups for found in founds), default=0),
+    )
+
+
+def group_of(name: str, rows: Mapping[str, GroupRow]) -> GroupView:
+    """One group over the brokers of *rows*, in their order; one that none knows is empty.
+
+    Its queues are ordered by topic, broker and number.
+    """
+    members = {member.client: member for row in rows.values() for member in row.members}
+    subscriptions = {
+        topic: expression
+        for row in rows.values()
+        for topic, expression in row.subscriptions.items()
+    }
+    queues: dict[str, list[QueueView]] = {}
+    for broker, group in rows.items():
+        for row in group.queues:
+            view = QueueView(row.topic, broker, row.queue_id, row.end, row.committed)
+            queues.setdefault(row.topic, []).append(view)
+    return GroupView(
+        name=name,
+        model=next((row.model for row in rows.values() if row.model), ""),
+        members=tuple(members[client] for client in in_natural_order(members)),
+        subscriptions=dict(sorted(subscriptions.items())),
+        queues=tuple(queue for topic in in_natural_order(queues) for queue in queues[topic]),
+    )
+
+
+def _topic(
+    name: str, rows: Mapping[str, TopicRow], groups: Mapping[str, Mapping[str, GroupRow]]
+) -> TopicView:
+    route = [
+        QueueData(
+            broker_name=broker,
+            read_queue_nums=row.queues,
+            write_queue_nums=row.queues if row.write_queues is None else row.write_queues,
+            perm=row.perm,
+        )
+        for broker, row in rows.items()
+    ]
+    read_only = [each for each in route if is_read_only_and_drained(each.perm, 0)]
+    idle = {
+        group: _idle_queues(name, read_only, groups[group])
+        for group in in_natural_order(groups)
+        if any(row.members for row in groups[group].values())
+    }
+    return TopicView(
+        name=name,
+        queues=sum(row.queues for row in rows.values()),
+        messages=sum(row.kept for row in rows.values()),
+        stored=sum(row.stored for row in rows.values()),
+        brokers=tuple(rows),
+        no_load_ratio=no_load_ratio(route),
+        read_only=tuple(each.broker_name for each in read_only),
+        idle_queues={group: count for group, count in idle.items() if count},
+    )
+
+
+def _idle_queues(topic: str, read_only: Iterable[QueueData], group: Mapping[str, GroupRow]) -> int:
+    """Of *topic*, at the brokers that are *read_only*, as *group* has read them."""
+    return sum(
+        queue.topic == topic and is_read_only_and_drained(each.perm, queue.end - queue.committed)
+        for each in read_only
+        if each.broker_name in group
+        for queue in group[each.broker_name].queues
+    )
+
+
+# Snapshots of a running cluster, and what changed between two -------------------------
+
+
+SeenState: TypeAlias = NodeState | Literal["silent", "unlisted"]
+NAMES_MAX = 3  # in one line about several topics or groups
+RETURN_TEXTS: Mapping[tuple[SeenState, SeenState], str] = {
+    ("dead", "running"): "is back",
+    ("stopped", "running"): "was started",
+    ("starting", "running"): "is ready",
+    ("paused", "running"): "goes on",
+    ("silent", "running"): "answers again",
+    ("unlisted", "running"): "is in the route",
+}
+GONE_TEXTS: Mapping[SeenState, str] = {
+    "dead": "is dead",
+    "stopped": "was stopped",
+    "paused": "is paused",
+    "silent": "does not answer",
+    "starting": "is starting",
+    "unlisted": "is not in the route",
+}
+
+
+class NodeSnapshot(msgspec.Struct, frozen=True):
+    """A node, and since when it is so.
+
+    ``silent``: it runs and does not answer.  ``unlisted``: it answers, and no NameServer has
+    it in its route.  ``messages`` are those it had when it answered last.
+    """
+
+    name: str
+    role: str
+    address: str
+    pid: int | None
+    state: SeenState
+    since_ms: int
+    ending: str = ""  # how it ended: "was killed by signal 9"
+    messages: int | None = None
+
+
+class Rates(msgspec.Struct):
+    """Messages a second between two looks, by name."""
+
+    brokers: dict[str, float] = {}
+    topics: dict[str, float] = {}
+    groups: dict[str, float] = {}
+
+
+class ClusterSnapshot(msgspec.Struct, frozen=True):
+    """``is_complete``: every broker that answers has been read at least once.
+
+    ``owned``: which queues a member says it has, by group and client; None if it says nothing.
+    """
+
+    nodes: tuple[NodeSnapshot, ...]
+    overview: Overview
+    rates: Rates
+    owned: Mapping[tuple[str, str], tuple[MessageQueue, ...] | None] = {}
+    is_complete: bool = True
+
+
+class BrokerSample(msgspec.Struct, frozen=True):
+    """What a broker had at a moment of some clock, in seconds."""
+
+    at_s: float
+    found: BrokerOverview
+
+
+def rates_between(looks: Iterable[tuple[str, BrokerSample, BrokerSample]]) -> Rates:
+    """By broker its name and two looks; a broker that lost messages has no negative rate."""
+    rates = Rates()
+    for broker, before, after in looks:
+        seconds = after.at_s - before.at_s
+        stored = {topic.name: topic.stored for topic in before.found.topics}
+        for topic in after.found.topics:
+            rate = _rate(stored.get(topic.name, topic.stored), topic.stored, seconds)
+            _add(rates.topics, topic.name, rate)
+            _add(rates.brokers, broker, rate)
+        rates.brokers.setdefault(broker, 0.0)
+        committed = {g.name: sum(q.committed for q in g.queues) for g in before.found.groups}
+        for group in after.found.groups:
+            now = sum(queue.committed for queue in group.queues)
+            _add(rates.groups, group.name, _rate(committed.get(group.name, now), now, seconds))
+    return rates
+
+
+def changes_between(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
+    """What a user should know of, a line each."""
+    lines = list(_of_nodes(before.nodes, after.nodes))
+    if before.is_complete and after.is_complete:
+        lines += _of_topics(before.overview, after.overview)
+        lines += _of_groups(before.overview.groups, after.overview.groups)
+    return lines
+
+
+def _of_nodes(before: Sequence[NodeSnapshot], after: Sequence[NodeSnapshot]) -> Iterator[str]:
+    was = {node.name: node for node in before}
+    for node in after:
+        known = was.get(node.name, node)
+        if known.state == node.state and known.pid == node.pid:
+            continue
+        if node.state == "running":
+            yield f"{node.name} {RETURN_TEXTS.get((known.state, node.state), 'was restarted')}"
+        elif known.state != node.state:
+            yield f"{node.name} {node.ending or GONE_TEXTS[node.state]}"
+
+
+def _of_topics(before: Overview, after: Overview) -> Iterator[str]:
+    was, now = ([topic.name for topic in each.topics] for each in (before, after))
+    yield from _listed("topic", "created", now, was)
+    yield from _listed("topic", "deleted", was, now)
+
+
+def _of_groups(before: Sequence[GroupView], after: Sequence[GroupView]) -> Iterator[str]:
+    members = {group.name: set(_clients(group.members)) for group in before}
+    new = [group.name for group in after if group.name not in members and not group.members]
+    yield from _listed("group", "created", new, ())
+    gone = [group.name for group in before if group.name not in {each.name for each in after}]
+    yield from _listed("group", "deleted", gone, ())
+    for group in after:
+        was, now = members.get(group.name, set()), set(_clients(group.members))
+        if len(was) != len(now):
+            yield f"group {group.name}: {len(was)} → {_count(len(now), 'member')}"
+        elif was != now:
+            changed = _count(len(now - was), "member")
+            yield f"group {group.name}: {changed} of {len(now)} replaced"
+
+
+def _clients(members: Iterable[MemberView]) -> Iterator[str]:
+    return (member.client for member in members)
+
+
+def _listed(what: str, verb: str, names: Sequence[str], known: Iterable[str]) -> Iterator[str]:
+    """One line for all *names* that are not *known*, if there are any."""
+    found = set(known)
+    new = [name for name in names if name not in found]
+    if len(new) == 1:
+        yield f"{what} {new[0]} {verb}"
+    elif new:
+        more = " …" if len(new) > NAMES_MAX else ""
+        yield f"{_count(len(new), what)} {verb}: {', '.join(new[:NAMES_MAX])}{more}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _rate(before: int, after: int, seconds: float) -> float:
+    return max(0.0, (after - before) / seconds) if seconds > 0 else 0.0
+
+
+def _add(rates: dict[str, float], name: str, rate: float) -> None:
+    rates[name] = rates.get(name, 0.0) + rate

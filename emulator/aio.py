@@ -1,0 +1,394 @@
+"""The client for asyncio: FastAPI, aiohttp, pytest-asyncio.
+
+    from rocketmq_emulator.aio import Message, Producer
+
+    async with Producer(namesrv="127.0.0.1:9876", group="shop") as producer:
+        await producer.send(Message("orders", b"two cups"))
+
+Names, settings and errors are those of the trio client, which does the work in one
+background thread.  A client may be used from several loops.  Where an ``async with`` does
+not fit, ``await start()`` and ``await close()`` do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from rocketmq_emulator.client import LitePullConsumer as CoreLitePullConsumer
+from rocketmq_emulator.client import Producer as CoreProducer
+from rocketmq_emulator.client import PullConsumer as CorePullConsumer
+from rocketmq_emulator.client import PushConsumer as CoreConsumer
+from rocketmq_emulator.client.consumer.group.listeners import takes_context
+from rocketmq_emulator.client.consumer.push.message_loop import MessageLoop
+from rocketmq_emulator.client.producer.outgoing_message import check
+from rocketmq_emulator.client.settings.arguments import (
+    check_background_send,
+    check_listener,
+    is_coroutine_function,
+)
+from rocketmq_emulator.portal import public_names
+from rocketmq_emulator.portal.aio_client import CallFuture, ClientProcess, LoopFunction, LoopInbox
+from rocketmq_emulator.portal.aio_methods import (
+    LitePullConsumerMethods,
+    ProducerMethods,
+    PullConsumerMethods,
+    PushConsumerMethods,
+)
+from rocketmq_emulator.portal.client_host import core_of
+from rocketmq_emulator.portal.public_names import *  # noqa: F403  # its __all__ is ours
+from rocketmq_emulator.portal.public_names import (
+    AVG,
+    ConsumeContext,
+    ConsumeResult,
+    LitePullConsumerConfig,
+    Message,
+    MessageExt,
+    MessageQueue,
+    ProducerConfig,
+    PullConsumerConfig,
+    PushConsumerConfig,
+    SendError,
+    SendResult,
+    Strategy,
+    TooManySends,
+)
+from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client.consumer.group.listeners import Listener
+    from rocketmq_emulator.client.consumer.group.member import Expression
+    from rocketmq_emulator.client.consumer.pull.lite_pull_pipeline import TopicQueuesChanged
+    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
+    from rocketmq_emulator.client.consumer.push.message_loop import HandOver
+    from rocketmq_emulator.client.instance.interfaces import Documents
+    from rocketmq_emulator.client.producer.send_attempts import Callback
+    from rocketmq_emulator.portal.client_host import ClientTask
+
+
+__all__ = [
+    "ClientProcess",
+    "LitePullConsumer",
+    "Messages",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "Sending",
+]
+__all__ += public_names.__all__
+
+
+class Producer(ProducerMethods):
+    """Sends messages of one producer group.
+
+    Settings are those of ``ProducerConfig``: give a whole one, or single fields by name.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        **settings: Any,
+    ) -> None:
+        core = CoreProducer(config, process=core_of(process, ClientProcess), **settings)
+        super().__init__(core)
+
+    @property
+    def config(self) -> ProducerConfig:
+        """Its settings."""
+        return self._core.config
+
+    def start_send(
+        self,
+        message: Message,
+        callback: Callback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+        worker: int = 0,
+    ) -> Sending:
+        """Begin a send and go on; ``await sending.wait_sent()`` for the result.
+
+        *callback* gets the result or the ``SendError``, in the loop that this was called in.
+        Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
+        """
+        check_background_send(message, callback, queue, timeout_ms, worker)
+        check(message, self.config)
+        if self.portal.backlog >= self.config.async_sends_max:
+            raise TooManySends(f"{self.portal.backlog} sends have not begun yet")
+        sending = Sending(LoopInbox.of_running_loop(), callback)
+
+        def begin() -> None:
+            try:
+                self._core.start_send(
+                    message, sending.end, queue=queue, timeout_ms=timeout_ms, worker=worker
+                )
+            except Exception as error:  # noqa: BLE001  # whatever it raises is its end
+                sending.end(error)
+
+        self.portal.soon(begin)
+        return sending
+
+
+class Sending:
+    """A send under way.  ``result`` is there once it is over."""
+
+    def __init__(self, inbox: LoopInbox, callback: Callback | None = None) -> None:
+        self.result: SendResult | SendError | None = None
+        self._inbox = inbox
+        self._callback = callback
+        self._done: asyncio.Future[SendResult | Exception] = inbox.loop.create_future()
+
+    async def wait_sent(self) -> SendResult:
+        """Where the message was stored.  Raises the ``SendError`` it ended with.
+
+        Cancelling this does not cancel the send.
+        """
+        result = await asyncio.shield(self._done)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def end(self, result: SendResult | Exception) -> None:
+        """Called once, in trio's thread, with what the send came to."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._inbox.soon(self._end, result)
+
+    def _end(self, result: SendResult | Exception) -> None:
+        self._done.set_result(result)
+        if isinstance(result, SendResult | SendError):
+            self.result = result
+            if self._callback is not None:
+                self._inbox.loop.call_soon(self._callback, result)
+
+
+class PushConsumer(PushConsumerMethods):
+    """Consumes topics as a member of one group.
+
+    With a *listener*, a function of the messages or of the messages and a
+    ``ConsumeContext``: a coroutine function runs in the loop that the consumer is started
+    in, ``consume_threads_max`` tasks at most; a plain one in threads.  Without one its messages
+    come in a loop: ``async for message in consumer``.
+
+    *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
+    expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
+    ``PushConsumerConfig``: give a whole one, or single fields by name.
+    ``on_queues(topic, all, mine)`` is called after every change of the queues it holds, in
+    the loop that the consumer is started in.
+    """
+
+    def __init__(
+        self,
+        listener: Listener | None = None,
+        subscriptions: Mapping[str, str | tuple[str, str]] | None = None,
+        config: PushConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        self._in_loop: LoopFunction[ConsumeResult | None] | None = None
+        self._listener: Callable[..., Any] | None = None
+        if listener is not None and is_coroutine_function(listener):
+            check_listener(listener)
+            self._listener = listener if takes_context(listener) else _without_context(listener)
+        core = CoreConsumer(
+            listener if self._listener is None else self._listen,
+            subscriptions,
+            config,
+            process=core_of(process, ClientProcess),
+            strategy=strategy,
+            documents=documents,
+            on_queues=self._in_start_loop("on_queues", on_queues),
+            **settings,
+        )
+        super().__init__(core)
+
+    @property
+    def config(self) -> PushConsumerConfig:
+        """Its settings."""
+        return self._core.config
+
+    def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
+        """A loop over its messages; ``async for message in consumer`` is one without limits.
+
+        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
+        Asking for the next message acknowledges the last one; so does leaving the loop by
+        ``break`` or ``return``.  After an exception it comes again later.
+        Raises ``Misuse`` if there is a listener.
+        """
+        return Messages(self, self._plain(lambda: self._core.loops), timeout_s, count)
+
+    def __aiter__(self) -> Messages:
+        return self.messages()
+
+    def _before_open(self, host: ClientTask) -> None:
+        if self._listener is not None:
+            self._in_loop = LoopFunction(self._loop_inbox, host, self._listener)
+
+    async def _listen(
+        self, messages: list[MessageExt], context: ConsumeContext
+    ) -> ConsumeResult | None:
+        """In trio's thread."""
+        assert self._in_loop is not None, "opened before it is called"
+        return await self._in_loop.wait_done(messages, context)
+
+
+class Messages(MessageLoop):
+    """A loop over the messages of *consumer*, in one task."""
+
+    def __init__(
+        self,
+        consumer: PushConsumer,
+        hand_over: HandOver,
+        timeout_s: float | None,
+        count: int | None,
+    ) -> None:
+        self._portal = consumer.portal
+        super().__init__(hand_over, self._portal.soon, timeout_s, count)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> MessageExt:
+        message = None
+        if self._wants_more():
+            inbox, ask = LoopInbox.of_running_loop(), self._current.wait_next
+            message = self._receive(await CallFuture(inbox, self._portal, ask, self._timeout_s))
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+
+def _without_context(listener: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda messages, _context: listener(messages)
+
+
+# Pull consumers -----------------------------------------------------------------------
+
+
+class PullConsumer(PullConsumerMethods):
+    """Pulls queues as its application asks, as a member of one group.
+
+    *subscriptions* are the topics it tells brokers of; it may pull others, too.  The rest
+    is as with ``PushConsumer``: settings by name are those of ``PullConsumerConfig``.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Expression] | None = None,
+        config: PullConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        core = CorePullConsumer(
+            subscriptions,
+            config,
+            process=core_of(process, ClientProcess),
+            strategy=strategy,
+            documents=documents,
+            on_queues=self._in_start_loop("on_queues", on_queues),
+            **settings,
+        )
+        super().__init__(core)
+
+    @property
+    def config(self) -> PullConsumerConfig:
+        """Its settings."""
+        return self._core.config
+
+
+class LitePullConsumer(LitePullConsumerMethods):
+    """Hands out messages by ``poll`` or in a loop, as a member of one group.
+
+    *subscriptions* are as with ``PushConsumer``; without any, subscribe or assign later.
+    *assign_expressions* are tags by topic, for assigned queues.  Settings by name are those
+    of ``LitePullConsumerConfig``.  Functions of queues are called in the loop that the
+    consumer is started in.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Expression] | None = None,
+        config: LitePullConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        assign_expressions: Mapping[str, str] | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        core = CoreLitePullConsumer(
+            subscriptions,
+            config,
+            process=core_of(process, ClientProcess),
+            strategy=strategy,
+            documents=documents,
+            assign_expressions=assign_expressions,
+            on_queues=self._in_start_loop("on_queues", on_queues),
+            **settings,
+        )
+        super().__init__(core)
+
+    @property
+    def config(self) -> LitePullConsumerConfig:
+        """Its settings."""
+        return self._core.config
+
+    async def subscribe(
+        self,
+        topic: str,
+        expression: str = SUB_ALL,
+        kind: str = TAG,
+        *,
+        on_queues: QueuesChanged | None = None,
+    ) -> None:
+        """Subscribe *topic* too, or with another expression; sends heartbeats at once.
+
+        Its queues come when the brokers have told the group.  An *on_queues* replaces the
+        one there is, for all topics.  Raises ``BadSubscription``, and ``Misuse`` if queues
+        are assigned.
+        """
+        callback = self._in_start_loop("on_queues", on_queues)
+        await self._call(self._core.subscribe, topic, expression, kind, on_queues=callback)
+
+    async def register_topic_message_queue_change_listener(
+        self, topic: str, listener: TopicQueuesChanged
+    ) -> None:
+        """Call ``listener(topic, queues)`` when *topic* has other queues: looked at every 30 s.
+
+        One listener a topic: a second one replaces the first.  Raises what
+        ``fetch_message_queues`` raises.
+        """
+        callback = self._in_start_loop("listener", listener, takes="topic, queues")
+        assert callback is not None, "there is one"
+        await self._call(self._core.register_topic_message_queue_change_listener, topic, callback)
+
+    async def poll(self, timeout_ms: int | None = None) -> list[MessageExt]:
+        """The messages of one pull, [] if none came within *timeout_ms*.
+
+        Commits first what earlier polls returned, when that is due.  Without a *timeout_ms*:
+        ``poll_timeout_ms``.  A poll that is cancelled loses nothing: the next one has it.
+        """
+        return await self._call_or_requeue(self._core.requeue, self._core.poll, timeout_ms)
+
+    def __aiter__(self) -> Self:
+        """``async for message in consumer``: polls again and again, until the loop is left."""
+        return self
+
+    async def __anext__(self) -> MessageExt:
+        """The next message; a batch is committed after its last one."""
+        return await self._call_or_requeue(self._requeue_one, self._core.__anext__)
+
+    def _requeue_one(self, message: MessageExt) -> None:
+        self._core.requeue([message])

@@ -1,0 +1,1 @@
+"""A broker as a value: what it knows and decides, without IO."""

@@ -1,0 +1,374 @@
+"""The broker as a value: its tables, its store, and the outlets of both.
+
+Handlers, which the broker does not know, read and change what is here, through the few
+verbs below.  Besides their replies they have five outlets: ``note`` (a fact), ``ring`` (wake
+held calls), ``push`` (a one-way request to a client), ``later`` (go on at some time) and
+``announce`` (a topic is new or has changed: register it at the NameServers).
+
+Upstream: BrokerController.
+"""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from rocketmq_emulator.broker.state.topic_routes import TopicRouteInfo
+from rocketmq_emulator.broker.store.delays import ScheduleMessageService
+from rocketmq_emulator.broker.store.put_chain import (
+    PutChain,
+    PutTransform,
+    dead_letters,
+    set_delay_level,
+    set_timer,
+)
+from rocketmq_emulator.broker.store.store import Store, StoreLoading
+from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
+from rocketmq_emulator.broker.tables.checks import check_room, check_size
+from rocketmq_emulator.broker.tables.client_channels import ClientChannels
+from rocketmq_emulator.broker.tables.locks import RebalanceLocks
+from rocketmq_emulator.broker.tables.offsets import ConsumerOffsets
+from rocketmq_emulator.broker.tables.subscription_groups import (
+    MessageRequestModes,
+    SubscriptionGroups,
+)
+from rocketmq_emulator.broker.tables.topics import TopicConfigs
+from rocketmq_emulator.disk.port import WRITE_ERRORS, Disk, reason
+from rocketmq_emulator.facts import Queue, TopicDeleted
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.net.results import CallLater, Peer, Push, Refusal, Ring, see_faq
+from rocketmq_emulator.protocol import flags
+from rocketmq_emulator.protocol.bodies.extensions import PoolName
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.messages.message_ids import host_bytes
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.releases import (
+    BROKER_PERM_MASKS_TOPIC,
+    DEAD_LETTERS_NEVER_WAIT,
+    INVALID_PARAMETER_CODE,
+    OFFSETS_DELETED_WITH_TOPIC,
+    REGISTER_TOPIC_SYNCHRONOUSLY,
+    REGISTER_WAITS_LONGER,
+    TIMER_MESSAGES_KNOWN,
+    Release,
+)
+
+Waiting = Callable[[PoolName], tuple[int, int]]  # requests, ms of the first of them
+Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
+REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
+
+
+class Broker:
+    """One broker.  *disk* holds its log and its tables; *now_ms* is when it starts.
+
+    *rng* decides who is refused when a slot of timer messages fills up.
+    *loading* has read the log; without it that is done here, however long it takes.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        disk: Disk,
+        journal: Journal,
+        now_ms: int,
+        rng: random.Random | None = None,
+        loading: StoreLoading | None = None,
+    ) -> None:
+        self.config = self.first_config = config
+        self.release = config.parsed_release
+        self.bad_parameter_code = _bad_parameter_code(self.release)
+        self.see_faq = see_faq(self.release)  # what some remarks end with
+        self.note = note = journal.note
+        self.wants = journal.wants
+        self._ring: Ring = _no_ring
+        self._push: Push = _no_push
+        self._later: CallLater = _run_now
+        self._announce: Announce = _no_announce
+        self._registering: dict[str, Hashable] = {}
+        self._unannounced_topics: list[TopicConfig] | None = None  # in a block that saves together
+        self.address = config.advertised_address or config.listen_address
+        self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
+        self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
+        self.offsets = ConsumerOffsets(disk, config, note=self.note)
+        self.waiting: Waiting = _no_waiting_requests
+        self.request_modes = MessageRequestModes(disk, config, note=self.note)
+        self.routes = TopicRouteInfo()
+        self.locks = RebalanceLocks(config.lock_ms_max)
+        self.clients = ClientChannels(config, now_ms, note=note, push=self.push, later=self.later)
+        self.store_host = host_bytes(config.listen_address)  # packed; records carry it
+        self.store = Store(
+            disk,
+            config,
+            self.store_host,
+            note=self.note,
+            wants=self.wants,
+            ring=_no_ring,
+            began_ms=now_ms,
+            loading=loading,
+        )
+        self.delays = ScheduleMessageService(
+            self.store, disk, config, note=self.note, began_ms=now_ms
+        )
+        self.timers: TimerMessageStore | None = None
+        self.puts = self._put_chain(disk, now_ms, rng or random.Random(0))
+        if loading is None:
+            collections.deque(self.recover_timers(), maxlen=0)
+
+    def _put_chain(self, disk: Disk, now_ms: int, rng: random.Random) -> PutChain:
+        store, config = self.store, self.config
+        may_wait = self.release < DEAD_LETTERS_NEVER_WAIT
+        dead = dead_letters(self._make_dlq_topic, may_wait=may_wait)
+        aside = set_delay_level(store.levels, store.check)
+        if self.release < TIMER_MESSAGES_KNOWN:
+            return PutChain(store, (dead, aside))
+        if config.timer_wheel:
+            timers = self.timers = TimerMessageStore(
+                store, disk, config, note=self.note, rng=rng, began_ms=now_ms
+            )
+        timed: PutTransform = set_timer(config, self.timers, store.check)
+        puts = PutChain(store, (dead, timed, aside), of_batches=(timed,))
+        if self.timers is not None:
+            puts.on_timed = timers.enqueue
+        return puts
+
+    def recover_timers(self) -> Iterator[None]:
+        """Read the timer messages that wait, step by step; to be done before all else.
+
+        Only for who has read the log step by step: without *loading* it is done already.
+        """
+        return iter(()) if self.timers is None else self.timers.recover_waiting()
+
+    # For the shell --------------------------------------------------------------------
+
+    def connect(self, ring: Ring, push: Push, announce: Announce, later: CallLater) -> None:
+        """The outlets lead to the shell from here on; before, they lead nowhere."""
+        self._ring, self._push, self._announce, self._later = ring, push, announce, later
+        self.store.ring = ring
+
+    def set_listen_address(self, address: str, store_host: str) -> None:
+        """The port is known.  *address* is what clients are given, perhaps a name.
+
+        Records carry *store_host*, the same as an IP.
+        """
+        self.address = address
+        self.store_host = self.store.store_host = host_bytes(store_host)
+
+    def close(self, now_ms: int) -> None:
+        """Write what is not on disk yet."""
+        self.topics.close()
+        self.groups.close()
+        self.offsets.persist(now_ms)
+        self.delays.persist()
+        if self.timers is not None:
+            self.timers.persist(now_ms, at_the_end=True)
+        self.store.close()
+
+    # For handlers ---------------------------------------------------------------------
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go on with the settings of *config*, as far as they are read while it runs."""
+        self.config = self.topics.config = self.groups.config = self.clients.config = config
+        self.store.reconfigure(config)
+
+    def register_again(self, now_ms: int) -> Hashable | None:
+        """The permission has changed: register every topic; as ``update_topic`` returns."""
+        self.topics.data_version = self.topics.data_version.next(now_ms)
+        if self._announce is _no_announce or not self._has_name_servers():
+            return None
+        bell = ("registered", "", self.topics.data_version.counter)
+        self._announce(None, bell)
+        return bell
+
+    def queue(self, topic: str, queue_id: int) -> Queue:
+        """How facts name one of its queues."""
+        return Queue(topic, self.config.name, queue_id)
+
+    def push(self, peer: Peer, code: int, header: Header | None, body: bytes) -> bool:
+        """A one-way request to a client; False if it is not sent."""
+        return self._push(peer, code, header, body)
+
+    def later(self, at_ms: int, action: Callable[[int], object]) -> None:
+        """Call ``action(now_ms)`` at *at_ms*, or as soon as others have had a turn."""
+        self._later(at_ms, action)
+
+    @property
+    def ha_address(self) -> str:
+        """Where slaves would connect: upstream's port, at which nothing listens here."""
+        host, _, port = self.address.rpartition(":")
+        return f"{host}:{int(port) + 1}"
+
+    @property
+    def register_call_ms_max(self) -> int:
+        """How long one NameServer may take to answer a registration."""
+        own = REGISTER_MS_MAX_5 if self.release >= REGISTER_WAITS_LONGER else REGISTER_MS_MAX
+        return self.config.register_call_ms_max or own
+
+    def advertised(self, topic: TopicConfig) -> TopicConfig:
+        """The topic as it is registered: the broker's own permission may restrict it."""
+        if self.config.perm == flags.PERM_READ | flags.PERM_WRITE:
+            return topic
+        own = self.config.perm
+        shown = topic.perm & own if self.release >= BROKER_PERM_MASKS_TOPIC else own
+        return msgspec.structs.replace(topic, perm=shown)
+
+    def advertised_table(self, names: Iterable[str]) -> dict[str, TopicConfig]:
+        """These topics as they are registered."""
+        table = self.topics.topic_config_table
+        if self.config.perm != flags.PERM_READ | flags.PERM_WRITE:
+            return {name: self.advertised(table[name]) for name in names if name in table}
+        return table if names is table else table.subset(names)
+
+    @contextmanager
+    def saved_in_one_write(self) -> Iterator[None]:
+        """New topics and groups of this block are saved once, at its end, not one by one.
+
+        New topics are announced once, too, after that.
+        """
+        new = self._unannounced_topics = []
+        try:
+            with self.topics.saved_in_one_write(), self.groups.saved_in_one_write():
+                yield
+        finally:
+            self._unannounced_topics = None
+            if new:
+                self._announce_all(new)
+
+    @property
+    def host(self) -> str:
+        """Its address without the port, as some remarks have it.  Upstream: brokerIP1."""
+        return self.address.rpartition(":")[0]
+
+    # Topics ---------------------------------------------------------------------------
+
+    def create_topic_on_send(
+        self, name: str, template: str, queues_max: int, now_ms: int, *, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """The topic, new if need be and announced; None if *template* may not be inherited from.
+
+        Raises ``Refusal`` if there is no room, or it cannot be saved.
+        """
+        self._check_room_for(name)
+        made = self.topics.create_on_send(name, template, queues_max, now_ms, sys_flag=sys_flag)
+        return None if made is None else self._announced(made)
+
+    def ensure_topic(
+        self,
+        name: str,
+        queues: int,
+        now_ms: int,
+        *,
+        by: str,
+        sys_flag: int = 0,
+        order: bool = False,
+    ) -> TopicConfig:
+        """A retry or dead-letter topic, new if need be and announced; *by* which kind of call.
+
+        Raises ``Refusal`` if there is no room.
+        """
+        is_known = self.topics.get(name) is not None
+        self._check_room_for(name)
+        found = self.topics.create_internal(
+            name, queues, now_ms, by=by, sys_flag=sys_flag, order=order
+        )
+        return found if is_known else self._announced(found)
+
+    def _make_dlq_topic(self, name: str, now_ms: int) -> None:
+        self.ensure_topic(name, 1, now_ms, by="send")
+
+    def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
+        """Make or change it; the bell that rings when every NameServer knows, None if none will.
+
+        Raises ``Refusal`` if there is no room, or it cannot be saved.
+        """
+        self._check_room_for(topic.topic_name or "")
+        queues = max(topic.read_queue_nums, topic.write_queue_nums)
+        check_size(queues, self.config.topic_queues_max, "queues of a topic")
+        self.topics.update(topic, now_ms)
+        self._announced(topic, is_awaited=True)
+        return self._registering.get(topic.topic_name or "")
+
+    def _check_room_for(self, topic: str) -> None:
+        table = self.topics.topic_config_table
+        if topic not in table:
+            check_room(len(table), self.config.topics_max, "topics")
+
+    def delete_topic(self, name: str, now_ms: int) -> None:
+        """Delete it here; the NameServers keep its route until they are asked to delete it.
+
+        Raises ``Refusal`` if it cannot be saved, and then nothing is deleted.
+        """
+        try:
+            self.store.drop_topic(name)
+        except WRITE_ERRORS as error:
+            remark = f"the topic {name} cannot be deleted: {reason(error)}"
+            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
+        self.topics.delete(name, now_ms)
+        self.note(TopicDeleted(name))
+        self.store.figures.forget_topic(name)
+        if self.release >= OFFSETS_DELETED_WITH_TOPIC:
+            self.offsets.delete_topic(name, now_ms)
+
+    def registering(self, topic: str) -> Hashable | None:
+        """The bell that rings when every NameServer knows *topic*; None if no caller must wait."""
+        return self._registering.get(topic)
+
+    def registered(self, topics: Iterable[str], bell: Hashable) -> None:
+        """A registration of *topics* has ended at every NameServer: ring *bell*."""
+        for topic in topics:
+            if self._registering.get(topic) == bell:  # else it has changed again since
+                del self._registering[topic]
+        self._ring(bell, None)
+
+    def _has_name_servers(self) -> bool:
+        return bool(self.config.namesrv) or self.config.asks_address_server
+
+    def _announced(self, topic: TopicConfig, *, is_awaited: bool = False) -> TopicConfig:
+        if self._unannounced_topics is not None:
+            self._unannounced_topics.append(topic)
+        else:
+            self._announce_all([topic], is_awaited=is_awaited)
+        return topic
+
+    def _announce_all(self, topics: list[TopicConfig], *, is_awaited: bool = False) -> None:
+        if not self._has_name_servers():
+            return
+        bell: Hashable | None = None
+        is_awaited = is_awaited or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
+        if is_awaited and self._announce is not _no_announce:
+            names = [topic.topic_name or "" for topic in topics]
+            bell = ("registered", names[0], self.topics.data_version.counter)
+            self._registering.update(dict.fromkeys(names, bell))
+        self._announce(topics, bell)
+
+
+def _bad_parameter_code(release: Release) -> int:
+    known = release >= INVALID_PARAMETER_CODE
+    return ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
+
+
+def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:
+    return 0, 0
+
+
+def _no_ring(_bell: Hashable, _news: Any) -> None:
+    """No call is held before there is a shell."""
+
+
+def _no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
+    return False
+
+
+def _run_now(at_ms: int, action: Callable[[int], object]) -> None:
+    action(at_ms)
+
+
+def _no_announce(_topics: Sequence[TopicConfig] | None, _bell: Hashable | None) -> None:
+    """The first registration at start-up carries every topic."""

@@ -1,0 +1,104 @@
+"""How the log and the tables fit together: checked at a start, kept by a reset.
+
+At a start, parts of a store may be lost.  Nothing is repaired: messages of a topic that is missing
+wait for it to be made again, and an offset beyond the log stays, as upstream leaves both; each is
+a fact.
+After a reset a broker is as if it had just started, except for who is connected.  Consumers stay
+members of their groups, with their queue locks; topics that they read stay, without messages, and
+go on counting, and their offsets are the ends of the queues: else consumers would ask for offsets
+that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+
+from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.tables.offsets import TOPIC_GROUP_SEPARATOR
+from rocketmq_emulator.facts import BrokerReset, Fact, MessagesWithoutTopic, OffsetsBeyondLog
+
+NAMES_MAX = 10
+
+
+def find_inconsistencies(broker: Broker) -> Iterator[Fact]:
+    """A fact for each kind of misfit between the log and the tables."""
+    if found := _without_topic(broker):
+        topics = tuple(sorted(found))
+        yield MessagesWithoutTopic(topics[:NAMES_MAX], sum(found.values()))
+    if beyond := _beyond_log(broker):
+        groups = tuple(sorted({group for group, _, _ in beyond}))
+        by_queue: dict[tuple[str, int], int] = {}
+        for (_, topic, queue_id), count in beyond.items():
+            by_queue[topic, queue_id] = max(count, by_queue.get((topic, queue_id), 0))
+        yield OffsetsBeyondLog(groups[:NAMES_MAX], sum(by_queue.values()))
+
+
+def _without_topic(broker: Broker) -> dict[str, int]:
+    """Messages by topic, of those that the table of topics does not have."""
+    known = broker.topics.topic_config_table
+    found: dict[str, int] = {}
+    for topic, count in broker.store.messages_by_topic():
+        if topic not in known:
+            found[topic] = found.get(topic, 0) + count
+    return found
+
+
+def _beyond_log(broker: Broker) -> dict[tuple[str, str, int], int]:
+    """By group, topic and queue: how far the committed offset is beyond the end of the queue."""
+    known = broker.topics.topic_config_table
+    found: dict[tuple[str, str, int], int] = {}
+    for key, queues in broker.offsets.offset_table.items():
+        topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+        if topic not in known:
+            continue
+        for queue_id, offset in queues.items():
+            count = offset - broker.store.max_offset(topic, queue_id)
+            if count > 0:
+                found[group, topic, queue_id] = count
+    return found
+
+
+# Reset --------------------------------------------------------------------------------
+
+
+def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
+    """Reset everything; the bell that rings when every NameServer knows, None if none will.
+
+    Raises what a disk without room raises.
+    """
+    groups, topics = _of_connected(broker)
+    broker.store.reset(topics, now_ms)
+    broker.reconfigure(broker.first_config)
+    broker.topics.reset(topics, now_ms)
+    broker.groups.reset(groups, now_ms)
+    broker.offsets.replace_all(_ends_of(broker, groups, topics), now_ms)
+    broker.request_modes.reset()
+    broker.routes.subscribe_info.clear()
+    broker.locks.reset(broker.clients.consumer_ids(), now_ms)
+    broker.clients.refresh_all(now_ms)
+    broker.delays.reset(now_ms)
+    if broker.timers is not None:
+        broker.timers.reset(now_ms)
+    broker.note(BrokerReset(tuple(groups), tuple(topics)))
+    return broker.register_again(now_ms)
+
+
+def _of_connected(broker: Broker) -> tuple[list[str], list[str]]:
+    """The groups that have members, and the topics that those read or have read."""
+    table = broker.clients.consumer_table
+    read = [topic for group in table.values() for topic in group.subscription_table]
+    read += [topic for topic, group, _ in broker.offsets.entries() if group in table]
+    is_system = broker.topics.is_system
+    return sorted(table), sorted({topic for topic in read if not is_system(topic)})
+
+
+def _ends_of(
+    broker: Broker, groups: Iterable[str], topics: Collection[str]
+) -> dict[tuple[str, str], dict[int, int]]:
+    """Offsets as if *groups* had consumed all that they read, by topic and group."""
+    store = broker.store
+    return {
+        (topic, group): {number: store.max_offset(topic, number) for number in queues}
+        for topic, group, queues in broker.offsets.entries()
+        if group in groups and topic in topics
+    }

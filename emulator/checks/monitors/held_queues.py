@@ -1,0 +1,375 @@
+"""What a member owes a queue that it holds, and one that it gives up: pulls, order, and the lock.
+
+A held queue is pulled again and again: an empty one every 15 s, as brokers hold a pull so long.
+An orderly queue has one listener at work.  A queue that was given up is unlocked, so that its
+next owner need not wait for the lock to lapse.
+"""
+
+from __future__ import annotations
+
+from rocketmq_emulator.checks.monitors.monitor import Monitor
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    ConsumerStopped,
+    MemberJoined,
+    MessageGivenToListener,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    QueuesReleased,
+    QueuesUnlocked,
+    RebalancePassed,
+    RouteChanged,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+
+PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
+HELD_US = 25_000_000  # a pull that was at the broker when its queue was dropped
+EXPIRED_US = 145_000_000  # rocketmq.client.pull.pullMaxIdleTime and a pass, since it was dropped
+FORCED_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills, since the last lock
+UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
+UNLOCKED_AT_ONCE = (5, 2, 0)  # from here on a queue is unlocked at once
+CALLS_US = 10_000_000  # to brokers that do not answer
+LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+Claim = tuple[str, str, Queue]  # node, group, queue
+
+
+class QueuesArePulled(Monitor):
+    """S03, S35: PullMessageService; client invariant 38."""
+
+    name = "queues_are_pulled"
+    rule = (
+        "a member that holds a queue has one pull of it at the broker, or pulls again (client "
+        "invariant 38): a queue is not forgotten"
+    )
+    invariants = (38,)
+    needs = (PullAnswered, PullHeld)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._held: dict[Claim, EntryKey] = {}
+        self._pulled: dict[str, dict[Queue, Entry]] = {}  # by address: its last pulls
+        self._failed_us: dict[Claim, int] = {}  # when a pull of it failed, last
+        # By client, group and queue: when its broker kept the lock from the client, last.
+        self._refused_us: dict[tuple[str, str, Queue], int] = {}
+        self._peers: dict[str, set[str]] = {}  # by client: its addresses
+        self._kept_us: dict[Claim, int] = {}  # when a pass was to give it up, and could not
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MemberJoined: self._joined,
+            RebalancePassed: self._passed,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            ConsumerStarted: self._ended,
+            ConsumerStopped: self._ended,
+            PullHeld: self._pull,
+            PullAnswered: self._pull,
+            PullFailed: self._failed,
+            QueuesLocked: self._locked,
+        }
+
+    def end(self) -> None:
+        """Look at every queue that is held."""
+        for (node, group, queue), claimed in self._held.items():
+            consumer = self.cluster.consumer(group, node)
+            if (
+                consumer is not None
+                and consumer.is_running
+                and consumer.started.consumer_kind == "push"
+            ):
+                self._check(consumer, group, queue, claimed)
+
+    def _check(
+        self, consumer: ConsumerRecord, group: str, queue: Queue, claimed: EntryKey
+    ) -> None:
+        peers = self._peers.get(consumer.started.client, ())
+        pulls = [self._pulled.get(peer, {}).get(queue) for peer in peers]
+        since = max([claimed, *(key_of(pull) for pull in pulls if pull is not None)])
+        failed_us = self._failed_us.get((consumer.node, group, queue), 0)
+        now_us = self.cluster.now_us
+        topics = self.cluster.topics
+        nodes = {consumer.node, queue.broker}
+        touched_us = self.cluster.last_touched_us(nodes, now_us)
+        self.count_tried()
+        # Without the lock of an orderly queue a member does not pull it, and asks every 20 s.
+        refused_us = self._refused_us.get((consumer.started.client, group, queue), 0)
+        silent_us = now_us - max(since.mono_us, failed_us, touched_us, refused_us)
+        # A member that is full does not pull; one whose consumption goes on is not forgotten.
+        reading = self.progress.readers.get(self.progress.reader(group, consumer.node), {}).get(
+            queue
+        )
+        hold = None if reading is None else reading.claims.get(consumer.node)
+        is_busy = hold is not None and bool(hold.in_flight)
+        if is_busy or self.cluster.is_gone(queue.broker):
+            return
+        is_dropped = self._is_dropped((consumer.node, group, queue), since.mono_us)
+        if is_dropped or topics.is_down(queue.broker) or silent_us <= PULLED_US:
+            if now_us - max(since.mono_us, failed_us) > PULLED_US:
+                self.count_excused()
+        else:
+            assert self.cluster.last is not None
+            self.report_violation(
+                f"{consumer.node} holds {place_of(queue)} for {group}, and did not pull it for "
+                f"{silent_us / 1e6:.0f} s",
+                since,
+                key_of(self.cluster.last),
+                node=consumer.node,
+            )
+
+    def _is_dropped(self, held: Claim, pulled_us: int) -> bool:
+        """The member was to give it up, could not, and has it again; see ``_passed``."""
+        kept_us = self._kept_us.get(held)
+        if kept_us is None or pulled_us - kept_us > HELD_US:
+            return False
+        return self.cluster.now_us - kept_us <= EXPIRED_US
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._peers.setdefault(fact.client, set()).add(fact.peer)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        for queue in fact.queues:
+            self._held[entry.node, fact.group, queue] = key_of(entry)
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        """While its listener is at work, an orderly member cannot give a queue up.
+
+        The process queue stays in the table, dropped; if a later pass gives it to the member again
+        it is not pulled until its last pull is 120 s old.
+        Upstream: RebalanceImpl.updateProcessQueueTableInRebalance, ProcessQueue.isPullExpired.
+        """
+        if fact.group not in self.cluster.orderly:
+            return
+        held = [
+            each
+            for each in self._held
+            if each[:2] == (entry.node, fact.group) and each[2].topic == fact.topic
+        ]
+        if fact.own_count < len(held):
+            self._kept_us.update(dict.fromkeys(held, entry.mono_us))
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        topics = {queue.topic for queue in fact.queues}
+        for queue in fact.queues:
+            self._held.pop((entry.node, fact.group, queue), None)
+        for kept in list(self._kept_us):  # it could give up what it was to
+            if kept[:2] == (entry.node, fact.group) and kept[2].topic in topics:
+                del self._kept_us[kept]
+
+    def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
+        for known in [each for each in self._held if each[:2] == (entry.node, fact.group)]:
+            del self._held[known]
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        pulled = self._pulled.get(fact.peer)
+        if pulled is None:
+            pulled = self._pulled[fact.peer] = {}
+        pulled[fact.queue] = entry
+
+    def _failed(self, fact: PullFailed, entry: Entry) -> None:
+        self._failed_us[entry.node, fact.group, fact.queue] = entry.mono_us
+
+    def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.refused:
+            self._refused_us[fact.client, fact.group, queue] = entry.mono_us
+
+
+class QueuesAreUnlocked(Monitor):
+    """S02: RebalancePushImpl.removeUnnecessaryMessageQueue."""
+
+    name = "queues_are_unlocked"
+    rule = (
+        "an orderly member that gives up a queue gives back its lock within 25 s, so that the "
+        "next owner need not wait for 60 s (client invariant 51)"
+    )
+    invariants = (51,)
+    needs = (QueuesLocked,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._locked: set[tuple[str, str, Queue]] = set()  # client, group
+        self._given_up: dict[tuple[str, str, Queue], EntryKey] = {}  # and not unlocked
+        # Of these: perhaps 20 s later, by a thread that ends with its process.
+        # Upstream: RebalancePushImpl.unlockDelay, by the scheduled executor of MQClientInstance.
+        self._delayed_unlocks: set[tuple[str, str, Queue]] = set()
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesLocked: self._lock,
+            QueuesUnlocked: self._unlock,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            RouteChanged: self._route_changed,
+        }
+
+    def end(self) -> None:
+        """Locks that were kept."""
+        for known, released in self._given_up.items():
+            self._check(known, released, self.cluster.now_us)
+
+    def _check(self, known: tuple[str, str, Queue], released: EntryKey, now_us: int) -> None:
+        """Until *now_us* it was not given back."""
+        client, group, queue = known
+        if now_us - released.mono_us <= UNLOCKED_US:
+            return
+        nodes, until_us = {released.node, queue.broker}, released.mono_us + UNLOCKED_US
+        is_over = known in self._delayed_unlocks and self._has_ended(group, client, until_us)
+        # The lock is given back before the release is noted, by a call that may wait.
+        if is_over or self.cluster.touched(nodes, released.mono_us - CALLS_US, until_us):
+            self.count_excused()
+        else:
+            self.report_violation(
+                f"{released.node} ({client}) gave up {place_of(queue)} of {group} and did not "
+                f"unlock it for {(now_us - released.mono_us) / 1e6:.0f} s",
+                released,
+                node=released.node,
+            )
+
+    def _has_ended(self, group: str, client: str, until_us: int) -> bool:
+        """With its process the unlocking ended that it had put off."""
+        return any(
+            consumer.started.client == client
+            and consumer.until_us is not None
+            and consumer.until_us < until_us
+            for consumer in self.cluster.consumers.get(group, ())
+        )
+
+    def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            self._locked.add((fact.client, fact.group, queue))
+
+    def _unlock(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        for queue in fact.queues:
+            known = fact.client, fact.group, queue
+            self._locked.discard(known)
+            if (released := self._given_up.pop(known, None)) is not None:
+                self._check(known, released, entry.mono_us)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        for queue in fact.queues:
+            if consumer is not None:
+                self._given_up.pop((consumer.started.client, fact.group, queue), None)
+
+    def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
+        """Where a member knows no address any more it unlocks nothing."""
+        for known, released in list(self._given_up.items()):
+            queue = known[2]
+            is_its = (released.node, queue.topic) == (entry.node, fact.topic)
+            if is_its and queue.broker not in fact.brokers:
+                del self._given_up[known]
+                self.count_excused()
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        if consumer is None or fact.reason not in ("not mine", "shutdown"):
+            return
+        for queue in fact.queues:
+            known = consumer.started.client, fact.group, queue
+            if known in self._locked:
+                if not self.cluster.has_in_route(entry.node, queue):
+                    self.count_excused()
+                    continue
+                self.count_tried()
+                self._given_up[known] = key_of(entry)
+                is_later = fact.reason == "not mine" and (
+                    self.release_at(fact.group, entry.node) < UNLOCKED_AT_ONCE
+                )
+                (self._delayed_unlocks.add if is_later else self._delayed_unlocks.discard)(known)
+
+
+class OneListenerAQueue(Monitor):
+    """Client invariant 51: ConsumeMessageOrderlyService, and S02."""
+
+    name = "one_listener_a_queue"
+    rule = (
+        "a queue of an orderly group has one listener at work: it goes to its next owner when "
+        "the listener of the last one has returned, or its lock has lapsed (client invariant 51); "
+        "so it is not unlocked before, but by force 20 s after the last lock (52)"
+    )
+    invariants = (51, 52)
+    needs = (MessageGivenToListener, QueuesLocked)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._locked_us: dict[tuple[str, str, Queue], int] = {}  # client, group: the last time
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MessageGivenToListener: self._given,
+            QueuesLocked: self._lock,
+            QueuesUnlocked: self._unlocked,
+        }
+
+    def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            self._locked_us[fact.client, fact.group, queue] = entry.mono_us
+
+    def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        """Of a member that lives: one that shuts down unlocks all, whatever is under way."""
+        consumers = (
+            s for s in self.cluster.running(fact.group) if s.started.client == fact.client
+        )
+        consumer = next(consumers, None)
+        if consumer is None or fact.group not in self.cluster.orderly:
+            return
+        for queue in fact.queues:
+            reading = self.progress.readers.get(fact.group, {}).get(queue)
+            hold = None if reading is None else reading.claims.get(consumer.node)
+            if hold is None or not hold.given.ends:
+                continue
+            self.count_tried()
+            if hold.in_flight and hold.ended_us is not None:
+                self._gave_away(fact, queue, min(hold.in_flight.values(), key=key_of), entry)
+
+    def _gave_away(self, fact: QueuesUnlocked, queue: Queue, given: Entry, entry: Entry) -> None:
+        locked_us = self._locked_us.get((fact.client, fact.group, queue), 0)
+        nodes = {given.node, queue.broker}
+        is_forced = entry.mono_us - locked_us > FORCED_US
+        # A request for the lock that a fault held up was sent, and given up, long before.
+        since_us = min(given.mono_us, entry.mono_us - FORCED_US)
+        if is_forced or self.cluster.touched(nodes, since_us, entry.mono_us):
+            self.count_excused()
+            return
+        self.report_violation(
+            f"{given.node} gave back the lock of {place_of(queue)} while its listener still "
+            "worked at it",
+            given,
+            entry,
+            node=given.node,
+        )
+
+    def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
+        if fact.group not in self.cluster.orderly:
+            return
+        reading = self.progress.readers[fact.group][fact.queue]
+        for hold in reading.claims.values():
+            if hold.node != entry.node and self._is_alive(fact.group, hold.node):
+                self.count_tried()
+                if hold.in_flight:
+                    self._check(fact, min(hold.in_flight.values(), key=key_of), entry)
+
+    def _is_alive(self, group: str, node: str) -> bool:
+        consumer = self.cluster.consumer(group, node)
+        return consumer is not None and consumer.is_running
+
+    def _check(self, fact: MessageGivenToListener, other: Entry, entry: Entry) -> None:
+        nodes = {entry.node, other.node, fact.queue.broker}
+        if self.cluster.touched(nodes, other.mono_us - LOCK_US, entry.mono_us):
+            self.count_excused()
+            return
+        self.report_violation(
+            f"{entry.node} was given offset {fact.offset} of {place_of(fact.queue)} while "
+            f"{other.node} still worked at it",
+            other,
+            entry,
+        )

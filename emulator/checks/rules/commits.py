@@ -1,0 +1,392 @@
+"""A committed offset never passes a message that is not finished, and never goes back.
+
+The committed offset is the smallest unfinished one (client invariant 43); a group that dies
+goes on from there, so whatever it passed and nobody finished is gone.  While a member holds a
+queue its commits only rise: a lower one comes from a tool, or from a queue that it gave away.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+import msgspec
+
+from rocketmq_emulator.checks.state.checker import (
+    Checker,
+    CheckerContext,
+    Metric,
+    key_of,
+    place_of,
+)
+from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
+from rocketmq_emulator.checks.state.queue_claims import QueueClaim
+from rocketmq_emulator.checks.state.queue_records import QueueReading
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    MemberJoined,
+    MessageConsumed,
+    MessagePolled,
+    OffsetCommitted,
+    OffsetRepaired,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+
+NO_RELEASES: Mapping[str, EntryKey] = {}
+WRITTEN_US = 15_000_000  # offsets are written every 5 s
+REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
+RESET_US = 11_000_000  # an illegal offset is corrected after 10 s
+RELEASED_US = 10_000_000  # what was on its way when a queue was released has come by then
+
+
+class _ExpectedCommit(msgspec.Struct):
+    """A client gave a queue up and has to write that it consumed all before *offset*."""
+
+    key: EntryKey
+    group: str
+    queue: Queue
+    client: str
+    offset: int
+    is_written: bool = False
+
+
+class CommitsFollowDelivery(Checker):
+    """Client invariant 43, and S13."""
+
+    name = "commits"
+    rule = (
+        "the committed offset never passes a message that nobody has finished (client invariant "
+        "43), and never goes back while a member holds the queue"
+    )
+    metrics = (
+        Metric("early_commits", "commits", "that passed a message which nobody finished", "group"),
+        Metric(
+            "excused_early_commits",
+            "commits",
+            "the same, of places that were used before its broker lost the end of its log",
+            "group",
+        ),
+        Metric("lower_commits", "commits", "below one of the same member before", "group"),
+        Metric(
+            "excused_lower_commits",
+            "commits",
+            "the same, at a broker that a fault touched",
+            "group",
+        ),
+        Metric("late_offsets", "queues", "consumed further than committed, for long", "group"),
+        Metric(
+            "excused_late_offsets",
+            "queues",
+            "the same, as a fault of the broker or the member held the request up",
+            "group",
+        ),
+        Metric("lost_offsets", "queues", "given up without writing how far they were", "group"),
+        Metric(
+            "excused_lost_offsets",
+            "queues",
+            "the same, as the broker was in no route of the member, or a fault may have stopped "
+            "the request",
+            "group",
+        ),
+        Metric("late_commits", "commits", "by a member that gave the queue away before", "group"),
+        Metric(
+            "excused_late_commits",
+            "commits",
+            "the same, as a fault of the broker or the member held them up",
+            "group",
+        ),
+    )
+    needs = (OffsetCommitted,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._clients: dict[tuple[str, str, str], str] = {}  # by broker, group and peer
+        self._expected_commits: deque[_ExpectedCommit] = deque()  # in the order of their releases
+        # What each client of a group released, by queue.
+        self._released: dict[str, dict[Queue, dict[str, EntryKey]]] = {}
+        # By client, group and queue: the offset that its broker named instead, and when.
+        self._corrected: dict[tuple[str, str, Queue], tuple[int, int]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            OffsetCommitted: self._committed,
+            MemberJoined: self._joined,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._gave_away,
+            OffsetRepaired: self._repaired,
+        }
+
+    def end(self) -> None:
+        """Every group that is known has a number."""
+        for group in self.cluster.consumers:
+            for metric in self.metrics:
+                self.add_to_metric(metric.name, 0, group)
+        if self.cluster.last is not None:
+            self._check_lost_offsets(self.cluster.last)
+        for reader, reading in self.progress.readings():
+            if reader in self.cluster.consumers:
+                self._check_final_offset(reader, reading)
+
+    def reason_not_judged(self) -> str:
+        """Commits alone prove nothing."""
+        if not self.cluster.consumers:
+            return f"the journal has no {ConsumerStarted.__name__}: no group is known"
+        if not any(reading.consumed_us for _, reading in self.progress.readings()):
+            return f"the journal has no {MessageConsumed.__name__} or {MessagePolled.__name__}"
+        return ""
+
+    def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
+        if (all_released := self._released.get(fact.group)) is not None:
+            self._check_late_commit(fact, all_released.get(fact.queue, NO_RELEASES), entry)
+        reading = self.progress.reading
+        self.tried += 1
+        if self._expected_commits:
+            self._check_lost_offsets(entry)
+            self._match_commit(fact, entry)
+        self._check_lower_commit(fact, reading, entry)
+        if not self.progress.has_passed:
+            return
+        start = max(reading.start, reading.reused_to, reading.stale_to)
+        if fact.offset <= reading.done.first_missing(start):
+            if start > reading.start and fact.offset > reading.done.first_missing(reading.start):
+                self.add_to_metric("excused_early_commits", 1, fact.group)
+            return
+        if not self._is_judged(fact):
+            return
+        passed = self.progress.messages.pending.unsettled(reading, start, fact.offset)
+        unfinished = next((offset for offset in passed if self._has(fact, offset, entry)), None)
+        if unfinished is None:
+            return
+        self.add_to_metric("early_commits", 1, fact.group)
+        given = reading.given_entries(unfinished)
+        by = f"which {given[0].node} has not finished" if given else "which nobody was given"
+        self.report_violation(
+            f"{fact.group} committed {fact.offset} of {place_of(fact.queue)} and passed "
+            f"{unfinished}, {by}",
+            *reading.records.entries_of_message(unfinished)[:1],
+            *(key_of(each) for each in given[:1]),
+            entry,
+            node=reading.owner,
+        )
+
+    def _check_final_offset(self, group: str, reading: QueueReading) -> None:
+        """A member that runs writes every 5 s how far it has come: also the last time."""
+        hold = reading.claims.get(reading.owner)
+        consumer = self.cluster.consumer(group, reading.owner)
+        if (
+            hold is None
+            or hold.ended_us is not None
+            or consumer is None
+            or not consumer.is_running
+        ):
+            return
+        if reading.committed is None or consumer.started.consumer_kind == "pull":
+            return
+        since_us = self.cluster.now_us - WRITTEN_US
+        done = reading.done.first_missing(max(reading.committed, reading.start, reading.reused_to))
+        done = min(
+            done, reading.records.end_offset
+        )  # more was consumed of a log that lost its end
+        last_us = reading.consumed_us
+        if done <= reading.committed or last_us > since_us or self.cluster.last is None:
+            return
+        nodes = reading.owner, reading.queue.broker
+        if self.cluster.undisturbed_us(nodes, last_us, self.cluster.now_us) <= WRITTEN_US:
+            self.add_to_metric("excused_late_offsets", 1, group)
+            return
+        self.add_to_metric("late_offsets", 1, group)
+        self.report_violation(
+            f"{reading.owner} has consumed {place_of(reading.queue)} up to {done} and wrote "
+            f"{reading.committed} as its offset",
+            key_of(self.cluster.last),
+            node=reading.owner,
+            rule="a member's offset is written within 5 s (client invariant 1)",
+        )
+
+    def _check_lower_commit(
+        self, fact: OffsetCommitted, reading: QueueReading, entry: Entry
+    ) -> None:
+        """By a member that holds the queue, below what it committed before."""
+        client = self._clients.get((entry.node, fact.group, fact.peer))
+        hold = None if client is None else self._hold_of(fact.group, client, reading)
+        if hold is None or hold.ended_us is not None:
+            return
+        before = hold.committed
+        hold.committed = fact.offset, EntryKey(entry.mono_us, entry.node, entry.seq)
+        if before is None or fact.offset >= before[0]:
+            return
+        if hold.seek_offset is not None and fact.offset >= hold.seek_offset:
+            hold.seek_offset = (
+                None  # until the next poll a lite pull member commits as before its seek
+            )
+            return
+        # A broker that is busy, or was paused, takes requests of different pools out of order.
+        since_us = entry.mono_us - REORDERED_US
+        if self.cluster.touched((entry.node, hold.node), since_us, entry.mono_us):
+            self.add_to_metric("excused_lower_commits", 1, fact.group)
+            return
+        self.add_to_metric("lower_commits", 1, fact.group)
+        self.report_violation(
+            f"{hold.node} commits {fact.offset} of {place_of(fact.queue)} after {before[0]}",
+            before[1],
+            entry,
+            node=hold.node,
+        )
+
+    def _hold_of(self, group: str, client: str, reading: QueueReading) -> QueueClaim | None:
+        for consumer in reversed(self.cluster.consumers.get(group, ())):
+            if consumer.started.client == client and consumer.started.consumer_kind != "pull":
+                return reading.claims.get(consumer.node)
+        return None
+
+    def _check_late_commit(
+        self, fact: OffsetCommitted, released: Mapping[str, EntryKey], entry: Entry
+    ) -> None:
+        if not released:
+            return
+        client = self._clients.get((entry.node, fact.group, fact.peer), "")
+        key = released.get(client)
+        if key is None or entry.mono_us - key.mono_us <= RELEASED_US:
+            return
+        if self._is_reset(fact, client, entry.mono_us):
+            return
+        # A stalled link delivers late; and a claim is noted when all brokers have answered.
+        since_us = entry.mono_us - RELEASED_US
+        nodes = {entry.node, key.node, *self.cluster.topics.brokers_of(fact.queue.topic)}
+        if self.cluster.touched(nodes, since_us, entry.mono_us):
+            self.add_to_metric("excused_late_commits", 1, fact.group)
+            return
+        self.add_to_metric("late_commits", 1, fact.group)
+        self.report_violation(
+            f"{client} commits {fact.offset} of {place_of(fact.queue)}, which it gave away "
+            f"{(entry.mono_us - key.mono_us) // 1_000_000} s before",
+            key,
+            entry,
+            node=key.node,
+            rule="a member commits nothing of queues it gave away (client invariant 56)",
+        )
+
+    def _is_reset(self, fact: OffsetCommitted, client: str, now_us: int) -> bool:
+        """10 s after an illegal offset a member writes the right one, even to another's queue.
+
+        Upstream: DefaultMQPushConsumerImpl.pullMessage, OFFSET_ILLEGAL.
+        """
+        corrected, at_us = self._corrected.get((client, fact.group, fact.queue), (None, 0))
+        return corrected == fact.offset and now_us - at_us <= RESET_US
+
+    def _repaired(self, fact: OffsetRepaired, entry: Entry) -> None:
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        if consumer is not None:
+            known = consumer.started.client, fact.group, fact.queue
+            self._corrected[known] = fact.corrected, entry.mono_us
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._clients[entry.node, fact.group, fact.peer] = fact.client
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        for queue in fact.queues:
+            released = self._released.get(fact.group, {}).get(queue)
+            if consumer is not None and released is not None:
+                released.pop(consumer.started.client, None)
+
+    def _gave_away(self, fact: QueuesReleased, entry: Entry) -> None:
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        if consumer is None or consumer.started.consumer_kind == "pull":
+            return  # the application of a pull consumer commits as it likes
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        released = self._released.setdefault(fact.group, {})
+        for queue in fact.queues:
+            released.setdefault(queue, {})[consumer.started.client] = key
+            if fact.reason == "not mine" and self._persists(consumer):
+                self._expect_commit(fact.group, queue, consumer, key)
+
+    def _persists(self, consumer: ConsumerRecord) -> bool:
+        """A released queue's offset is written at once; an orderly member's before its last call.
+
+        Upstream: RebalancePushImpl.removeUnnecessaryMessageQueue; lite pull consumers write what
+        they have committed, which polls do not.
+        """
+        group = consumer.started.group
+        return consumer.started.consumer_kind == "push" and (
+            group not in self.cluster.broadcast | self.cluster.orderly
+        )
+
+    def _expect_commit(
+        self, group: str, queue: Queue, consumer: ConsumerRecord, key: EntryKey
+    ) -> None:
+        """How far the member has come without a gap: this it writes."""
+        reading = self.progress.readers.get(group, {}).get(queue)
+        hold = None if reading is None else reading.claims.get(consumer.node)
+        if reading is None or hold is None or not hold.given.ends:
+            return
+        first = hold.given.starts[0]
+        open_ones = (*hold.in_flight, *hold.earlier_in_flight, *hold.to_redeliver)
+        done = min((hold.given.first_missing(first), reading.records.end_offset, *open_ones))
+        written = hold.committed[0] if hold.committed is not None else reading.committed or 0
+        if done <= max(written, first):
+            return
+        if not self.cluster.has_in_route(consumer.node, queue):
+            self.add_to_metric("excused_lost_offsets", 1, group)  # it knows no address to write to
+        else:
+            self._expected_commits.append(
+                _ExpectedCommit(key, group, queue, consumer.started.client, done)
+            )
+
+    def _match_commit(self, fact: OffsetCommitted, entry: Entry) -> None:
+        client = self._clients.get((entry.node, fact.group, fact.peer), "")
+        for owed in self._expected_commits:
+            is_its = client in ("", owed.client)  # a new connection has had no heartbeat yet
+            if owed.group == fact.group and owed.queue == fact.queue and is_its:
+                owed.is_written = owed.is_written or fact.offset >= owed.offset
+
+    def _check_lost_offsets(self, now: Entry) -> None:
+        while (
+            self._expected_commits
+            and now.mono_us - self._expected_commits[0].key.mono_us > RELEASED_US
+        ):
+            owed = self._expected_commits.popleft()
+            key = owed.key
+            if owed.is_written:
+                continue
+            if self.cluster.touched(
+                (key.node, owed.queue.broker), key.mono_us - RELEASED_US, key.mono_us + RELEASED_US
+            ):
+                self.add_to_metric("excused_lost_offsets", 1, owed.group)
+                continue
+            self.add_to_metric("lost_offsets", 1, owed.group)
+            self.report_violation(
+                f"{key.node} gave up {place_of(owed.queue)}, of which it had consumed all before "
+                f"{owed.offset}, and did not write that",
+                key,
+                key_of(now),
+                node=key.node,
+                rule="a member that gives up a queue writes its offset (client invariant 56)",
+            )
+
+    def _is_judged(self, fact: OffsetCommitted) -> bool:
+        """Pull consumers' applications commit as they like."""
+        kinds = self.cluster.kinds(fact.group)
+        if not kinds or "pull" in kinds:
+            return False
+        return "lite_pull" not in kinds or self._polls_are_known(fact.group)
+
+    def _has(self, fact: OffsetCommitted, offset: int, entry: Entry) -> bool:
+        """The journal saw that message stored, and all members that ran since take it."""
+        records = self.progress.messages.records(fact.queue)
+        first = records.first
+        if first is None or not first <= offset < records.end_offset:
+            return False
+        since_us = records.stored_us(offset) or 0
+        return self.cluster.is_wanted(
+            fact.group, fact.queue.topic, records.tags_at(offset), since_us, entry.mono_us
+        )
+
+    def _polls_are_known(self, group: str) -> bool:
+        readings = self.progress.readers.get(group, {})
+        return any(each.consumed_us for each in readings.values())

@@ -1,0 +1,182 @@
+"""Messages that a group consumed more than once: counted, and each with its cause.
+
+At-least-once allows them for causes that leave traces: a hand-over, where
+the new owner begins at the committed offset; a death before offsets were written; a broker
+that came back with older offsets; a tool; a send that was retried after it had been stored; a
+message sent back whose first delivery succeeded after all.  A member may be given each message
+from where its claim begins on, once (``claims``): whatever it gets beyond that, and had
+been consumed before, is a violation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rocketmq_emulator.checks.state.checker import (
+    Checker,
+    CheckerContext,
+    Metric,
+    key_of,
+    place_of,
+)
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    MessageConsumed,
+    MessagePolled,
+    MessageSent,
+    Queue,
+    SendFailed,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
+
+OPEN_KEYS_MAX = 100_000  # of sends under way, and of messages stored twice
+CAUSES = {  # metric: what it counts
+    "handed_over": "consumed again by the next owner of the queue, or after it was claimed anew",
+    "two_owners": "consumed by two members that both held the queue",
+    "older_offsets": "consumed again because an offset went back: a broker's, a tool's, late ones",
+    "sent_twice": "stored twice by a send that was retried, and consumed twice",
+    "sent_back_twice": "sent back, and consumed twice",
+}
+
+
+class DuplicatesAreExplained(Checker):
+    """At-least-once, and no more often than it must be."""
+
+    name = "duplicates"
+    rule = (
+        "a message is consumed again only after a hand-over, a death before its offset was "
+        "written, an offset that went back, a retried send or a retry"
+    )
+    metrics = (
+        Metric("duplicates", "messages", "consumed again after they were consumed", "group"),
+        Metric("unexplained_duplicates", "messages", "of these: without a cause", "group"),
+        *(
+            Metric(f"duplicates_{cause}", "messages", what, "group")
+            for cause, what in CAUSES.items()
+        ),
+        Metric("stored_twice", "messages", "stored more than once by a send that was retried"),
+    )
+    needs = (ConsumerStarted,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        # By uniq_key: sends that have ended, and were stored in more places; attempts, when.
+        self._left: dict[str, tuple[int, EntryKey]] = {}
+        self._copies: dict[str, Counter[str]] = {}  # of what was stored twice: consumed, by reader
+        self._retried: dict[tuple[str, str], int] = {}  # (group, uniq_key) of retries: consumed
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MessageSent: self._closed,
+            SendFailed: self._closed,
+            MessageConsumed: self._consumed,
+            MessagePolled: self._polled,
+        }
+
+    def end(self) -> None:
+        """A group without duplicates has none of any kind."""
+        for group in self.cluster.consumers:
+            for metric in self.metrics[:-1]:
+                self.add_to_metric(metric.name, 0, group)
+        self.add_to_metric("stored_twice", 0)
+        self._stored_twice()
+
+    # Stored twice -------------------------------------------------------------------------
+
+    def _closed(self, fact: MessageSent | SendFailed, entry: Entry) -> None:
+        """A send has ended: how often was it stored?  A batch may have one key for all members."""
+        left = self.progress.messages.pending.open_sends.get(fact.uniq_key)
+        if left and (isinstance(fact, MessageSent) or len(left) > 1):
+            self._left[fact.uniq_key] = fact.attempts, key_of(entry)
+            if len(self._left) > OPEN_KEYS_MAX:
+                del self._left[next(iter(self._left))]
+        if isinstance(fact, SendFailed) or fact.attempts > 1:
+            self._is_doubled(fact.uniq_key)  # an attempt without an answer may be stored yet
+
+    def _stored_twice(self) -> None:
+        """Places that nobody was told of, of sends that were answered with another one."""
+        for key, (attempts, closed) in self._left.items():
+            places = self.progress.messages.pending.open_sends.get(key, ())
+            left = [place for place in places if place[0].topic_kind == "topic"]
+            if not left:
+                continue
+            self.add_to_metric("stored_twice", len(left))
+            if attempts == 1:
+                records, offset = left[0]
+                stored = records.entries_of_message(offset)[:1]
+                self.report_violation(
+                    f"{key} was sent once and stored twice, also in {place_of(records.queue)}",
+                    *stored,
+                    closed,
+                    node=records.queue.broker,
+                )
+
+    def _is_doubled(self, key: str) -> None:
+        self._copies.setdefault(key, Counter())
+        if len(self._copies) > OPEN_KEYS_MAX:
+            del self._copies[next(iter(self._copies))]
+
+    # Consumed twice -----------------------------------------------------------------------
+
+    def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
+        self.tried += 1
+        if self.progress.is_repeat:
+            self._repeated(fact.group, fact.queue, fact.offset, entry)
+        elif fact.ok:
+            if fact.uniq_key in self._copies:
+                self._copy(fact, entry)
+            if fact.reconsume_times or self._retried:
+                self._retry(fact)
+        else:
+            self._retried.setdefault((fact.group, fact.uniq_key), 0)
+
+    def _polled(self, fact: MessagePolled, entry: Entry) -> None:
+        self.tried += 1
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        if self.progress.is_repeat and (
+            consumer is None or consumer.started.consumer_kind != "pull"
+        ):
+            self._repeated(fact.group, fact.queue, fact.offset, entry)
+
+    def _copy(self, fact: MessageConsumed, entry: Entry) -> None:
+        """One of several records of one message was consumed."""
+        counted, reader = self._copies[fact.uniq_key], self.progress.reader(fact.group, entry.node)
+        counted[reader] += 1
+        if counted[reader] > 1:
+            self._adds("sent_twice", fact.group)
+
+    def _retry(self, fact: MessageConsumed) -> None:
+        """A record was consumed of a message that failed before."""
+        known = (fact.group, fact.uniq_key)
+        if known not in self._retried:
+            return
+        self._retried[known] += 1
+        if self._retried[known] > 1:
+            self._adds("sent_back_twice", fact.group)
+        elif fact.queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+            del self._retried[known]
+
+    def _repeated(self, group: str, queue: Queue, offset: int, entry: Entry) -> None:
+        reading = self.progress.reading
+        if offset in reading.unwanted:
+            return  # it was not consumed before, it was not to be
+        if why := reading.cause_of_repeat(entry.node, offset):
+            self._adds(why, group)
+            return
+        self.add_to_metric("duplicates", 1, group)
+        self.add_to_metric("unexplained_duplicates", 1, group)
+        hold = reading.claims[entry.node]
+        claimed = () if hold.claimed is None else (hold.claimed,)
+        self.report_violation(
+            f"{group} consumed offset {offset} of {place_of(queue)} again, for no cause",
+            *reading.records.entries_of_message(offset)[:1],
+            *claimed,
+            entry,
+        )
+
+    def _adds(self, cause: str, group: str) -> None:
+        self.add_to_metric("duplicates", 1, group)
+        self.add_to_metric(f"duplicates_{cause}", 1, group)

@@ -1,0 +1,236 @@
+"""Queue locks of orderly groups: one holder at the broker, and a listener only under the lock.
+
+A lock lives 60 s at the broker after its last renewal, 30 s at its holder; so a listener that is
+called while another member was granted the queue broke the rule (client invariant 51).  Unless
+the broker was started again since: it has forgotten all locks then, and gives them anew while
+their holders trust them up to 30 s longer.  That is RocketMQ's own doing, counted, no violation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rocketmq_emulator.checks.state.checker import (
+    Checker,
+    CheckerContext,
+    Metric,
+    key_of,
+    numbers_of,
+    place_of,
+)
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    BrokerReset,
+    MessageGivenToListener,
+    NodeStarted,
+    Queue,
+    QueuesLocked,
+    QueuesReleased,
+    QueuesUnlocked,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+
+BROKER_LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+CLIENT_LOCK_US = 30_000_000  # rocketmq.client.rebalance.lockMaxLiveTime
+ANSWER_US = 1_000_000  # a lock call takes no longer
+CLOCK_US = 10_000  # brokers count in whole milliseconds
+LATE_UNLOCK_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills
+UNLOCKS_AT_ONCE = (5, 2, 0)
+RELEASES_MAX = 32  # of a queue by a client: those of the last 20 s
+
+
+class LocksAreSafe(Checker):
+    """Client invariant 51."""
+
+    name = "locks"
+    rule = (
+        "no listener call with a lock older than 30 s, and never two members with the lock of "
+        "one queue (client invariant 51); one that was not renewed for 60 s is free"
+    )
+    metrics = (
+        Metric(
+            "lock_violations", "times", "a lock was granted twice, or a listener had none", "group"
+        ),
+        Metric("locks_refused", "queues", "whose lock another member held, at every try", "group"),
+        Metric(
+            "kept_locks",
+            "times",
+            "a lock was refused for one that was not renewed for 60 s",
+            "group",
+        ),
+        Metric(
+            "forgotten_locks",
+            "times",
+            "a listener had a lock that its broker forgot in a restart, and gave another member",
+            "group",
+        ),
+        Metric(
+            "late_unlocks",
+            "times",
+            "a listener had a lock that its member gave back 20 s after an earlier release, and "
+            "another member was given (up to 5.1.4)",
+            "group",
+        ),
+        Metric(
+            "excused_wrong_clocks",
+            "times",
+            "a lock was too old, or granted twice, after the clock that measures it was moved",
+            "group",
+        ),
+    )
+    needs = (QueuesLocked,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._holders: dict[tuple[str, Queue], tuple[str, EntryKey]] = {}
+        self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: when, last
+        self._started_us: dict[str, int] = {}  # brokers
+        self._released_us: dict[tuple[str, Queue, str], deque[int]] = {}  # by a client
+        self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next try to lock it
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesLocked: self._locked,
+            QueuesUnlocked: self._unlocked,
+            QueuesReleased: self._released,
+            MessageGivenToListener: self._given,
+            NodeStarted: self._node_started,
+            BrokerReset: self._reset,
+        }
+
+    def end(self) -> None:
+        """Every orderly group has a number."""
+        for group in self.cluster.orderly:
+            for metric in self.metrics:
+                self.add_to_metric(metric.name, 0, group)
+
+    def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self.add_to_metric("locks_refused", len(fact.refused), fact.group)
+        for queue in fact.refused:
+            self._late_unlocks.discard((fact.group, queue, fact.client))
+            self._refused(fact, queue, entry)
+        for queue in fact.granted:
+            client, granted = self._holders.get((fact.group, queue), (fact.client, key))
+            is_valid = entry.mono_us - granted.mono_us < BROKER_LOCK_US
+            self.tried += 1
+            left_us = BROKER_LOCK_US - (entry.mono_us - granted.mono_us)  # by a clock that jumps
+            if (
+                client != fact.client
+                and is_valid
+                and not self._is_excused(entry, granted.mono_us, left_us, fact.group)
+            ):
+                self.add_to_metric("lock_violations", 1, fact.group)
+                self.report_violation(
+                    f"{entry.node} gave {fact.client} the lock of {queue.topic}:{queue.queue_id}, "
+                    f"which {client} was given {_seconds(granted, entry)} s before and has not "
+                    "given back",
+                    granted,
+                    entry,
+                )
+            self._holders[fact.group, queue] = fact.client, key
+            self._granted[fact.group, queue, fact.client] = entry.mono_us
+            self._late_unlocks.discard((fact.group, queue, fact.client))
+
+    def _refused(self, fact: QueuesLocked, queue: Queue, entry: Entry) -> None:
+        """For another member's lock, which has not lapsed.
+
+        Upstream: RebalanceLockManager.LockEntry.isExpired.
+        """
+        client, granted = self._holders.get((fact.group, queue), (fact.client, None))
+        if granted is None or client == fact.client:
+            return
+        self.tried += 1
+        over_us = entry.mono_us - granted.mono_us - BROKER_LOCK_US - CLOCK_US
+        if over_us <= 0 or self._is_excused(entry, granted.mono_us, over_us, fact.group):
+            return
+        self.add_to_metric("kept_locks", 1, fact.group)
+        self.report_violation(
+            f"{entry.node} refused {fact.client} the lock of {queue.topic}:{queue.queue_id} for "
+            f"{client}, which was given it {_seconds(granted, entry)} s before, the last time",
+            granted,
+            entry,
+        )
+
+    def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        for queue in fact.queues:
+            holder = self._holders.get((fact.group, queue))
+            if holder is not None and holder[0] == fact.client:
+                del self._holders[fact.group, queue]
+            known = fact.group, queue, fact.client
+            for released_us in self._released_us.get(known, ()):
+                late_us = entry.mono_us - released_us - LATE_UNLOCK_US + CLOCK_US
+                if 0 <= late_us <= ANSWER_US and released_us < self._granted.get(known, 0):
+                    self._late_unlocks.add(known)  # it has claimed the queue again meanwhile
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        if consumer is None or fact.group not in self.cluster.orderly:
+            return
+        if numbers_of(consumer.started.release) < UNLOCKS_AT_ONCE:
+            for queue in fact.queues:
+                known = fact.group, queue, consumer.started.client
+                times = self._released_us.setdefault(known, deque(maxlen=RELEASES_MAX))
+                times.append(entry.mono_us)
+
+    def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
+        if fact.group not in self.cluster.orderly:
+            return
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        if consumer is None:
+            return
+        place = place_of(fact.queue)
+        client = consumer.started.client
+        granted_us = self._granted.get((fact.group, fact.queue, client))
+        holder = self._holders.get((fact.group, fact.queue))
+        if granted_us is None:
+            what = f"without ever having its lock: {place}"
+        elif (
+            over_us := entry.mono_us - granted_us - CLIENT_LOCK_US - ANSWER_US
+        ) > 0 and not self._is_excused(entry, granted_us, over_us, fact.group):
+            what = f"with a lock of {(entry.mono_us - granted_us) // 1_000_000} s ago: {place}"
+        elif holder is not None and holder[0] != client and holder[1].mono_us > granted_us:
+            if self._started_us.get(fact.queue.broker, 0) > granted_us:
+                self.add_to_metric("forgotten_locks", 1, fact.group)
+                return
+            if (fact.group, fact.queue, client) in self._late_unlocks:
+                self.add_to_metric("late_unlocks", 1, fact.group)
+                return
+            left_us = BROKER_LOCK_US - (holder[1].mono_us - granted_us)  # until it lapsed there
+            if self._is_excused(holder[1], granted_us, left_us, fact.group):
+                return
+            what = f"while {holder[0]} has its lock: {place}"
+        else:
+            return
+        self.add_to_metric("lock_violations", 1, fact.group)
+        evidence = () if holder is None else (holder[1],)
+        self.report_violation(
+            f"{entry.node} was given offset {fact.offset} {what}", *evidence, entry
+        )
+
+    def _reset(self, fact: BrokerReset, entry: Entry) -> None:
+        """A lock that is kept counts from then on."""
+        for known, (client, _) in list(self._holders.items()):
+            if known[1].broker == entry.node:
+                self._holders[known] = client, key_of(entry)
+
+    def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
+        """A broker that starts has no locks: they are in memory only."""
+        for known in [each for each in self._holders if each[1].broker == entry.node]:
+            del self._holders[known]
+        self._started_us[entry.node] = entry.mono_us
+
+    def _is_excused(
+        self, entry: Entry | EntryKey, granted_us: int, wrong_us: int, group: str
+    ) -> bool:
+        """The clock by which the node measures the lock's age was moved by *wrong_us* since."""
+        moved_us = self.cluster.clock_moved_us(entry.node, granted_us, entry.mono_us)
+        if moved_us < wrong_us:
+            return False
+        self.add_to_metric("excused_wrong_clocks", 1, group)
+        return True
+
+
+def _seconds(before: EntryKey, entry: Entry) -> str:
+    return f"{(entry.mono_us - before.mono_us) / 1e6:.1f}"

@@ -1,0 +1,473 @@
+"""No queue with two owners, and none without: in seconds, by group.
+
+Owning is what consumers note: from QueuesClaimed to QueuesReleased, or to their end.  A member
+whose brokers all lost it, and that notes nothing, has ended without a word: nobody may have
+noted who killed it.  A queue needs an owner from the moment when its broker has it and the group
+has a member that subscribes its topic, whether or not somebody ever claims it: one that nobody
+takes in 180 s without a fault is a violation.  For orderly groups the broker's lock forbids two
+owners, so an overlap of two that run is a violation there; elsewhere it happens, and is measured.
+For how long each queue had two owners, or none, is in its ``OwnerSpan``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from rocketmq_emulator.checks.rules.split_shares import all_allocate_alike, shares, unchanged_us
+from rocketmq_emulator.checks.state.checker import (
+    Checker,
+    CheckerContext,
+    Metric,
+    key_of,
+    place_of,
+)
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    BrokerExpired,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ConsumerStarted,
+    ConsumerStopped,
+    FaultBegan,
+    MemberLeft,
+    MessageConsumed,
+    NodeKilled,
+    PullFailed,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    QueuesReleased,
+    RebalancePassed,
+    TopicChanged,
+    TopicCreated,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
+
+US_A_SECOND = 1_000_000
+READABLE = 4  # the bit of a topic's perm
+SETTLED_US = 60_000_000  # heartbeats within 30 s, a rebalance within 20 s, and some
+TAKEN_US = 180_000_000  # 120 s until brokers drop who vanished, 10 s until they look, 20 s, 30 s
+
+
+class Unowned(NamedTuple):
+    """The longest time for which a queue of a group had no owner."""
+
+    group: str
+    queue: Queue
+    from_us: int
+    until_us: int
+
+
+class OneOwner(Checker):
+    """S18, S36; client invariant 27."""
+
+    name = "ownership"
+    rule = (
+        "a queue of an orderly group has one owner, under the broker's lock (client invariant 51)"
+    )
+    metrics = (
+        Metric("overlap_s", "s", "the longest time a queue had two owners", "group", "max"),
+        Metric(
+            "excused_overlap_s",
+            "s",
+            "the same, of two owners for 60 s or more that faults or routes kept apart",
+            "group",
+            "max",
+        ),
+        Metric("overlap_queue_s", "s", "two owners, summed over queues", "group"),
+        Metric(
+            "unowned_s", "s", "the longest time a live broker's queue had none", "group", "max"
+        ),
+        Metric(
+            "excused_unowned_s",
+            "s",
+            "the same, of queues that nobody takes as a topic is lacking in some route, and "
+            "members count different queues (apache/rocketmq#4522)",
+            "group",
+            "max",
+        ),
+        Metric("unowned_queue_s", "s", "no owner, summed over queues of live brokers", "group"),
+        Metric("starved_queues", "queues", "that had no owner for 60 s or more", "group"),
+        Metric(
+            "excused_unclaimed",
+            "queues",
+            "without an owner for 180 s or more, as faults went on, members or topics changed, or "
+            "some member does not subscribe the topic",
+            "group",
+        ),
+    )
+    needs = (QueuesClaimed, RebalancePassed)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._spans: dict[str, dict[Queue, OwnerSpan]] = {}
+        self._silent: dict[str, int] = {}  # nodes that brokers lost, and note nothing since
+        self._down: set[str] = set()  # brokers that ended, or are not in every route as they are
+        self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: queues that may be read
+        self._locked: dict[tuple[str, Queue], str] = {}  # client, by the broker's last grant
+        self._passes: dict[tuple[str, str], dict[str, EntryKey]] = {}  # group, topic: by node
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            QueuesLocked: self._granted,
+            ConsumerStarted: self._started,
+            ConsumerStopped: self._stopped,
+            FaultBegan: self._fault_began,
+            NodeKilled: self._killed,
+            TopicCreated: self._shaped,
+            TopicChanged: self._shaped,
+            BrokerUnregistered: self._lost,
+            BrokerExpired: self._lost,
+            BrokerRegistered: self._registered,
+            MemberLeft: self._left,
+            MessageConsumed: self._note_activity,
+            RebalancePassed: self._passed,
+            PullFailed: self._note_activity,
+        }
+
+    def end(self) -> None:
+        """Close what is open."""
+        for group in self.cluster.consumers:
+            for metric in self.metrics:
+                self.add_to_metric(metric.name, 0, group)
+        for group, spans in self._spans.items():
+            self._count_members(group, self.cluster.now_us)
+            for queue, span in spans.items():
+                self._move(span, self.cluster.now_us)
+                if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                    self._measure(group, span)
+
+    def unowned(self) -> list[Unowned]:
+        """Of each queue that ever had none, the longest first; asked for at the end."""
+        found = []
+        for group, spans in self._spans.items():
+            for queue, span in spans.items():
+                times = span.unowned
+                if times.longest_us and not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                    until_us = times.longest_until_us
+                    found.append(Unowned(group, queue, until_us - times.longest_us, until_us))
+        return sorted(found, key=lambda each: each.from_us - each.until_us)
+
+    def _measure(self, group: str, span: OwnerSpan) -> None:
+        self.add_to_metric("excused_unclaimed", span.unclaimed == "excused", group)
+        self.add_to_metric("starved_queues", span.unowned.longest_us >= SETTLED_US, group)
+        for name, times in (("overlap", span.overlap), ("unowned", span.unowned)):
+            self.add_to_metric(f"{name}_queue_s", times.sum_us / US_A_SECOND, group)
+            self._at_least(f"{name}_s", times.longest_us, group)
+        self._at_least("excused_unowned_s", span.left.longest_us, group)
+
+    def _at_least(self, name: str, lasted_us: int, group: str) -> None:
+        known = self.measured.get(f"{name}.{group}", 0.0)
+        self.set_metric(name, max(known, lasted_us / US_A_SECOND), group)
+
+    # What happens -------------------------------------------------------------------------
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        if fact.group in self.cluster.broadcast:
+            return
+        self._silent.pop(entry.node, None)
+        for queue in fact.queues:
+            span = self._span(fact.group, queue, entry.mono_us)
+            self._drop_silent(span, entry.mono_us)
+            self.count_tried(span.last_owner not in ("", entry.node))
+            span.last_owner = entry.node
+            self._object_to_two(fact.group, queue, span, entry)
+            self._move(span, entry.mono_us)
+            span.owners[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
+
+    def _object_to_two(self, group: str, queue: Queue, span: OwnerSpan, entry: Entry) -> None:
+        """An orderly owner that still runs, and whose lock another one did not take."""
+        if group not in self.cluster.orderly:
+            return
+        for node, claimed in span.owners.items():
+            consumer = self.cluster.consumer(group, node)
+            if node == entry.node or consumer is None:
+                continue
+            if self._locked.get((group, queue)) != consumer.started.client:
+                continue  # the broker has given it to the new owner: the old one may not go on
+            place = place_of(queue)
+            self.report_violation(
+                f"{entry.node} claimed {place} of {node}, which has its lock", claimed, entry
+            )
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        spans = self._spans.get(fact.group, {})
+        for queue in fact.queues:
+            if (span := spans.get(queue)) is not None:
+                self._take_from(fact.group, span, entry.node, entry.mono_us)
+
+    def _granted(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            self._locked[fact.group, queue] = fact.client
+
+    def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
+        """A new process on a node: the one before it has ended."""
+        self._silent.pop(entry.node, None)
+        self._take_all(entry.node, entry.mono_us, fact.group)
+        self._count_members(fact.group, entry.mono_us)
+        for topic in fact.topics:
+            for broker, count in self._sizes.get(topic, {}).items():
+                self._expect(fact.group, topic, broker, count, entry.mono_us)
+
+    def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        self._take_all(entry.node, entry.mono_us, fact.group)
+        self._count_members(fact.group, entry.mono_us)
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        if self.cluster.all_faults[-1].word in PROCESS_ENDING:
+            for node in fact.nodes:
+                self._want(node, entry.mono_us, is_up=False)
+        for node in fact.nodes:
+            self._end_if_stopped(node, entry.mono_us)
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._want(fact.node, entry.mono_us, is_up=False)
+        self._end_if_stopped(fact.node, entry.mono_us)
+
+    def _end_if_stopped(self, node: str, now_us: int) -> None:
+        """If it has: not every fault ends a process."""
+        for group in self._spans:
+            consumer = self.cluster.consumer(group, node)
+            if consumer is not None and not consumer.is_running:
+                self._take_all(node, now_us, group)
+                self._count_members(group, now_us)
+
+    def _count_members(self, group: str, now_us: int) -> None:
+        """A group that nobody is left of owns nothing by right."""
+        has_members = bool(self.cluster.running(group))
+        for span in self._spans.get(group, {}).values():
+            if span.has_members is not has_members:
+                span.moves(now_us)
+                span.has_members = has_members
+
+    def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
+        self._want(fact.broker, entry.mono_us, is_up=False)
+
+    def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        if fact.broker in self._down or self.cluster.topics.partial.were_there(fact.broker):
+            self._want(fact.broker, entry.mono_us, is_up=True)
+
+    def _want(self, broker: str, now_us: int, *, is_up: bool) -> None:
+        """Queues of a broker that is not there need no owner."""
+        (self._down.discard if is_up else self._down.add)(broker)
+        for spans in self._spans.values():
+            for queue, span in spans.items():
+                if queue.broker == broker:
+                    span.moves(now_us)
+                    span.is_wanted = self._needs_owner(queue, span)
+        for group in self._spans:
+            self._compare(group, "", now_us)
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        self._note_activity(fact, entry)
+        passes = self._passes.setdefault((fact.group, fact.topic), {})
+        passes[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self._compare(fact.group, fact.topic, entry.mono_us)
+
+    def _compare(self, group: str, topic: str, now_us: int) -> None:
+        """While members count different queues of a topic, for its routes, some nobody takes."""
+        if not self.cluster.topics.partial.were_any:
+            return
+        for queue, span in self._spans.get(group, {}).items():
+            if topic in ("", queue.topic):
+                span.moves(now_us)
+                span.is_unassigned = self.cluster.counts_differ(group, queue.topic)
+
+    def _shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        """The node is the broker that has it so now."""
+        count = fact.read_queue_count if fact.perm & READABLE else 0
+        self._sizes.setdefault(fact.topic, {})[entry.node] = count
+        for group in self.cluster.consumers:
+            self._expect(group, fact.topic, entry.node, count, entry.mono_us)
+
+    def _expect(self, group: str, topic: str, broker: str, count: int, now_us: int) -> None:
+        """Each of these queues needs an owner of *group*, if it has subscribers; no others do."""
+        if not any(shares(consumer.started, topic) for consumer in self.cluster.running(group)):
+            return
+        spans = self._spans.setdefault(group, {})
+        for number in range(count):
+            self._span(group, Queue(topic, broker, number), now_us)
+        for queue, span in spans.items():
+            if queue.topic == topic and queue.broker == broker:
+                span.moves(now_us)
+                span.is_wanted = self._needs_owner(queue, span)
+
+    def _needs_owner(self, queue: Queue, span: OwnerSpan) -> bool:
+        """Its broker is there, and has it as far as is known; so do all routes.
+
+        A queue that nobody ever owned may be gone where the topic's settings were lost.
+        """
+        topics = self.cluster.topics
+        if topics.is_partial(queue):
+            return False
+        if not span.last_owner and not topics.is_sure(queue.topic, queue.broker):
+            return False
+        count = self._sizes.get(queue.topic, {}).get(queue.broker)
+        return queue.broker not in self._down and (count is None or queue.queue_id < count)
+
+    def _span(self, group: str, queue: Queue, now_us: int) -> OwnerSpan:
+        spans = self._spans.setdefault(group, {})
+        span = spans.get(queue)
+        if span is None:
+            span = spans[queue] = OwnerSpan(group, queue, now_us)
+            span.is_wanted = self._needs_owner(queue, span)
+        return span
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        for consumer in self.cluster.running(fact.group):
+            if consumer.started.client == fact.client:
+                self._silent.setdefault(consumer.node, entry.mono_us)
+
+    def _note_activity(
+        self, fact: MessageConsumed | RebalancePassed | PullFailed, entry: Entry
+    ) -> None:
+        if self._silent and self._silent.pop(entry.node, None) is not None:
+            self._restore_owner(entry.node, entry.mono_us)
+
+    def _restore_owner(self, node: str, now_us: int) -> None:
+        """It was silent and has not ended: it still owns what it has not released."""
+        for spans in self._spans.values():
+            for span in spans.values():
+                if (claimed := span.dropped.pop(node, None)) is not None:
+                    self._move(span, now_us)
+                    span.owners[node] = claimed
+
+    def _move(self, span: OwnerSpan, now_us: int) -> None:
+        """Time has passed: were there two owners for long, or none?"""
+        span.moves(now_us)
+        self._check_overlap(span, now_us)
+        if span.unowned.now_us >= TAKEN_US and span.unclaimed != "named":
+            self._check_unowned(span, now_us)
+
+    def _check_overlap(self, span: OwnerSpan, now_us: int) -> None:
+        """Two owners for long, and undisturbed, are one too many."""
+        began_us = now_us - span.overlap.now_us
+        if span.was_named or now_us - began_us < SETTLED_US:
+            return
+        undisturbed_us = self._undisturbed_us(span, began_us, now_us)
+        if undisturbed_us < SETTLED_US or any(node in self._silent for node in span.owners):
+            self._at_least("excused_overlap_s", span.overlap.now_us, span.group)
+        else:
+            span.was_named = True
+            both, keys = " and ".join(span.owners), sorted(span.owners.values())
+            self.report_violation(
+                f"{both} hold {place_of(span.queue)} for {undisturbed_us // 1_000_000} s, while "
+                "no fault touches them, its brokers or NameServers",
+                *keys,
+                rule="a queue has one owner once a rebalance has settled",
+            )
+
+    def _check_unowned(self, span: OwnerSpan, now_us: int) -> None:
+        """No owner for long, and undisturbed: nobody takes it any more."""
+        group, topic = span.group, span.queue.topic
+        lasted_us = unchanged_us(self.cluster, group, topic, now_us - span.unowned.now_us, now_us)
+        if lasted_us < TAKEN_US or not all_allocate_alike(self.cluster, group, topic):
+            span.unclaimed = "excused"
+            return
+        span.unclaimed = "named"
+        running = {consumer.node for consumer in self.cluster.running(group)}
+        passes = self._passes.get((group, topic), {})
+        last = () if self.cluster.last is None else (key_of(self.cluster.last),)
+        self.report_violation(
+            f"no member of {group} takes {place_of(span.queue)} for {lasted_us // 1_000_000} s, "
+            "while nothing happens to members, brokers and routes",
+            *sorted(key for node, key in passes.items() if node in running),
+            *last,
+            rule="every queue has an owner 180 s after the last fault or change",
+        )
+
+    def _undisturbed_us(self, span: OwnerSpan, since_us: int, now_us: int) -> int:
+        """For how long, at the longest, members must have seen the same members and routes."""
+        topics = self.cluster.topics
+        brokers = topics.brokers_of(span.queue.topic) | {span.queue.broker}
+        nodes = {*span.owners, *brokers, *topics.name_servers}
+        lacking = topics.partial.spans(brokers, span.queue.topic, now_us)
+        return self.cluster.undisturbed_us(nodes, since_us, now_us, lacking)
+
+    # Owners -------------------------------------------------------------------------------
+
+    def _drop_silent(self, span: OwnerSpan, now_us: int) -> None:
+        for node in [each for each in span.owners if each in self._silent]:
+            span.moves(max(span.since_us, self._silent[node]))
+            span.dropped[node] = span.owners.pop(node)
+        self._move(span, now_us)
+
+    def _take_all(self, node: str, now_us: int, group: str) -> None:
+        for span in self._spans.get(group, {}).values():
+            self._take_from(group, span, node, now_us)
+
+    def _take_from(self, group: str, span: OwnerSpan, node: str, now_us: int) -> None:
+        span.dropped.pop(node, None)
+        if node in span.owners:
+            self._move(span, now_us)
+            del span.owners[node]
+
+
+# One queue's owners -------------------------------------------------------------------
+
+
+class OwnerSpan:
+    """One queue of one group: who owns it, and for how long it was too many or nobody."""
+
+    __slots__ = (
+        "dropped",
+        "group",
+        "has_members",
+        "is_unassigned",
+        "is_wanted",
+        "last_owner",
+        "left",
+        "overlap",
+        "owners",
+        "queue",
+        "since_us",
+        "unclaimed",
+        "unowned",
+        "was_named",
+    )
+
+    def __init__(self, group: str, queue: Queue, now_us: int) -> None:
+        self.group, self.queue = group, queue
+        self.owners: dict[str, EntryKey] = {}
+        self.last_owner = ""  # node
+        self.dropped: dict[str, EntryKey] = {}  # of these, those that were silent
+        self.was_named = False  # in a violation
+        # Nobody took it for 180 s: a violation named that, or it was let off.
+        self.unclaimed: Literal["", "excused", "named"] = ""
+        self.since_us = now_us
+        self.has_members = True
+        self.is_wanted = True
+        self.is_unassigned = False  # members count different queues: some of them nobody takes
+        self.overlap = Times()
+        self.unowned = Times()
+        self.left = Times()  # unowned for that
+
+    def moves(self, now_us: int) -> None:
+        """Time has passed with these owners."""
+        passed, self.since_us = now_us - self.since_us, now_us
+        self.overlap.add_to_metric(passed, now_us, holds=len(self.owners) > 1)
+        is_unowned = not self.owners and self.is_wanted and self.has_members
+        self.unowned.add_to_metric(passed, now_us, holds=is_unowned and not self.is_unassigned)
+        self.left.add_to_metric(passed, now_us, holds=is_unowned and self.is_unassigned)
+
+
+class Times:
+    """How long something lasted, in all and at the longest."""
+
+    __slots__ = ("longest_until_us", "longest_us", "now_us", "sum_us")
+
+    def __init__(self) -> None:
+        self.sum_us = self.now_us = self.longest_us = 0
+        self.longest_until_us = 0  # when the longest time ended, or was seen last
+
+    def add_to_metric(self, passed_us: int, until_us: int, *, holds: bool) -> None:
+        """It held for so long up to *until_us*, or was over."""
+        self.now_us = self.now_us + passed_us if holds else 0
+        self.sum_us += passed_us if holds else 0
+        if self.now_us > self.longest_us:
+            self.longest_us, self.longest_until_us = self.now_us, until_us

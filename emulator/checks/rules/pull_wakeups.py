@@ -1,0 +1,191 @@
+"""Pulls that are held wake when a message comes, not at the broker's next sweep.
+
+A broker's own facts show it: a pull is held, a message that it wants is stored in its queue, and
+the answer follows at once.  An answer that comes later was the sweep's: somebody waited up to
+5 s for nothing, and neither loss nor backlog shows that.  A pull that is never answered at all
+is no better.  A broker to which something happens answers when it can, at its next sweep.
+"""
+
+from __future__ import annotations
+
+from rocketmq_emulator.checks.state.checker import (
+    Checker,
+    CheckerContext,
+    Metric,
+    key_of,
+    place_of,
+)
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConnectionClosed,
+    FaultBegan,
+    MemberJoined,
+    MessageStored,
+    NodeKilled,
+    NodeStarted,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+
+WOKEN_US_MAX = 1_000_000  # upstream: within 100 ms
+SWEPT_US_MAX = 6_000_000  # sweeps come every 5 s
+LOSING = PROCESS_ENDING | {
+    "answer"
+}  # faults that pulls do not outlive: the process, or the answer
+Puller = tuple[str, str]  # group, address
+
+
+class HeldPullsWake(Checker):
+    """Server invariant 47."""
+
+    name = "wakes"
+    rule = "a message wakes the held pulls that want it, long before the next sweep"
+    metrics = (
+        Metric("late_wakes", "pulls", "answered more than 1 s after their message came"),
+        Metric("excused_late_wakes", "pulls", "the same, and something happened to their broker"),
+    )
+    needs = (PullHeld,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._held: dict[Queue, dict[Puller, tuple[PullHeld, Entry]]] = {}
+        self._due: dict[tuple[Puller, Queue], tuple[EntryKey, EntryKey]] = {}  # held, stored
+        self._clients: dict[tuple[str, str], str] = {}  # broker, address of a member: its id
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            PullHeld: self._hold,
+            MessageStored: self._stored,
+            PullAnswered: self._answered,
+            PullFailed: self._failed,
+            MemberJoined: self._joined,
+            NodeStarted: self._started,
+            ConnectionClosed: self._closed,
+            NodeKilled: self._killed,
+            FaultBegan: self._fault_began,
+        }
+
+    def end(self) -> None:
+        """Pulls that were rung and are not answered to the end are late as well."""
+        for metric in self.metrics:
+            self.add_to_metric(metric.name, 0)
+        if self.cluster.last is not None:
+            self._give_up(sorted(self._due), key_of(self.cluster.last))
+
+    def _hold(self, fact: PullHeld, entry: Entry) -> None:
+        pullers = self._held.get(fact.queue)
+        if pullers is None:
+            pullers = self._held[fact.queue] = {}
+        pullers[fact.group, fact.peer] = fact, entry
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        pullers = self._held.get(fact.queue)
+        if not pullers or (self.cluster.faults and self._loses(entry.node)):
+            return
+        stored = EntryKey(entry.mono_us, entry.node, entry.seq)
+        rung = [each for each, (held, _) in pullers.items() if held.offset <= fact.offset]
+        for puller in rung:
+            _, held = pullers.pop(puller)
+            now_us = entry.mono_us
+            if not self.cluster.has_filters or self.cluster.is_wanted(
+                puller[0], fact.queue.topic, fact.tags, now_us, now_us
+            ):
+                self.tried += 1
+                self._due[puller, fact.queue] = key_of(held), stored
+
+    def _loses(self, broker: str) -> bool:
+        faults = self.cluster.faults.values()
+        return any(each.word in LOSING and broker in each.nodes for each in faults)
+
+    def _answered(self, fact: PullAnswered, entry: Entry) -> None:
+        puller = fact.group, fact.peer
+        pullers = self._held.get(fact.queue)
+        if pullers:
+            pullers.pop(puller, None)
+        due = self._due.pop((puller, fact.queue), None)
+        if due is not None and entry.mono_us - due[1].mono_us > WOKEN_US_MAX:
+            self._check(fact.group, fact.queue, *due, key_of(entry), "answered")
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._clients[entry.node, fact.peer] = fact.client
+
+    def _failed(self, fact: PullFailed, entry: Entry) -> None:
+        """The woken pull was refused: brokers do not note that, the member does."""
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        client = "" if consumer is None else consumer.started.client
+        for known in [
+            each
+            for each in self._due
+            if (each[0][0], each[1]) == (fact.group, fact.queue)
+            and self._clients.get((fact.queue.broker, each[0][1]), client) == client
+        ]:
+            held, stored = self._due.pop(known)
+            self._check(fact.group, fact.queue, held, stored, key_of(entry), "refused")
+
+    def _check(
+        self,
+        group: str,
+        queue: Queue,
+        held: EntryKey,
+        stored: EntryKey,
+        now: EntryKey,
+        what: str,
+    ) -> None:
+        late_us = now.mono_us - stored.mono_us
+        if late_us <= WOKEN_US_MAX:
+            return
+        brokers, since_us = (queue.broker,), stored.mono_us
+        if self.cluster.touched(brokers, since_us - SWEPT_US_MAX, since_us + WOKEN_US_MAX):
+            quiet_us = self.cluster.undisturbed_us(brokers, since_us, now.mono_us)
+            if quiet_us <= SWEPT_US_MAX:
+                self.add_to_metric("excused_late_wakes", 1)
+                return
+        self.add_to_metric("late_wakes", 1)
+        self.report_violation(
+            f"a message came to {place_of(queue)}, and a pull of {group} that waited "
+            f"for it was {what} {late_us / 1e6:.1f} s later",
+            held,
+            stored,
+            now,
+            node=queue.broker,
+        )
+
+    def _closed(self, fact: ConnectionClosed, entry: Entry) -> None:
+        """Nobody waits for the answers of that connection any more."""
+        for queue, pullers in self._held.items():
+            if queue.broker == entry.node:
+                for puller in [each for each in pullers if each[1] == fact.peer]:
+                    del pullers[puller]
+        gone = [
+            (puller, queue)
+            for puller, queue in self._due
+            if puller[1] == fact.peer and queue.broker == entry.node
+        ]
+        self._give_up(gone, key_of(entry))
+
+    def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        self._forget_broker(entry.node, key_of(entry))
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._forget_broker(fact.node, key_of(entry))
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        if self.cluster.all_faults[-1].word in LOSING:
+            for broker in fact.nodes:
+                self._forget_broker(broker, key_of(entry))
+
+    def _forget_broker(self, broker: str, now: EntryKey) -> None:
+        for queue in [each for each in self._held if each.broker == broker]:
+            del self._held[queue]
+        self._give_up([each for each in self._due if each[1].broker == broker], now)
+
+    def _give_up(self, pulls: list[tuple[Puller, Queue]], now: EntryKey) -> None:
+        """They are not answered until *now*, and will not be."""
+        for puller, queue in pulls:
+            held, stored = self._due.pop((puller, queue))
+            self._check(puller[0], queue, held, stored, now, "not answered yet")

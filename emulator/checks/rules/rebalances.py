@@ -1,0 +1,328 @@
+"""Rebalances: how long members go without a pass, and how many queues a rebalance moves.
+
+A pass goes through the topics one after the other and asks a broker each time, so brokers that do
+not answer hold up all that is behind them.  Passes that got no answer write no fact: so members
+are held to the 20 s only while no fault touches them, a broker or a NameServer.
+
+A rebalance is over when nobody claimed or released anything of the topic for ``SETTLED_US``.  From
+one such state to the next: *moved* is how often a queue went from one member to another,
+*necessary* the fewest moves that lead from the old shares to even ones (S19, S20).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
+from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    ConsumerStopped,
+    FaultBegan,
+    NodeKilled,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+    RebalancePassed,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
+
+# Gaps between passes ------------------------------------------------------------------
+
+
+PASS_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
+LATE_US = 5_000_000  # the pass before it took longer
+
+
+class RebalanceGaps(Checker):
+    """How long members go without a rebalance pass: 20 s, if nothing holds them up.
+
+    A pass goes through the topics one after the other and asks a broker each time, so brokers
+    that do not answer hold up all that is behind them.  Passes that got no answer write no fact:
+    so members are held to the 20 s only while no fault touches them, a broker or a NameServer.
+
+    S24, client invariant 25: RebalanceService.run.
+    """
+
+    name = "passes"
+    rule = (
+        "a member passes over each of its topics every 20 s, while nothing happens to it, to "
+        "brokers and NameServers (client invariant 25)"
+    )
+    metrics = (
+        Metric(
+            "excused_passes",
+            "times",
+            "a pass was late, and something happened to the member or to servers",
+            "group",
+        ),
+        Metric(
+            "rebalance_gap_s",
+            "s",
+            "the longest a member that ran took no pass over a topic",
+            "group",
+            "max",
+        ),
+    )
+    needs = (RebalancePassed,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._last_us: dict[tuple[str, str], dict[str, int]] = {}  # group, node: topic
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {RebalancePassed: self._passed, ConsumerStopped: self._stopped}
+
+    def end(self) -> None:
+        """Who still runs has taken none until now."""
+        for group, consumers in self.cluster.consumers.items():
+            self._measure(group, 0)
+            for consumer in consumers:
+                if consumer.is_running and self.cluster.last is not None:
+                    for topic, last_us in self._last_us.get((group, consumer.node), {}).items():
+                        since_us = max(last_us, consumer.from_us)
+                        self._measure(group, self.cluster.now_us - since_us)
+                        self._check(consumer, topic, since_us, self.cluster.last)
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        consumer = self.cluster.consumer(fact.group, entry.node)
+        if consumer is None:
+            return
+        topics = self._last_us.setdefault((fact.group, entry.node), {})
+        last_us = topics.get(fact.topic, 0)
+        topics[fact.topic] = entry.mono_us
+        since_us = max(last_us, consumer.from_us)
+        self._measure(fact.group, entry.mono_us - since_us)
+        self._check(consumer, fact.topic, since_us, entry)
+
+    def _check(self, consumer: ConsumerRecord, topic: str, since_us: int, entry: Entry) -> None:
+        """Was the member late, with no cause?"""
+        self.count_tried()
+        gap_us = entry.mono_us - since_us
+        if gap_us <= PASS_US + LATE_US or self._is_set(consumer.started.group):
+            return
+        table = self.cluster.topics
+        nodes = {consumer.node, *table.brokers, *table.name_servers}
+        if topic not in consumer.topics:
+            return
+        quiet_us = self.cluster.undisturbed_us(nodes, since_us - PASS_US, entry.mono_us)
+        if quiet_us <= 2 * PASS_US + LATE_US:
+            self.add_to_metric("excused_passes", 1, consumer.started.group)
+        else:
+            self.report_violation(
+                f"{consumer.node} did not pass over {topic} for {gap_us / 1e6:.1f} s",
+                EntryKey(entry.mono_us, entry.node, entry.seq),
+                node=consumer.node,
+            )
+
+    def _is_set(self, group: str) -> bool:
+        """The plan gives members of *group* another interval."""
+        return any(
+            "rebalance_interval_ms" in settings
+            for part in self.cluster.plan.get("consumers", ())
+            if part.get("group") == group
+            for settings in (part.get("settings", {}), *part.get("settings_of", {}).values())
+        )
+
+    def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        self._last_us.pop((fact.group, entry.node), None)
+
+    def _measure(self, group: str, gap_us: int) -> None:
+        known = self.measured.get(f"rebalance_gap_s.{group}", 0.0)
+        self.set_metric("rebalance_gap_s", max(known, gap_us / 1e6), group)
+
+
+# Queues that change hands -------------------------------------------------------------
+
+
+SETTLED_US = 25_000_000  # one pass every 20 s, and some
+US_A_SECOND = 1_000_000
+Owners = dict[Queue, str]
+
+
+class Churn(Checker):
+    """How many queues changed hands, and how many had to; who has none, who has too many.
+
+    A rebalance is over when nobody claimed or released anything of the topic for
+    ``SETTLED_US``.  From one such state to the next: *moved* is how often a queue went from one
+    member to another, *necessary* the fewest moves that lead from the old shares to even ones
+    (S19, S20).
+
+    Counts; which strategy moves how much is no rule.
+    """
+
+    name = "churn"
+    is_measure = True
+    rule = "a rebalance moves as few queues as its strategy allows"
+    metrics = (
+        Metric("rebalances", "times", "the shares of a topic changed and settled", "group"),
+        Metric("moved_queues", "queues", "that went from one member to another", "group"),
+        Metric("necessary_moves", "queues", "the fewest that lead to even shares", "group"),
+        Metric("needless_moves", "queues", "moved beyond the necessary ones", "group"),
+        Metric("settle_s", "s", "the longest from its first change to its last", "group", "max"),
+        Metric(
+            "skew_queues",
+            "queues",
+            "most minus fewest that members have at the end",
+            "group",
+            "max",
+        ),
+        Metric("queueless_members", "members", "that have no queue at the end", "group"),
+        Metric(
+            "expired_queues",
+            "times",
+            "a member began a queue anew that it seemed not to have pulled for 120 s",
+            "group",
+        ),
+    )
+    needs = (QueuesClaimed,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._topics: dict[tuple[str, str], _Shares] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            ConsumerStarted: self._ended,
+            ConsumerStopped: self._ended,
+            FaultBegan: self._fault_began,
+            NodeKilled: self._killed,
+        }
+
+    def end(self) -> None:
+        """What is open is settled now."""
+        for group in self.cluster.consumers:
+            for metric in self.metrics:
+                self.add_to_metric(metric.name, 0, group)
+        held: dict[str, Counter[str]] = {}
+        for (group, _), shares in self._topics.items():
+            shares.settle()
+            self.add_to_metric("rebalances", shares.settled_count, group)
+            self.add_to_metric("moved_queues", shares.moved, group)
+            self.add_to_metric("necessary_moves", shares.necessary, group)
+            self.add_to_metric("needless_moves", max(0, shares.moved - shares.necessary), group)
+            longest_s = max(self.measured[f"settle_s.{group}"], shares.longest_us / US_A_SECOND)
+            self.set_metric("settle_s", longest_s, group)
+            held.setdefault(group, Counter()).update(shares.owners.values())
+        for group, counts in held.items():
+            if sizes := [counts[consumer.node] for consumer in self.cluster.running(group)]:
+                self.set_metric("skew_queues", max(sizes) - min(sizes), group)
+                self.set_metric("queueless_members", sizes.count(0), group)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        if fact.group in self.cluster.broadcast:
+            return
+        members = [consumer.node for consumer in self.cluster.running(fact.group)]
+        for queue in fact.queues:
+            if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                shares = self._topics.setdefault((fact.group, queue.topic), _Shares())
+                shares.changes(entry.mono_us, members)
+                shares.claim(queue, entry.node)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        if fact.reason == "pull expired":
+            self.add_to_metric("expired_queues", len(fact.queues), fact.group)
+        members = [consumer.node for consumer in self.cluster.running(fact.group)]
+        for queue in fact.queues:
+            if (shares := self._topics.get((fact.group, queue.topic))) is not None:
+                shares.changes(entry.mono_us, members)
+                shares.release(queue, entry.node)
+
+    def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
+        self._leaves(fact.group, entry.node, entry.mono_us)
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        for node in fact.nodes:
+            self._end_if_stopped(node, entry.mono_us)
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._end_if_stopped(fact.node, entry.mono_us)
+
+    def _end_if_stopped(self, node: str, now_us: int) -> None:
+        """If it has: not every fault ends a process."""
+        for group in self.cluster.consumers:
+            consumer = self.cluster.consumer(group, node)
+            if consumer is not None and not consumer.is_running:
+                self._leaves(group, node, now_us)
+
+    def _leaves(self, group: str, node: str, now_us: int) -> None:
+        members = [consumer.node for consumer in self.cluster.running(group)]
+        for (name, _), shares in self._topics.items():
+            held = [queue for queue, holders in shares.holders.items() if node in holders]
+            if name == group and held:
+                shares.changes(now_us, members)
+                for queue in held:
+                    shares.release(queue, node)
+
+
+class _Shares:
+    """One topic of one group: who has what, and who had it when it last was settled.
+
+    Of several that hold a queue the one that claimed it last counts as its owner.
+    """
+
+    def __init__(self) -> None:
+        self.owners: Owners = {}
+        self.holders: dict[Queue, list[str]] = {}
+        self.moved = self.necessary = self.settled_count = 0
+        self._last: Owners = {}  # each queue's last owner
+        self._before: Owners = {}  # as last settled
+        self.longest_us = 0  # of all rebalances, from the first change to the last
+        self._began_us = 0
+        self._changed_us: int | None = None
+        self._members: list[str] = []  # of the group, at the last change
+
+    def changes(self, now_us: int, members: list[str]) -> None:
+        """Something is claimed or released now: if all was quiet for long, a new rebalance."""
+        if self._changed_us is None or now_us - self._changed_us > SETTLED_US:
+            self.settle()
+            self._began_us = now_us
+        self._changed_us, self._members = now_us, members
+        self.longest_us = max(self.longest_us, now_us - self._began_us)
+
+    def claim(self, queue: Queue, node: str) -> None:
+        """*node* has the queue now; a move if another one had it."""
+        self.moved += self._last.get(queue, node) != node
+        self._last[queue] = self.owners[queue] = node
+        holders = self.holders.setdefault(queue, [])
+        if node in holders:
+            holders.remove(node)
+        holders.append(node)
+
+    def release(self, queue: Queue, node: str) -> None:
+        """*node* has it no more; who held it before has it again."""
+        holders = self.holders.get(queue, [])
+        if node not in holders:
+            return
+        holders.remove(node)
+        if not holders:
+            del self.owners[queue]
+        elif self.owners[queue] == node:
+            self._last[queue] = self.owners[queue] = holders[-1]
+
+    def settle(self) -> None:
+        """The rebalance that was under way is over."""
+        if self.owners == self._before:
+            return
+        self.settled_count += 1
+        if self._before:
+            self.necessary += fewest_moves(self._before, self._members)
+        self._before = dict(self.owners)
+
+
+def fewest_moves(before: Owners, members: list[str]) -> int:
+    """Of queues that have an owner: how few must change hands for even shares of *members*."""
+    if not members:
+        return 0
+    share, larger = divmod(len(before), len(members))
+    held = Counter(owner for owner in before.values() if owner in members)
+    orphans = len(before) - sum(held.values())
+    sizes = sorted((held[member] for member in members), reverse=True)
+    caps = [share + 1] * larger + [share] * (len(members) - larger)
+    return orphans + sum(max(0, size - cap) for size, cap in zip(sizes, caps, strict=True))

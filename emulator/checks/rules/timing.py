@@ -1,0 +1,275 @@
+"""Counts and times of sends and of deliveries: measures, nothing here is against a rule.
+
+What sends came to: how many failed, were retried, may be stored, and how long they took.  How long
+messages waited: from stored to consumed, and while nobody came for them; of first deliveries only,
+as retries wait as they must.
+
+Quantiles of many durations are kept in a few hundred buckets, each at most 1.6 % off.  Values are
+counted as they are, and put into buckets once too many differ: most repeat.
+"""
+
+from __future__ import annotations
+
+from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
+from rocketmq_emulator.checks.state.queue_records import QueueRecords
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    FaultBegan,
+    MessageConsumed,
+    MessagePolled,
+    MessageSent,
+    NodeKilled,
+    Queue,
+    SendAttempted,
+    SendFailed,
+)
+from rocketmq_emulator.facts.journal import Entry
+
+# Quantiles ----------------------------------------------------------------------------
+
+
+EXACT_BITS = 6  # values below 128 have a bucket of their own
+VALUES_MAX = 4_096  # that differ, before they are put into buckets
+
+
+class Quantiles:
+    """Whole numbers from 0 up; the memory does not grow with how many."""
+
+    __slots__ = ("_buckets", "_largest", "_values")
+
+    def __init__(self) -> None:
+        self._values: dict[int, int] = {}  # how often each came, not yet in buckets
+        self._buckets: dict[int, int] = {}
+        self._largest = 0
+
+    def add(self, value: int) -> None:
+        """One more."""
+        values = self._values
+        values[value] = values.get(value, 0) + 1
+        if len(values) > VALUES_MAX:
+            self._fill_buckets()
+
+    @property
+    def max(self) -> int:
+        """The largest value; 0 if none."""
+        return max(self._largest, *self._values, 0)
+
+    def at(self, share: float) -> float:
+        """The smallest value that at least this *share* of them did not pass; 0 if none."""
+        self._fill_buckets()
+        left = share * sum(self._buckets.values())
+        for bucket in sorted(self._buckets):
+            left -= self._buckets[bucket]
+            if left <= 0:
+                return float(bucket)
+        return float(self._largest)
+
+    def _fill_buckets(self) -> None:
+        self._largest = self.max
+        for value, count in self._values.items():
+            bucket = max(value, 0)
+            if (shift := bucket.bit_length() - EXACT_BITS - 1) > 0:
+                bucket = bucket >> shift << shift
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self._values.clear()
+
+
+# Sends --------------------------------------------------------------------------------
+
+
+ATTEMPTS_MAX = 3  # of a synchronous send: retryTimesWhenSendFailed + 1
+
+
+class Sends(Checker):
+    """What sends came to: how many failed, were retried, may be stored, and how long they took.
+
+    Counts; nothing here is against a rule.
+    """
+
+    name = "sends"
+    is_measure = True
+    rule = "a send ends with an answer or an error"
+    metrics = (
+        Metric("sends", "messages", "whose send was acknowledged", "topic"),
+        Metric("failed_sends", "messages", "whose send raised an error", "topic"),
+        Metric("maybe_stored", "messages", "whose send failed without an answer", "topic"),
+        Metric("retried_sends", "messages", "acknowledged after more than one attempt", "topic"),
+        Metric("unsafe_sends", "messages", "acknowledged with less than SEND_OK", "topic"),
+        Metric("send_ms_mean", "ms", "the mean time of an acknowledged send", "topic", "max"),
+        Metric("send_ms_p50", "ms", "the median time of an acknowledged send", "topic", "max"),
+        Metric("send_ms_p99", "ms", "99 of 100 acknowledged sends took no longer", "topic", "max"),
+        Metric("longest_send_ms", "ms", "the longest acknowledged send", "topic", "max"),
+    )
+    needs = (MessageSent, SendFailed, SendAttempted)
+    needs_whole = False
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._topics: dict[str, _Count] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {MessageSent: self._sent, SendFailed: self._failed}
+
+    def _sent(self, fact: MessageSent, entry: Entry) -> None:
+        try:
+            count = self._topics[fact.topic]
+        except KeyError:
+            count = self._of(fact.topic)
+        count.sent += 1
+        count.took.add(fact.took_ms)
+        count.took_ms += fact.took_ms
+        if fact.attempts > 1:
+            count.retried += 1
+        if fact.status != "SEND_OK":
+            count.unsafe += 1
+
+    def _failed(self, fact: SendFailed, entry: Entry) -> None:
+        count = self._of(fact.topic)
+        count.failed += 1
+        count.maybe_stored += fact.maybe_stored
+
+    def end(self) -> None:
+        """The numbers of each topic; a run without any sent nothing."""
+        for topic, count in self._topics.items():
+            self.set_metric("sends", count.sent, topic)
+            self.set_metric("failed_sends", count.failed, topic)
+            self.set_metric("maybe_stored", count.maybe_stored, topic)
+            self.set_metric("retried_sends", count.retried, topic)
+            self.set_metric("unsafe_sends", count.unsafe, topic)
+            self.set_metric("send_ms_mean", count.took_ms / max(1, count.sent), topic)
+            self.set_metric("send_ms_p50", count.took.at(0.5), topic)
+            self.set_metric("send_ms_p99", count.took.at(0.99), topic)
+            self.set_metric("longest_send_ms", count.took.max, topic)
+
+    def _of(self, topic: str) -> _Count:
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = _Count()
+        return found
+
+
+class _Count:
+    """Of one topic."""
+
+    __slots__ = ("failed", "maybe_stored", "retried", "sent", "took", "took_ms", "unsafe")
+
+    def __init__(self) -> None:
+        self.sent = self.failed = self.maybe_stored = self.retried = self.unsafe = 0
+        self.took = Quantiles()
+        self.took_ms = 0
+
+
+# Deliveries ---------------------------------------------------------------------------
+
+
+STOPPING = frozenset({"kill", "stop", "power_off", "pause"})  # faults that hand queues over
+
+
+class DeliveryTimes(Checker):
+    """How long messages waited: from stored to consumed, and while nobody came for them.
+
+    Times of delivery.  Retries wait as they must, so only first deliveries are measured.
+    """
+
+    name = "waiting"
+    is_measure = True
+    rule = "a message is delivered soon after it was stored"
+    metrics = (
+        Metric("deliver_ms_p50", "ms", "the median from stored to consumed", "group", "max"),
+        Metric("deliver_ms_p99", "ms", "99 of 100 messages did not take longer", "group", "max"),
+        Metric("longest_deliver_ms", "ms", "the longest of them", "group", "max"),
+        Metric(
+            "delivery_gap_s", "s", "the longest a queue with messages got none", "group", "max"
+        ),
+        Metric(
+            "consumer_failover_s",
+            "s",
+            "the longest from a fault of a queue's owner to the next message consumed of it",
+            "group",
+            "max",
+        ),
+    )
+    needs = (ConsumerStarted,)
+
+    def __init__(self, shared: CheckerContext) -> None:
+        super().__init__(shared)
+        self._groups: dict[str, _GroupTimes] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MessageConsumed: self._consumed,
+            MessagePolled: self._polled,
+            FaultBegan: self._fault_began,
+            NodeKilled: self._killed,
+        }
+
+    def end(self) -> None:
+        """What still waits has waited until now."""
+        for reader, reading in self.progress.readings():
+            waits = self._groups.get(reader.partition("@")[0])
+            first = reading.done.first_missing(reading.start)
+            stored_us = reading.records.stored_us(first)
+            if waits is not None and stored_us is not None and first not in reading.failed:
+                last_us = waits.last_us.get(reading.records, 0)
+                waits.gap_us = max(waits.gap_us, self.cluster.now_us - max(stored_us, last_us))
+        for group in self.cluster.consumers:
+            waits = self._groups.get(group, _NOTHING)
+            self.set_metric("deliver_ms_p50", waits.took.at(0.5) / 1e3, group)
+            self.set_metric("deliver_ms_p99", waits.took.at(0.99) / 1e3, group)
+            self.set_metric("longest_deliver_ms", waits.took.max / 1e3, group)
+            self.set_metric("delivery_gap_s", waits.gap_us / 1e6, group)
+            self.set_metric("consumer_failover_s", waits.failover_us / 1e6, group)
+
+    def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
+        if not fact.reconsume_times:
+            self._taken(fact.group, fact.queue, fact.offset, entry)
+
+    def _polled(self, fact: MessagePolled, entry: Entry) -> None:
+        self._taken(fact.group, fact.queue, fact.offset, entry)
+
+    def _taken(self, group: str, queue: Queue, offset: int, entry: Entry) -> None:
+        waits = self._groups.get(group)
+        if waits is None:
+            waits = self._groups[group] = _GroupTimes()
+        now_us = entry.mono_us
+        records = self.progress.reading.records
+        last_us = waits.last_us.get(records, 0)
+        waits.last_us[records] = now_us
+        stored_us = records.stored_us(offset)
+        if stored_us is None or self.progress.is_repeat:
+            return
+        waits.took.add(now_us - stored_us)
+        waited_us = now_us - max(last_us, stored_us)
+        waits.gap_us = max(waits.gap_us, waited_us)
+        if waits.faults and (fault_us := waits.faults.pop(queue, None)) is not None:
+            waits.failover_us = max(waits.failover_us, now_us - max(fault_us, stored_us))
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        """From now on the queues of the members on these nodes wait for another owner."""
+        if self.cluster.all_faults[-1].word in STOPPING:
+            self._hit(fact.nodes, entry.mono_us)
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._hit((fact.node,), entry.mono_us)
+
+    def _hit(self, nodes: tuple[str, ...], now_us: int) -> None:
+        for reader, reading in self.progress.readings():
+            if reading.owner in nodes and reader in self._groups:
+                self._groups[reader].faults[reading.queue] = now_us
+
+
+class _GroupTimes:
+    """Of one group."""
+
+    def __init__(self) -> None:
+        self.took = Quantiles()  # us
+        self.last_us: dict[QueueRecords, int] = {}  # when one of it was consumed, last
+        self.gap_us = 0
+        self.faults: dict[Queue, int] = {}  # queues whose owner was hit: when
+        self.failover_us = 0
+
+
+_NOTHING = _GroupTimes()

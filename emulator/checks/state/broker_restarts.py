@@ -1,0 +1,225 @@
+"""What a broker no longer has after it ended: the end of its log, and its last deliveries.
+
+A log loses its end with the power, with the process, or with a deleted topic.  What was flushed is
+safe from a loss of power, what a broker keeps outside of its process is safe from a kill.  What
+lies behind is gone, and its places are used again: where it was acknowledged, the promise decides
+whether that is a loss.
+
+A broker writes its progress of delays every 10 s.  One that began again goes on from what it wrote
+last, and delivers once more what it had delivered since then: each of these, and each once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from rocketmq_emulator.checks.state.cluster_state import ClusterState
+from rocketmq_emulator.checks.state.pending_messages import PendingMessages
+from rocketmq_emulator.checks.state.queue_records import QueueRecords
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    BrokerReset,
+    LogFlushed,
+    LogRecovered,
+    LogTailCut,
+    PowerLost,
+    Queue,
+    StoreOpened,
+    TopicDeleted,
+)
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+
+RECORD_BYTES_MIN = 91  # of a record without topic, body and properties (CommitLog.calMsgLength)
+UNFLUSHED_MAX = 1_000_000  # records of a broker; beyond it the oldest count as flushed
+
+
+class LogEnds:
+    """Of all brokers; *queues* and *pending* forget what is lost."""
+
+    def __init__(
+        self, cluster: ClusterState, queues: Mapping[Queue, QueueRecords], pending: PendingMessages
+    ) -> None:
+        self._cluster = cluster
+        self._queues = queues
+        self._chains = pending
+        self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
+        self._without_power: set[str] = (
+            set()
+        )  # brokers that lost power, and have not recovered since
+        self._ends: dict[str, int] = {}  # broker → where its log ends, as far as it was noted
+        self._unnoted_bytes: dict[str, int] = {}  # broker → what it recovered and never noted
+        self._read_back: set[str] = set()  # brokers that found records as they began
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            StoreOpened: self._store_opened,
+            BrokerReset: self._broker_reset,
+            LogTailCut: self._tail_cut,
+            TopicDeleted: self._topic_deleted,
+            LogFlushed: self._flushed,
+            PowerLost: self._power_lost,
+        }
+
+    def stored(self, broker: str, end_position: int, records: QueueRecords, offset: int) -> None:
+        """A record of *broker* ends there, and is not safe yet."""
+        self._ends[broker] = end_position
+        unflushed = self._unflushed.get(broker)
+        if unflushed is None:
+            unflushed = self._unflushed[broker] = deque(maxlen=UNFLUSHED_MAX)
+        unflushed.append((end_position, records, offset))
+
+    def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
+        if not fact.outlives_process and entry.node not in self._read_back:
+            self._lose_queues(entry.node)
+        self._read_back.discard(entry.node)
+
+    def _broker_reset(self, fact: BrokerReset, entry: Entry) -> None:
+        self._lose_queues(entry.node)
+
+    def _topic_deleted(self, fact: TopicDeleted, entry: Entry) -> None:
+        self._lose_queues(entry.node, fact.topic)
+
+    def _lose_queues(self, broker: str, topic: str = "") -> None:
+        for queue, records in self._queues.items():
+            if queue.broker == broker and topic in ("", queue.topic) and records.end_offset:
+                self._lose_queue(records)
+
+    def _lose_queue(self, records: QueueRecords) -> None:
+        """Nothing of it is left, and it begins at offset 0 again."""
+        for reading in records.readings:
+            left = sum(
+                1 for _ in self._chains.unsettled(reading, reading.start, records.end_offset)
+            )
+            if left:
+                known = reading.excused.get("lost with memory", 0)
+                reading.excused["lost with memory"] = known + left
+        self.cut_queue(records, 0)
+        for reading in records.readings:
+            reading.reported_offsets.clear()
+            reading.committed = None
+
+    def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
+        unflushed = self._unflushed.get(entry.node)
+        while unflushed and unflushed[0][0] <= fact.position:
+            unflushed.popleft()
+
+    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        promise = self._cluster.stores.get(entry.node)
+        is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
+        self._cut_log(entry, fact.kept_position, is_promised=is_promised, by_power=True)
+        self._without_power.add(entry.node)
+
+    def recovered(self, fact: LogRecovered, entry: Entry) -> None:
+        """A process that is killed loses nothing that a store outside of it has."""
+        promise = self._cluster.stores.get(entry.node)
+        is_promised = promise is not None and promise.outlives_process
+        is_promised = is_promised and entry.node not in self._without_power
+        self._cut_log(entry, fact.end_position, is_promised=is_promised)
+        self._without_power.discard(entry.node)
+        unnoted = fact.end_position - self._ends.get(entry.node, fact.end_position)
+        if unnoted > 0:
+            self._was_killed_before_it_noted(entry.node, unnoted)
+        self._ends[entry.node] = fact.end_position
+        if fact.message_count:  # of memory too, if only the broker's task was killed
+            self._read_back.add(entry.node)
+
+    def explains_gap(self, records: QueueRecords, count: int) -> bool:
+        """So many messages fit into what the broker recovered and had not noted."""
+        broker = records.queue.broker
+        left = self._unnoted_bytes.get(broker, 0) - count * RECORD_BYTES_MIN
+        if not records.unnoted or left < 0:
+            return False
+        self._unnoted_bytes[broker] = left
+        return True
+
+    def _was_killed_before_it_noted(self, broker: str, unnoted_bytes: int) -> None:
+        """A process of its own: what it stored outlives it, its journal lacks the last lines."""
+        self._unnoted_bytes[broker] = unnoted_bytes
+        for queue, records in self._queues.items():
+            if queue.broker == broker:
+                records.unnoted = True
+
+    def _tail_cut(self, fact: LogTailCut, entry: Entry) -> None:
+        """Only a loss of power may leave a log whose end is not whole."""
+        promise = self._cluster.stores.get(entry.node)
+        outlives = promise is not None and promise.outlives_process
+        is_promised = outlives and entry.node not in self._without_power
+        self._cut_log(entry, fact.position, is_promised=is_promised)
+
+    def _cut_log(
+        self, entry: Entry, end_position: int, *, is_promised: bool, by_power: bool = False
+    ) -> None:
+        """What ends beyond *end_position* in the log of the broker that noted *entry* is gone.
+
+        Power takes with it also what was acknowledged before it was flushed, and never promised.
+        """
+        unflushed = self._unflushed.get(entry.node)
+        while unflushed and unflushed[-1][0] > end_position:
+            _, records, offset = unflushed.pop()
+            if offset in records.acked:
+                if is_promised and not (by_power and offset in records.unsafe):
+                    here = EntryKey(entry.mono_us, entry.node, entry.seq)
+                    records.lost_after_ack.append(
+                        (offset, (*records.entries_of_message(offset), here))
+                    )
+                else:
+                    records.unflushed_lost += 1
+            self.cut_queue(records, offset)
+
+    def cut_queue(self, records: QueueRecords, offset: int) -> None:
+        """The queue ends at *offset* now; later records take the same places."""
+        records.cut(offset)
+        if records.topic_kind == "waiting":
+            self._chains.cut(records, offset)
+        for reading in records.readings:
+            reading.cut(offset)
+            self._chains.reopens(reading, offset)
+
+
+# Deliveries that a broker forgot ------------------------------------------------------
+
+
+DELIVERIES_MAX = 100_000  # delivered messages that are remembered
+DUE_US = 1_500_000  # a broker and the journal know the time at which a copy is due so exactly
+FORGOTTEN_US = 25_000_000
+
+
+class Deliveries:
+    """Of all brokers: what came, by key and queue."""
+
+    def __init__(self, cluster: ClusterState, pending: PendingMessages) -> None:
+        self._cluster = cluster
+        self._chains = pending
+        self._came_us: dict[tuple[str, str, Queue], list[int]] = {}  # by broker, key and target
+
+    def delivered_at_us(self, key: str, target: Queue, entry: Entry) -> list[int]:
+        """When the broker that noted *entry* delivered *key* to *target*; to be added to."""
+        found = self._came_us.setdefault((entry.node, key, target), [])
+        if len(self._came_us) > DELIVERIES_MAX:
+            del self._came_us[next(iter(self._came_us))]
+        return found
+
+    def is_redelivery(
+        self, key: str, waited: Queue, late_ms: int, delivered_at_us: list[int], entry: Entry
+    ) -> bool:
+        """The broker may have forgotten one of these; no copy in *waited* was due so long ago."""
+        due_us = entry.mono_us - late_ms * 1_000
+        here = (copy for copy in self._chains.waiting.get(key, ()) if copy.records.queue == waited)
+        return self._forgotten(delivered_at_us, entry) is not None and all(
+            copy.due_us is not None and abs(copy.due_us - due_us) > DUE_US for copy in here
+        )
+
+    def use_forgotten(self, delivered_at_us: list[int], entry: Entry) -> bool:
+        """The broker had forgotten one of these when it began again; that one is used up."""
+        forgotten_us = self._forgotten(delivered_at_us, entry)
+        if forgotten_us is not None:
+            delivered_at_us.remove(forgotten_us)
+        return forgotten_us is not None
+
+    def _forgotten(self, delivered_at_us: list[int], entry: Entry) -> int | None:
+        ended_us = self._cluster.ended_us(entry.node, entry.mono_us)
+        if ended_us >= entry.mono_us:
+            return None
+        return next((at for at in delivered_at_us if 0 <= ended_us - at < FORGOTTEN_US), None)

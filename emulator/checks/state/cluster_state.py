@@ -1,0 +1,356 @@
+"""What a journal says of the cluster as a whole: who lives, which queues it has, what is broken.
+
+Checkers look here; the driver keeps it up to date before they are given an entry.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
+from rocketmq_emulator.checks.state.topic_table import QueueCounts, TopicTable
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    ConsumerStopped,
+    FaultBegan,
+    FaultEnded,
+    NodeKilled,
+    NodeStarted,
+    NodeStopped,
+    PowerLost,
+    Queue,
+    RouteChanged,
+    RunEnded,
+    RunStarted,
+    StoreOpened,
+)
+from rocketmq_emulator.facts.journal import Entry
+
+PRODUCERS_MAX = 100_000  # of a load
+EVERYTHING = ("", "*")  # expressions that take every message
+TAGS_SINCE = 3  # schema
+SUBSCRIBED_US = 180_000_000  # until a member that ended in silence is in no subscription any more
+Wanted: TypeAlias = Literal["all", "some", "none"]
+
+
+class ConsumerRecord(msgspec.Struct):
+    """A consumer as a member of its group, on a node.  Times are ``mono_us``."""
+
+    node: str
+    started: ConsumerStarted
+    from_us: int
+    until_us: int | None = None  # it ended, or was ended
+    was_killed: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        """It has not ended."""
+        return self.until_us is None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """That it subscribes."""
+        return self.started.topics
+
+    def wants(self, topic: str, tags: str) -> bool:
+        """Does it take messages of *topic* with *tags*?"""
+        wanted = dict(zip(self.topics, self.started.expressions, strict=False)).get(topic, "*")
+        return wanted in EVERYTHING or tags in {each.strip() for each in wanted.split("||")}
+
+    def takes_all_of(self, topic: str) -> bool:
+        """No message of *topic* is filtered."""
+        wanted = dict(zip(self.topics, self.started.expressions, strict=False))
+        return wanted.get(topic, "*") in EVERYTHING
+
+
+class MissingRoute(msgspec.Struct):
+    """A client's routes have lost a broker.  Times are ``mono_us``."""
+
+    from_us: int
+    until_us: int | None = None
+
+    def held(self, at_us: int) -> bool:
+        """They lacked it at that moment."""
+        return self.from_us <= at_us and (self.until_us is None or at_us < self.until_us)
+
+
+class _Clients(msgspec.Struct, frozen=True):
+    """What checkers read of a part of a plan."""
+
+    group: str = ""
+    settings: dict[str, Any] = {}
+    producers: Annotated[int, msgspec.Meta(ge=0, le=PRODUCERS_MAX)] = 1
+    from_ms: int = 0
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    broker_settings: dict[str, Any] = {}
+    name_server_settings: dict[str, Any] = {}
+    settings_of: dict[str, dict[str, Any]] = {}
+
+
+class _Plan(msgspec.Struct):
+    """What they read of a plan: one that is of another shape is as if there were none."""
+
+    cluster: _Cluster = _Cluster()
+    consumers: list[_Clients] = []
+    load: list[_Clients] = []
+    programs: list[dict[str, Any]] = []
+
+
+class ClusterState(Disturbances):
+    """The cluster as the facts up to now tell it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: Entry | None = None  # of those that were given to the driver so far
+        self.run: RunStarted | None = None
+        self.run_ended: RunEnded | None = None
+        self.plan: dict[str, Any] = {}
+        self.consumers: dict[
+            str, list[ConsumerRecord]
+        ] = {}  # group: all its members ever, in order
+        self.broadcast: set[str] = set()  # groups
+        self.orderly: set[str] = set()
+        self.topics = TopicTable()
+        self._counts = QueueCounts()
+        self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
+        self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
+        self._unrouted: dict[tuple[str, str], MissingRoute] = {}  # by node and broker
+        self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
+        self.has_filters = False  # some member, ever, did not take every message
+        self.knows_tags = True  # stored messages are noted with their tags
+        self._wants: dict[tuple[str, str, str], Wanted] = {}  # with tags; the same
+        self._topics_of: dict[str, set[str]] = {}  # by group; the same
+        self._plans: dict[str, list[dict[str, Any]]] = {}  # by group, as they were asked for
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **self.topics.table(),
+            **self._counts.table(),
+            RunStarted: self._run_started,
+            RunEnded: self._run_ended,
+            ConsumerStarted: self._consumer_started,
+            ConsumerStopped: self._consumer_stopped,
+            StoreOpened: self._store_opened,
+            RouteChanged: self._route_changed,
+            NodeStarted: self._node_started,
+            NodeStopped: self._node_stopped,
+            NodeKilled: self._node_killed,
+            PowerLost: self._power_lost,
+            FaultBegan: self._fault_began,
+            FaultEnded: self._fault_ended,
+        }
+
+    # What checkers ask --------------------------------------------------------------------
+
+    @property
+    def now_us(self) -> int:
+        """When the last entry was written."""
+        return self.last.mono_us if self.last is not None else 0
+
+    def running(self, group: str) -> list[ConsumerRecord]:
+        """The members of *group* that have not ended."""
+        return [consumer for consumer in self.consumers.get(group, ()) if consumer.is_running]
+
+    def consumer(self, group: str, node: str) -> ConsumerRecord | None:
+        """The last member of *group* on *node*."""
+        for consumer in reversed(self.consumers.get(group, ())):
+            if consumer.node == node:
+                return consumer
+        return None
+
+    def topics_of(self, group: str) -> set[str]:
+        """All that members of *group* ever subscribed."""
+        found = self._topics_of.get(group)
+        if found is None:
+            found = {
+                topic for consumer in self.consumers.get(group, ()) for topic in consumer.topics
+            }
+            self._topics_of[group] = found
+        return found
+
+    def last_end_us(self, group: str, node: str) -> int | None:
+        """When the member of *group* on *node* ended before the one that is there now."""
+        ended = [
+            s.until_us for s in self.consumers.get(group, ()) if s.node == node and s.until_us
+        ]
+        return ended[-1] if ended else None
+
+    def last_long_end_us(self, group: str, node: str, least_us: int) -> int:
+        """When the last member of *group* on *node* ended that had run for so long; 0: none."""
+        return max(
+            (
+                consumer.until_us
+                for consumer in self.consumers.get(group, ())
+                if consumer.node == node
+                and consumer.until_us
+                and consumer.until_us - consumer.from_us > least_us
+            ),
+            default=0,
+        )
+
+    def has_in_route(self, node: str, queue: Queue) -> bool:
+        """The client on *node* knows where *queue* is; without its route nothing is sent there."""
+        return queue.broker in self._routes.get((node, queue.topic), (queue.broker,))
+
+    def missing_route(self, node: str, broker: str) -> MissingRoute | None:
+        """When none of the routes of the client on *node* had *broker*, the last time."""
+        return self._unrouted.get((node, broker))
+
+    def counts_differ(self, group: str, topic: str) -> bool:
+        """Members count different queues of *topic*, which some NameServer lacks at a broker."""
+        if group in self.broadcast or not self.topics.is_lacking(topic):
+            return False
+        began_us = {consumer.node: consumer.from_us for consumer in self.running(group)}
+        return self._counts.differ(group, topic, began_us)
+
+    def takes_all(self, group: str, topic: str) -> bool:
+        """No member of *group* ever filtered messages of *topic*."""
+        if (known := self._takes_all.get((group, topic))) is not None:
+            return known  # asked for each message
+        found = all(consumer.takes_all_of(topic) for consumer in self.consumers.get(group, ()))
+        self._takes_all[group, topic] = found
+        return found
+
+    def wants(self, group: str, topic: str, tags: str) -> Wanted:
+        """Whether all members of *group*, some or none take messages of *topic* with *tags*."""
+        if not self.knows_tags:
+            return "some"
+        known = self._wants.get((group, topic, tags))
+        if known is None:
+            answers = {
+                consumer.wants(topic, tags)
+                for consumer in self.consumers.get(group, ())
+                if topic in consumer.topics
+            }
+            known = "some" if len(answers) > 1 else "none" if answers == {False} else "all"
+            self._wants[group, topic, tags] = known
+        return known
+
+    def is_wanted(
+        self, group: str, topic: str, tags: str | None, since_us: int, until_us: int
+    ) -> bool:
+        """All members that ran between, or shortly before, take *tags* (None: any, not known)."""
+        if self.takes_all(group, topic):
+            return True
+        knows_tags = self.knows_tags and tags is not None
+        if knows_tags and self.wants(group, topic, tags or "") == "all":
+            return True  # also those that ran at other times
+        return all(
+            consumer.takes_all_of(topic) or (knows_tags and consumer.wants(topic, tags or ""))
+            for consumer in self.consumers.get(group, ())
+            if topic in consumer.topics
+            and consumer.from_us <= until_us
+            and (consumer.until_us is None or consumer.until_us >= since_us - SUBSCRIBED_US)
+        )
+
+    def plans_of(self, group: str) -> list[dict[str, Any]]:
+        """The parts of the plan that make members of *group*."""
+        found = self._plans.get(group)
+        if found is None:
+            consumers = self.plan.get("consumers", ())
+            found = self._plans[group] = [part for part in consumers if part.get("group") == group]
+        return found
+
+    def keeps_offsets(self, group: str) -> bool:
+        """A broadcasting group's members find their offsets again in a folder, says the plan."""
+        plans = self.plans_of(group)
+        return any(each.get("settings", {}).get("offset_folder") for each in plans)
+
+    def reads(self, reader: str) -> bool:
+        """A member lives that reads as *reader*: one of the group, or that one if broadcast."""
+        group, _, node = reader.partition("@")
+        if not node:
+            return bool(self.running(group))
+        consumer = self.consumer(group, node)
+        return consumer is not None and consumer.is_running
+
+    def kinds(self, group: str) -> set[str]:
+        """The kinds of consumers that were members of *group*: push, lite_pull, pull."""
+        return {consumer.started.consumer_kind for consumer in self.consumers.get(group, ())}
+
+    # What happens -------------------------------------------------------------------------
+
+    def _run_started(self, fact: RunStarted, entry: Entry) -> None:
+        self.knows_tags = fact.schema >= TAGS_SINCE
+        self.run = fact
+        self._plans.clear()
+        try:
+            msgspec.json.decode(fact.plan or "{}", type=_Plan)
+            self.plan = msgspec.json.decode(fact.plan or "{}")
+        except msgspec.MsgspecError:
+            self.plan = {}
+
+    def _run_ended(self, fact: RunEnded, entry: Entry) -> None:
+        self.run_ended = fact
+
+    def _consumer_started(self, fact: ConsumerStarted, entry: Entry) -> None:
+        self._end_consumers(entry.node, entry.mono_us, fact.group)
+        self.consumers.setdefault(fact.group, []).append(
+            ConsumerRecord(entry.node, fact, entry.mono_us)
+        )
+        self._topics_of.clear()
+        self._takes_all.clear()
+        self._wants.clear()
+        self.has_filters = self.has_filters or not set(fact.expressions) <= set(EVERYTHING)
+        if fact.broadcast:
+            self.broadcast.add(fact.group)
+        if fact.orderly and not fact.broadcast:
+            self.orderly.add(fact.group)
+
+    def _consumer_stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        consumer = self.consumer(fact.group, entry.node)
+        if consumer is not None and consumer.is_running:
+            consumer.until_us = entry.mono_us
+
+    def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
+        node, before = entry.node, self._routes.get((entry.node, fact.topic), ())
+        self._routes[node, fact.topic] = fact.brokers
+        for broker in sorted({*before, *fact.brokers}):
+            known = self._unrouted.get((node, broker))
+            if not any(broker in all_ for (at, _), all_ in self._routes.items() if at == node):
+                self._unrouted[node, broker] = MissingRoute(entry.mono_us)
+            elif known is not None and known.until_us is None:
+                known.until_us = entry.mono_us
+
+    def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
+        self.stores[entry.node] = fact
+        self.topics.restarted(entry.node, entry.mono_us)
+
+    def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
+        self.knows_tags = self.knows_tags and fact.schema >= TAGS_SINCE
+        self.process_begins(entry.node, entry.mono_us)
+
+    def _node_stopped(self, fact: NodeStopped, entry: Entry) -> None:
+        self.process_ends(entry.node, entry.mono_us)
+
+    def _node_killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self.process_ends(fact.node, entry.mono_us)
+        self._end_consumers(fact.node, entry.mono_us)
+
+    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        self.process_ends(entry.node, entry.mono_us)
+        self._end_consumers(entry.node, entry.mono_us)
+        self.topics.lost_power(fact, entry.node)
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        self.fault_begins(fact, entry.mono_us)
+        if self.all_faults[-1].word in PROCESS_ENDING:
+            for node in fact.nodes:
+                self._end_consumers(node, entry.mono_us)
+
+    def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
+        self.fault_ends(fact, entry.mono_us)
+
+    def _end_consumers(self, node: str, at_us: int, group: str | None = None) -> None:
+        """The process on *node* has ended, or a new one has taken its place."""
+        for name, consumers in self.consumers.items():
+            if group in (None, name):
+                for consumer in consumers:
+                    if consumer.node == node and consumer.is_running:
+                        consumer.until_us, consumer.was_killed = at_us, True

@@ -1,0 +1,425 @@
+"""One queue as the facts show it: what was stored in it, and how far each reader has come.
+
+A place is an offset of a queue.  What is kept of each message (when it was stored and as which
+entry, its key, its tags, its acknowledgement) is forgotten once all readers have consumed it, and
+beyond ``MESSAGES_KEPT_MAX`` messages from the oldest on.  The name of a queue's topic shows what
+its messages wait for: a reader, their time, a retry, or nothing, as dead letters.
+
+A message that is consumed twice is explained by two holds that both reach it (``holds``), by an
+offset that went back, or it is not explained.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import chain
+from typing import Literal, TypeAlias
+
+from rocketmq_emulator.checks.state.message_records import LostPlaces, MessageRecords
+from rocketmq_emulator.checks.state.offset_runs import OffsetRuns
+from rocketmq_emulator.checks.state.queue_claims import QueueClaim, ReportedOffsets
+from rocketmq_emulator.facts import MessageStored, Queue
+from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.messages.names import (
+    DLQ_GROUP_TOPIC_PREFIX,
+    RETRY_GROUP_TOPIC_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+)
+
+MESSAGES_KEPT_MAX = 1 << 18  # messages of one queue that somebody has not consumed
+TRIMMED_EVERY = 1 << 8  # messages
+HOLES_MAX = 1 << 12  # messages that readers left open behind them
+ASKED_US = 60_000_000  # from the question for an offset to the claim: at most, with slow brokers
+KNOWN_US = 6_000_000  # the same where a claim does not say where it begins
+LISTENER_US_MAX = 60_000_000  # in which a message that was given is finished
+AHEAD_DELIVERIES_MAX = 64  # times that a member was given a message before earlier ones
+SKIPPED_MAX = 1 << 12  # messages of one range whose coming after all is noticed
+PASSES_MAX = 64  # first commits that passed a message which was not settled, as evidence
+
+
+class QueueRecords:
+    """What was stored in a queue, and which of it somebody was promised."""
+
+    __slots__ = (
+        "acked",
+        "acked_unstored",
+        "delivered_to",
+        "dropped_to",
+        "end_offset",
+        "filtered",
+        "first",
+        "lost",
+        "lost_after_ack",
+        "message_records",
+        "queue",
+        "readings",
+        "sent",
+        "stored_count",
+        "topic_kind",
+        "unflushed_lost",
+        "unnoted",
+        "unsafe",
+    )
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.topic_kind: TopicKind = topic_kind_of(queue.topic)
+        self.first: int | None = None  # the first offset that the journal has
+        self.end_offset = 0  # the last one stored
+        self.stored_count = 0
+        self.unnoted = False  # its broker was killed before it noted all that it had stored
+        self.acked = OffsetRuns()
+        self.acked_unstored: dict[
+            int, tuple[str, EntryKey]
+        ] = {}  # acknowledged, and not (yet) stored
+        self.unsafe = OffsetRuns()  # of these: before they were flushed, whatever the broker does
+        self.readings: list[QueueReading] = []
+        self.filtered: list[QueueReading] = []  # of these: of groups that do not want all
+        # Acknowledged as safe, and lost by a broker: its life, up to the fact that says so.
+        self.lost_after_ack: list[tuple[int, tuple[EntryKey, ...]]] = []
+        self.unflushed_lost = 0  # acknowledged, lost with the power, and never promised
+        self.delivered_to = 0  # of a queue whose messages wait: the highest that came, and one
+        self.dropped_to = 0  # the first offset that retention has left
+        self.message_records = MessageRecords()
+        self.sent: dict[int, EntryKey] = {}  # where a producer noted the acknowledgement
+        self.lost = LostPlaces()
+
+    def store(self, fact: MessageStored, entry: Entry) -> None:
+        """A message was stored, at the next offset or behind a hole."""
+        offset = fact.offset
+        if self.first is None:
+            self.first = offset
+        self.end_offset = offset + 1
+        self.stored_count += 1
+        self.lost.use(offset)
+        if not self.message_records.add(fact, entry) % TRIMMED_EVERY:
+            self._trim()
+
+    def stored_us(self, offset: int) -> int | None:
+        """When it was stored; None if that is not known any more.
+
+        A message that its broker has lost may still be on its way to a listener.
+        """
+        found = self.message_records.stored_us(offset)
+        return self.lost.stored_us(offset) if found is None else found
+
+    def key_at(self, offset: int) -> str | None:
+        """The key of the message that stands there now; None if that is not known."""
+        return self.message_records.key_at(offset)
+
+    def tags_at(self, offset: int) -> str | None:
+        """The tags of that message; None if they are not known."""
+        return self.message_records.tags_at(offset)
+
+    def position_of(self, offset: int) -> int | None:
+        """Where its record begins in the log; None if that is not known."""
+        life = self.message_records.at(offset)
+        return None if life is None else life.position
+
+    def entries_of_message(self, offset: int) -> tuple[EntryKey, ...]:
+        """Where the journal has the message's storing and its acknowledgement."""
+        found = []
+        if (life := self.message_records.at(offset)) is not None:
+            found.append(EntryKey(life.stored_us, self.queue.broker, life.seq))
+        if (sent := self.sent.get(offset)) is not None:
+            found.append(sent)
+        return tuple(found)
+
+    def cut(self, offset: int) -> None:
+        """The queue ends at *offset*."""
+        if offset < self.message_records.first:
+            self.lost.lose_unknown(min(self.message_records.first, self.end_offset))
+        self.end_offset = min(self.end_offset, offset)
+        self.acked.cut(offset)
+        self.unsafe.cut(offset)
+        self.delivered_to = min(self.delivered_to, offset)
+        for place, life in self.message_records.cut(offset):
+            self.lost.lose(place, life.stored_us, life.key)
+        for lost in [each for each in self.sent if each >= offset]:
+            del self.sent[lost]
+
+    def drop_before(self, position: int) -> None:
+        """Retention deleted all records that begin before *position* in the commit log."""
+        self.dropped_to = max(self.dropped_to, self.message_records.before(position))
+
+    def _trim(self) -> None:
+        """Forget what all readers have consumed; what a few left open is kept by itself."""
+        alone: list[int] = []
+        if self.topic_kind == "waiting" and not self.readings:
+            needed = self.delivered_to
+        else:
+            needed = min((each.read_to() for each in self.readings), default=0)
+            holes = (each.done.holes(each.start, needed) for each in self.readings)
+            for start, end in chain.from_iterable(holes):
+                alone += range(start, min(end, start + HOLES_MAX + 1))
+            if len(alone) > HOLES_MAX:  # no few: it has not come so far
+                needed = min(each.done.first_missing(each.start) for each in self.readings)
+                alone = []
+        needed = max(
+            needed, self.message_records.first + len(self.message_records) - MESSAGES_KEPT_MAX
+        )
+        if needed > self.message_records.first:
+            self.message_records.forget_before(needed, alone)
+            kept = set(alone)
+            for offset in [each for each in self.sent if each < needed and each not in kept]:
+                del self.sent[offset]
+
+
+class QueueReading:
+    """How far one reader has come in one queue."""
+
+    __slots__ = (
+        "ahead_deliveries",
+        "began_to",
+        "claims",
+        "committed",
+        "consumed_us",
+        "done",
+        "excused",
+        "failed",
+        "given_to",
+        "last_pull",
+        "misdelivered",
+        "owner",
+        "passes",
+        "pulled_to",
+        "queue",
+        "reader",
+        "records",
+        "refused_pull",
+        "reported_offsets",
+        "reused_to",
+        "skipped",
+        "stale_to",
+        "start",
+        "start_recheck_until_us",
+        "unwanted",
+    )
+
+    def __init__(self, reader: str, queue: Queue, start: int, records: QueueRecords) -> None:
+        self.reader, self.queue, self.start, self.records = reader, queue, start, records
+        self.done = OffsetRuns()  # consumed; skipped for a known cause
+        self.failed: dict[int, str] = {}  # offset: uniq_key, of what a listener did not take
+        self.given_to = start  # behind the last message that a member was given
+        # When it was given which message while earlier ones had not been given.
+        self.ahead_deliveries: deque[tuple[int, int]] = deque(maxlen=AHEAD_DELIVERIES_MAX)
+        self.start_recheck_until_us = 0  # a new lite pull group asks where it begins until then
+        self.began_to = 0  # a new group may begin up to there: where the queue ended, it was told
+        self.committed: int | None = None
+        self.consumed_us = 0  # when a member consumed something of it, last
+        self.pulled_to = start
+        self.excused: dict[str, int] = {}  # cause: messages that were skipped by right
+        self.skipped: set[int] = set()  # of what is done: excused, and nobody has had it yet
+        self.reused_to = 0  # places below it were used before the broker lost them
+        self.stale_to = 0  # commits up to there are of offsets that a broker's log has lost
+        self.owner = ""  # node that claimed it last
+        self.claims: dict[str, QueueClaim] = {}  # by node: its last one
+        self.misdelivered: set[int] = set()  # given to a member that should not have got it
+        self.unwanted = OffsetRuns()  # of what is done: its tags are not the group's
+        self.reported_offsets = ReportedOffsets()
+        self.passes: list[tuple[int, EntryKey]] = []
+        self.last_pull: Entry | None = None
+        self.refused_pull: Entry | None = None
+
+    # Offsets at the broker ------------------------------------------------------------------
+
+    def commits(self, offset: int, now_us: int) -> None:
+        """A member committed *offset*."""
+        self.committed = offset
+        self.reported_offsets.add(offset, now_us)
+
+    def note_own_offset(self, now_us: int) -> None:
+        """A broadcasting member has consumed: it writes its own offsets."""
+        if self.reported_offsets.is_due(now_us):
+            self.reported_offsets.add(self.done.first_missing(self.start), now_us)
+
+    def is_restored(self, since_us: int, now_us: int) -> None:
+        """The broker was started again, with an offset that it had at *since_us* or later."""
+        if self.committed is not None:
+            self.reported_offsets.add(self.reported_offsets.lowest_since(since_us), now_us)
+
+    # Holds --------------------------------------------------------------------------------
+
+    def claimed(
+        self, node: str, claimed: EntryKey, offset: int | None, since_us: int | None = None
+    ) -> QueueClaim:
+        """*node* begins at *offset*, or where the broker's offset may be (None).
+
+        What it was told is an offset of *since_us* or later: None: a question takes so long.
+        """
+        now_us = claimed.mono_us
+        window_us = KNOWN_US if offset is None else ASKED_US
+        told_us = now_us - window_us
+        lowest = self.reported_offsets.lowest_since(
+            told_us if since_us is None else min(told_us, since_us)
+        )
+        start = lowest if offset is None else max(lowest, offset)
+        before = self.claims.get(node)
+        is_open = before is not None and before.claimed is None and before.ended_us is None
+        if before is not None and is_open and offset is None:
+            before.claimed = claimed  # it pulled its share before it could claim it
+            self.owner = node
+            return before
+        hold = QueueClaim(node, start, claimed, "handed_over")
+        if before is not None:
+            hold.earlier_in_flight = {**before.earlier_in_flight, **before.in_flight}
+        self.claims[node] = hold
+        self.owner = node
+        return hold
+
+    def start_new_group_at(self, offset: int, start_recheck_until_us: int) -> None:
+        """A new group begins at *offset* or, if it asks once more, up to where the queue ends.
+
+        A lite pull member asks just before its first pull: no later than *start_recheck_until_us*.
+        """
+        if self.given_to <= self.start:  # no member was given anything
+            self.began_to, self.start_recheck_until_us = (
+                self.records.end_offset,
+                start_recheck_until_us,
+            )
+            self._passes_over(offset)
+
+    def _passes_over(self, offset: int) -> None:
+        """What is before *offset* was in the queue before the group began."""
+        last_us = self.records.stored_us(offset - 1)
+        if last_us is not None and last_us <= self.start_recheck_until_us:
+            self.began_to = max(self.began_to, offset)
+        if self.began_to:
+            self.excuse(self.start, min(offset, self.began_to), "began at the end")
+
+    def resume_from(self, offset: int, node: str) -> None:
+        """*node* reads from there on what stands there now, unless others still are beyond."""
+        others = (hold for name, hold in self.claims.items() if name != node)
+        if all(hold.ended_us is not None for hold in others):
+            self.reused_to = min(self.reused_to, offset)
+
+    def read_to(self) -> int:
+        """Behind the last message that it has consumed."""
+        return self.done.ends[-1] if self.done.ends else self.start
+
+    def released(self, node: str, now_us: int) -> None:
+        """*node* gave it up, or has ended."""
+        hold = self.claims.get(node)
+        if hold is not None and hold.ended_us is None:
+            hold.ended_us = now_us
+
+    def gives(
+        self,
+        node: str,
+        offset: int,
+        entry: Entry,
+        *,
+        polled: bool = False,
+        asks_again: bool = False,
+    ) -> QueueClaim:
+        """A member is given the message at *offset*: by right, or not.  By which hold.
+
+        *polled*: by a lite pull consumer, which may pull its share before it claims it, and asks
+        for itself where.
+        *asks_again*: by an orderly one, which asks under its lock where its first pull begins.
+        """
+        hold, now_us = self.claims.get(node), entry.mono_us
+        if hold is None or (polled and hold.ended_us is not None):
+            since_us = now_us - (KNOWN_US if hold is None else ASKED_US)
+            start = self.reported_offsets.lowest_since(since_us) if self.claims else 0
+            hold = self.claims[node] = QueueClaim(node, start, None, "handed_over", now_us)
+        asks_again = asks_again or (polled and bool(self.reported_offsets))
+        if asks_again and not hold.given.ends and hold.claimed is not None:
+            asked_us = hold.claimed.mono_us - (KNOWN_US if polled else 0)
+            hold.start = min(hold.start, self.reported_offsets.lowest_since(asked_us))
+        if hold.given.add(offset):
+            if offset < hold.start:
+                self.misdelivered.add(offset)
+            elif self.misdelivered:
+                self.misdelivered.discard(offset)
+        elif offset in hold.to_redeliver:
+            hold.to_redeliver.discard(offset)
+        else:
+            self.misdelivered.add(offset)
+        self.stale_to = 0
+        if self.began_to or self.start_recheck_until_us:
+            self._passes_over(offset)
+            self.began_to = self.start_recheck_until_us = 0
+        if offset >= self.given_to:
+            if offset > self.given_to:
+                self.ahead_deliveries.append((entry.mono_us, offset))
+            self.given_to = offset + 1
+        return hold
+
+    def cause_of_repeat(self, node: str, offset: int) -> str:
+        """The cause for which *node* may consume a message again; empty: there is none."""
+        if offset in self.misdelivered:
+            return ""
+        hold = self.claims[node]
+        return hold.cause_of_repeat(offset, self.claims.values())
+
+    def move_to(self, offset: int, why: str, now_us: int, node: str = "") -> None:
+        """*node*, or everybody, goes on from *offset* (a tool, ``seek``, a repair)."""
+        for hold in self.claims.values():
+            if node in ("", hold.node):
+                hold.move_to(offset, why)
+        self.start = min(self.start, offset)
+        if not node or "@" in self.reader:  # a member of a group commits it first
+            self.reported_offsets.add(offset, now_us)
+
+    # Messages -----------------------------------------------------------------------------
+
+    def takes(self, offset: int) -> bool:
+        """It is consumed now; whether it was before."""
+        if self.done.add(offset):
+            return False
+        if offset in self.skipped:  # it was seen as skipped, and comes after all
+            self.skipped.remove(offset)
+            return False
+        return True
+
+    def excuse(self, start: int, end: int, cause: str) -> None:
+        """What is not done of these is not owed."""
+        for first, behind in list(self.done.holes(start, end)):
+            self.excused[cause] = self.excused.get(cause, 0) + behind - first
+            self.skipped.update(range(first, min(behind, first + SKIPPED_MAX)))
+        self.done.add_run(start, end)
+
+    def given_entries(self, offset: int) -> list[Entry]:
+        """Where members were given it that never finished it."""
+        found = [
+            hold.in_flight.get(offset) or hold.earlier_in_flight.get(offset)
+            for hold in self.claims.values()
+        ]
+        return [entry for entry in found if entry is not None]
+
+    def cut(self, offset: int) -> None:
+        """The queue ends at *offset*: new messages take the places of lost ones.
+
+        A reader that was beyond skips them: nobody promised it otherwise.
+        """
+        filtered_to = self.done.ends[-1] if self.done.ends else 0  # what tags passed over, too
+        beyond = max(self.committed or 0, self.pulled_to, self.given_to, filtered_to)
+        self.done.cut(offset)
+        self.skipped = {each for each in self.skipped if each < offset}
+        self.misdelivered = {each for each in self.misdelivered if each < offset}
+        self.pulled_to = min(self.pulled_to, offset)
+        self.given_to = min(self.given_to, offset)
+        self.start = min(self.start, offset)
+        for lost in [each for each in self.failed if each >= offset]:
+            del self.failed[lost]
+        if beyond > offset:
+            self.reused_to = max(self.reused_to, beyond)
+        for hold in self.claims.values():
+            hold.cut(offset)
+
+
+# Kinds of topics ----------------------------------------------------------------------
+
+
+TopicKind: TypeAlias = Literal["topic", "waiting", "retry", "dead"]
+
+
+def topic_kind_of(topic: str) -> TopicKind:
+    """What a message that is stored there waits for."""
+    if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+        return "retry"
+    if topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
+        return "dead"
+    return "waiting" if topic in (SCHEDULE_TOPIC, TIMER_TOPIC) else "topic"

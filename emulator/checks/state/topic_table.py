@@ -1,0 +1,357 @@
+"""Which queues every topic has on every broker, with what permission, and which routes lack some.
+
+A broker's own permission restricts those of all its topics, until its process ends.  A broker that
+is in no route has no queues for anybody.
+
+A broker reports a changed topic by a registration with this topic alone.  Before 5.0 a NameServer
+takes it even if it does not know the broker, and with it the version of the broker's topics: later
+registrations change nothing, and the other topics lack these queues until a full one has another
+version (apache/rocketmq#4522).  Older journals do not count topics: there only the end of the
+broker's registration ends that.  A NameServer that knows as many topics as it was sent one by one
+knows these.  Members that ask different NameServers may count different queues (``QueueCounts``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    BrokerExpired,
+    BrokerRegistered,
+    BrokerUnregistered,
+    LogFlushed,
+    PowerLost,
+    Queue,
+    RebalancePassed,
+    SettingsChanged,
+    TopicChanged,
+    TopicCreated,
+    WritePermChanged,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.bodies.routes import QueueData
+from rocketmq_emulator.protocol.flags import PERM_READ, PERM_READ_WRITE, is_readable, is_writeable
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.checks.state.disturbances import Span
+
+
+SETTING = "brokerPermission="
+TOPICS = "topics.json"
+REGISTRATIONS_MAX = 1_000  # of a broker at a NameServer: the last ones
+
+
+class TopicTable:
+    """By topic and broker."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[str, TopicCreated | TopicChanged]] = {}
+        self._perms: dict[str, int] = {}  # brokers that may do less than all
+        self._down: set[str] = set()  # brokers that are in no route
+        self.version = 0  # goes up when a route may be another one
+        self.partial = PartialRoutes()
+        self.name_servers: set[str] = set()
+        self.brokers: set[str] = set()  # that ever had a topic
+        # By NameServer and broker: when it was registered; a broker does that every 30 s.
+        self._registered_us: dict[tuple[str, str], deque[int]] = {}
+        self._unsure: set[tuple[str, str]] = set()  # topic, broker: it may have lost its settings
+        # By topic and broker: flushes of its log since it was changed; two take it along.
+        self._unflushed: dict[tuple[str, str], int] = {}
+        self._last_topic: dict[str, str] = {}  # by broker: that it made or changed last
+        # By topic and broker, or broker alone: when it was given back the permission to write.
+        self._writeable_us: dict[tuple[str, str], int] = {}
+        self._changed_us: dict[str, int] = {}  # by broker: a topic, who may read it, its place
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            TopicCreated: self._changed,
+            TopicChanged: self._changed,
+            SettingsChanged: self._settings_changed,
+            WritePermChanged: self._write_perm_changed,
+            BrokerRegistered: self._registered,
+            BrokerUnregistered: self._lost,
+            BrokerExpired: self._lost,
+            LogFlushed: self._flushed,
+        }
+
+    @property
+    def are_all_writeable(self) -> bool:
+        """No topic and no broker is restricted."""
+        return not self._perms and all(
+            is_writeable(config.perm) for rows in self._topics.values() for config in rows.values()
+        )
+
+    def perm(self, topic: str, broker: str) -> int:
+        """What may be done there; 0 where there is no such topic."""
+        config = self._topics.get(topic, {}).get(broker)
+        return 0 if config is None else config.perm & self._perms.get(broker, PERM_READ_WRITE)
+
+    def writeable_since_us(self, topic: str, broker: str) -> int:
+        """When that was permitted again; 0: it always was, or is not."""
+        known = self._writeable_us
+        return max(known.get((topic, broker), 0), known.get(("", broker), 0))
+
+    def places(self) -> Iterator[tuple[str, str]]:
+        """Every topic, with every broker that has it."""
+        return ((topic, broker) for topic, rows in self._topics.items() for broker in rows)
+
+    def brokers_of(self, topic: str) -> set[str]:
+        """The brokers that have *topic*."""
+        return set(self._topics.get(topic, ()))
+
+    def has(self, queue: Queue) -> bool:
+        """Its topic has such a queue there, as far as is known."""
+        config = self._topics.get(queue.topic, {}).get(queue.broker)
+        if config is None:
+            return True
+        return queue.queue_id < max(config.read_queue_count, config.write_queue_count)
+
+    def is_down(self, broker: str) -> bool:
+        """Some NameServer lost it, and has not got it back."""
+        return broker in self._down
+
+    def is_partial(self, queue: Queue) -> bool:
+        """Some NameServer has the queue's broker in its routes, and not the queue."""
+        return self.partial.lacks(queue.broker, queue.topic)
+
+    def is_lacking(self, topic: str) -> bool:
+        """Some NameServer has a broker of *topic* in its routes, and not with *topic*."""
+        return any(self.partial.lacks(broker, topic) for broker in self._topics.get(topic, ()))
+
+    def changed_us(self, broker: str) -> int:
+        """When its topics, what may be done with them, or its being there changed last."""
+        return self._changed_us.get(broker, 0)
+
+    def route(self, topic: str) -> list[QueueData]:
+        """As a NameServer that knows everything would tell it."""
+        return [
+            QueueData(
+                broker_name=broker,
+                read_queue_nums=config.read_queue_count,
+                write_queue_nums=config.write_queue_count,
+                perm=self.perm(topic, broker),
+            )
+            for broker, config in sorted(self._topics.get(topic, {}).items())
+            if broker not in self._down
+        ]
+
+    def readable(self, topic: str) -> Iterator[Queue]:
+        """The queues that a group shares out."""
+        for row in self.route(topic):
+            if is_readable(row.perm):
+                for number in range(row.read_queue_nums):
+                    yield Queue(topic, row.broker_name, number)
+
+    def was_registered(self, name_server: str, broker: str, since_us: int, until_us: int) -> bool:
+        """*broker* registered with *name_server* in that time."""
+        times = self._registered_us.get((name_server, broker), ())
+        return any(since_us < at_us < until_us for at_us in times)
+
+    def is_sure(self, topic: str, broker: str) -> bool:
+        """The broker has the queues of *topic* that facts tell: none was lost with the power."""
+        return (topic, broker) not in self._unsure
+
+    def readable_count(self, topic: str, broker: str) -> int:
+        """How many queues a group shares out there while the broker is in the routes."""
+        config = self._topics.get(topic, {}).get(broker)
+        if config is None or not is_readable(self.perm(topic, broker)):
+            return 0
+        return config.read_queue_count
+
+    def lost_power(self, fact: PowerLost, broker: str) -> None:
+        """What the broker had changed and not flushed may be as before."""
+        if TOPICS in fact.documents:
+            self._unsure.update(known for known in self._unflushed if known[1] == broker)
+
+    def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
+        """It takes the files along; one that was under way at a change ends before it."""
+        for known, count in list(self._unflushed.items()):
+            if known[1] != entry.node:
+                continue
+            if count:
+                del self._unflushed[known]
+            else:
+                self._unflushed[known] = count + 1
+
+    def restarted(self, broker: str, now_us: int) -> None:
+        """A new process: it may do what its settings say from the start."""
+        self.version += 1
+        if not is_writeable(self._perms.pop(broker, PERM_READ_WRITE)):
+            self._writeable_us["", broker] = now_us
+
+    def _changed(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        self.version += 1
+        self.brokers.add(entry.node)
+        self._changed_us[entry.node] = entry.mono_us
+        self._last_topic[entry.node] = fact.topic
+        rows = self._topics.setdefault(fact.topic, {})
+        before = rows.get(entry.node)
+        if before is not None and is_writeable(fact.perm) and not is_writeable(before.perm):
+            self._writeable_us[fact.topic, entry.node] = entry.mono_us
+        rows[entry.node] = fact
+        self._unsure.discard((fact.topic, entry.node))
+        self._unflushed[fact.topic, entry.node] = 0
+
+    def _settings_changed(self, fact: SettingsChanged, entry: Entry) -> None:
+        for text in fact.settings:
+            value = text.removeprefix(SETTING)
+            if value != text and value.isdecimal():
+                self._restricts(entry.node, int(value), entry.mono_us)
+
+    def _write_perm_changed(self, fact: WritePermChanged, entry: Entry) -> None:
+        self._restricts(
+            fact.broker, PERM_READ_WRITE if fact.writable else PERM_READ, entry.mono_us
+        )
+
+    def _restricts(self, broker: str, perm: int, now_us: int) -> None:
+        self.version += 1
+        before = self._perms.get(broker, PERM_READ_WRITE)
+        if is_readable(before) != is_readable(perm):
+            self._changed_us[broker] = now_us
+        if is_writeable(perm) and not is_writeable(before):
+            self._writeable_us["", broker] = now_us
+        self._perms[broker] = perm
+        if perm & PERM_READ_WRITE == PERM_READ_WRITE:
+            del self._perms[broker]
+
+    def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        registered_us = self._registered_us.get((entry.node, fact.broker))
+        if registered_us is None:
+            registered_us = deque(maxlen=REGISTRATIONS_MAX)
+            self._registered_us[entry.node, fact.broker] = registered_us
+        if fact.first or fact.broker in self._down or not registered_us:
+            self._changed_us[fact.broker] = entry.mono_us
+        registered_us.append(entry.mono_us)
+        if fact.broker in self._down:
+            self._down.remove(fact.broker)
+            self.version += 1
+        topic_count = sum(1 for rows in self._topics.values() if fact.broker in rows)
+        last_topic = self._last_topic.get(fact.broker, "")
+        self.partial.registered(entry.node, fact, topic_count, last_topic, entry.mono_us)
+        self.name_servers.add(entry.node)
+
+    def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
+        self.version += 1
+        self._down.add(fact.broker)
+        self._changed_us[fact.broker] = entry.mono_us
+        self.partial.lost(entry.node, fact.broker, entry.mono_us)
+
+
+# Routes without some of a broker's topics ---------------------------------------------
+
+
+class PartialRoute(msgspec.Struct):
+    """One NameServer lacks topics of one broker.  Times are ``mono_us``."""
+
+    began_us: int
+    ended_us: int | None = None
+    registered_us: dict[str, int] = {}  # when it was told of a topic alone
+    knows_only_these: bool = False
+
+    def until_us(self, topic: str, now_us: int) -> int:
+        """Until when it lacked *topic*."""
+        ended_us = now_us if self.ended_us is None else self.ended_us
+        known_us = self.registered_us.get(topic, ended_us) if self.knows_only_these else ended_us
+        return min(known_us, ended_us)
+
+
+class PartialRoutes:
+    """Which they are now, and which there were."""
+
+    def __init__(self) -> None:
+        self._now: dict[str, dict[str, PartialRoute]] = {}  # by NameServer and broker
+        self._ever: dict[str, list[PartialRoute]] = {}  # by broker
+        self._sizes: dict[str, int] = {}  # by broker: the topics of its last full registration
+
+    @property
+    def were_any(self) -> bool:
+        """Some NameServer lacks, or lacked, topics of some broker."""
+        return bool(self._ever)
+
+    def were_there(self, broker: str) -> bool:
+        """Some NameServer lacks topics of *broker*, or lacked some."""
+        return broker in self._ever
+
+    def lacks(self, broker: str, topic: str) -> bool:
+        """Some NameServer knows *broker* and does not know that it has *topic*."""
+        if not self._ever:
+            return False
+        routes = (known[broker] for known in self._now.values() if broker in known)
+        return any(not each.knows_only_these or topic not in each.registered_us for each in routes)
+
+    def spans(self, brokers: Iterable[str], topic: str, now_us: int) -> Iterator[Span]:
+        """From and until when one of *brokers* was in some route without *topic*."""
+        for broker in brokers:
+            for each in self._ever.get(broker, ()):
+                yield each.began_us, each.until_us(topic, now_us)
+
+    def last_us(self, brokers: Iterable[str], now_us: int) -> int:
+        """When some NameServer lacked a topic of one of *brokers* for the last time; 0: never."""
+        return max(
+            (
+                now_us if each.ended_us is None else each.ended_us
+                for broker in brokers
+                for each in self._ever.get(broker, ())
+            ),
+            default=0,
+        )
+
+    def registered(
+        self, name_server: str, fact: BrokerRegistered, topic_count: int, topic: str, now_us: int
+    ) -> None:
+        """The broker has *topic_count* topics, as other facts tell; *topic* changed last."""
+        if fact.topic_count > 1:
+            self._sizes[fact.broker] = fact.topic_count
+        if fact.known_count >= 0:
+            is_partial = fact.known_count < max(self._sizes.get(fact.broker, 0), topic_count)
+        elif fact.first:
+            is_partial = fact.topic_count == 1 < topic_count
+        else:
+            return
+        if not is_partial:
+            self.lost(name_server, fact.broker, now_us)
+            return
+        known = self._now.setdefault(name_server, {})
+        if fact.broker not in known:
+            known[fact.broker] = PartialRoute(now_us)
+            self._ever.setdefault(fact.broker, []).append(known[fact.broker])
+        route = known[fact.broker]
+        if fact.topic_count == 1 and topic:
+            route.registered_us.setdefault(topic, now_us)
+        route.knows_only_these = len(route.registered_us) == fact.known_count
+
+    def lost(self, name_server: str, broker: str, now_us: int) -> None:
+        """It is in no route of that NameServer, or with all its topics."""
+        route = self._now.get(name_server, {}).pop(broker, None)
+        if route is not None:
+            route.ended_us = now_us
+
+
+# How many queues each member counts ---------------------------------------------------
+
+
+class QueueCounts:
+    """Of the last pass of each member."""
+
+    def __init__(self) -> None:
+        # By group and topic, then node: the queues, and when.
+        self._last: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {RebalancePassed: self._passed}
+
+    def differ(self, group: str, topic: str, since_us: Mapping[str, int]) -> bool:
+        """Two of the members on these nodes, which began then, count different queues."""
+        last = self._last.get((group, topic), {})
+        return len({n for node, (n, at) in last.items() if at >= since_us.get(node, at + 1)}) > 1
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        known = self._last.setdefault((fact.group, fact.topic), {})
+        known[entry.node] = fact.queue_count, entry.mono_us

@@ -1,0 +1,327 @@
+"""A topic's messages printed: ``consume`` as a member of a group, ``--peek`` and ``watch`` without
+one.
+
+A message counts as consumed when its line was written and flushed, not before: if the output
+fails, the group gets it again.  ``watch`` follows a topic like ``tail -f`` with one held pull a
+queue, so a message is shown as soon as it is stored.  If a broker does not answer, it is tried
+again; new queues are followed from their first message on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import trio
+import typer
+
+from rocketmq_emulator.admin.calls import Admin, AdminError, NotFound, admin_over_tcp
+from rocketmq_emulator.admin.messages import TopicReader
+from rocketmq_emulator.cli.messages.positions import PLACES, TIMES, Position, position
+from rocketmq_emulator.cli.messages.printer import (
+    AsJsonLines,
+    Format,
+    Key,
+    Printer,
+    Tags,
+    body_line,
+    line_of,
+    short_line,
+)
+from rocketmq_emulator.cli.options.errors import BadUse, fail, interrupted, print_error
+from rocketmq_emulator.cli.options.shared import NAMESRV, Namesrv
+from rocketmq_emulator.client import PushConsumer, PushConsumerConfig
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.processes.stopping import stop_on_signal
+from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_emulator.protocol.messages.subscription import BadExpression
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.admin.messages import QueueSpan
+    from rocketmq_emulator.protocol.messages.message import MessageExt
+    from rocketmq_emulator.protocol.queues import MessageQueue
+
+
+GROUP = "rmqemu-consume"
+
+Count = Annotated[int, typer.Option(min=0, help="End after so many messages; 0 = no limit.")]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", "--wait", min=0, help="End after so many seconds; 0 = no limit."),
+]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar=PLACES,
+        show_default="earliest",
+        help=f"Where to start, if the group has no offsets yet.  {TIMES}.",
+    ),
+]
+Peek = Annotated[
+    bool,
+    typer.Option(
+        "--peek",
+        help="Print what is stored and end.  No group, no offsets: the broker is not changed.",
+    ),
+]
+
+
+def consume(
+    topic: Annotated[str, typer.Option(help="The topic.")],
+    group: Annotated[
+        str, typer.Option(show_default=GROUP, help="Consume as a member of this group.")
+    ] = "",
+    tags: Tags = "*",
+    key: Key = "",
+    count: Count = 0,
+    timeout: Timeout = 0,
+    where: From = "",
+    peek: Peek = False,
+    form: Format = "",
+    as_json: AsJsonLines = False,
+    namesrv: Namesrv = NAMESRV,
+) -> None:
+    """Print messages, as a member of a consumer group.
+
+    A message is consumed when it was printed.  Ends with --count, --timeout or Ctrl-C.
+    """
+    if peek and group:
+        raise BadUse("--peek reads without a group: leave --group away")
+    start = position(where or "earliest", "--from", int(time.time() * 1000))
+    if peek and start.where == "last":
+        raise BadUse(f"--peek ends where --from latest starts: use `rmqemu watch {topic}`")
+    printer = Printer(line_of(form, body_line, as_json=as_json), key=key, count_max=count)
+    wanted = Wanted(topic, tags, group or GROUP, start, is_start_given=bool(where))
+    limit_s = timeout or float("inf")
+    reads = _peek if peek else _consume
+    was_interrupted = trio.run(reads, printer, wanted, namesrv, limit_s)
+    if printer.error:
+        raise printer.error
+    if count and printer.printed < count:
+        got = f"{printer.printed:,} of {count:,} messages"
+        if was_interrupted:
+            raise interrupted(f"stopped after {got}")
+        raise fail(f"only {got} are there" if peek else f"only {got} came within {timeout:g} s")
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What to read, as whom, and from where."""
+
+    topic: str
+    tags: str
+    group: str
+    start: Position
+    is_start_given: bool
+
+
+# As a member of a group ---------------------------------------------------------------------
+
+
+async def _consume(printer: Printer, wanted: Wanted, namesrv: str, limit_s: float) -> bool:
+    """Until enough were printed, or time is over; True after a signal."""
+    async with admin_over_tcp(namesrv) as admin:
+        await admin.route(wanted.topic)  # a consumer would wait for a topic that may never be
+        await _place_group(admin, wanted)
+    config = PushConsumerConfig(
+        group=wanted.group,
+        namesrv=namesrv,
+        consume_from="CONSUME_FROM_FIRST_OFFSET",
+        consume_threads_max=1,  # so that lines come in the order of their queues
+    )
+
+    async def listen(messages: list[MessageExt]) -> None:
+        for message in messages:
+            if printer.done.is_set():
+                await trio.sleep_forever()  # so that it is never acknowledged
+            if printer.matches_key(message):
+                printer.print(message)
+            if printer.error:
+                await trio.sleep_forever()
+
+    async with cancelling_nursery() as nursery:
+        stopped = trio.Event()
+        nursery.start_soon(stop_on_signal, stopped)
+        nursery.start_soon(_pass_on, stopped, printer.done)
+        with trio.move_on_after(limit_s):
+            async with PushConsumer(listen, {wanted.topic: wanted.tags}, config):
+                await printer.done.wait()
+        return stopped.is_set()
+
+
+async def _pass_on(event: trio.Event, to: trio.Event) -> None:
+    await event.wait()
+    to.set()
+
+
+async def _place_group(admin: Admin, wanted: Wanted) -> None:
+    """A group without offsets gets those of its start, before it has a member.
+
+    The first offset needs none.  Without this the end would: a broker that has everything
+    from offset 0 on lets a new group begin there, whatever the consumer wants
+    (ConsumerManageProcessor.queryConsumerOffset).
+    """
+    if not wanted.is_start_given:
+        return
+    masters = await admin.masters()
+    for address in masters.values():
+        if wanted.group in await admin.groups_of_topic(address, wanted.topic):
+            print_error(
+                f"{wanted.group} has offsets in {wanted.topic} and goes on from them; to move it: "
+                f"`rmqemu group reset {wanted.group} --topic {wanted.topic}`"
+            )
+            return
+    if wanted.start.where == "first":
+        return
+    for address in masters.values():
+        if not any(g.group_name == wanted.group for g in await admin.groups(address)):
+            await admin.create_group(address, SubscriptionGroupConfig(group_name=wanted.group))
+    start = wanted.start
+    await admin.move_group(wanted.group, wanted.topic, start.where, start.at_ms)
+
+
+# As nobody ----------------------------------------------------------------------------------
+
+
+async def _peek(printer: Printer, wanted: Wanted, namesrv: str, limit_s: float) -> bool:
+    """What is stored now, oldest first; True after a signal."""
+    stopped = trio.Event()
+    async with cancelling_nursery() as nursery:
+        nursery.start_soon(stop_on_signal, stopped)
+        with trio.move_on_after(limit_s) as reading:
+            nursery.start_soon(_cancel_when, stopped, reading)
+            async with admin_over_tcp(namesrv) as admin:
+                reader = a_reader(admin, wanted.topic, wanted.tags)
+                spans = await reader.spans()
+                starts = await reader.starts(spans, wanted.start.where, wanted.start.at_ms)
+                await print_stored(printer, reader.stored(spans, starts))
+    return stopped.is_set()
+
+
+async def print_stored(printer: Printer, messages: AsyncGenerator[MessageExt]) -> None:
+    """All of them, or until the printer has enough."""
+    async with aclosing(messages):
+        async for message in messages:
+            if printer.matches_key(message):
+                printer.print(message)
+            if printer.done.is_set():
+                return
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+def a_reader(admin: Admin, topic: str, tags: str) -> TopicReader:
+    """Raises ``BadUse`` for tags that are none."""
+    try:
+        return TopicReader(admin, topic, tags)
+    except BadExpression as error:
+        raise BadUse(f"--tags {tags}: {error}") from None
+
+
+# Following a topic --------------------------------------------------------------------
+
+
+HOLD_MS = 15_000  # DefaultMQPushConsumerImpl.BROKER_SUSPEND_MAX_TIME_MILLIS
+LOOK_FOR_QUEUES_S = 5.0
+TRY_AGAIN_S = 1.0
+
+
+def watch(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    where: Annotated[
+        str, typer.Option("--from", metavar=PLACES, help=f"Where to start.  {TIMES}.")
+    ] = "latest",
+    tags: Tags = "*",
+    key: Key = "",
+    form: Format = "",
+    as_json: AsJsonLines = False,
+    namesrv: Namesrv = NAMESRV,
+) -> None:
+    """Follow a topic like tail -f, until Ctrl-C.  No group is made, no message is consumed."""
+    now_ms = int(time.time() * 1000)
+    start = position(where, "--from", now_ms)
+    printer = Printer(line_of(form, short_line, as_json=as_json), key=key)
+    trio.run(_watch, printer, topic, tags, start, namesrv, now_ms)
+    if printer.error:
+        raise printer.error
+
+
+async def _watch(
+    printer: Printer, topic: str, tags: str, start: Position, namesrv: str, now_ms: int
+) -> None:
+    async with admin_over_tcp(namesrv) as admin, cancelling_nursery() as nursery:
+        nursery.start_soon(stop_on_signal, printer.done)
+        reader = a_reader(admin, topic, tags)
+        spans = await reader.spans()
+        if start.where != "last":
+            starts = await reader.starts(spans, start.where, start.at_ms)
+            await print_stored(printer, reader.stored(spans, starts))
+        nursery.start_soon(_Watch(printer, reader, now_ms).run, spans)
+        await printer.done.wait()
+
+
+class _Watch:
+    """The queues that are followed; *began_ms* is when."""
+
+    def __init__(self, printer: Printer, reader: TopicReader, began_ms: int) -> None:
+        self._printer = printer
+        self._reader = reader
+        self._began_ms = began_ms
+        self._spans: dict[MessageQueue, QueueSpan] = {}
+        self._silent: set[str] = set()  # brokers that do not answer, by name
+
+    async def run(self, spans: list[QueueSpan]) -> None:
+        """Follow *spans* from their ends, and queues that come to be from when this began."""
+        async with trio.open_nursery() as nursery:
+            for span in spans:
+                self._spans[span.queue] = span
+                nursery.start_soon(self._follow, span.queue, span.end)
+            while True:
+                await trio.sleep(LOOK_FOR_QUEUES_S)
+                for queue, start in (await self._new_queues()).items():
+                    nursery.start_soon(self._follow, queue, start)
+
+    async def _new_queues(self) -> dict[MessageQueue, int]:
+        """Where to start with each; of the known ones the brokers' addresses are noted."""
+        try:
+            spans = await self._reader.spans()
+            new = [span for span in spans if span.queue not in self._spans]
+            starts = await self._reader.starts(new, "time", self._began_ms)
+        except AdminError:
+            return {}  # who follows the queues notices it, too
+        self._spans |= {span.queue: span for span in spans}
+        return {span.queue: start for span, start in zip(new, starts, strict=True)}
+
+    async def _follow(self, queue: MessageQueue, offset: int) -> None:
+        while not self._printer.done.is_set():
+            hold_ms = 0 if queue.broker_name in self._silent else HOLD_MS
+            try:
+                pulled = await self._reader.pull(self._spans[queue], offset, hold_ms=hold_ms)
+            except NotFound as error:
+                self._printer.fail(error)
+                return
+            except AdminError as error:
+                self._note_no_answer(queue.broker_name, str(error))
+                await trio.sleep(TRY_AGAIN_S)
+                continue
+            self._note_answer(queue.broker_name)
+            offset = pulled.next_offset
+            for message in filter(self._printer.matches_key, pulled.messages):
+                if not self._printer.done.is_set():
+                    self._printer.print(message)
+
+    def _note_no_answer(self, broker: str, why: str) -> None:
+        if broker not in self._silent:
+            self._silent.add(broker)
+            print_error(f"{broker} does not answer; trying again every second ({why})")
+
+    def _note_answer(self, broker: str) -> None:
+        if broker in self._silent:
+            self._silent.discard(broker)
+            print_error(f"{broker} answers again")

@@ -1,0 +1,261 @@
+"""``rmqemu explain``, ``rmqemu diff``: journals in words.
+
+An explanation has at most 40 lines, none wider than 160 columns: first the facts that show the
+violation, then the owner of what was hurt, then the facts around, then what else is wrong.  If
+there are too many lines, the facts around are left out first, then the reasons why expectations
+were not met.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from textwrap import wrap
+from typing import Annotated
+
+import msgspec
+import typer
+
+from rocketmq_emulator.checks.judging.judging import judge
+from rocketmq_emulator.checks.judging.reading import (
+    BadJournal,
+    Skipped,
+    read_journals,
+    readable_entries,
+)
+from rocketmq_emulator.cli.options.errors import FAILED, BadUse, errors_as_exit_codes
+from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_json
+from rocketmq_emulator.cli.screens.columns import clean
+from rocketmq_emulator.facts import RunStarted
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.after.explaining import Explanation, explained, let_off
+from rocketmq_emulator.scenarios.after.unmet_expectations import (
+    BoundCrossing,
+    Shortfall,
+    UnmetExpectations,
+    broken_checkers,
+    unmet_expectations,
+    without_end,
+)
+from rocketmq_emulator.scenarios.descriptions.sentences import in_words
+from rocketmq_emulator.scenarios.descriptions.summaries import FactLine
+from rocketmq_emulator.scenarios.plan.result import unproven
+
+COMMON_SHOWN = 3
+
+Journals = Annotated[
+    list[str], typer.Argument(metavar="JOURNAL…", help="Files of one run, or their folder.")
+]
+
+
+def explain(journals: Journals, as_json: AsJson = False) -> None:
+    """Say what went wrong first, and which facts show it.
+
+    Exit code 1: something is wrong, or the journal does not show that nothing is.
+    """
+    with errors_as_exit_codes():
+        skipped = Skipped()
+        entries = _read(journals, skipped)
+        judgement = judge(entries, skipped=skipped)
+        found = explained(entries, judgement)
+        expected = unmet_expectations(entries, judgement, journals[0])
+        unknown = [*without_end(entries), *unproven(judgement), *broken_checkers(judgement)]
+        if as_json:
+            told = {"explanation": found, **msgspec.structs.asdict(expected), "unproven": unknown}
+            excuses = let_off(judgement)
+            show_json({**told, "not_judged": judgement.not_judged, "let_off": excuses})
+        else:
+            excused = excuse_lines(let_off(judgement))
+            lines = explanation_lines(found, expected, unknown, room=LINES_MAX - len(excused))
+            _print([*(lines or ["nothing is wrong"]), *excused])
+    if found is not None or expected.unmet or unknown:
+        raise typer.Exit(FAILED)
+
+
+def diff(
+    one: Annotated[str, typer.Argument(metavar="JOURNAL", help="A journal, or a folder of them.")],
+    other: Annotated[str, typer.Argument(metavar="JOURNAL", help="The other one.")],
+) -> None:
+    """Show where two journals first part.  Exit code 1: they do."""
+    with errors_as_exit_codes():
+        common: deque[Entry] = deque(maxlen=COMMON_SHOWN)
+        count = 0
+        for left, right in zip_longest(_read([one]), _read([other])):
+            if left != right:
+                if not count and _are_starts(left, right):
+                    _print(["two runs:", *_fields_that_differ(left, right)])
+                else:
+                    break
+            common.append(left)
+            count += 1
+        else:
+            _print([f"the same {count:,} facts"])
+            return
+        lines = [f"the first {count:,} facts are the same; the last of them:"]
+        lines += [f"    {_line(entry)}" for entry in common]
+        lines.append(f"fact {count + 1:,}:")
+        for name, entry in ((one, left), (other, right)):
+            lines += [f"  {name}", f"    {_line(entry) if entry else '(the journal has ended)'}"]
+        lines += _fields_that_differ(left, right)
+        _print(lines)
+    raise typer.Exit(FAILED)
+
+
+def _are_starts(left: Entry | None, right: Entry | None) -> bool:
+    """The plans and seeds of two runs may differ: where they part is what comes after."""
+    return all(entry is not None and isinstance(entry.fact, RunStarted) for entry in (left, right))
+
+
+def _read(journals: list[str], skipped: Skipped | None = None) -> list[Entry]:
+    paths = [Path(name) for name in journals]
+    try:
+        return [*(readable_entries(paths, skipped) if skipped else read_journals(paths))]
+    except BadJournal as error:
+        raise BadUse(str(error)) from None
+
+
+def _line(entry: Entry) -> str:
+    return f"{entry.mono_us / 1_000_000:.6f} s  {entry.node}  {in_words(entry)}"
+
+
+def _fields_that_differ(left: Entry | None, right: Entry | None) -> list[str]:
+    if left is None or right is None or type(left.fact) is not type(right.fact):
+        return []
+    one, other = msgspec.to_builtins(left), msgspec.to_builtins(right)
+    names = [name for name in ("node", "seq", "mono_us", "at_ms") if one[name] != other[name]]
+    names += [name for name in one["fact"] if one["fact"][name] != other["fact"].get(name)]
+    return [f"they differ in {', '.join(names)}"]
+
+
+def _print(lines: list[str]) -> None:
+    console = make_console()
+    for line in lines:
+        console.print(clean(line), markup=False, highlight=False)
+
+
+# The lines of an explanation ----------------------------------------------------------
+
+
+LINES_MAX, WIDTH_MAX = 40, 160
+OWNER_LINES_MAX = 12  # lines
+HEAD_MAX = 3  # lines of what happened, and of the rule
+CONTEXT_FACTS_MIN = 6  # facts around that are told, however much else there is
+UNMET_MAX = 8  # expectations
+EACH_MAX = 14  # lines about one of them
+EXCUSE_LINES_MAX = 3  # lines of causes
+
+
+def explanation_lines(
+    found: Explanation | None,
+    expected: UnmetExpectations,
+    unknown: Sequence[str],
+    *,
+    room: int = LINES_MAX,
+) -> list[str]:
+    """Everything that is known of what went wrong, in *room* lines; nothing if nothing did."""
+    lines_max = room
+    first = [] if found is None else _violation(found)
+    last = [
+        line for why in unknown for line in wrap(f"this is no pass: {why}", WIDTH_MAX)[:HEAD_MAX]
+    ]
+    room = lines_max - len(first) - len(last)
+    if found is not None:
+        room -= 2 + min(CONTEXT_FACTS_MIN, sum(not told.is_evidence for told in found.facts))
+    said = set() if found is None else {line.strip() for line in found.whose}
+    after = _expectations(expected, said, max(room, len(expected.unmet[:UNMET_MAX])))
+    room = lines_max - len(first) - len(after) - len(last)
+    around = [] if found is None else _context_facts(found, max(room, 0))
+    return [*first, *around, *after, *last]
+
+
+def excuse_lines(excuses: Mapping[str, float]) -> list[str]:
+    """What was let off, by cause, and how often; an expectation may bound each."""
+    if not excuses:
+        return []
+    causes = [f"{name} {count:g}" for name, count in excuses.items()]
+    lines = wrap(f"let off: {', '.join(causes)}", WIDTH_MAX)
+    if len(lines) > EXCUSE_LINES_MAX:
+        lines[EXCUSE_LINES_MAX - 1] = f"{lines[EXCUSE_LINES_MAX - 1][: WIDTH_MAX - 2]} …"
+    return lines[:EXCUSE_LINES_MAX]
+
+
+def _violation(found: Explanation) -> list[str]:
+    violation = found.violation
+    who = f", {violation.node}" if violation.node else ""
+    at = f"{violation.mono_us / 1_000_000:.3f} s"
+    lines = wrap(f"{violation.checker} at {at}{who}: {violation.what}", WIDTH_MAX)[:HEAD_MAX]
+    lines += wrap(f"what should have happened: {violation.rule}", WIDTH_MAX)[:HEAD_MAX]
+    lines += [f"a fault that held: {fault}" for fault in found.faults]
+    lines.append("the facts that show it:")
+    lines += [fact_line(told) for told in found.facts if told.is_evidence]
+    if found.whose:
+        lines += ["whose it was:", *(f"  {line}" for line in found.whose[:OWNER_LINES_MAX])]
+    lines += [f"also: {line}" for line in found.others]
+    return [_cut(line) for line in lines]
+
+
+def _context_facts(found: Explanation, room: int) -> list[str]:
+    """Of the facts around those that have most to do with it, as many as there is room for."""
+    around = [told for told in found.facts if not told.is_evidence]
+    if not around or room < 3:
+        return []
+    shown = sorted(_nearest(around, room - 2, found), key=lambda told: told.at_s)
+    left_out = found.left_out + sum(told.count for told in around) - sum(t.count for t in shown)
+    lines = ["what has to do with it:", *map(fact_line, shown)]
+    if left_out:
+        lines.append(f"  and {left_out:,} more facts")
+    return [_cut(line) for line in lines]
+
+
+def _nearest(around: Sequence[FactLine], count: int, found: Explanation) -> Iterable[FactLine]:
+    moments = [told.at_s for told in found.facts if told.is_evidence] or [0.0]
+    return sorted(
+        around, key=lambda told: (told.rank, min(abs(told.at_s - at_s) for at_s in moments))
+    )[:count]
+
+
+def _expectations(expected: UnmetExpectations, said: set[str], room: int) -> list[str]:
+    """Each that was not met, and why, as far as there is room."""
+    unmet = expected.unmet[:UNMET_MAX]
+    lines = list(unmet)
+    if (more := len(expected.unmet) - UNMET_MAX) > 0:
+        lines.append(f"and {more} more expectations")
+    parts = [_shortfall(short, said) for short in expected.shortfalls]
+    parts = [part for part in parts if len(part) > 1] + [
+        _last_met_lines(turn) for turn in expected.turns
+    ]
+    for part in parts:
+        left = min(room - len(lines), EACH_MAX if len(parts) > 1 else room)
+        if left < 2:
+            break
+        lines += part if len(part) <= left else [*part[: left - 1], "  …"]
+    return [_cut(line) for line in lines]
+
+
+def _shortfall(short: Shortfall, said: set[str]) -> list[str]:
+    """Without what was *said* before, which it adds to."""
+    new = [line for line in short.why if line.strip() not in said]
+    said.update(line.strip() for line in new)
+    return [f"why not {short.expected}:", *(f"  {line}" for line in new)]
+
+
+def _last_met_lines(turn: BoundCrossing) -> list[str]:
+    return [
+        f"{turn.expected} was met until {turn.at_s:.3f} s",
+        *(f"a fault that held: {fault}" for fault in turn.faults),
+        "the facts (> the one with which it was not met any more):",
+        *map(fact_line, sorted(turn.facts, key=lambda told: (told.at_s, told.is_evidence))),
+    ]
+
+
+def fact_line(told: FactLine) -> str:
+    """``>`` marks the evidence."""
+    mark = ">" if told.is_evidence else " "
+    return f"{mark} {told.at_s:10.3f} s  {told.node:<12}  {told.text}"
+
+
+def _cut(line: str) -> str:
+    line = clean(line)
+    return line if len(line) <= WIDTH_MAX else f"{line[: WIDTH_MAX - 1]}…"

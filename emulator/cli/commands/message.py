@@ -1,0 +1,96 @@
+"""``message get | by-key``: messages that are stored, without consuming anything."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from rocketmq_emulator.admin.messages import BadMessageId, find_by_id, find_by_key
+from rocketmq_emulator.cli.messages.printer import (
+    AsJsonLines,
+    Format,
+    line_of,
+    local_time,
+    short_line,
+)
+from rocketmq_emulator.cli.options.errors import BadUse, Missing
+from rocketmq_emulator.cli.options.shared import NAMESRV, Namesrv, call_cluster
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.cli.messages.printer import Line
+    from rocketmq_emulator.protocol.messages.message import MessageExt
+
+app = typer.Typer(no_args_is_help=True, help="Find stored messages by their id or key.")
+COPIES_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
+
+
+@app.command()
+def get(
+    msg_id: Annotated[str, typer.Argument(metavar="ID", help="The id that a send printed.")],
+    topic: Annotated[str, typer.Option(help="Look only in this topic, which is quicker.")] = "",
+    form: Format = "",
+    as_json: AsJsonLines = False,
+    namesrv: Namesrv = NAMESRV,
+) -> None:
+    """Show a message by its id.
+
+    Its retries and dead letters have the same id, and are shown, too.
+    """
+    line = line_of(form, full_text, as_json=as_json)
+    try:
+        found = call_cluster(namesrv, lambda admin: find_by_id(admin, msg_id, topic))
+    except BadMessageId as error:
+        raise BadUse(str(error)) from None
+    if not found:
+        where = f"in {topic}" if topic else "in this cluster"
+        raise Missing(f"no message {where} has the id {msg_id}")
+    show_lines(found, line)
+
+
+@app.command("by-key")
+def by_key_(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    key: Annotated[str, typer.Argument(help="A key, as it was given to the send.")],
+    count: Annotated[
+        int, typer.Option(min=1, max=COPIES_MAX, help="The newest so many.")
+    ] = COPIES_MAX,
+    form: Format = "",
+    as_json: AsJsonLines = False,
+    namesrv: Namesrv = NAMESRV,
+) -> None:
+    """Show the messages of a topic that have a key, oldest first."""
+    line = line_of(form, short_line, as_json=as_json)
+    found = call_cluster(namesrv, lambda admin: find_by_key(admin, topic, key, count))
+    if not found:
+        raise Missing(f"no message in {topic} has the key {key}")
+    show_lines(found, line)
+
+
+def show_lines(messages: list[MessageExt], line: Line) -> None:
+    """All at once; a failure is noticed by the last one."""
+    for message in messages:
+        sys.stdout.buffer.write(line(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def full_text(message: MessageExt) -> bytes:
+    """Everything about one message; its body comes last."""
+    rows = {
+        "topic": message.topic,
+        "queue": f"{message.queue_id} on {message.broker_name}",
+        "offset": message.queue_offset,
+        "msg_id": message.msg_id,
+        "offset_msg_id": message.offset_msg_id,
+        "tags": message.tags,
+        "keys": message.keys,
+        "born": f"{local_time(message.born_timestamp)} at {message.born_host}",
+        "stored": f"{local_time(message.store_timestamp)} at {message.store_host}",
+        "reconsume_times": message.reconsume_times,
+        "properties": msgspec.json.encode(message.properties).decode(),
+        "body": f"{len(message.body):,} bytes",
+    }
+    lines = [f"{name:<16} {value}" for name, value in rows.items() if value is not None]
+    return "\n".join([*lines, ""]).encode() + message.body

@@ -1,0 +1,180 @@
+"""What is done to a running ``up`` over its control address: ``nodes``, a command a verb,
+``advance``.
+
+A verb (``kill``, ``stop``, ``start``, ``restart``, ``pause``, ``resume``) acts on nodes;
+``advance`` delivers now the messages that wait for their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from rocketmq_emulator.admin.calls import AdminError
+from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
+from rocketmq_emulator.cli.options.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    checked_namesrv,
+    show_as,
+    show_json,
+)
+from rocketmq_emulator.cli.screens.cluster_tables import a_table
+from rocketmq_emulator.cluster.control.client import ControlClient, find_control
+from rocketmq_emulator.cluster.node_view import NodeState, NodeView
+from rocketmq_emulator.cluster.world import Verb
+from rocketmq_emulator.text.values import parse_duration_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+
+
+HELP_OF_VERBS: Mapping[Verb, str] = {
+    "kill": "Kill a node at once, as kill -9 does.",
+    "stop": "Stop a node: it unregisters and saves its tables.",
+    "start": "Start a node that does not run; wait until it is ready.",
+    "restart": "Kill a node and start it again; wait until it is ready.",
+    "pause": "Pause a node, as SIGSTOP does: it answers nothing.",
+    "resume": "Let a paused node continue.",
+}
+STYLES: Mapping[NodeState, str] = {
+    "running": "green",
+    "starting": "yellow",
+    "paused": "yellow",
+    "stopped": "",
+    "dead": "red",
+}
+
+
+def complete_node(context: typer.Context) -> list[str]:
+    """Names of nodes for the shell; none when no cluster is found."""
+    try:
+        control = checked_control(context.params["control"])
+        return [node.name for node in find_control(control, context.params["namesrv"]).nodes()]
+    except (AdminError, typer.BadParameter, KeyError):
+        return []
+
+
+def checked_control(text: str) -> str:
+    """*text* without what makes it a URL, if a control address can be there; or none.
+
+    A port alone is one of this machine, as for ``up --control``.
+    """
+    text = text.removeprefix("=").removeprefix("http://").rstrip("/")
+    if "://" in text:
+        raise typer.BadParameter(f"a control address is http://HOST:PORT, not {text}")
+    if text.isdecimal():
+        text = f"127.0.0.1:{text}"
+    return text and checked_namesrv(text)
+
+
+ControlAt = Annotated[
+    str,
+    typer.Option(
+        envvar="RMQEMU_CONTROL",
+        metavar="[HOST:]PORT",
+        callback=checked_control,
+        help="The control address of `up`; by default the NameServer is asked.",
+    ),
+]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NODE…", help="Names of nodes.", autocompletion=complete_node),
+]
+
+
+def nodes(control: ControlAt = "", namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """Show role, state, address and process of each node of `up`."""
+    with errors_as_exit_codes():
+        show_as(find_control(control, namesrv).nodes(), nodes_table, as_json=as_json)
+
+
+def _command(verb: Verb) -> Callable[..., None]:
+    def command(
+        names: Names,
+        control: ControlAt = "",
+        namesrv: Namesrv = NAMESRV,
+        as_json: AsJson = False,
+    ) -> None:
+        with errors_as_exit_codes():
+            caller = find_control(control, namesrv)
+        _do_all(caller, verb, names, as_json=as_json)
+
+    command.__doc__ = HELP_OF_VERBS[verb]
+    return command
+
+
+kill, stop, start = _command("kill"), _command("stop"), _command("start")
+restart, pause, resume = _command("restart"), _command("pause"), _command("resume")
+
+
+def _do_all(caller: ControlClient, verb: Verb, names: Sequence[str], *, as_json: bool) -> None:
+    """To each that can be done to; the exit code is that of the first that could not."""
+    first: typer.Exit | None = None
+    for name in names:
+        try:
+            with errors_as_exit_codes():
+                _show(caller.do(name, verb), as_json=as_json)
+        except typer.Exit as refused:
+            first = first or refused
+    if first is not None:
+        raise first
+
+
+def _show(node: NodeView, *, as_json: bool) -> None:
+    if as_json:
+        show_json(node)
+    else:
+        process = f", process {node.pid}" if node.pid else ""
+        typer.echo(f"{node.name} is {node.state}{process}")
+
+
+def nodes_table(nodes: Sequence[NodeView]) -> RenderableType:
+    """A line a node."""
+    table = a_table("node", "role", "state", "since", "address", "pid", numbers=("pid",))
+    for node in nodes:
+        table.add_row(
+            node.name,
+            node.role,
+            Text(state_text(node), STYLES[node.state]),
+            f"{datetime.fromtimestamp(node.since_ms / 1000).astimezone():%H:%M:%S}",
+            node.address,
+            str(node.pid or ""),
+        )
+    return table
+
+
+def state_text(node: NodeView) -> str:
+    """The state, and how the process ended if that says more."""
+    if node.signal is not None:
+        return f"{node.state} (signal {node.signal})"
+    return f"{node.state} (exit code {node.exit_code})" if node.exit_code else node.state
+
+
+# Time ---------------------------------------------------------------------------------
+
+
+Time = Annotated[str, typer.Argument(metavar="TIME", help='How far, as "10m", "2h" or "30s".')]
+
+
+def advance(
+    time: Time, control: ControlAt = "", namesrv: Namesrv = NAMESRV, as_json: AsJson = False
+) -> None:
+    """Deliver now what falls due in the next TIME: delays, retries."""
+    with errors_as_exit_codes():
+        try:
+            ms = parse_duration_ms(time)
+        except ValueError as error:
+            raise BadUse(str(error)) from error
+        done = find_control(control, namesrv).advance(ms)
+    if as_json:
+        show_json({"ms": ms, "due_count": done})
+    else:
+        typer.echo(f"advanced by {time}: {done} message{'s' * (done != 1)} came")

@@ -1,0 +1,221 @@
+"""``rmqemu replay``, ``rmqemu shrink``: one run again, and the smallest that fails like it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from rocketmq_emulator.checks.judging.reading import BadJournal
+from rocketmq_emulator.cli.commands.run import Parameters, Release, loaded
+from rocketmq_emulator.cli.options.errors import (
+    FAILED,
+    BadUse,
+    errors_as_exit_codes,
+    fail,
+    interrupted,
+    print_error,
+)
+from rocketmq_emulator.cli.options.shared import AsJson, make_console
+from rocketmq_emulator.scenarios.after.replay import first_difference, started_in
+from rocketmq_emulator.scenarios.after.shrinking import (
+    NothingToShrink,
+    ShrinkAttempt,
+    Shrinking,
+    ShrinkRuns,
+)
+from rocketmq_emulator.scenarios.files.writing import plan_as_toml
+from rocketmq_emulator.scenarios.plan.plan import Plan, Step
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, code_version
+from rocketmq_emulator.scenarios.running.client_specs import ends_ms
+from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
+from rocketmq_emulator.scenarios.sweeps.sweep import file_name
+
+What = Annotated[
+    str,
+    typer.Argument(metavar="JOURNAL|SCENARIO", help="The journal of a run, or a scenario."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The seed, with a SCENARIO.")]
+
+
+def replay(
+    what: What,
+    seed: Seed = 1,
+    release: Release = "",
+    parameters: Parameters = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Keep the new journal there.")
+    ] = "",
+) -> None:
+    """Run a journal's run again: each byte must be the same.
+
+    A SCENARIO is run twice, in two processes.  Exit code 1: the journals differ.
+    """
+    with errors_as_exit_codes(), tempfile.TemporaryDirectory() as folder, RunPool() as fleet:
+        plan, seed, journal = _plan_to_run(what, seed, parameters or [], release)
+        one = journal or Path(folder) / "one.jsonl"
+        if journal is None:
+            _run(fleet, plan, seed, one)
+        other = Path(output or Path(folder) / "other.jsonl")
+        row = _run(fleet, plan, seed, other)
+        with one.open("rb") as first, other.open("rb") as second:
+            parting = first_difference(_of_any_version(first), _of_any_version(second))
+        if parting is not None:
+            raise fail(
+                f"the journals part at line {parting.line}:\n"
+                f"  {_shown(parting.one)}\n  {_shown(parting.other)}"
+            )
+        why = f": {row.reason}" if row.reason else ""
+        typer.echo(f"{plan.name}, seed {seed}: {row.verdict}{why}")
+        typer.echo(f"the same {row.fact_count:,} facts, byte for byte")
+
+
+def shrink(
+    what: What,
+    seed: Seed = 1,
+    release: Release = "",
+    parameters: Parameters = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where the result goes.")
+    ] = "",
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Runs at once.", show_default="the number of processors")
+    ] = len(os.sched_getaffinity(0)),
+    as_json: AsJson = False,
+) -> None:
+    """Find the smallest scenario that still fails, and write it.
+
+    Faults, clients, messages and time are taken away as long as the same checkers object and
+    the same expectations are not met.  Exit code 1: it does not fail.
+    """
+    with errors_as_exit_codes(), RunPool() as fleet:
+        plan, seed, _ = _plan_to_run(what, seed, parameters or [], release)
+        target = Path(output or f"{file_name(plan)}-seed{seed}-shrunk.toml")
+        shrink_plan(fleet, plan, seed, target, jobs=jobs, as_json=as_json)
+
+
+def shrink_plan(
+    fleet: RunPool, plan: Plan, seed: int, target: Path, *, jobs: int, as_json: bool
+) -> None:
+    """Write the smallest plan that fails as *plan* does to *target*, and show it."""
+    attempts = ShrinkRuns(fleet, seed, jobs, paths=(str(Path.cwd()),))
+    first = next(attempts.run([plan]), None)
+    if first is None:
+        raise BadUse(f"{plan.name} cannot be run: see `rmqemu scenario check`")
+    try:
+        shrinking = Shrinking(plan, first[1], attempts.run)
+    except NothingToShrink as error:
+        raise fail(str(error), FAILED) from None
+    made, was_interrupted = _made(shrinking, is_silent=as_json)
+    smallest = msgspec.structs.replace(shrinking.smallest, parameters={})
+    target.write_text(plan_as_toml(smallest))
+    if as_json:
+        typer.echo(msgspec.json.encode(_summary(plan, shrinking, target)).decode())
+    else:
+        _show(plan, shrinking, made, target, seed)
+    if was_interrupted:
+        raise interrupted("stopped: the smallest found so far was written")
+
+
+def _plan_to_run(
+    what: str, seed: int, parameters: list[str], release: str
+) -> tuple[Plan, int, Path | None]:
+    """The plan, its seed and the journal that told them; a SCENARIO has none."""
+    path = Path(what)
+    if path.suffix != ".jsonl":
+        return loaded(what, parameters, release), seed, None
+    try:
+        start = started_in(path)
+    except BadJournal as error:
+        raise BadUse(str(error)) from None
+    if start.fact.world != "virtual":
+        raise BadUse(f"{what} is of the {start.fact.world} world: only virtual runs repeat")
+    if start.fact.code_version != code_version():
+        print_error(
+            f"{what} was written by another version of the code: the run may be another one"
+        )
+    return start.plan, start.fact.seed, path
+
+
+def _of_any_version(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """A run's first line without the version of the code: what it led to is compared."""
+    for number, line in enumerate(lines):
+        yield re.sub(rb'"code_version":"\w*"', b"", line) if number == 0 else line
+
+
+def _run(fleet: RunPool, plan: Plan, seed: int, journal: Path) -> RunResult:
+    order = RunOrder(
+        plan=plan, seed=seed, journal=str(journal), keeps_passed=True, paths=(str(Path.cwd()),)
+    )
+    (row,) = fleet.rows([order], 1)
+    if not row.journal:
+        raise fail(f"seed {seed} has no journal: {row.reason}")
+    return row
+
+
+def _made(shrinking: Shrinking, *, is_silent: bool) -> tuple[list[ShrinkAttempt], bool]:
+    made: list[ShrinkAttempt] = []
+    try:
+        for trial in shrinking.attempts():
+            made.append(trial)
+            if trial.is_same and not is_silent:
+                print_error(f"{len(made)} tried, {trial.reduction}: {size_of(trial.plan)}")
+    except KeyboardInterrupt:
+        return made, True
+    return made, False
+
+
+def _show(
+    plan: Plan, shrinking: Shrinking, made: list[ShrinkAttempt], target: Path, seed: int
+) -> None:
+    console = make_console()
+    tried = Counter(trial.reduction for trial in made)
+    kept = Counter(trial.reduction for trial in made if trial.is_same)
+    lines = [
+        f"before: {size_of(plan)}",
+        f"after:  {size_of(shrinking.smallest)}",
+        f"fails:  {shrinking.result.reason}",
+        f"tried:  {len(made)} smaller plans, {sum(kept.values())} failed in the same way",
+        *(f"  {name}: {count} tried, {kept[name]} kept" for name, count in tried.items()),
+        f"written to {target}; run it: rmqemu run {target} --seed {seed}",
+    ]
+    for line in lines:
+        console.print(line, markup=False, highlight=False)
+
+
+def _summary(plan: Plan, shrinking: Shrinking, target: Path) -> dict[str, object]:
+    return {
+        "before": size_of(plan),
+        "after": size_of(shrinking.smallest),
+        "reason": shrinking.result.reason,
+        "tried": shrinking.attempt_count,
+        "file": str(target),
+    }
+
+
+def size_of(plan: Plan) -> str:
+    """How large a plan is, in words."""
+    steps = len(plan.timeline)
+    members = sum(group.members for group in plan.consumers)
+    producers = sum(load.producers for load in plan.load)
+    rate = sum(load.rate for load in plan.load)
+    ends_s = max([ends_ms(plan), plan.lasts_ms or 0, *map(_ends_ms, plan.timeline)]) / 1_000
+    return (
+        f"{ends_s:g} s, {steps} step{'s' * (steps != 1)}, {members} consumers, "
+        f"{producers} producers, {rate:g} messages/s, {plan.cluster.brokers} brokers"
+    )
+
+
+def _ends_ms(step: Step) -> int:
+    return (step.at_ms or 0) + (step.for_ms or 0)
+
+
+def _shown(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip()[:300] or "(the end)"

@@ -1,0 +1,412 @@
+"""The commands that run on Spark: ``sweep``, ``study`` and ``tables``.
+
+    rmqemu sweep SCENARIO --to DIR     every combination of parameters from every seed
+    rmqemu study DIR                   a sweep as one HTML page, with tables beside it
+    rmqemu tables JOURNAL... --to DIR  journals become tables; what is there stays
+
+Nothing of Spark is loaded before it is known to be here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rocketmq_emulator.cli.commands.replay import shrink_plan
+from rocketmq_emulator.cli.commands.run import Parameters, pair_of, seeds_of
+from rocketmq_emulator.cli.options.errors import (
+    FAILED,
+    BadUse,
+    errors_as_exit_codes,
+    fail,
+    interrupted,
+    print_error,
+    print_note,
+)
+from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_json
+from rocketmq_emulator.cli.screens.columns import clean
+from rocketmq_emulator.cli.screens.sweep_screen import (
+    GridProgress,
+    grid_screen,
+    sentence,
+    summary_of,
+)
+from rocketmq_emulator.scenarios.after.replay import started_in
+from rocketmq_emulator.scenarios.sweeps.run_pool import JOBS, RUN_S_MAX, RunPool
+from rocketmq_emulator.scenarios.sweeps.sweep import file_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rocketmq_emulator.pipeline.studies.study import Study
+    from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
+    from rocketmq_emulator.pipeline.sweep.grid import SweepGrid, SweepSpec
+    from rocketmq_emulator.pipeline.sweep.rows import SweptRow
+    from rocketmq_emulator.pipeline.tables.folder import Added, AddedRun, TableFolder
+    from rocketmq_emulator.scenarios.plan.plan import Plan
+
+
+Scenario = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario or a question: a name of the library, FILE.toml or FILE.py:NAME.",
+    ),
+]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="NAME=VALUES",
+        help="A parameter and its values, as in strategy=averagely,circle or members=3..10; "
+        "repeatable: all combinations.",
+    ),
+]
+Seeds = Annotated[str, typer.Option(metavar="A..B", help="Each of these seeds, B included.")]
+Releases = Annotated[
+    str, typer.Option("--release", metavar="A,B", help="Behave as each of these releases.")
+]
+To = Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of this sweep.")]
+Cores = Annotated[
+    int | None,
+    typer.Option(min=1, help="Runs at once on this machine.", show_default="all processors"),
+]
+Master = Annotated[
+    str, typer.Option(metavar="URL", help="A cluster of Spark, such as spark://host:7077.")
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's own; repeatable."),
+]
+Timeout = Annotated[
+    float, typer.Option(min=0.1, metavar="S", help="A run that takes longer is an error.")
+]
+Shrink = Annotated[bool, typer.Option("--shrink", help="Shrink the first seed that did not pass.")]
+
+
+def sweep(
+    scenario: Scenario,
+    to: To,
+    seeds: Seeds = "1..1",
+    vary: Vary = None,
+    parameters: Parameters = None,
+    release: Releases = "",
+    cores: Cores = None,
+    master: Master = "",
+    conf: Conf = None,
+    timeout: Timeout = RUN_S_MAX,
+    shrink: Shrink = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run every combination of parameters from every seed, on Spark.
+
+    Rows are kept in DIR: the same command goes on where one was stopped.  Exit code 0: all rows
+    passed; 1: some did not; 2: it cannot be run.
+    """
+    with errors_as_exit_codes():
+        need_spark()
+        wanted = seeds_of(0, seeds)
+        asked = _asked(scenario, wanted, vary or [], parameters or [], release)
+        grid = _grid(asked)
+        settings = dict(pair_of(text, "--conf") for text in conf or [])
+        if master:
+            settings["spark.master"] = master
+        is_told = sys.stderr.isatty() and not as_json
+        start = _session(scenario, cores, settings, is_told=is_told)
+        with GridProgress(is_silent=as_json) as progress:
+            made, was_interrupted = _made(grid, to, start, timeout, progress)
+        summary = summary_of(made, to.resolve())
+        if as_json:
+            show_json(summary)
+        else:
+            console = make_console()
+            console.print(grid_screen(made, summary, is_for_people=console.is_terminal))
+        if shrink and made.first_bad is not None:
+            _shrink(made.first_bad, made, to, as_json=as_json)
+    if was_interrupted:
+        raise interrupted(f"stopped: {sentence(summary)}; the same command goes on")
+    if summary.passed < summary.done:
+        raise typer.Exit(FAILED)
+
+
+def need_spark() -> None:
+    """Raises ``BadUse`` where Spark is not, with what to do."""
+    from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark  # noqa: PLC0415  # an extra
+
+    try:
+        check_spark()
+    except SparkUnavailable as error:
+        raise BadUse(str(error)) from None
+
+
+def _asked(
+    scenario: str, seeds: range, vary: Sequence[str], parameters: Sequence[str], release: str
+) -> SweepSpec:
+    from rocketmq_emulator.pipeline.sweep.grid import BadGrid, SweepSpec, values_of, variation  # noqa: PLC0415
+
+    try:
+        varied = [variation(text) for text in vary]
+        if len(dict(varied)) < len(varied):
+            raise BadUse("--vary: a parameter is varied twice")
+        return SweepSpec(
+            scenario=scenario,
+            settings=dict(pair_of(text, "--set") for text in parameters),
+            vary=dict(varied),
+            releases=values_of(release) if release else (),
+            first_seed=seeds[0],
+            last_seed=seeds[-1],
+        )
+    except BadGrid as error:
+        raise BadUse(str(error)) from None
+
+
+def _grid(asked: SweepSpec) -> SweepGrid:
+    from rocketmq_emulator.pipeline.sweep.grid import BadGrid, grid_of  # noqa: PLC0415
+
+    try:
+        return grid_of(asked)
+    except BadGrid as error:
+        raise BadUse(str(error)) from None
+
+
+def _session(
+    scenario: str, cores: int | None, settings: Mapping[str, str], *, is_told: bool
+) -> Callable[[], SparkSession]:
+    """Starts Spark when it is first wanted: a sweep that is finished needs none."""
+
+    @cache
+    def start() -> SparkSession:
+        from rocketmq_emulator.pipeline.session import SparkUnavailable, spark_session  # noqa: PLC0415
+        from rocketmq_emulator.pipeline.sweep.preflight import check_executors  # noqa: PLC0415
+
+        if is_told:
+            print_note("Spark is starting")  # for some seconds nothing else can be said
+        try:
+            session = spark_session(f"sweep {scenario}", cores, settings)
+            check_executors(session)
+        except SparkUnavailable as error:
+            raise BadUse(str(error)) from None
+        return session
+
+    return start
+
+
+def _made(
+    grid: SweepGrid,
+    to: Path,
+    start: Callable[[], SparkSession],
+    timeout: float,
+    progress: GridProgress,
+) -> tuple[SparkSweep, bool]:
+    """The sweep when it is over, or when Ctrl-C came."""
+    from rocketmq_emulator.pipeline.sweep.driving import SparkStopped, SparkSweep  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.sweep.folder import BadFolder, SweepFolder, stored_sweep  # noqa: PLC0415
+
+    about = stored_sweep(grid, ["rmqemu", *sys.argv[1:]])
+    try:
+        with SweepFolder(to, about) as folder:
+            made = SparkSweep(start, grid, folder, run_s_max=timeout, look=progress.look)
+            progress.begin(made)
+            if made.stale_count:
+                print_error(
+                    f"{made.stale_count:,} rows in {to} are of other code or values: not counted"
+                )
+            try:
+                for _ in made.rows():
+                    progress.look()
+            except KeyboardInterrupt:
+                return made, True
+            return made, False
+    except BadFolder as error:
+        raise BadUse(str(error)) from None
+    except SparkStopped as error:
+        raise fail(f"{error}; what was finished is kept, and the same command goes on") from None
+
+
+def _shrink(row: SweptRow, made: SparkSweep, to: Path, *, as_json: bool) -> None:
+    """The smallest scenario that fails as *row* does, beside the journals."""
+    if row.world == "function":
+        print_error("a question has nothing to be shrunk")
+        return
+    plan = _plan_of(row, made)
+    target = to / f"{file_name(plan)}-seed{row.seed}-shrunk.toml"
+    with RunPool() as fleet:
+        shrink_plan(fleet, plan, row.seed, target, jobs=JOBS["virtual"], as_json=as_json)
+
+
+def _plan_of(row: SweptRow, made: SparkSweep) -> Plan:
+    if row.journal and Path(row.journal).is_file():
+        return started_in(Path(row.journal)).plan
+    return made.tallies[row.made_from].plan
+
+
+# A sweep as a page --------------------------------------------------------------------
+
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `rmqemu sweep --to`.")]
+Output = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="The page.  [DIR/study.html]")
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="Show this metric; repeatable.  Without: those that expectations name, then those "
+        "that differ most between combinations.",
+    ),
+]
+Title = Annotated[str, typer.Option(help="What stands on top of the page.")]
+
+
+def study(folder: Folder, output: Output = "", metric: Metrics = None, title: Title = "") -> None:
+    """Draw what a sweep found on one HTML page, with tables.
+
+    Each number leads to the seed behind it and to the command that replays it.  What the plots
+    show stands beside the page as CSV and Parquet, in a folder named as the page is.
+    """
+    with errors_as_exit_codes():
+        page = Path(output) if output else folder / "study.html"
+        made = _studied(folder, metric or [])
+        if title:
+            from msgspec.structs import replace  # noqa: PLC0415
+
+            made = replace(made, about=replace(made.about, title=title))
+        from rocketmq_emulator.pipeline.studies.page import (  # noqa: PLC0415
+            write_files,
+            write_study_page,
+        )
+
+        page.write_text(write_study_page(made), encoding="utf-8")
+        tables = page.with_suffix("")
+        write_files(made, tables)
+        typer.echo(f"{page}: {_summary(made)}; tables in {tables}")
+
+
+def _studied(folder: Path, metrics: list[str]) -> Study:
+    """Raises ``BadUse`` for whatever cannot be studied, before Spark is started if it can."""
+    from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark, spark_session  # noqa: PLC0415
+
+    try:
+        check_spark()
+    except SparkUnavailable as error:
+        raise BadUse(str(error)) from None
+    from rocketmq_emulator.pipeline.studies.metrics_shown import NoSuchMetric  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.studies.study import (  # noqa: PLC0415
+        NothingToStudy,
+        study_of,
+    )
+    from rocketmq_emulator.pipeline.sweep.folder import BadFolder, read_sweep  # noqa: PLC0415
+
+    try:
+        read_sweep(folder)
+        return study_of(spark_session(f"study {folder.name}"), folder, metrics)
+    except (BadFolder, NoSuchMetric, NothingToStudy) as error:
+        raise BadUse(str(error)) from None
+
+
+def _summary(made: Study) -> str:
+    combinations = len(made.cells)
+    text = f"{made.runs:,} runs of {combinations:,} combination{'s' * (combinations != 1)}"
+    if bad := sum(cell.failed + cell.error for cell in made.cells):
+        text += f", {bad:,} did not pass"
+    return f"{text}, {len(made.metrics)} metrics"
+
+
+# Journals as tables -------------------------------------------------------------------
+
+
+Journals = Annotated[
+    list[Path],
+    typer.Argument(metavar="JOURNAL…", help="Journals (*.jsonl, *.jsonl.gz), or folders of them."),
+]
+TablesFolder = Annotated[
+    Path, typer.Option("--to", metavar="DIR", help="The folder of the tables.")
+]
+FactsOnly = Annotated[
+    bool, typer.Option("--facts-only", help="Make silver and gold tables when they are asked for.")
+]
+ROWS_MAX = 20  # runs that the table shows
+REJECTED_MAX = 5  # lines that it shows
+
+
+def tables(
+    journals: Journals, to: TablesFolder, facts_only: FactsOnly = False, as_json: AsJson = False
+) -> None:
+    """Make tables of journals, for Spark, pandas and others (Parquet).
+
+    Runs that are in DIR are not read again.  Lines that are no facts are rows of the table
+    `rejected`.
+    """
+    with errors_as_exit_codes():
+        folder, added = _added(journals, to)
+        if not facts_only:
+            folder.make_all(lambda name: print_note(f"making {name}"))
+        rejected = _rejected(folder, added)
+    if as_json:
+        show_json({"added": added, "rejected": rejected})
+    else:
+        _show(added, rejected, to)
+
+
+def _added(journals: list[Path], to: Path) -> tuple[TableFolder, Added]:
+    from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark  # noqa: PLC0415  # an extra
+
+    try:
+        check_spark()
+        from rocketmq_emulator.pipeline.tables.folder import TableFolder, TableFolderBusy  # noqa: PLC0415
+        from rocketmq_emulator.pipeline.tables.journal_files import NoJournals  # noqa: PLC0415
+    except SparkUnavailable as error:
+        raise BadUse(str(error)) from None
+    folder = TableFolder(to)
+    try:
+        return folder, folder.add(
+            journals, lambda done, total: print_note(f"read {done} of {total} new runs")
+        )
+    except (NoJournals, TableFolderBusy, SparkUnavailable) as error:
+        raise BadUse(str(error)) from None
+
+
+def _rejected(folder: TableFolder, added: Added) -> list[dict[str, Any]]:
+    """The first lines that were rejected now, of each file that has some."""
+    if not added.rejected:
+        return []
+    names = [run.run for run in added.runs if run.rejected]
+    found = folder.table("rejected")
+    rows = found.where(found.run.isin(names)).orderBy("file", "line").limit(REJECTED_MAX).collect()
+    return [row.asDict() for row in rows]
+
+
+def _show(added: Added, rejected: list[dict[str, Any]], to: Path) -> None:
+    if added.runs:
+        from rich.table import Table  # noqa: PLC0415  # --json shows none
+
+        table = Table(box=None, pad_edge=False)
+        for heading, side in (("scenario", "left"), ("seed", "right"), ("release", "left")):
+            table.add_column(heading, justify=side)  # type: ignore[arg-type]
+        for heading in ("facts", "rejected"):
+            table.add_column(heading, justify="right")
+        for run in added.runs[:ROWS_MAX]:
+            table.add_row(*_row(run))
+        make_console().print(table)
+        if len(added.runs) > ROWS_MAX:
+            print_error(f"and {len(added.runs) - ROWS_MAX} more runs")
+    for row in rejected:
+        place = f"{row['file']}, line {row['line']}" if row["line"] else row["file"]
+        print_error(clean(f"rejected: {place}: {row['reason']}"))
+    if added.rejected > len(rejected):
+        print_error(f"and {added.rejected - len(rejected)} more in the table rejected")
+    new = sum(not run.why for run in added.runs)
+    print_error(
+        f"{new} runs added to {to} ({added.facts} facts), {added.known} were there already"
+    )
+
+
+def _row(run: AddedRun) -> tuple[str, ...]:
+    seed = "" if run.seed is None else str(run.seed)
+    return clean(run.scenario), seed, run.release, str(run.facts), str(run.rejected)

@@ -1,0 +1,146 @@
+"""``topic create | list | describe | delete``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rocketmq_emulator.admin.calls import Admin, NotFound, TopicMissing, delete_topic_everywhere
+from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes, fail
+from rocketmq_emulator.cli.options.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    Yes,
+    call_cluster,
+    check_complete,
+    confirm,
+    read_cluster,
+    show,
+    show_as,
+    show_json,
+)
+from rocketmq_emulator.cli.screens.cluster_tables import a_table, topics_table
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.text.values import in_natural_order
+
+PERMS = {"r": 4, "w": 2, "rw": 6}
+
+app = typer.Typer(no_args_is_help=True, help="Create, show and delete topics.")
+Name = Annotated[str, typer.Argument(help="The topic.")]
+
+
+@app.command()
+def create(
+    name: Name,
+    queues: Annotated[int, typer.Option(min=1, max=65_535, help="Queues on each broker.")] = 4,
+    perm: Annotated[str, typer.Option(help="What clients may do: rw, r or w.")] = "rw",
+    namesrv: Namesrv = NAMESRV,
+    as_json: AsJson = False,
+) -> None:
+    """Make a topic on every broker, or change it."""
+    with errors_as_exit_codes():
+        if perm not in PERMS:
+            raise BadUse(f"--perm is one of {', '.join(PERMS)}, not {perm!r}")
+
+        async def make(admin: Admin) -> list[str]:
+            topic = TopicConfig(
+                topic_name=name,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=PERMS[perm],
+            )
+            return await admin.create_topic_everywhere(topic)
+
+        brokers = call_cluster(namesrv, make)
+        if not brokers:
+            raise fail("there is no broker to make it on: start one with `rmqemu broker`")
+        if as_json:
+            show_json({"topic": name, "queues": queues, "brokers": brokers})
+        else:
+            typer.echo(f"{name}: {queues} queues on each of {', '.join(brokers)}")
+
+
+@app.command("list")
+def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """All topics but the brokers' own."""
+    with errors_as_exit_codes():
+        overview = read_cluster(namesrv)
+        more = overview.more_topics
+        show_as(overview.topics, lambda topics: topics_table(topics, more), as_json=as_json)
+        check_complete(overview)
+
+
+@app.command()
+def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """A topic's queues, broker by broker, and who consumes it."""
+    with errors_as_exit_codes():
+
+        async def look(admin: Admin) -> dict[str, Any]:
+            await admin.route(name)  # or say that there is none
+            masters = await admin.masters()
+            queues: list[dict[str, Any]] = []
+            groups: dict[str, None] = {}
+            for broker, address in masters.items():
+                table = (await admin.topic_stats_if_any(address, name)).offset_table
+                groups |= dict.fromkeys(await admin.groups_of_topic(address, name))
+                for queue, offsets in sorted(table.items()):
+                    queues.append(
+                        {
+                            "broker": broker,
+                            "queue": queue.queue_id,
+                            "first": offsets.min_offset,
+                            "next": offsets.max_offset,
+                            "stored_last_ms": offsets.last_update_timestamp,
+                        }
+                    )
+            return {"topic": name, "queues": queues, "groups": in_natural_order(groups)}
+
+        found = call_cluster(namesrv, look)
+        if as_json:
+            show_json(found)
+        else:
+            _draw(found)
+
+
+@app.command()
+def delete(
+    name: Name, yes: Yes = False, namesrv: Namesrv = NAMESRV, as_json: AsJson = False
+) -> None:
+    """Delete a topic with all its messages.  A program that still sends may create it again."""
+
+    async def look(admin: Admin) -> tuple[dict[str, str], int, dict[str, None]]:
+        try:
+            brokers = await admin.brokers_of(name)
+        except TopicMissing:
+            raise NotFound(f"there is no topic {name}") from None  # nobody wants to make it
+        stored, groups = 0, dict[str, None]()
+        for address in brokers.values():
+            stats = await admin.topic_stats_if_any(address, name)
+            stored += sum(at.max_offset - at.min_offset for at in stats.offset_table.values())
+            groups |= dict.fromkeys(await admin.groups_of_topic(address, name))
+        return brokers, stored, groups
+
+    async def remove(admin: Admin) -> None:
+        await delete_topic_everywhere(admin, name, brokers)
+
+    brokers, stored, groups = call_cluster(namesrv, look)
+    readers = f", which {', '.join(in_natural_order(groups))} consume" if groups else ""
+    where = ", ".join(brokers)
+    confirm(f"Delete {name} on {where} with its {stored:,} messages{readers}?", yes=yes)
+    call_cluster(namesrv, remove)
+    if as_json:
+        show_json({"topic": name, "brokers": list(brokers), "messages": stored})
+    else:
+        typer.echo(f"{name} is deleted on {where}; {stored:,} messages are gone")
+
+
+def _draw(found: dict[str, Any]) -> None:
+    table = a_table("broker", "queue", "first", "next", numbers=("queue", "first", "next"))
+    for queue in found["queues"]:
+        table.add_row(
+            queue["broker"], f"{queue['queue']}", f"{queue['first']:,}", f"{queue['next']:,}"
+        )
+    show(table)
+    typer.echo(f"consumed by: {', '.join(found['groups']) or 'nobody'}")

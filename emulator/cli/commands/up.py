@@ -1,0 +1,368 @@
+"""``up``: the mini-cluster, until Ctrl-C or SIGTERM.
+
+In a pipe it prints one JSON line when everything is ready; in a terminal it shows what is going
+on. The nodes are started before anything that draws is imported.  How far nodes are with the
+stores that they found goes to standard error: a bar a node in a terminal, else a line for every
+tenth; a cluster without a large store shows nothing, and loads nothing for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import typer
+
+from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
+from rocketmq_emulator.cli.options.server_arguments import (
+    Advertise,
+    Brokers,
+    ControlPort,
+    Embedded,
+    ExitOnDeath,
+    Format,
+    JournalFolder,
+    Listen,
+    LogFacts,
+    Port,
+    ReleaseName,
+    Sets,
+    Store,
+    WithLinks,
+    log_settings,
+)
+from rocketmq_emulator.cli.options.up_options import (
+    ADVERTISE,
+    BROKERS,
+    CONTROL,
+    EMBEDDED,
+    EXIT_ON_DEATH,
+    JOURNAL,
+    LISTEN,
+    LOG,
+    LOG_FORMAT,
+    PORT,
+    RELEASE,
+    SETS,
+    STORE,
+    WITH_LINKS,
+)
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+from rocketmq_emulator.facts.logs import LogSettings
+from rocketmq_emulator.processes.node_process import NodeDied, OnProgress
+from rocketmq_emulator.processes.role_settings import Settings
+from rocketmq_emulator.processes.starting import process_age_s
+from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.setting_rules import SettingRefused
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+    from rocketmq_emulator.processes.starting import NodeProgress
+
+
+POLL_S = 0.2
+LINES_KEPT_MAX = 100
+DEFAULT_CONTROL = f"127.0.0.1:{PORT.default - 1}"  # where commands look without being told
+PORT_MAX = 65_535
+ALL_ADDRESSES = ("0.0.0.0", "[::]")
+
+
+def up(
+    brokers: Brokers = BROKERS.default,
+    release: ReleaseName = RELEASE.default,
+    store: Store = STORE.default,
+    port: Port = PORT.default,
+    listen: Listen = LISTEN.default,
+    advertise: Advertise = ADVERTISE.default,
+    embedded: Embedded = EMBEDDED.default,
+    with_links: WithLinks = WITH_LINKS.default,
+    sets: Sets = SETS.default,
+    control: ControlPort = CONTROL.default,
+    journal: JournalFolder = JOURNAL.default,
+    exit_on_death: ExitOnDeath = EXIT_ON_DEATH.default,
+    log: LogFacts = LOG.default,
+    log_format: Format = LOG_FORMAT.default,
+) -> None:
+    """Start a NameServer and brokers, and keep them until Ctrl-C."""
+    with errors_as_exit_codes():
+        if journal and Path(journal).exists() and not Path(journal).is_dir():
+            raise BadUse(f"--journal {journal} is not a folder")
+        where = ListenAddress(port, listen, advertise)
+        spec = _spec(brokers, release, store, where, sets or [])
+        wanted = ControlPortOption.parse(control, port)
+        shown = log_settings(log_format, everything=log)
+        started = partial(_started, journal=journal, log=shown, with_links=with_links)
+        with (
+            StopSignals() as signals,
+            StartProgress(are_bars=sys.stderr.isatty()) as progress,
+            started(spec, progress.show, embedded=embedded) as cluster,
+        ):
+            progress.close()
+            wanted.open(cluster)
+            cluster.ready_s = process_age_s()  # what a user has waited for this command
+            messages = ClusterMessages(cluster, exits_on_death=exit_on_death)
+            _run_until_signal(
+                cluster, signals, messages, is_live=_can_draw(os.environ) and not log
+            )
+
+
+class ListenAddress(NamedTuple):
+    """The NameServer's port, the host to listen on, and the host that clients are told."""
+
+    port: int
+    host: str
+    advertised_host: str
+
+
+def _spec(
+    brokers: int, release: str, store: str, where: ListenAddress, sets: list[str]
+) -> ClusterSpec:
+    if where.host in ALL_ADDRESSES and not where.advertised_host:
+        raise BadUse(f"--listen {where.host} needs --advertise HOST: the address that clients use")
+    settings = Settings(BrokerConfig)
+    settings.add_assignments(sets)
+    given = settings.nested()
+    if own := sorted({"name", "listen_address", "namesrv", "store"} & given.keys()):
+        raise BadUse(f"--set {', '.join(own)}: every broker needs its own; `up` gives it")
+    if settings.ignored:
+        names = ", ".join(settings.ignored)
+        typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
+    try:
+        spec = ClusterSpec(
+            brokers=brokers,
+            release=release,
+            store=store,
+            **where._asdict(),
+            broker_settings=given,
+        )
+        spec.check()
+    except SettingRefused as error:
+        raise settings.refused(error) from error
+    except ValueError as error:
+        raise BadUse(str(error)) from error
+    return spec
+
+
+class ControlPortOption(NamedTuple):
+    """Which port of loopback is to be the control address; None: none."""
+
+    port: int | None
+    or_any: bool = False
+
+    @classmethod
+    def parse(cls, text: str, namesrv_port: int) -> ControlPortOption:
+        """Without *text* the port below the NameServer's, so that it can be known beforehand."""
+        if not text:
+            return cls(max(0, namesrv_port - 1), or_any=True)
+        if text == "none":
+            return cls(None)
+        if not text.isdecimal() or int(text) > PORT_MAX:
+            raise BadUse(f"--control {text}: a port from 0 (any free) to {PORT_MAX}, or none")
+        return cls(int(text))
+
+    def open(self, cluster: RealWorld) -> None:
+        """Raises ``AddressInUse`` for a port that was asked for."""
+        if self.port is not None:
+            cluster.open_control(self.port, or_any=self.or_any)
+
+
+def _started(
+    spec: ClusterSpec,
+    on_progress: OnProgress,
+    *,
+    embedded: bool,
+    journal: str,
+    log: LogSettings,
+    with_links: bool,
+) -> RealWorld:
+    kind: type[ProcessCluster | EmbeddedCluster] = ProcessCluster
+    if embedded:
+        from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
+
+        kind = EmbeddedCluster
+    return kind(spec, journal=journal, log=log, on_progress=on_progress, with_links=with_links)
+
+
+class ClusterMessages:
+    """What its nodes log, and deaths that nobody asked for, as lines for standard error."""
+
+    def __init__(self, cluster: RealWorld, *, exits_on_death: bool) -> None:
+        self._cluster = cluster
+        self._exits_on_death = exits_on_death
+        self.latest: deque[str] = deque(maxlen=LINES_KEPT_MAX)
+
+    def lines(self) -> list[str]:
+        """New ones.  Raises the death that is to end everything."""
+        logged = self._cluster.log_lines()
+        self.latest += logged
+        if self._exits_on_death:
+            self._cluster.check_alive()
+        deaths = list(map(self._text_of_death, self._cluster.deaths()))
+        self.latest += deaths
+        return [*logged, *deaths]
+
+    def _text_of_death(self, death: NodeDied) -> str:
+        text = f"rmqemu: {death.first_line}; the others go on"
+        if not self._cluster.control:
+            return text
+        where = self._cluster.control.removeprefix("http://")
+        option = "" if where == DEFAULT_CONTROL else f" --control {where}"
+        return f"{text}; start it again with: rmqemu start {death.name}{option}"
+
+
+def _can_draw(environment: Mapping[str, str]) -> bool:
+    """A terminal that can move its cursor; in others, as in a pipe, there are plain lines."""
+    return sys.stdout.isatty() and environment.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def _run_until_signal(
+    cluster: RealWorld, signals: StopSignals, messages: ClusterMessages, *, is_live: bool
+) -> None:
+    """Until a signal: nodes that die can be started again, also the last one."""
+    if is_live:
+        import trio  # noqa: PLC0415  # only where somebody looks
+
+        from rocketmq_emulator.cli.screens.live import watch  # noqa: PLC0415  # the same
+
+        signals.check()
+        cluster.announce_control()
+        try:
+            trio.run(watch, cluster, messages.lines)
+        finally:  # the screen is gone, and what it could show of them
+            for line in messages.latest:
+                typer.echo(line, err=True)
+        signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
+        return
+    typer.echo(json.dumps(ready_line(cluster)))
+    cluster.announce_control()
+    while True:
+        time.sleep(POLL_S)
+        signals.check()
+        for line in messages.lines():
+            typer.echo(line, err=True)
+
+
+def ready_line(cluster: RealWorld) -> dict[str, object]:
+    """What a program that started ``up`` reads: where everything listens."""
+    return {
+        "namesrv": cluster.namesrv,
+        "brokers": cluster.brokers,
+        "nodes": {
+            node.name: {"role": node.role, "address": node.address, "pid": node.pid}
+            for node in cluster.nodes
+        },
+        "control": cluster.control,
+        "pids": list(dict.fromkeys(cluster.pids.values())),
+        "ready_s": round(cluster.ready_s, 3),
+    }
+
+
+class StopRequested(BaseException):
+    """A signal asked this process to stop.
+
+    It is raised wherever the program happens to be, and that may be a place that swallows
+    exceptions: so the request is also remembered.  A second signal raises nothing.
+    """
+
+
+class StopSignals:
+    """``with StopSignals() as signals:`` SIGINT and SIGTERM raise ``StopRequested``, once."""
+
+    def __init__(self) -> None:
+        self.is_to_stop = False
+
+    def __enter__(self) -> Self:
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        self._before = {number: signal.signal(number, self._on_signal) for number in numbers}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        return kind is StopRequested
+
+    def check(self) -> None:
+        """Raises ``StopRequested`` if a signal came, whoever swallowed it."""
+        if self.is_to_stop:
+            raise StopRequested
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        if not self.is_to_stop:
+            self.is_to_stop = True
+            raise StopRequested
+
+
+# Progress of stores that are loaded ---------------------------------------------------
+
+
+Key = tuple[str, str]  # the node, and what it reads
+STEP_PERCENT = 10
+
+
+class StartProgress:
+    """``with StartProgress(…) as progress:`` shows what ``show`` is given, until ``close``."""
+
+    def __init__(self, *, are_bars: bool) -> None:
+        self._are_bars = are_bars
+        self._is_closed = False
+        self._shown_percent: dict[Key, int] = {}
+        self._bars: Progress | None = None
+        self._tasks: dict[Key, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def show(self, name: str, progress: NodeProgress) -> None:
+        """The node *name* is that far; once closed, of no interest any more."""
+        if self._is_closed:
+            return
+        if self._are_bars:
+            self._show_bar((name, progress.what), progress)
+        else:
+            self._show_line((name, progress.what), progress)
+
+    def close(self) -> None:
+        """The nodes are ready, or will never be: bars go away."""
+        self._is_closed = True
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _show_line(self, key: Key, progress: NodeProgress) -> None:
+        percent = progress.percent // STEP_PERCENT * STEP_PERCENT
+        if percent > self._shown_percent.get(key, 0):
+            self._shown_percent[key] = percent
+            typer.echo(f"{_title(*key)}: {percent} %", err=True)
+
+    def _show_bar(self, key: Key, progress: NodeProgress) -> None:
+        bars = self._bars = self._bars or _new_bars()
+        if key not in self._tasks:
+            self._tasks[key] = bars.add_task(_title(*key))
+        bars.update(self._tasks[key], completed=progress.done, total=progress.total)
+
+
+def _title(name: str, what: str) -> str:
+    return f"{name} reads its {what}"
+
+
+def _new_bars() -> Progress:
+    from rich.console import Console  # noqa: PLC0415  # only where there is something to show
+    from rich.progress import Progress  # noqa: PLC0415  # the same
+
+    bars = Progress(console=Console(stderr=True), transient=True)
+    bars.start()
+    return bars

@@ -1,0 +1,1 @@
+"""Messages on standard input and output: how lines become messages, and messages lines."""

@@ -1,0 +1,1 @@
+"""Options and errors that several commands share."""

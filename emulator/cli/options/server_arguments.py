@@ -1,0 +1,127 @@
+"""Options of the commands that start servers (``up``, ``broker``, ``nameserver``), as typer takes
+them.
+
+Flags and defaults are those of the table in ``up_options``; here are their types and their help.
+Apart from the table, because that is read before anything is loaded, and this needs typer.
+What these commands log on standard error is theirs in common: ``log_settings``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, TypeAlias
+
+import typer
+
+from rocketmq_emulator.cli.options.up_options import (
+    ADVERTISE,
+    BROKERS,
+    CONTROL,
+    EMBEDDED,
+    EXIT_ON_DEATH,
+    JOURNAL,
+    LISTEN,
+    LOG,
+    LOG_FORMAT,
+    PORT,
+    RELEASE,
+    SETS,
+    STORE,
+    WITH_LINKS,
+)
+from rocketmq_emulator.facts.logs import LogFormat, LogSettings
+
+Brokers: TypeAlias = Annotated[int, typer.Option(*BROKERS.flags, help="The number of brokers.")]
+ReleaseName: TypeAlias = Annotated[
+    str, typer.Option(*RELEASE.flags, help="Behave as this RocketMQ release, such as 5.3.3.")
+]
+Store: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        *STORE.flags,
+        metavar="DIR",
+        help="Keep messages in this folder; without it they are lost at the end.",
+    ),
+]
+Port: TypeAlias = Annotated[
+    int, typer.Option(*PORT.flags, help="The NameServer's port; 0 = any free port.")
+]
+Embedded: TypeAlias = Annotated[
+    bool, typer.Option(*EMBEDDED.flags, help="Run all nodes in one process.")
+]
+WithLinks: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        *WITH_LINKS.flags,
+        help="Put a proxy before each node, so that its links can be slow, stalled or cut.",
+    ),
+]
+Listen: TypeAlias = Annotated[
+    str,
+    typer.Option(*LISTEN.flags, metavar="HOST", help="The address to listen on; 0.0.0.0 = all."),
+]
+Advertise: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        *ADVERTISE.flags,
+        metavar="HOST",
+        help="The address that clients use, if another, as 127.0.0.1 for a container.",
+    ),
+]
+ControlPort: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        *CONTROL.flags,
+        metavar="PORT|none",
+        help="The port of the control address; by default the NameServer's minus one.",
+    ),
+]
+Sets: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        *SETS.flags, metavar="KEY=VALUE", help="A setting for every broker; may be repeated."
+    ),
+]
+JournalFolder: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        *JOURNAL.flags,
+        metavar="DIR",
+        help="Write facts to this folder: per node at most four files of 256 MiB.",
+    ),
+]
+ExitOnDeath: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        *EXIT_ON_DEATH.flags,
+        help="End with an error when a node dies; by default the others go on.",
+    ),
+]
+LogFacts: TypeAlias = Annotated[
+    bool,
+    typer.Option(*LOG.flags, help="Log every fact on stderr instead of showing the live view."),
+]
+
+
+# What is logged on standard error -----------------------------------------------------
+
+
+Format = Annotated[
+    LogFormat,
+    typer.Option(*LOG_FORMAT.flags, help="console is for people; json is one object per line."),
+]
+
+
+def log_settings(format_: LogFormat, *, everything: bool) -> LogSettings:
+    """Warnings and errors, or *everything* but routine.
+
+    A node does not know where its lines end up, so it is told here whether to colour them;
+    the live view of ``up`` has colours of its own.
+    """
+    is_terminal = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return LogSettings(
+        least="info" if everything else "warning",
+        format=format_,
+        colours=everything and is_terminal,
+    )

@@ -1,0 +1,1 @@
+"""What commands draw: tables, live screens, progress bars."""

@@ -1,0 +1,207 @@
+"""A cluster drawn as tables: for a terminal of any width, and for a pipe.
+
+Green is as it should be, yellow is work waiting, red is wrong; the rest is plain.  Nothing is
+folded, and names are in natural order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from rocketmq_emulator.cli.screens.columns import Cell, Column, Row, Sheet, clean
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from rocketmq_emulator.admin.overview import BrokerView, GroupView, Overview, TopicView
+
+LAG_IS_MUCH = 1_000
+MEMBERS_SHOWN_MAX = 6
+
+BROKER_COLUMNS = (
+    Column("broker", narrow=12),
+    Column("address"),
+    Column("topics", is_number=True),
+    Column("stored", is_number=True),
+    Column("", narrow=10),
+)
+TOPIC_COLUMNS = (
+    Column("topic", narrow=16),
+    Column("queues", is_number=True),
+    Column("messages", is_number=True),
+    Column("brokers", narrow=6),
+)
+NO_LOAD_COLUMNS = (  # of #3465: 1 - write queues / read queues
+    Column("topic", narrow=16),
+    Column("no-load ratio", is_number=True),
+    Column("read-only", narrow=9),
+    Column("idle queues", narrow=11),
+)
+GROUP_COLUMNS = (
+    Column("group", narrow=16),
+    Column("members", is_number=True),
+    Column("queues", is_number=True),
+    Column("lag", is_number=True),
+    Column("consumes", narrow=10),
+)
+MEMBER_COLUMNS = (
+    Column("group", narrow=16),
+    Column("member", narrow=24),
+    Column("language"),
+    Column("address", spare=True),
+)
+
+
+def cluster_screen(overview: Overview) -> RenderableType:
+    """Brokers, topics, groups with their members; what nobody can write to, if there is such."""
+    return Group(
+        brokers_table(overview.brokers),
+        "",
+        topics_table(overview.topics, overview.more_topics),
+        *no_load_table(overview.topics),
+        "",
+        groups_table(overview.groups, overview.more_groups),
+    )
+
+
+def brokers_table(brokers: Sequence[BrokerView]) -> RenderableType:
+    """Brokers; those that did not answer with the reason."""
+    if not brokers:
+        return none_yet("brokers")
+    return Sheet(BROKER_COLUMNS, [_broker_row(broker) for broker in brokers])
+
+
+def topics_table(topics: Sequence[TopicView], more: int = 0) -> RenderableType:
+    """Topics over all brokers; *more* of them are too many to be shown."""
+    if not topics:
+        return none_yet("topics")
+    sheet = Sheet(TOPIC_COLUMNS, [topic_row(topic) for topic in topics])
+    return Group(sheet, *_and_more(more))
+
+
+def no_load_table(topics: Sequence[TopicView]) -> list[RenderableType]:
+    """Topics with queues that nobody can write to, and whose groups have read those."""
+    rows = [_no_load_row(topic) for topic in topics if topic.no_load_ratio > 0]
+    return ["", Sheet(NO_LOAD_COLUMNS, rows)] if rows else []
+
+
+def groups_table(groups: Sequence[GroupView], more: int = 0) -> RenderableType:
+    """Groups, then the members that are online."""
+    if not groups:
+        return none_yet("groups")
+    parts: list[RenderableType] = [Sheet(GROUP_COLUMNS, [group_row(group) for group in groups])]
+    parts += _and_more(more)
+    members = [row for group in groups for row in _member_rows(group)]
+    if members:
+        parts += ["", Sheet(MEMBER_COLUMNS, members)]
+    return Group(*parts)
+
+
+def topic_row(topic: TopicView) -> Row:
+    """Its cells in ``TOPIC_COLUMNS``."""
+    return (
+        clean(topic.name),
+        f"{topic.queues}",
+        f"{topic.messages:,}",
+        some_names(topic.brokers, "brokers"),
+    )
+
+
+def group_row(group: GroupView) -> Row:
+    """``queues`` are those of the topics; ``lag`` has also what waits to be retried."""
+    return (
+        clean(group.name),
+        members_text(group),
+        f"{sum(_is_users_own(queue.topic) for queue in group.queues)}",
+        lag_text(group.lag),
+        subscriptions(group),
+    )
+
+
+def members_text(group: GroupView) -> Text:
+    """How many there are; nobody is worth a colour."""
+    return Text(f"{len(group.members)}", "" if group.members else "yellow")
+
+
+def some_names(names: Sequence[str], what: str) -> Cell:
+    """All names, or how many they are."""
+    return (clean(" ".join(names)), f"{len(names)} {what}")
+
+
+def subscriptions(group: GroupView) -> Cell:
+    """Topics with their expressions; without the retry topic, which every group has."""
+    shown = [
+        topic if expression == "*" else f"{topic}: {expression}"
+        for topic, expression in group.subscriptions.items()
+        if _is_users_own(topic)
+    ]
+    topics = {queue.topic: None for queue in group.queues if _is_users_own(queue.topic)}
+    listed = shown or list(topics)
+    every = clean(", ".join(listed))
+    return (every, f"{len(listed)} topics") if len(listed) > 1 else every
+
+
+def lag_text(lag: int) -> Text:
+    """A lag in its colour."""
+    style = "green" if lag == 0 else "yellow" if lag < LAG_IS_MUCH else "red"
+    return Text(f"{lag:,}", style)
+
+
+def none_yet(what: str) -> Text:
+    """Instead of an empty table."""
+    return Text(f"  no {what} yet")
+
+
+def a_table(*columns: str, numbers: Iterable[str] = ()) -> Table:
+    """An empty table without a frame; the columns in *numbers* are right-aligned."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    right = set(numbers)
+    for column in columns:
+        is_number = column in right
+        table.add_column(
+            column,
+            justify="right" if is_number else "left",
+            no_wrap=is_number,
+            overflow="ellipsis" if is_number else "fold",
+        )
+    return table
+
+
+def _broker_row(broker: BrokerView) -> Row:
+    if broker.problem:
+        return (clean(broker.name), broker.address, "", "", Text(broker.problem, "red"))
+    figures = (f"{broker.topics}", f"{broker.messages:,}")
+    return (clean(broker.name), broker.address, *figures, Text("ok", "green"))
+
+
+def _no_load_row(topic: TopicView) -> Row:
+    idle = [f"{group} {count}" for group, count in topic.idle_queues.items()]
+    ratio = Text(f"{topic.no_load_ratio:.2f}", "yellow")
+    return (
+        clean(topic.name),
+        ratio,
+        some_names(topic.read_only, "brokers"),
+        clean(", ".join(idle)),
+    )
+
+
+def _member_rows(group: GroupView) -> Iterator[Row]:
+    for member in group.members[:MEMBERS_SHOWN_MAX]:
+        yield (clean(group.name), clean(member.client), member.language, member.address)
+    if more := len(group.members[MEMBERS_SHOWN_MAX:]):
+        yield (clean(group.name), f"+{more} more", "", "")
+
+
+def _and_more(count: int) -> list[RenderableType]:
+    return [Text(f"  +{count} more")] if count else []
+
+
+def _is_users_own(topic: str) -> bool:
+    """Neither a group's retries nor its dead letters."""
+    return not topic.startswith("%")

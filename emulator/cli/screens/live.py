@@ -1,0 +1,313 @@
+"""The live view of ``up`` in a terminal: drawn every second until a signal, from what is known
+then.
+
+Two clocks, so that nothing waits for a node.  ``watch`` draws what is known; ``ClusterWatch``
+finds it out, each node in a task of its own.  A node that hangs stops nothing: its last figures
+are there still, with their age.  Which member has which queues is asked only of the members of
+``shown_groups``, on connections of their own, because a call without an answer closes its
+connection.  ``live_screen`` makes the lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from rich.console import Console, Group
+from rich.live import Live
+
+from rocketmq_emulator.admin.calls import Admin, AdminError, tool_client
+from rocketmq_emulator.admin.cluster_reader import ClusterReader
+from rocketmq_emulator.admin.overview import (
+    BrokerReport,
+    BrokerSample,
+    ClusterSnapshot,
+    NodeSnapshot,
+    SeenState,
+    changes_between,
+    overview_of,
+    rates_between,
+)
+from rocketmq_emulator.cli.screens.live_screen import (
+    ClusterEvent,
+    ClusterSummary,
+    LiveFrame,
+    LiveScreen,
+)
+from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeView
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.processes.stopping import stop_on_signal
+from rocketmq_emulator.protocol.bodies.extensions import BrokerOverview
+from rocketmq_emulator.protocol.queues import sorted_queues
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+    from rocketmq_emulator.net.remoting_client import RemotingClient
+    from rocketmq_emulator.protocol.queues import MessageQueue
+
+
+DRAW_EVERY_S = 1.0
+CPU_SHARE_MAX = 0.1  # of one core: a cluster that costs more is looked at less often
+PERIOD_S_MAX = 10.0
+EVENTS_KEPT_MAX = 100
+LOG_SHOWN_S = 120.0
+
+
+async def watch(cluster: RealWorld, news: Callable[[], list[str]]) -> None:
+    """Draw until SIGINT or SIGTERM.  *news* gives new lines; what it raises is raised here."""
+    spec = cluster.spec
+    screen = LiveScreen(ClusterSummary(spec.release, cluster.namesrv, spec.store, cluster.control))
+    async with cancelling_nursery() as nursery:
+        stopped = trio.Event()
+        await nursery.start(stop_on_signal, stopped)
+        known = ClusterWatch(cluster)
+        nursery.start_soon(known.run)
+        nursery.start_soon(_draw, known, screen, news, cluster.ready_s)
+        await stopped.wait()
+
+
+async def _draw(
+    known: ClusterWatch, screen: LiveScreen, news: Callable[[], list[str]], ready_s: float
+) -> None:
+    began_s = trio.current_time()
+    events = [ClusterEvent(_wall_ms(), f"ready in {ready_s:.2f} s")]
+    logs: list[tuple[float, str]] = []
+    before: ClusterSnapshot | None = None
+    pace = PollInterval(time.thread_time())
+    with Live(console=Console(), screen=True, auto_refresh=False) as live:
+        await known.wait_first_answers()
+        while True:
+            now_s, now_ms = trio.current_time(), _wall_ms()
+            logs += [(now_s, line) for line in news()]
+            logs = [(at_s, line) for at_s, line in logs if at_s > now_s - LOG_SHOWN_S]
+            snapshot = known.snapshot()
+            if before is not None:
+                events += [
+                    ClusterEvent(now_ms, text) for text in changes_between(before, snapshot)
+                ]
+            del events[:-EVENTS_KEPT_MAX]
+            before = snapshot
+            frame = LiveFrame(
+                now_ms, now_s - began_s, snapshot, events, [line for _, line in logs]
+            )
+            size = live.console.size
+            live.update(Group(*screen.draw(frame, size.width, size.height)), refresh=True)
+            known.shown_groups = screen.shown_groups
+            known.period_s = pace.period_s(time.thread_time())
+            await trio.sleep_until(now_s + DRAW_EVERY_S)
+
+
+class PollInterval:
+    """How often to look at the cluster, from what the looks cost.  *cpu_s* is spent already."""
+
+    def __init__(self, cpu_s: float) -> None:
+        self._cpu_s = cpu_s
+        self._period_s = DRAW_EVERY_S
+
+    def period_s(self, cpu_s: float) -> float:
+        """Called at each draw with the CPU time that this thread has taken."""
+        share = (cpu_s - self._cpu_s) / DRAW_EVERY_S
+        self._cpu_s = cpu_s
+        wanted_s = self._period_s * share / CPU_SHARE_MAX
+        smoothed_s = (3 * self._period_s + wanted_s) / 4
+        self._period_s = min(PERIOD_S_MAX, max(DRAW_EVERY_S, smoothed_s))
+        return self._period_s
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+# What is known of the cluster ---------------------------------------------------------
+
+
+CALL_MS_MAX = 3_000
+SILENT_AFTER_S = 1.5  # an answer that takes longer is worth a word
+UNLISTED_AFTER_S = 4.0  # from the start of a broker: the routes are read less often
+MEMBER_MS_MAX = 1_000
+MEMBERS_EVERY_S = 2.0
+MEMBERS_ASKED_MAX = 30  # a round
+FIRST_ANSWERS_S_MAX = 1.0
+ANSWERING_STATES: tuple[SeenState, ...] = ("running", "unlisted")  # those answer
+
+
+class ClusterWatch:
+    """What is known of *cluster*; ``run`` keeps it up to date, every ``period_s`` seconds."""
+
+    def __init__(self, cluster: RealWorld) -> None:
+        self._cluster = cluster
+        self.period_s = 1.0
+        self.shown_groups: tuple[str, ...] = ()
+        self._looks: dict[
+            str, tuple[BrokerSample, BrokerSample]
+        ] = {}  # the last two of each broker
+        self._asked_ms: dict[str, int] = {}  # since when a node owes an answer
+        self._listed: dict[str, frozenset[str]] = {}  # brokers, by NameServer
+        self._owned: dict[tuple[str, str], tuple[MessageQueue, ...] | None] = {}
+        self._waiting_for = set(cluster.node_names)  # for a first look
+        self._first_answers = trio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            remoting, members_client = tool_client(nursery), tool_client(nursery)
+            spec = self._cluster.spec
+            for name in spec.name_server_names:
+                nursery.start_soon(self._watch, name, self._read_route, remoting)
+            for name in spec.broker_names:
+                nursery.start_soon(self._watch, name, self._read_broker, remoting)
+            nursery.start_soon(self._watch_members, Admin("", members_client, MEMBER_MS_MAX))
+
+    async def wait_first_answers(self) -> None:
+        """Until every node has answered once, or a moment has passed."""
+        with trio.move_on_after(FIRST_ANSWERS_S_MAX):
+            await self._first_answers.wait()
+
+    def snapshot(self) -> ClusterSnapshot:
+        """What is known now; what a silent broker had counts, its members do not."""
+        nodes = tuple(map(self._node_snapshot, self._cluster.nodes))
+        answering = {node.name for node in nodes if node.state in ANSWERING_STATES}
+        brokers = [node for node in nodes if node.role == "broker"]
+        is_any_answering = any(node.name in answering for node in brokers)
+        reports = []
+        for node in brokers:
+            found = self._looks[node.name][-1].found if node.name in self._looks else None
+            if found and is_any_answering and node.name not in answering:
+                found = _without_members(found)
+            reports.append(BrokerReport(node.name, node.address, "", found))
+        return ClusterSnapshot(
+            nodes=nodes,
+            overview=overview_of(self._cluster.namesrv, reports),
+            rates=rates_between(self._recent(answering)),
+            owned=self._owned,
+            is_complete=answering <= {*self._looks, *self._listed},
+        )
+
+    # What the tasks do ----------------------------------------------------------------
+
+    async def _watch(
+        self,
+        name: str,
+        read: Callable[[NodeView, RemotingClient], Awaitable[None]],
+        remoting: RemotingClient,
+    ) -> None:
+        while True:
+            due_s = trio.current_time() + self.period_s
+            view = self._cluster.node(name)
+            if view.state in RUNNING_STATES and view.address:
+                self._asked_ms.setdefault(name, _now_ms())
+                with contextlib.suppress(AdminError):  # it owes its answer
+                    await read(view, remoting)
+                    del self._asked_ms[name]
+            else:
+                self._asked_ms.pop(name, None)
+            self._waiting_for.discard(name)
+            if not self._waiting_for:
+                self._first_answers.set()
+            await trio.sleep_until(max(due_s, trio.current_time()))
+
+    async def _read_route(self, view: NodeView, remoting: RemotingClient) -> None:
+        masters = await Admin(view.address, remoting, CALL_MS_MAX).masters()
+        self._listed[view.name] = frozenset(masters)
+
+    async def _read_broker(self, view: NodeView, remoting: RemotingClient) -> None:
+        reader = ClusterReader(Admin("", remoting, CALL_MS_MAX), "")
+        cluster = self._cluster.spec.broker_config(view.name).cluster
+        found = await reader.broker(view.name, view.address, cluster)
+        look = BrokerSample(trio.current_time(), found)
+        before = self._looks[view.name][-1] if view.name in self._looks else look
+        self._looks[view.name] = before, look
+
+    async def _watch_members(self, admin: Admin) -> None:
+        while True:
+            asked = list(self._members_shown())[:MEMBERS_ASKED_MAX]
+            for group, client, broker in asked:
+                self._owned[group, client] = await _queues_of(admin, broker, group, client)
+            gone = self._owned.keys() - {(group, client) for group, client, _ in asked}
+            for key in gone:
+                del self._owned[key]
+            await trio.sleep(max(MEMBERS_EVERY_S, self.period_s))
+
+    def _members_shown(self) -> Iterator[tuple[str, str, str]]:
+        """Group, client, and the address of a broker that both know."""
+        addresses = self._cluster.addresses
+        online: dict[tuple[str, str], str] = {}
+        for broker, (_, look) in self._looks.items():
+            if self._state(self._cluster.node(broker))[0] not in ANSWERING_STATES:
+                continue
+            for group in look.found.groups:
+                for member in group.members:
+                    online[group.name, member.client] = addresses[broker]
+        for (group_name, client), address in online.items():
+            if group_name in self.shown_groups:
+                yield group_name, client, address
+
+    # What is seen ---------------------------------------------------------------------
+
+    def _node_snapshot(self, view: NodeView) -> NodeSnapshot:
+        state, since_ms = self._state(view)
+        look = self._looks.get(view.name)
+        return NodeSnapshot(
+            name=view.name,
+            role=view.role,
+            address=view.address,
+            pid=view.pid,
+            state=state,
+            since_ms=since_ms,
+            ending=_ending(view),
+            messages=sum(t.stored for t in look[-1].found.topics) if look else None,
+        )
+
+    def _state(self, view: NodeView) -> tuple[SeenState, int]:
+        asked_ms = self._asked_ms.get(view.name)
+        if view.state != "running":
+            if asked_ms is not None:
+                self._asked_ms[view.name] = _now_ms()  # it owes its answer once it runs
+            return view.state, view.since_ms
+        if asked_ms is not None and _now_ms() - asked_ms >= SILENT_AFTER_S * 1_000:
+            return "silent", asked_ms
+        is_new = _now_ms() - view.since_ms < UNLISTED_AFTER_S * 1_000
+        if view.role == "broker" and not is_new and not self._is_listed(view.name):
+            return "unlisted", view.since_ms
+        return "running", view.since_ms
+
+    def _is_listed(self, broker: str) -> bool:
+        """By a NameServer, or nobody knows."""
+        listed = self._listed.values()
+        return not listed or any(broker in each for each in listed)
+
+    def _recent(self, answering: set[str]) -> Iterator[tuple[str, BrokerSample, BrokerSample]]:
+        """The last two looks of those that still get their messages."""
+        oldest_s = trio.current_time() - 2 * self.period_s - SILENT_AFTER_S
+        for name, (before, after) in self._looks.items():
+            if name in answering and after.at_s >= oldest_s:
+                yield name, before, after
+
+
+async def _queues_of(
+    admin: Admin, broker: str, group: str, client: str
+) -> tuple[MessageQueue, ...] | None:
+    try:
+        info = await admin.running_info(broker, group, client)
+    except AdminError:
+        return None
+    return tuple(sorted_queues({**info.mq_table, **info.mq_pop_table}))
+
+
+def _ending(view: NodeView) -> str:
+    if view.signal is not None:
+        return f"was killed by signal {view.signal}"
+    return f"ended with exit code {view.exit_code}" if view.exit_code else ""
+
+
+def _without_members(found: BrokerOverview) -> BrokerOverview:
+    groups = tuple(msgspec.structs.replace(group, members=()) for group in found.groups)
+    return msgspec.structs.replace(found, groups=groups)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

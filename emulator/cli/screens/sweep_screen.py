@@ -1,0 +1,413 @@
+"""How a sweep is shown: a bar or lines while it runs, then a table.
+
+Of seeds (``rmqemu run --seeds``) the table has a row for each verdict; of a grid
+(``rmqemu sweep``) one for each combination, those with bad rows first, and the command that
+repeats the worst row.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Group
+from rich.text import Text
+
+from rocketmq_emulator.cli.options.errors import print_note
+from rocketmq_emulator.cli.screens.columns import Column, Row, Sheet, clean
+from rocketmq_emulator.cli.screens.progress_bar import DelayedProgressBar
+from rocketmq_emulator.scenarios.running.client_specs import ends_ms
+from rocketmq_emulator.scenarios.sweeps.sweep import is_worse_row
+from rocketmq_emulator.scenarios.weather.coverage import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+    from rich.progress import ProgressColumn
+
+    from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
+    from rocketmq_emulator.pipeline.sweep.grid import Cell
+    from rocketmq_emulator.scenarios.plan.plan import Plan
+    from rocketmq_emulator.scenarios.plan.result import RunResult, Verdict
+    from rocketmq_emulator.scenarios.sweeps.sweep import SweepTally, Worst
+    from rocketmq_emulator.scenarios.weather.coverage import Coverage
+
+
+# A sweep over seeds -------------------------------------------------------------------
+
+
+ROWS_MAX = 15  # of seeds that did not pass, in a terminal
+STYLES = {"passed": "green", "failed": "red", "error": "yellow"}
+COLUMNS = (
+    Column("seed", is_number=True),
+    Column("verdict"),
+    Column("virtual s", is_number=True, spare=True),
+    Column("took s", is_number=True, spare=True),
+    Column("facts", is_number=True, spare=True),
+    Column("why", narrow=20),
+)
+REAL_COLUMNS = tuple(
+    Column("run s", is_number=True, spare=True) if column.title == "virtual s" else column
+    for column in COLUMNS
+)
+
+
+class SweepProgress(DelayedProgressBar):
+    """``with SweepProgress() as progress``; *look* draws it when it is time to."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        super().__init__(is_shown=is_shown)
+        self.tally: SweepTally | None = None
+
+    def columns(self) -> list[ProgressColumn]:
+        """A short bar, and a text that needs the room."""
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
+
+        return [BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)]
+
+    def look(self) -> None:
+        """Draw, if it is time to."""
+        if self.tally is not None and self.is_time():
+            text = progress_text(self.tally, self.passed_s())
+            self.draw(text, self.tally.done, self.tally.total)
+
+
+def progress_text(tally: SweepTally, passed_s: float) -> str:
+    """``12 of 100, 3.1/s, 1 failed; worst so far: seed 7, …``."""
+    if tally.world == "virtual":
+        speed = f"{(tally.done - tally.cached_count) / passed_s:.1f}/s"
+    else:  # time is real there
+        speed = f"{passed_s:.0f} s; one takes at least {expected_s(tally.plan):.0f} s"
+    text = f"{tally.done:,} of {tally.total:,}, {speed}"
+    for verdict in ("failed", "error"):
+        if count := tally.counts[verdict]:
+            text += f", {count:,} {verdict}"
+    if tally.worst_row is not None:
+        return (
+            f"{text}; worst so far: seed {tally.worst_row.seed}, {clean(tally.worst_row.reason)}"
+        )
+    if tally.worst:
+        shown = (
+            f"{name} {worst.value:g} (seed {worst.seed})" for name, worst in tally.worst.items()
+        )
+        text += f"; worst so far: {', '.join(shown)}"
+    return text
+
+
+def expected_s(plan: Plan) -> float:
+    """How long a run in real time takes, as far as the plan says it."""
+    if plan.lasts_ms is not None:
+        return plan.lasts_ms / 1_000
+    ends = [(step.at_ms or 0) + step.after_ms + (step.for_ms or 0) for step in plan.timeline]
+    return max([ends_ms(plan), *ends]) / 1_000 + plan.settled_ms / 1_000
+
+
+def sweep_screen(
+    tally: SweepTally, rows: Sequence[RunResult], *, is_for_people: bool
+) -> RenderableType:
+    """The table, and what it comes to; people see those that did not pass, and how many more."""
+    shown = list(rows)
+    if is_for_people and len(rows) > 1:
+        shown = [row for row in rows if row.verdict != "passed"][:ROWS_MAX]
+    parts: list[RenderableType] = []
+    if shown:
+        columns = COLUMNS if tally.world == "virtual" else REAL_COLUMNS
+        parts.append(Sheet(columns, [_row(row) for row in shown]))
+    left = sum(row.verdict != "passed" for row in rows) - len(shown)
+    if left > 0:
+        parts.append(Text(f"… and {left:,} more that did not pass"))
+    parts += [Text(line) for line in _summary(tally)]
+    parts += [Text(f"journal of seed {row.seed}: {row.journal}") for row in shown if row.journal]
+    return Group(*parts)
+
+
+def _row(row: RunResult) -> Row:
+    return (
+        str(row.seed),
+        Text(row.verdict, STYLES[row.verdict]),
+        f"{row.run_s:.0f}",
+        f"{row.took_s:.2f}",
+        f"{row.fact_count:,}",
+        clean(row.reason),
+    )
+
+
+def _summary(tally: SweepTally) -> list[str]:
+    counts = ", ".join(
+        f"{tally.counts[verdict]:,} {verdict}"
+        for verdict in ("passed", "failed", "error")
+        if tally.counts[verdict]
+    )
+    cached = f" ({tally.cached_count:,} of them known from before)" if tally.cached_count else ""
+    seeds = "seed" if tally.done == 1 else "seeds"
+    lines = [f"{tally.plan.name}: {tally.done:,} {seeds}, {counts or 'none finished'}{cached}"]
+    for name, worst in tally.worst.items():
+        one = worst.expectation
+        lines.append(
+            f"  {name} {one.operator} {one.bound:g}: worst {worst.value:g}, seed {worst.seed}"
+        )
+    return lines
+
+
+def coverage_screen(coverage: Coverage) -> RenderableType:
+    """How often each fault began in which state; states by short names, to fit."""
+    columns = (Column("fault"), *(Column(SHORT.get(s, s), is_number=True) for s in STATES))
+    rows = [tuple(row) for row in coverage.table()[1:]]
+    pairs = [coverage.met(row[0], state) for row in rows for state in STATES]
+    met = sum(number > 0 for number in pairs)
+    head = f"began in which states ({met} of {len(pairs)} were met):"
+    return Group(Text(head), Sheet(columns, rows))
+
+
+SHORT = {
+    "rebalance": "rebal.",
+    "member_joined": "joined",
+    "member_left": "left",
+    "another_fault": "other",
+    "node_down": "down",
+    "just_healed": "healed",
+}
+
+
+# A sweep over a grid ------------------------------------------------------------------
+
+
+CELLS_MAX = 15  # in a terminal
+EXPECTED_MAX = 3  # columns of expectations
+LINE_EVERY_S = 30.0  # where there is no terminal
+VERDICTS: tuple[Verdict, ...] = ("passed", "failed", "error")
+
+
+class GridProgress(DelayedProgressBar):
+    """``with GridProgress(…) as progress``; *look* draws, or writes a line, when it is time to."""
+
+    def __init__(self, *, is_silent: bool) -> None:
+        is_terminal = sys.stderr.isatty()
+        super().__init__(is_shown=is_terminal and not is_silent)
+        self._writes_lines = not is_terminal and not is_silent
+        self._line_s = time.monotonic() + LINE_EVERY_S
+        self._made: SparkSweep | None = None
+        self._first: tuple[int, float] | None = None  # how many there were with the first, when
+
+    def begin(self, made: SparkSweep) -> None:
+        """*made* begins now."""
+        self._made = made
+
+    def columns(self) -> list[ProgressColumn]:
+        """A short bar, and a text that needs the room."""
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
+
+        return [BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)]
+
+    def look(self) -> None:
+        """Draw, if it is time to."""
+        if self._made is None:
+            return
+        total = self._made.grid.row_count
+        if self.is_time():
+            self.draw(self._text(self._made), self._made.done, total)
+        elif self._writes_lines and time.monotonic() >= self._line_s:
+            self._line_s = time.monotonic() + LINE_EVERY_S
+            print_note(self._text(self._made))
+
+    def _text(self, made: SparkSweep) -> str:
+        """Rates are from the first row on: before it Spark gets ready."""
+        now_s = time.monotonic()
+        if self._first is None and made.new_count:
+            self._first = made.new_count, now_s
+        count, since_s = self._first or (0, now_s)
+        return grid_progress(made, made.new_count - count, now_s - since_s)
+
+
+def grid_progress(made: SparkSweep, new: int, passed_s: float) -> str:
+    """``120 of 4,000 rows, 3.1/s, 20 min left, 2 failed``; *new* rows in *passed_s*."""
+    text = f"{made.done:,} of {made.grid.row_count:,} rows"
+    left = made.grid.row_count - made.done
+    if not made.new_count and left:
+        return f"{text}; Spark is getting ready"
+    if new > 0 and passed_s > 0:
+        text += f", {new / passed_s:.1f}/s"
+        if left:
+            text += f", {duration(left * passed_s / new)} left"
+    for verdict in VERDICTS[1:]:
+        if count := sum(tally.counts[verdict] for tally in made.tallies.values()):
+            text += f", {count:,} {verdict}"
+    return text
+
+
+def duration(seconds: float) -> str:
+    """``50 s``, ``20 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6_000 else f"{seconds / 3_600:.1f} h"
+
+
+# When it is over --------------------------------------------------------------------------
+
+
+class WorstCell(msgspec.Struct):
+    """The worst value of an expectation, in which combination, from which seed."""
+
+    expectation: str
+    value: float
+    seed: int
+    varied: dict[str, bool | int | float | str]
+
+
+class GridSummary(msgspec.Struct):
+    """What a sweep came to; ``worst_row`` says why, ``replay`` is the command that repeats it."""
+
+    scenario: str
+    folder: str
+    combinations: int
+    total: int
+    done: int
+    known: int
+    passed: int
+    failed: int
+    error: int
+    worst: list[WorstCell]
+    worst_row: str
+    replay: str
+
+
+def summary_of(made: SparkSweep, folder: Path) -> GridSummary:
+    """Counts, the worst of each expectation, and how to repeat the worst row."""
+    counts = {
+        verdict: sum(tally.counts[verdict] for tally in made.tallies.values())
+        for verdict in VERDICTS
+    }
+    worst_row, replay = "", ""
+    if (found := _worst_row(made)) is not None:
+        cell, row = found
+        worst_row = f"{_named(cell.varied, row.seed)}: {row.reason}"
+        replay = _replay(made, cell, row.seed, row.journal)
+    return GridSummary(
+        scenario=made.grid.name,
+        folder=str(folder),
+        combinations=len(made.grid.cells),
+        total=made.grid.row_count,
+        done=made.done,
+        known=sum(tally.cached_count for tally in made.tallies.values()),
+        **counts,
+        worst=_worst(made),
+        worst_row=worst_row,
+        replay=replay,
+    )
+
+
+def sentence(summary: GridSummary) -> str:
+    """``60 of 120 rows, 58 passed, 2 failed``."""
+    counts = ((verdict, getattr(summary, verdict)) for verdict in VERDICTS)
+    parts = [f"{count:,} {verdict}" for verdict, count in counts if count]
+    rows = f"{summary.total:,} rows"
+    if summary.done < summary.total:
+        rows = f"{summary.done:,} of {rows}"
+    known = f" ({summary.known:,} of them known from before)" if summary.known else ""
+    return f"{rows}, {', '.join(parts) or 'none finished'}{known}"
+
+
+def grid_screen(made: SparkSweep, summary: GridSummary, *, is_for_people: bool) -> RenderableType:
+    """The table of cells, those with bad rows first, and what it comes to."""
+    cells = sorted(made.grid.cells, key=lambda cell: -_bad_count(made.tallies[cell.made_from]))
+    shown = cells[:CELLS_MAX] if is_for_people else list(made.grid.cells)
+    parts: list[RenderableType] = []
+    if made.grid.varied:
+        parts.append(_cell_sheet(made, shown))
+    if left := len(cells) - len(shown):
+        parts.append(Text(f"… and {left:,} more combinations"))
+    lines = [f"{summary.scenario}: {sentence(summary)}"]
+    for one in summary.worst:
+        where = _named(one.varied, one.seed)
+        lines.append(f"  {one.expectation}: worst {one.value:g}, {where}")
+    if summary.worst_row:
+        lines.append(f"the worst: {clean(summary.worst_row)}")
+    if summary.replay:
+        lines.append(f"again: {summary.replay}")
+    lines.append(f"rows are in {summary.folder}/runs")
+    return Group(*parts, *(Text(line) for line in lines))
+
+
+def _cell_sheet(made: SparkSweep, cells: Sequence[Cell]) -> Sheet:
+    names = list(dict.fromkeys(n for t in made.tallies.values() for n in t.worst))[:EXPECTED_MAX]
+    columns = (
+        *(Column(name, narrow=8) for name in made.grid.varied),
+        *(Column(verdict, is_number=True) for verdict in VERDICTS),
+        *(Column(f"worst {name}", narrow=10, spare=True) for name in names),
+    )
+    return Sheet(columns, [_cell_row(made, cell, names) for cell in cells])
+
+
+def _cell_row(made: SparkSweep, cell: Cell, names: Sequence[str]) -> Row:
+    tally = made.tallies[cell.made_from]
+    return (
+        *(clean(_shown(cell.varied[name])) for name in made.grid.varied),
+        *(_count(tally, verdict) for verdict in VERDICTS),
+        *(_value(tally.worst.get(name)) for name in names),
+    )
+
+
+def _count(tally: SweepTally, verdict: Verdict) -> Text:
+    count = tally.counts[verdict]
+    return Text(f"{count:,}", STYLES[verdict] if count else "")
+
+
+def _value(worst: Worst | None) -> str:
+    return "" if worst is None else f"{worst.value:g} (seed {worst.seed})"
+
+
+def _worst_row(made: SparkSweep) -> tuple[Cell, RunResult] | None:
+    worst: tuple[Cell, RunResult] | None = None
+    for cell in made.grid.cells:
+        row = made.tallies[cell.made_from].worst_row
+        if row is not None and is_worse_row(row, worst[1] if worst else None):
+            worst = cell, row
+    return worst
+
+
+def _worst(made: SparkSweep) -> list[WorstCell]:
+    """Of each expectation, over all cells."""
+    found: dict[str, tuple[Cell, Worst]] = {}
+    for cell in made.grid.cells:
+        for name, worst in made.tallies[cell.made_from].worst.items():
+            before = found.get(name)
+            if before is None or worst.is_worse_than(before[1]):
+                found[name] = cell, worst
+    return [
+        WorstCell(
+            f"{name} {worst.expectation.operator} {worst.expectation.bound:g}",
+            worst.value,
+            worst.seed,
+            cell.varied,
+        )
+        for name, (cell, worst) in found.items()
+    ]
+
+
+def _replay(made: SparkSweep, cell: Cell, seed: int, journal: str) -> str:
+    if journal:
+        return shlex.join(["rmqemu", "replay", journal])
+    if made.grid.kind == "weather":
+        return ""  # its plan follows from the seeds before it: see the docs
+    verb = "run" if made.grid.kind == "question" else "replay"
+    words = ["rmqemu", verb, made.grid.asked.scenario, "--seed", str(seed)]
+    for name, value in cell.given.items():
+        words += ["--set", f"{name}={_shown(value)}"]
+    return shlex.join([*words, *(["--release", cell.release] if cell.release else [])])
+
+
+def _named(varied: Mapping[str, bool | int | float | str], seed: int) -> str:
+    return ", ".join([*(f"{name}={_shown(v)}" for name, v in varied.items()), f"seed {seed}"])
+
+
+def _shown(value: bool | float | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bad_count(tally: SweepTally) -> int:
+    return tally.counts["failed"] + tally.counts["error"]

@@ -1,0 +1,1 @@
+"""Consumers that an application polls: PullConsumer and LitePullConsumer."""

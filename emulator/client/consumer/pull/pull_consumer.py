@@ -1,0 +1,375 @@
+"""The pull consumer: the application says which queue to pull, and from which offset.
+
+    async with PullConsumer(namesrv="127.0.0.1:9876", group="audit") as consumer:
+        for queue in await consumer.fetch_subscribe_message_queues("orders"):
+            result = await consumer.pull(queue, await consumer.min_offset(queue))
+            consumer.update_consume_offset(queue, result.next_begin_offset)
+
+It is a member of its group, which shares the queues of what it pulls: those that fall to it
+are ``queues``, and their offsets are stored every five seconds.  Nothing keeps it from
+pulling others.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
+from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls, no_answer_is_refused
+from rocketmq_emulator.client.consumer.group.member import (
+    PullMember,
+    check_consumer_arguments,
+    check_group,
+    instance_for,
+    note_started,
+    note_stopped,
+    offset_store,
+    process_for,
+    subscription_of,
+    subscriptions_to,
+)
+from rocketmq_emulator.client.consumer.group.pull_kernel import (
+    PullKernel,
+    PullOptions,
+    PullResult,
+    flag_of,
+)
+from rocketmq_emulator.client.consumer.group.rebalance import Rebalance
+from rocketmq_emulator.client.consumer.pull.active_membership import (
+    PulledOwnership,
+    RegisteredPullConsumer,
+    call_on_queues,
+)
+from rocketmq_emulator.client.consumer.push.send_back import SendBack
+from rocketmq_emulator.client.settings.arguments import (
+    check_is_queue,
+    check_subscribed,
+    check_subscriptions,
+    check_timing,
+    check_whole,
+)
+from rocketmq_emulator.client.settings.config import PullConsumerConfig, merged_config
+from rocketmq_emulator.errors.call_errors import (
+    BadArgument,
+    GroupCallRefused,
+    NotRunning,
+    check_not_running,
+    refuse_sync_with,
+)
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.protocol.messages.message import MessageExt
+from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, build_subscription
+from rocketmq_emulator.protocol.messages.validation import type_error_text
+from rocketmq_emulator.protocol.queues import MessageQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from types import TracebackType
+
+    import trio
+
+    from rocketmq_emulator.client.consumer.group.member import Expression
+    from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
+    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
+    from rocketmq_emulator.client.instance.instance import ClientInstance
+    from rocketmq_emulator.client.instance.interfaces import Documents
+    from rocketmq_emulator.client.instance.process import ClientProcess
+    from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
+
+
+class PullConsumer:
+    """Pulls queues as its application asks, as a member of one group.
+
+    *subscriptions* are the topics it tells brokers of; it may pull others, too.  The rest
+    is as with ``PushConsumer``: settings by name are those of ``PullConsumerConfig``, and
+    ``on_queues(topic, all, mine)`` is called after every change of the queues that fall to
+    it.  Upstream: DefaultMQPullConsumer.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Expression] | None = None,
+        config: PullConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        check_consumer_arguments(subscriptions, process, strategy, documents, on_queues)
+        self.config = merged_config(PullConsumerConfig, config, settings)
+        check_group(self.config.group)
+        self._subscriptions = dict(subscriptions or {})
+        self._process = process
+        self._strategy = strategy
+        self._documents = documents
+        self._on_queues = on_queues
+        self._stack = AsyncExitStack()
+        self._pipeline: _PullPipeline | None = None
+
+    # Life -----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Start: register; the group hears of it with the first heartbeat, a second later.
+
+        Raises ``GroupTaken``, and ``BadSubscription`` for an expression that makes no sense.
+        """
+        check_not_running(self._pipeline, "consumer")
+        async with AsyncExitStack() as stack:
+            process = await process_for(stack, self._process)
+            instance = await instance_for(stack, process, self.config)
+            nursery = await stack.enter_async_context(cancelling_nursery())
+            running = self._build(instance, nursery)
+            instance.register_consumer(running.membership)
+            note_started(running.member, "pull")
+            stack.callback(note_stopped, running.member)
+            stack.callback(running.membership.stop)
+            stack.push_async_callback(running.membership.unregister)
+            running.member.is_running = True
+            self._pipeline = running
+            self._stack = stack.pop_all()
+        return self
+
+    __enter__ = refuse_sync_with
+    __exit__ = refuse_sync_with
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Store the offsets of its queues, and unregister."""
+        self._pipeline = None
+        return await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def instance(self) -> ClientInstance:
+        """The client instance it runs on.  Raises ``NotRunning``, as all that follows."""
+        return self._open_pipeline.member.instance
+
+    # Queues ---------------------------------------------------------------------------
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that fall to it now, of every topic.  It may pull others as well."""
+        return sorted(self._open_pipeline.member.process_queue_table)
+
+    def fetch_message_queues_in_balance(self, topic: str) -> list[MessageQueue]:
+        """The queues of *topic* that fall to it now."""
+        check_subscribed(topic)
+        return [queue for queue in self.queues if queue.topic == topic]
+
+    async def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Every queue of *topic* that may be read; asked for once, then from memory.
+
+        Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
+        """
+        check_subscribed(topic)
+        now = self._open_pipeline
+        known = now.rebalance.queues.get(topic)
+        if known is not None:
+            return sorted(known)
+        return await now.member.calls.queues_of(topic)
+
+    # Pulling --------------------------------------------------------------------------
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        expression: Expression = SUB_ALL,
+        messages_max: int = 32,
+        timeout_ms: int | None = None,
+    ) -> PullResult:
+        """What *queue* has from *offset* on, at once; perhaps nothing.
+
+        Raises ``GroupCallRefused`` if the broker refuses or does not answer in time
+        (``pull_timeout_ms``), ``BadSubscription``, and ``Misuse`` for a negative offset.
+        """
+        check_timing(timeout_ms)
+        wait_ms = self.config.pull_timeout_ms if timeout_ms is None else timeout_ms
+        options = PullOptions(
+            offset=offset,
+            messages_max=messages_max,
+            flag=flag_of(suspend=False, lite_pull=False),
+            hold_ms_max=self.config.pull_hold_ms_max,
+            timeout_ms=wait_ms,
+        )
+        return await self._pull(queue, expression, options)
+
+    async def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        expression: Expression = SUB_ALL,
+        messages_max: int = 32,
+    ) -> PullResult:
+        """As ``pull``, but the broker waits up to ``pull_hold_ms_max`` for a first message."""
+        options = PullOptions(
+            offset=offset,
+            messages_max=messages_max,
+            flag=flag_of(suspend=True, lite_pull=False),
+            hold_ms_max=self.config.pull_hold_ms_max,
+            timeout_ms=self.config.pull_held_timeout_ms,
+        )
+        return await self._pull(queue, expression, options)
+
+    async def _pull(
+        self, queue: MessageQueue, expression: Expression, options: PullOptions
+    ) -> PullResult:
+        now = self._open_pipeline
+        check_is_queue(queue)
+        check_whole("offset", options.offset)
+        check_whole("messages_max", options.messages_max, least=1)
+        check_subscriptions({queue.topic: expression})
+        subscription = subscription_of(queue.topic, expression, now.member.now_ms())
+        now.member.subscriptions.setdefault(queue.topic, build_subscription(queue.topic, SUB_ALL))
+        with no_answer_is_refused():
+            return await now.kernel.pull(queue, subscription, options)
+
+    # Offsets --------------------------------------------------------------------------
+
+    def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
+        """The group has consumed all before *offset*: in memory, and stored within seconds.
+
+        Stored are the offsets of ``queues`` only.  A queue that falls to this member forgets
+        what was set before.
+        """
+        check_is_queue(queue)
+        check_whole("offset", offset)
+        self._open_pipeline.member.offsets.table.update(queue, offset)
+
+    def persist(self, queue: MessageQueue) -> None:
+        """Store its offset now, whomever the queue falls to; the broker does not answer."""
+        check_is_queue(queue)
+        self._open_pipeline.member.offsets.persist(queue)
+
+    async def fetch_consume_offset(
+        self, queue: MessageQueue, *, from_store: bool = False
+    ) -> int | None:
+        """The group's offset in memory, or else stored; None: there is none.
+
+        Raises ``GroupCallRefused``.
+        """
+        check_is_queue(queue)
+        offsets = self._open_pipeline.member.offsets
+        known = None if from_store else offsets.table.get(queue)
+        if known is not None:
+            return known
+        with no_answer_is_refused():
+            return await offsets.read(queue)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the first message that is still there.  Raises ``GroupCallRefused``."""
+        check_is_queue(queue)
+        with no_answer_is_refused():
+            return await self._open_pipeline.member.calls.min_offset(queue)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset of the next message to be stored.  Raises ``GroupCallRefused``."""
+        check_is_queue(queue)
+        with no_answer_is_refused():
+            return await self._open_pipeline.member.calls.max_offset(queue)
+
+    async def search_offset(self, queue: MessageQueue, at_ms: int) -> int:
+        """The first message stored at *at_ms* (wall time) or later.
+
+        Raises ``GroupCallRefused``.
+        """
+        check_is_queue(queue)
+        check_whole("at_ms", at_ms)
+        with no_answer_is_refused():
+            return await self._open_pipeline.member.calls.offset_at(queue, at_ms)
+
+    async def earliest_msg_store_time(self, queue: MessageQueue) -> int:
+        """When the first message that is still there was stored, in milliseconds.
+
+        Raises ``GroupCallRefused``.
+        """
+        check_is_queue(queue)
+        with no_answer_is_refused():
+            return await self._open_pipeline.member.calls.earliest_store_ms(queue)
+
+    # Messages -------------------------------------------------------------------------
+
+    async def send_message_back(
+        self, message: MessageExt, delay_level: int = 0, *, broker_name: str | None = None
+    ) -> None:
+        """Have *message* delivered again through the group's retry topic.
+
+        Level 0: the broker decides when.  A pull consumer has to pull that topic to see it.
+        Raises ``GroupCallRefused`` if neither its broker nor any other stored a copy.
+        """
+        if not isinstance(message, MessageExt):
+            raise BadArgument(type_error_text("message", "a MessageExt that was pulled", message))
+        check_whole("delay_level", delay_level, least=-1)
+        broker = message.broker_name if broker_name is None else broker_name
+        queue = MessageQueue(message.topic, broker, message.queue_id)
+        if not await self._open_pipeline.send_back.send_back(message, queue, delay_level):
+            raise GroupCallRefused(f"no broker stored {message.msg_id} to be delivered again")
+
+    # Inside ---------------------------------------------------------------------------
+
+    @property
+    def _open_pipeline(self) -> _PullPipeline:
+        if self._pipeline is None:
+            raise NotRunning("a consumer is used inside its `async with` only")
+        return self._pipeline
+
+    def _build(self, instance: ClientInstance, nursery: trio.Nursery) -> _PullPipeline:
+        calls = GroupCalls(instance, self.config.group)
+        offsets = offset_store(self.config, instance, calls, self._documents)
+        member = PullMember(self.config, instance, calls, offsets, nursery)
+        offsets.load()
+        registered = subscriptions_to(self._subscriptions, 0)
+        member.subscriptions.update(registered)
+        return _PullPipeline(member, self._strategy, list(registered.values()), self._on_queues)
+
+
+class _PullPipeline:
+    """The parts of a running pull consumer, and what its membership asks for."""
+
+    def __init__(
+        self,
+        member: PullMember,
+        strategy: Strategy,
+        registered: list[SubscriptionData],
+        on_queues: QueuesChanged | None,
+    ) -> None:
+        self.member = member
+        self.kernel = PullKernel(member, member.config.broker_id)
+        self.send_back = SendBack(member)
+        self.rebalance = Rebalance(member, strategy, PulledOwnership(member), self._queues_changed)
+        self.membership = RegisteredPullConsumer(member, self.rebalance, self)
+        self._registered = registered
+        self._on_queues = on_queues
+
+    @property
+    def rebalances(self) -> bool:
+        """As configured."""
+        return self.member.config.enable_rebalance
+
+    def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
+        """What it was made with, not what it pulls."""
+        return self._registered
+
+    def queues_to_persist(self) -> Collection[MessageQueue]:
+        """The queues that fall to it."""
+        return self.member.process_queue_table.keys()
+
+    def reported_process_queues(self) -> dict[MessageQueue, ProcessQueue]:
+        """None: it caches nothing."""
+        return {}
+
+    def reported_offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets in memory."""
+        return self.member.offsets.table.of_topic(topic)
+
+    async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
+        every = self.rebalance.queues.get(topic, frozenset())
+        call_on_queues(self.member, self._on_queues, topic, every, mine)

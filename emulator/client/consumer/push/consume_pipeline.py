@@ -1,0 +1,209 @@
+"""The parts of one push consumer, put together: what an instance sees of it.
+
+    rebalance ─► held queues ─► pulling ─► consume service ─► listener ─► offsets
+        ▲                          ▲                             │
+        └── wake-ups               └── PullMessageService        └─► send back
+
+Upstream: DefaultMQPushConsumerImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from rocketmq_emulator.client.consumer.group.broker_requests import (
+    DirectConsume,
+    OffsetReset,
+    PushConsumerRequests,
+)
+from rocketmq_emulator.client.consumer.group.process_queue import FlowControl, PullRequest
+from rocketmq_emulator.client.consumer.group.rebalance import PullRequestDispatcher, Rebalance
+from rocketmq_emulator.client.consumer.push.consume_concurrently import ConsumeConcurrently
+from rocketmq_emulator.client.consumer.push.consume_orderly import ConsumeOrderly, LockedOwnership
+from rocketmq_emulator.client.consumer.push.pulling import Pulling
+from rocketmq_emulator.client.consumer.push.send_back import SendBack
+from rocketmq_emulator.client.instance.plain_functions import callback_raised
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData
+from rocketmq_emulator.protocol.messages.subscription import is_tag_type
+from rocketmq_emulator.settings.quirks import class_for
+from rocketmq_emulator.settings.releases import REBALANCE_PACED, START_NEEDS_HEARTBEAT
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client.consumer.group.allocation import Strategy
+    from rocketmq_emulator.client.consumer.group.listeners import ConsumptionFacts, ListenerInvoker
+    from rocketmq_emulator.client.consumer.group.member import PushMember
+    from rocketmq_emulator.client.consumer.push.worker_pool import WorkerPool
+    from rocketmq_emulator.client.instance.interfaces import QueuedPull
+    from rocketmq_emulator.facts.clients import RebalanceCause
+    from rocketmq_emulator.protocol.queues import MessageQueue
+
+QueuesChanged = Callable[[str, Sequence["MessageQueue"], Sequence["MessageQueue"]], object]
+
+
+class ConsumePipeline:
+    """One consumer group on an instance; ``PushConsumer`` is its public face."""
+
+    def __init__(
+        self,
+        member: PushMember,
+        invoker: ListenerInvoker,
+        facts: ConsumptionFacts,
+        strategy: Strategy,
+        on_queues: QueuesChanged | None,
+    ) -> None:
+        self.member = member
+        self.group = member.group
+        self._on_queues = on_queues
+        self._flow = FlowControl(member.config)
+        self._ownership = LockedOwnership(member) if member.config.orderly else None
+        dispatch = PullRequestDispatcher(member).dispatch
+        quirks = member.config.quirks
+        self._rebalance = class_for(Rebalance, "consumer", quirks)(
+            member, strategy, self._ownership, self._queues_changed, dispatch
+        )
+        send_back = SendBack(member)
+        self._service: ConsumeOrderly | ConsumeConcurrently
+        if self._ownership is not None:
+            locks = self._ownership.locks
+            self._service = ConsumeOrderly(member, invoker, facts, send_back, locks)
+        else:
+            self._service = class_for(ConsumeConcurrently, "consumer", quirks)(
+                member, invoker, facts, send_back
+            )
+        self._pulling = class_for(Pulling, "consumer", quirks)(
+            member, self._flow, self._rebalance, self._service.submit
+        )
+        reset = OffsetReset(member, self._rebalance, self.resume)
+        self.requests = PushConsumerRequests(member, reset, DirectConsume(member, invoker))
+
+    # As a member of the instance ------------------------------------------------------
+
+    def topics(self) -> Collection[str]:
+        """All it subscribes, its retry topic included."""
+        return list(self.member.subscriptions)
+
+    def needs_route(self, topic: str) -> bool:
+        """Whether *topic* is subscribed and has no route yet."""
+        return topic in self.member.subscriptions and topic not in self._rebalance.queues
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether it takes the routes of *topic*."""
+        return topic in self.member.subscriptions
+
+    def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
+        """The readable queues of *topic*, for the next pass."""
+        self._rebalance.queues[topic] = queues
+
+    def heartbeat_data(self) -> ConsumerData:
+        """The part of this group in heartbeats."""
+        config = self.member.config
+        return ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_PASSIVELY",
+            message_model=config.model,
+            consume_from_where=config.consume_from,
+            subscription_data_set=list(self.member.subscriptions.values()),
+            unit_mode=config.unit_mode,
+        )
+
+    async def rebalance(self, cause: RebalanceCause) -> bool:
+        """Run one pass; True if all topics are balanced.
+
+        A paused consumer keeps what it has; since 5.2.0 that counts as out of balance.
+        """
+        member = self.member
+        if not member.is_running or member.is_paused:
+            return member.release < REBALANCE_PACED
+        return await self._rebalance.run_pass(cause)
+
+    async def pull(self, request: QueuedPull) -> None:
+        """One step of a held queue."""
+        assert isinstance(request, PullRequest), "only consumers submit pull requests"
+        await self._pulling.pull(request)
+
+    async def persist_offsets(self) -> None:
+        """Store the offsets of held queues, the dropped among them included."""
+        if self.member.is_running:
+            self.member.offsets.persist_all(self.member.process_queue_table.keys())
+
+    # Its life -------------------------------------------------------------------------
+
+    def start(self, workers: trio.Nursery) -> None:
+        """Listeners run in *workers*, which ends before everything else does."""
+        self._service.start(workers)
+        self.member.is_running = True
+
+    async def join_group(self) -> None:
+        """Find routes, have brokers check expressions, send heartbeats, ask for a first pass.
+
+        Raises ``GroupCallRefused`` if a broker cannot read an expression.
+        """
+        member = self.member
+        for topic in self.topics():
+            await member.instance.routes.refresh_quietly(topic)  # else the poll will find it
+        for subscription in list(member.subscriptions.values()):
+            if not is_tag_type(subscription.expression_type):
+                await member.calls.check_client(subscription)
+        is_known = await member.instance.heartbeats.send_round()
+        if is_known or member.release < START_NEEDS_HEARTBEAT:
+            member.instance.rebalance_service.wake("started")
+
+    @property
+    def pool(self) -> WorkerPool[Any]:
+        """The workers that call the listener."""
+        return self._service.pool
+
+    async def wait_finished(self) -> None:
+        """Take no new work, and wait ``termination_ms_max`` for what is under way.
+
+        Nothing when cancelled: then no listener ends in order.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._service.pool.close()
+        wait_ms = self.member.config.termination_ms_max
+        if wait_ms > 0:
+            with trio.move_on_after(wait_ms / 1000):
+                await self._service.pool.wait_finished()
+
+    async def unregister(self) -> None:
+        """Write offsets, unlock queues, unregister at every broker; nothing when cancelled."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._ownership is not None and not self.member.is_broadcasting:
+            await self._ownership.locks.unlock_all()
+        await self.persist_offsets()
+        await self.member.instance.unregister_consumer(self.group)
+
+    def stop(self) -> None:
+        """Drop every queue; what happens later is discarded."""
+        self.member.is_running = False
+        self.member.instance.consumers.pop(self.group, None)
+        self._rebalance.drop_all()
+
+    async def resume(self) -> None:
+        """End a pause; the pass that was missed runs now, in the caller."""
+        self.member.is_paused = False
+        await self.rebalance("resumed")
+
+    # Inside ---------------------------------------------------------------------------
+
+    async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
+        """Send the new subscription version in heartbeats, before brokers refuse our pulls.
+
+        Upstream: RebalancePushImpl.messageQueueChanged.
+        """
+        member = self.member
+        if (subscription := member.subscriptions.get(topic)) is not None:
+            newer = msgspec.structs.replace(subscription, sub_version=member.now_ms())
+            member.subscriptions[topic] = newer
+        self._flow.divide(len(member.process_queue_table))
+        await member.instance.heartbeats.send_round()
+        if self._on_queues is not None:
+            all_queues = sorted(self._rebalance.queues.get(topic, ()))
+            try:
+                self._on_queues(topic, all_queues, sorted(mine))
+            except Exception as error:  # noqa: BLE001  # a rebalance goes on without it
+                member.note(callback_raised(self.group, "on_queues", error))

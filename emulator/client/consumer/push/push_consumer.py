@@ -1,0 +1,274 @@
+"""The push consumer: an application gives it a listener, which is called with messages.
+
+    async def on_orders(messages: list[MessageExt]) -> None:
+        ...
+
+    async with PushConsumer(
+        on_orders, {"orders": "TagA || TagB"}, namesrv="127.0.0.1:9876", group="billing"
+    ):
+        await trio.sleep_forever()
+
+Without a listener the messages come in a loop:
+
+    async with PushConsumer(subscriptions={"orders": "*"}, group="billing") as consumer:
+        async for message in consumer:
+            ...
+
+At the end of the block offsets are written and the consumer unregisters.  When it is
+cancelled it sends nothing, as a process that is killed.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
+from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls
+from rocketmq_emulator.client.consumer.group.listeners import (
+    ConsumptionFacts,
+    Listener,
+    ListenerInvoker,
+)
+from rocketmq_emulator.client.consumer.group.member import (
+    PushMember,
+    check_consumer_arguments,
+    check_group,
+    instance_for,
+    note_started,
+    note_stopped,
+    offset_store,
+    process_for,
+    subscription_to,
+    subscriptions_to,
+)
+from rocketmq_emulator.client.consumer.push.consume_pipeline import ConsumePipeline
+from rocketmq_emulator.client.consumer.push.message_loop import HandOver, Messages
+from rocketmq_emulator.client.instance.plain_functions import InlineCalls
+from rocketmq_emulator.client.settings.arguments import (
+    check_is_queue,
+    check_listener,
+    check_subscribed,
+    check_text,
+    is_coroutine_function,
+)
+from rocketmq_emulator.client.settings.config import PushConsumerConfig, merged_config
+from rocketmq_emulator.errors.call_errors import (
+    Misuse,
+    NotRunning,
+    check_not_running,
+    refuse_sync_with,
+)
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG, build_subscription
+from rocketmq_emulator.settings.quirks import class_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    import trio
+
+    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
+    from rocketmq_emulator.client.instance.instance import ClientInstance
+    from rocketmq_emulator.client.instance.interfaces import Documents
+    from rocketmq_emulator.client.instance.plain_functions import PlainCalls
+    from rocketmq_emulator.client.instance.process import ClientProcess
+    from rocketmq_emulator.protocol.queues import MessageQueue
+
+
+class PushConsumer:
+    """Consumes topics as a member of one group.
+
+    *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
+    expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
+    ``PushConsumerConfig``: give a whole one, or single fields by name.  Without a
+    *process* it makes its own, on TCP and this machine's clock.  *documents* keep a
+    broadcasting consumer's offsets.  ``on_queues(topic, all, mine)`` is called after every
+    change of the queues it holds.  Without a *listener* messages come in loops, one at a
+    time unless ``consume_threads_max`` is given.  Upstream: DefaultMQPushConsumer.
+    """
+
+    def __init__(
+        self,
+        listener: Listener | None = None,
+        subscriptions: Mapping[str, str | tuple[str, str]] | None = None,
+        config: PushConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        hand_over = HandOver()
+        self._hand_over = hand_over if listener is None else None
+        self._listener: Listener = hand_over.listen if listener is None else listener
+        check_listener(self._listener)
+        check_consumer_arguments(subscriptions, process, strategy, documents, on_queues)
+        if listener is None and config is None:
+            settings = {"consume_threads_max": 1, **settings}
+        self.config = merged_config(PushConsumerConfig, config, settings)
+        check_group(self.config.group)
+        if listener is None and self.config.consume_batch_max != 1:
+            raise Misuse("a loop takes one message at a time: consume_batch_max is for listeners")
+        self._strategy = strategy
+        self._documents = documents
+        self._on_queues = on_queues
+        self._process = process
+        self._subscriptions = dict(subscriptions or {})
+        self._stack = AsyncExitStack()
+        self._pipeline: ConsumePipeline | None = None
+
+    # Life -----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Start: find routes, join the group, begin to consume.
+
+        Raises ``GroupTaken``; ``BadSubscription`` for an expression that makes no sense,
+        ``GroupCallRefused`` for one that a broker cannot read; ``Misuse`` if the listener
+        is a plain function and the world needs a duration for it.
+        """
+        check_not_running(self._pipeline, "consumer")
+        async with AsyncExitStack() as stack:
+            process = await process_for(stack, self._process)
+            plain_calls = self._plain_calls(process)
+            instance = await instance_for(stack, process, self.config)
+            member = self._member(instance, await stack.enter_async_context(cancelling_nursery()))
+            pipeline = self._build(member, plain_calls)
+            instance.register_consumer(pipeline)
+            note_started(member, "push", orderly=self.config.orderly)
+            stack.callback(note_stopped, member)
+            # What is pushed last ends first: listeners, then offsets and the group, then queues.
+            stack.callback(pipeline.stop)
+            stack.push_async_callback(pipeline.unregister)
+            workers = await stack.enter_async_context(cancelling_nursery())
+            stack.push_async_callback(pipeline.wait_finished)
+            pipeline.start(workers)
+            if self._hand_over is not None:
+                self._hand_over.is_closed = False
+                pipeline.pool.on_job_over = self._hand_over.notify_change
+                wait_ms = self.config.api_timeout_ms
+                stack.push_async_callback(self._hand_over.finish, pipeline.pool, wait_ms)
+            await pipeline.join_group()
+            self._pipeline = pipeline
+            self._stack = stack.pop_all()
+        return self
+
+    __enter__ = refuse_sync_with
+    __exit__ = refuse_sync_with
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Work under way is not acknowledged, so it will be delivered again."""
+        self._pipeline = None
+        return await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def instance(self) -> ClientInstance:
+        """The client instance it runs on.  Raises ``NotRunning``, as all that follows."""
+        return self._running.member.instance
+
+    # While it runs --------------------------------------------------------------------
+
+    def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
+        """A loop over its messages; ``async for message in consumer`` is one without limits.
+
+        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
+        Asking for the next message acknowledges the last one; so does leaving the loop by
+        ``break`` or ``return``.  After an exception it comes again later.
+        Raises ``Misuse`` if there is a listener.
+        """
+        return Messages(self.loops, timeout_s, count)
+
+    def __aiter__(self) -> Messages:
+        return self.messages()
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues it holds now, its retry topic's included."""
+        return sorted(self._running.member.process_queue_table)
+
+    def offset(self, queue: MessageQueue) -> int | None:
+        """The next offset to be committed; None when nothing is known yet."""
+        check_is_queue(queue)
+        return self._running.member.offsets.table.get(queue)
+
+    async def subscribe(self, topic: str, expression: str = SUB_ALL, kind: str = TAG) -> None:
+        """Subscribe *topic* too, or with another expression; sends heartbeats at once.
+
+        Its queues come with the next passes: the first one looks for the route.
+        Raises ``BadSubscription``.
+        """
+        check_subscribed(topic)
+        check_text("expression", expression)
+        check_text("kind", kind)
+        member = self._running.member
+        wanted = subscription_to(topic, expression, kind, member.now_ms())
+        member.subscriptions[topic] = wanted
+        member.subscription_changed = True
+        await member.instance.heartbeats.send_round()
+
+    def unsubscribe(self, topic: str) -> None:
+        """The next pass drops its queues, and with them what was not yet committed."""
+        check_text("topic", topic)
+        member = self._running.member
+        if member.subscriptions.pop(topic, None) is not None:
+            member.subscription_changed = True
+
+    def suspend(self) -> None:
+        """Stop pulls and rebalancing; what is cached is still consumed."""
+        self._running.member.is_paused = True
+
+    async def resume(self) -> None:
+        """End a pause; the pass that was missed runs now."""
+        await self._running.resume()
+
+    # Inside ---------------------------------------------------------------------------
+
+    @property
+    def _running(self) -> ConsumePipeline:
+        if self._pipeline is None:
+            raise NotRunning("a consumer is used inside its `async with` only")
+        return self._pipeline
+
+    @property
+    def loops(self) -> HandOver:
+        """What its loops take messages from.  Raises ``Misuse`` if there is a listener."""
+        _ = self._running
+        if self._hand_over is None:
+            raise Misuse("this consumer has a listener; a loop is for a consumer without one")
+        return self._hand_over
+
+    def _plain_calls(self, process: ClientProcess) -> PlainCalls | None:
+        """What runs a listener that is a plain function; None: the event loop itself."""
+        config = self.config
+        if is_coroutine_function(self._listener):
+            return None
+        if config.listeners_inline:
+            return InlineCalls(config.listener_ms) if config.listener_ms else None
+        return process.plain_functions.for_listener(
+            threads_max=config.consume_threads_max, listener_ms=config.listener_ms
+        )
+
+    def _build(self, member: PushMember, plain_calls: PlainCalls | None) -> ConsumePipeline:
+        facts = ConsumptionFacts(member.group, member.note, member.instance.wants)
+        invoker = ListenerInvoker(self._listener, facts, plain_calls)
+        pipeline = class_for(ConsumePipeline, "consumer", member.config.quirks)
+        return pipeline(member, invoker, facts, self._strategy, self._on_queues)
+
+    def _member(self, instance: ClientInstance, nursery: trio.Nursery) -> PushMember:
+        calls = GroupCalls(instance, self.config.group)
+        offsets = offset_store(self.config, instance, calls, self._documents)
+        member = PushMember(self.config, instance, calls, offsets, nursery)
+        member.offsets.load()
+        now_ms = member.now_ms()
+        member.subscriptions.update(subscriptions_to(self._subscriptions, now_ms))
+        if not self.config.is_broadcasting:
+            retries = member.retry_topic
+            member.subscriptions[retries] = build_subscription(retries, SUB_ALL, TAG, now_ms)
+        return member

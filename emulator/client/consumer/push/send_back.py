@@ -1,0 +1,67 @@
+"""Sending messages back, to be delivered again later.
+
+The message's broker makes the copy from its own log.  When it cannot be reached, or has
+no master, the consumer publishes the copy itself, to any broker, through its instance's
+inner producer.  When even that fails the message stays here and is tried again.
+
+Upstream: DefaultMQPushConsumerImpl.sendMessageBack.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketmq_emulator.errors.call_errors import ClientError, RemoteError
+from rocketmq_emulator.protocol.messages import properties as prop
+from rocketmq_emulator.protocol.messages.delay_levels import FIRST_RETRY_LEVEL
+from rocketmq_emulator.protocol.messages.message import Message
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client.consumer.group.member import PullMember, PushMember
+    from rocketmq_emulator.protocol.messages.message import MessageExt
+    from rocketmq_emulator.protocol.queues import MessageQueue
+
+
+class SendBack:
+    """Sends one consumer's messages back."""
+
+    def __init__(self, member: PushMember | PullMember) -> None:
+        self._member = member
+
+    async def send_back(self, message: MessageExt, queue: MessageQueue, delay_level: int) -> bool:
+        """Send back, or publish a copy; whether that was stored.  Level 0: the broker decides."""
+        member = self._member
+        try:
+            await member.calls.send_back(
+                message, queue.broker_name, delay_level, member.config.retries_max
+            )
+        except (RemoteError, ClientError):
+            level = FIRST_RETRY_LEVEL + message.reconsume_times
+            return await self.publish(message, level, message.reconsume_times + 1)
+        return True
+
+    async def publish(self, message: MessageExt, delay_level: int, reconsume_times: int) -> bool:
+        """Publish a copy to the group's retry topic; whether it was stored."""
+        copy = Message(
+            topic=self._member.retry_topic,
+            body=message.body,
+            flag=message.flag,
+            properties=self._properties(message, delay_level, reconsume_times),
+        )
+        try:
+            await self._member.instance.inner_producer.send(copy)
+        except ClientError:
+            return False
+        return True
+
+    def _properties(
+        self, message: MessageExt, delay_level: int, reconsume_times: int
+    ) -> dict[str, str]:
+        carried = dict(message.properties)
+        carried.pop(prop.TRAN_MSG, None)
+        carried.setdefault(prop.ORIGIN_MESSAGE_ID, message.msg_id)
+        carried[prop.RETRY_TOPIC] = message.topic
+        carried[prop.RECONSUME_TIME] = str(reconsume_times)
+        carried[prop.MAX_RECONSUME_TIMES] = str(self._member.config.retries_max)
+        carried[prop.DELAY] = str(delay_level)
+        return carried

@@ -1,0 +1,1 @@
+"""What an application may set and hand over, checked where it is handed over."""

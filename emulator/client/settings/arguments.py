@@ -1,0 +1,214 @@
+"""What an application may hand to a client's methods, checked where it is handed over.
+
+Each raises ``BadArgument`` with one sentence, at the call itself and before anything is
+sent; what came further would fail in a task of the client, far from the line that is wrong.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rocketmq_emulator.errors.call_errors import BadArgument, BadSubscription, MessageIllegal
+from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.messages.subscription import TAG
+from rocketmq_emulator.protocol.messages.validation import is_legal, short_repr, type_error_text
+from rocketmq_emulator.protocol.queues import MessageQueue
+
+# Sends --------------------------------------------------------------------------------
+
+
+def check_message(message: object) -> None:
+    """It is a ``Message`` whose topic and body are still of their types."""
+    if not isinstance(message, Message):
+        raise BadArgument(
+            f"{type_error_text('what is sent', 'a Message', message)}: Message('topic', b'body')"
+        )
+    if type(message.body) is not bytes:
+        raise BadArgument(type_error_text("body", "bytes", message.body))
+    if not isinstance(message.topic, str):
+        raise BadArgument(type_error_text("topic", "a str", message.topic))
+    if not isinstance(message.flag, int):
+        raise BadArgument(type_error_text("flag", "an int", message.flag))
+    if not isinstance(message.properties, dict):
+        raise BadArgument(
+            type_error_text("properties", "a dict of str to str", message.properties)
+        )
+
+
+def check_background_send(
+    message: object, callback: object, queue: object, timeout_ms: object, worker: object
+) -> None:
+    """What ``start_send`` takes: it is begun elsewhere, so this is the place to refuse."""
+    check_timing(timeout_ms, worker)
+    check_message(message)
+    if queue is not None:
+        check_queue(queue, message.topic)  # type: ignore[attr-defined]
+    if callback is not None:
+        check_plain_function("callback", callback, takes="result")
+
+
+def messages_of(batch: object) -> list[Message]:
+    """A batch as a list; its messages are checked one by one when they are made ready."""
+    if isinstance(batch, Iterable) and not isinstance(batch, str | bytes | Mapping):
+        return list(batch)
+    raise BadArgument(type_error_text("a batch", "a list of Messages", batch))
+
+
+def check_queue(queue: object, topic: str) -> None:
+    """It is a ``MessageQueue`` of that topic."""
+    check_is_queue(queue)
+    if queue.topic != topic:  # type: ignore[attr-defined]
+        raise MessageIllegal(f"a message of {topic} does not go to {queue}")
+
+
+def check_is_queue(queue: object) -> None:
+    """It is a ``MessageQueue`` with fields of their types."""
+    if not isinstance(queue, MessageQueue):
+        raise BadArgument(type_error_text("queue", "a MessageQueue", queue))
+    if not isinstance(queue.queue_id, int) or not isinstance(queue.broker_name, str):
+        raise BadArgument(f"a MessageQueue is a topic, a broker's name and an int, not {queue!r}")
+
+
+def queues_of(several: object) -> list[MessageQueue]:
+    """Queues as a list, each checked."""
+    if not isinstance(several, Iterable) or isinstance(several, str | bytes):
+        raise BadArgument(type_error_text("queues", "a list of MessageQueues", several))
+    queues = list(several)
+    for queue in queues:
+        check_is_queue(queue)
+    return queues
+
+
+def check_timing(timeout_ms: object, worker: object = 0) -> None:
+    """Milliseconds not below 0, or None for the configured ones; and the number of a worker."""
+    if timeout_ms is not None:
+        if not _is_whole(timeout_ms):
+            raise BadArgument(type_error_text("timeout_ms", "an int or None", timeout_ms))
+        if timeout_ms < 0:  # type: ignore[operator]
+            raise BadArgument(f"timeout_ms is at least 0, not {timeout_ms}")
+    if not _is_whole(worker):
+        raise BadArgument(type_error_text("worker", "an int", worker))
+
+
+def check_whole(name: str, value: object, *, least: int = 0) -> None:
+    """It is an int, and not below *least*."""
+    if not _is_whole(value):
+        raise BadArgument(type_error_text(name, "an int", value))
+    if value < least:  # type: ignore[operator]
+        raise BadArgument(f"{name} is at least {least}, not {value}")
+
+
+def check_loop(timeout_s: object, count: object) -> None:
+    """How long a loop waits for one message, and for how many: each may be None, for ever."""
+    check_timeout_s(timeout_s)
+    if count is not None:
+        if not _is_whole(count):
+            raise BadArgument(type_error_text("count", "an int or None", count))
+        if count < 0:  # type: ignore[operator]
+            raise BadArgument(f"count is at least 0, not {count}")
+
+
+def check_timeout_s(timeout_s: object) -> None:
+    """A number of seconds, or None: for ever."""
+    if timeout_s is not None:
+        if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool):
+            raise BadArgument(
+                type_error_text("timeout_s", "a number of seconds or None", timeout_s)
+            )
+        if not timeout_s >= 0:
+            raise BadArgument(f"timeout_s is at least 0, not {timeout_s}")
+
+
+def check_text(name: str, value: object) -> None:
+    """It is a str."""
+    if not isinstance(value, str):
+        raise BadArgument(type_error_text(name, "a str", value))
+
+
+# Functions ----------------------------------------------------------------------------
+
+
+def check_plain_function(name: str, function: object, *, takes: str) -> None:
+    """It can be called, is not async, and its parameters fit *takes*: ``queues, message``."""
+    if not callable(function):
+        raise BadArgument(type_error_text(name, f"a function of ({takes})", function))
+    if is_coroutine_function(function):
+        raise BadArgument(
+            f"{name} is called, not awaited: make {_named(function)} a plain function"
+        )
+    _check_parameters(name, function, takes, {len(takes.split(", "))})
+
+
+def check_listener(listener: object) -> None:
+    """A function of the messages, or of the messages and a context; it may be async."""
+    takes = "messages) or (messages, context"
+    if isinstance(listener, type) or not callable(listener):
+        raise BadArgument(type_error_text("a listener", f"a function of ({takes})", listener))
+    call = getattr(listener, "__call__", listener)  # noqa: B004  # an object's own call
+    if any(map(_yields, (listener, call))):
+        raise BadArgument(f"a listener returns how it went: {_named(listener)} yields")
+    _check_parameters("a listener", listener, takes, {1, 2})
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether calling it gives an awaitable: an async function, or an object with such a call."""
+    call = getattr(function, "__call__", None)  # noqa: B004  # an object's own call may be async
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _check_parameters(
+    name: str, function: Callable[..., Any], takes: str, counts: set[int]
+) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C do not say
+        return
+    for count in counts:
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            continue
+        return
+    shown_as = f"{_named(function)}{signature}"
+    raise BadArgument(f"{name} is a function of ({takes}), not {shown_as}")
+
+
+def _yields(function: object) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _named(function: object) -> str:
+    return getattr(function, "__qualname__", None) or short_repr(function)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Subscriptions ------------------------------------------------------------------------
+
+
+def check_subscriptions(given: object) -> None:
+    """Expressions by topic, each a str or a pair of an expression and its type."""
+    if not isinstance(given, Mapping):
+        raise BadArgument(
+            f"{type_error_text('subscriptions', 'a dict of expressions by topic', given)}: "
+            "{'orders': '*'} for all of orders"
+        )
+    for topic, wanted in given.items():
+        check_subscribed(topic)
+        pair = wanted if isinstance(wanted, tuple) else (wanted, TAG)
+        if len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            wish = "a str such as '*' or 'TagA || TagB', or a pair such as ('price > 5', 'SQL92')"
+            raise BadArgument(type_error_text(f"the expression of {topic}", wish, wanted))
+
+
+def check_subscribed(topic: object) -> None:
+    """It is a name that a topic can have; retry topics and dead letters may be long."""
+    check_text("topic", topic)
+    if not topic.strip():  # type: ignore[attr-defined]
+        raise BadSubscription("a subscription's topic is blank")
+    if not is_legal(topic):  # type: ignore[arg-type]
+        raise BadSubscription(f"the topic {topic!r} contains illegal characters")

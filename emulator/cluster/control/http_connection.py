@@ -1,0 +1,200 @@
+"""One HTTP/1.1 connection seen from the server, without a socket: bytes in, requests out.
+
+    connection.feed(data)
+    while (request := connection.next_request()) is not None:
+        write(connection.answer(response))
+
+h11 knows the protocol; here are the limits, what a request is to the routes, and who may send it.
+Only programs of this machine may, and no page of a browser: the listener is on loopback, but a
+page from anywhere runs in a browser of this machine.  Its requests bear its origin, or a host name
+that was made to resolve to loopback (DNS rebinding); both are refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import h11
+import msgspec
+
+HEAD_BYTES_MAX = 16 * 1024  # the request line and all header lines
+BODY_BYTES_MAX = 64 * 1024
+JSON = "application/json"
+JSON_LINES = "application/x-ndjson"
+
+
+class Refused(Exception):
+    """The request is answered with *status* and one sentence."""
+
+    def __init__(self, status: HTTPStatus, text: str, **headers: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.headers = headers
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """``path`` is decoded and without its query; names of headers are in lower case."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+class HttpResponse(msgspec.Struct, frozen=True):
+    """A whole answer."""
+
+    status: HTTPStatus
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+    @classmethod
+    def json(cls, value: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> HttpResponse:
+        """*value* as a line of JSON."""
+        return cls(status, msgspec.json.encode(value) + b"\n", headers)
+
+    @classmethod
+    def refusal(cls, refused: Refused) -> HttpResponse:
+        """The sentence as JSON: ``{"error": "…"}``."""
+        return cls.json({"error": str(refused)}, refused.status, **refused.headers)
+
+
+class HttpConnection:
+    """Requests of one client, one after the other."""
+
+    def __init__(self) -> None:
+        self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        self._head: h11.Request | None = None
+        self._body = bytearray()
+
+    @property
+    def is_over(self) -> bool:
+        """No further request can come: the connection is to be closed."""
+        state = self._connection.our_state
+        return state in (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
+
+    @property
+    def is_begun(self) -> bool:
+        """Has a part of the next request come?"""
+        return self._head is not None or bool(self._connection.trailing_data[0])
+
+    def feed(self, data: bytes) -> None:
+        """What came from the client; empty: it sends no more."""
+        self._connection.receive_data(data)
+
+    def next_request(self) -> HttpRequest | None:
+        """The next one that is complete.  Raises ``Refused`` for what cannot be read."""
+        if self.is_over:  # what a client sent behind its last request is nobody's
+            return None
+        try:
+            return self._next_request()
+        except h11.RemoteProtocolError as error:
+            status = HTTPStatus(error.error_status_hint)
+            raise Refused(status, f"this is no HTTP/1.1 that is understood: {error}") from error
+
+    def continue_response(self) -> bytes:
+        """What to write to a client that waits for permission to send its body."""
+        if not self._connection.they_are_waiting_for_100_continue:
+            return b""
+        go_on = h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[])
+        return self._connection.send(go_on) or b""
+
+    def answer(self, response: HttpResponse) -> bytes:
+        """The bytes of a whole answer."""
+        headers = {"content-length": str(len(response.body)), **response.headers}
+        data = self._begin(response.status, JSON, headers)
+        if self._head is None or self._head.method != b"HEAD":
+            data += self._connection.send(h11.Data(data=response.body)) or b""
+        data += self._connection.send(h11.EndOfMessage()) or b""
+        self._end()
+        return data
+
+    def begin_stream(self) -> bytes:
+        """The head of an answer whose length nobody knows: lines of JSON follow."""
+        return self._begin(HTTPStatus.OK, JSON_LINES, {"connection": "close"})
+
+    def stream_part(self, data: bytes) -> bytes:
+        """More of it."""
+        return self._connection.send(h11.Data(data=data)) or b""
+
+    def end_stream(self) -> bytes:
+        """Its end."""
+        return self._connection.send(h11.EndOfMessage()) or b""
+
+    def _next_request(self) -> HttpRequest | None:
+        while True:
+            match self._connection.next_event():
+                case h11.Request() as head:
+                    self._head = head
+                case h11.Data(data=data):
+                    self._take_body(data)
+                case h11.EndOfMessage():
+                    assert self._head is not None, "a message that ends has begun"
+                    return _request_of(self._head, bytes(self._body))
+                case _:
+                    return None
+
+    def _take_body(self, data: bytes) -> None:
+        self._body += data
+        if len(self._body) > BODY_BYTES_MAX:
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            text = f"a body has at most {BODY_BYTES_MAX} bytes"
+            raise Refused(status, text, connection="close")
+
+    def _begin(self, status: HTTPStatus, kind: str, headers: Mapping[str, str]) -> bytes:
+        rows = [("content-type", kind), ("cache-control", "no-store"), *headers.items()]
+        head = h11.Response(status_code=status, reason=status.phrase, headers=rows)
+        return self._connection.send(head) or b""
+
+    def _end(self) -> None:
+        self._head = None
+        self._body.clear()
+        if self._connection.our_state is h11.DONE and self._connection.their_state is h11.DONE:
+            self._connection.start_next_cycle()
+
+
+def _request_of(head: h11.Request, body: bytes) -> HttpRequest:
+    target, _, query = head.target.decode("ascii", "replace").partition("?")
+    return HttpRequest(
+        method=head.method.decode("ascii"),
+        path=unquote(target),
+        query=dict(parse_qsl(query, keep_blank_values=True)),
+        headers={name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers},
+        body=body,
+    )
+
+
+# Which senders are allowed ------------------------------------------------------------
+
+
+OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: our own page, or typed by the user
+
+
+def check_sender(headers: Mapping[str, str]) -> None:
+    """Raises ``Refused``; *headers* have their names in lower case."""
+    host = headers.get("host", "")
+    if not is_loopback(host):
+        text = f"Host is {host!r}: this address answers to 127.0.0.1, [::1] and localhost only"
+        raise Refused(HTTPStatus.FORBIDDEN, text)
+    origin = headers.get("origin")
+    is_foreign = origin is not None and origin != f"http://{host}"
+    if is_foreign or headers.get("sec-fetch-site", "none") not in OWN_SITES:
+        where = f" (Origin {origin})" if origin else ""
+        text = f"requests of pages from elsewhere{where} are refused: this is for programs"
+        raise Refused(HTTPStatus.FORBIDDEN, text)
+
+
+def is_loopback(host: str) -> bool:
+    """Is *host*, perhaps with a port, this machine as only itself reaches it?"""
+    name = host.partition("]")[0].removeprefix("[") if host[:1] == "[" else host.partition(":")[0]
+    if name.lower().removesuffix(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

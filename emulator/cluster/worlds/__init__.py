@@ -1,0 +1,1 @@
+"""The worlds that run a cluster: processes, embedded, virtual."""

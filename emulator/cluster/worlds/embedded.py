@@ -1,0 +1,383 @@
+"""A whole cluster in one thread of this process, behind a plain synchronous face.
+
+    with EmbeddedCluster(brokers=2) as cluster:
+        use(cluster.namesrv)
+
+The thread has a ``trio.run`` of its own and TCP on loopback, so any client may come, from
+this process or another.  Everything is loaded when this module is: a cluster is then up in
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, Unpack
+
+import trio
+
+import rocketmq_emulator.broker.service
+import rocketmq_emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
+from rocketmq_emulator.clocks.clock import ClockError
+from rocketmq_emulator.cluster.node_view import NodeCondition
+from rocketmq_emulator.cluster.spec import checked_spec
+from rocketmq_emulator.cluster.world import (
+    START_S_MAX,
+    STOP_S_MAX,
+    ClusterEnded,
+    NotReady,
+    NotStarted,
+)
+from rocketmq_emulator.cluster.worlds.embedded_node import EmbeddedNode
+from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+from rocketmq_emulator.disk.line_file import LineFile
+from rocketmq_emulator.facts import LogRecovering, ReplyRuleApplied, TimersRecovering
+from rocketmq_emulator.facts.logs import LogSettings, log_to, log_to_application
+from rocketmq_emulator.processes.node_process import NodeDied
+from rocketmq_emulator.processes.process_errors import first_error
+from rocketmq_emulator.processes.starting import NodeProgress
+from rocketmq_emulator.sim.scheduler import PausedTasks
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rocketmq_emulator.cluster.spec import ClusterSpec, SpecFields
+    from rocketmq_emulator.facts.journal import Entry, Journal
+    from rocketmq_emulator.processes.node_process import OnProgress
+    from rocketmq_emulator.processes.roles import RoleConfig
+
+
+class EmbeddedCluster(RealWorld):
+    """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start.
+
+    Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
+    *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
+    ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.  *control* is
+    the port of a control address, 0 means any.  *with_links* puts a proxy before each node, for
+    faults of links.  *on_progress* is called, in the cluster's thread, while a node reads a
+    large store.
+    ``ready_s`` is how long the start took, in seconds.  What one node stored in memory
+    outlives its restarts.
+    """
+
+    kind = "embedded"
+    keeps_memory = True
+
+    def __init__(
+        self,
+        spec: ClusterSpec | None = None,
+        *,
+        journal: str = "",
+        log: LogSettings | None = None,
+        control: int | None = None,
+        with_links: bool = False,
+        on_progress: OnProgress | None = None,
+        **fields: Unpack[SpecFields],
+    ) -> None:
+        super().__init__(
+            checked_spec(spec, fields), control, journal=journal, with_links=with_links
+        )
+        self._on_progress = on_progress
+        self._journal = journal
+        self._log = log
+        self._log_texts: list[str] = []
+        self._start_scope = trio.CancelScope()  # of the last start
+        self._files = contextlib.ExitStack()
+        self._nodes: dict[str, EmbeddedNode] = {}
+        self._paused = PausedTasks()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._nursery: trio.Nursery | None = None
+        self._stopping = trio.Event()
+        self._runs = threading.Event()  # the thread's loop, or it has ended already
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="rocketmq", daemon=True)
+
+    def __enter__(self) -> Self:
+        began_s = time.monotonic()
+        if self._thread.ident is not None:
+            raise ClusterEnded("a cluster starts once: make another one, Cluster(…)")
+        self._thread.start()
+        try:
+            self._wait_for_loop()
+            self._open_links()
+            self.start()
+            self._open_wanted_control()
+        except BaseException:
+            self._close_control()
+            self._end()
+            self._close_links()
+            raise
+        self.ready_s = time.monotonic() - began_s
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close_control()
+        self._faults.close()
+        try:
+            if self._failure is None:
+                self.stop()
+        finally:
+            self._end()
+            self._close_links()
+
+    # What it is -----------------------------------------------------------------------
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Where every node that was ready once listens, ``host:port`` by name."""
+        return {name: node.address for name, node in self._nodes.items() if node.address}
+
+    def is_running(self, name: str) -> bool:
+        """Does the node run?"""
+        return name in self._nodes and self._nodes[name].is_running
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The same process for every node."""
+        return dict.fromkeys(self.node_names, os.getpid())
+
+    def check_alive(self) -> None:
+        """Raises what ended the cluster, if anything did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def deaths(self) -> list[NodeDied]:
+        """None: nodes do not die one by one here.  Raises what ended the cluster."""
+        self.check_alive()
+        return []
+
+    def log_lines(self) -> list[str]:
+        """New lines of its nodes' logs; none without *log*."""
+        texts, self._log_texts[:] = list(self._log_texts), []
+        return "".join(texts).splitlines()
+
+    # What can be done to it -----------------------------------------------------------
+
+    def start(self, *names: str) -> None:
+        """All that do not run of one role at the same time."""
+        with self._locked(wanted := self._named(*names)):
+            down = [name for name in wanted if not self.is_running(name)]
+            self._run_in_loop(self._start, down)
+            self._announce_control(name for name in down if name in self.spec.name_server_names)
+            self._faults.started(down)
+
+    def stop(self, *names: str) -> None:
+        """Each node is asked to end, and its scope is cancelled when it does not."""
+        self._run_in_loop(self._stop, [n for n in self._named(*names) if self.is_running(n)])
+
+    def kill(self, name: str) -> None:
+        """Its scope is cancelled; nothing that it does while it unwinds reaches its disk."""
+        alive = [each for each in self._named(name) if self._is_alive(each)]
+        self._faults.note_killed(alive)
+        self._run_in_loop(self._kill, alive)
+
+    def pause(self, name: str) -> None:
+        """None of its tasks runs."""
+        with self._locked(names := self._named(name)):
+            self._run_in_loop(self._pause, [n for n in names if self.is_running(n)])
+
+    def resume(self, name: str) -> None:
+        """Its tasks go on with what came meanwhile."""
+        with self._locked(names := self._named(name)):
+            self._run_in_loop(self._resume, [n for n in names if self.is_running(n)])
+            self._faults.resumed(name)
+
+    def skew_clock(self, name: str, ms: int) -> None:
+        """That node's wall clock alone, through restarts too."""
+        for known in self._named(name):
+            self._skews_ms[known] = ms
+            self._set_clock(known)
+
+    def _set_clock(self, name: str) -> None:
+        if name in self._nodes:
+            error = ClockError(self._skews_ms.get(name, 0))
+            error = error.plus(self._clock_faults.get(name, ClockError()))
+            self._nodes[name].set_clock(error)
+
+    def _reset_clocks(self) -> None:
+        for name in list(self._skews_ms):
+            self.skew_clock(name, 0)
+        self._skews_ms.clear()
+
+    # In the thread --------------------------------------------------------------------
+
+    def _run(self) -> None:
+        with self._files:
+            try:
+                trio.run(self._run_until_closed)
+            except BaseException as error:  # noqa: BLE001  # carried to whoever started us
+                self._failure = first_error(error)
+            self._runs.set()
+
+    async def _run_until_closed(self) -> None:
+        """A node that fails later than in its start ends the cluster."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._token = trio.lowlevel.current_trio_token()
+            self._runs.set()
+            try:
+                await self._stopping.wait()
+            finally:
+                for node in self._nodes.values():
+                    node.resume()  # or it would not see that it is cancelled
+            nursery.cancel_scope.cancel()
+
+    async def _start(self, names: list[str]) -> None:
+        servers = [name for name in names if name in self.spec.name_server_names]
+        brokers = [name for name in names if name not in servers]
+        with trio.move_on_after(START_S_MAX) as self._start_scope:
+            for group in (servers, brokers):
+                async with trio.open_nursery() as starting:
+                    for name in group:
+                        starting.start_soon(self._start_node, name)
+        if self._start_scope.cancelled_caught:
+            raise NotReady(START_S_MAX, [name for name in names if not self.is_running(name)])
+
+    async def _start_node(self, name: str) -> None:
+        assert self._nursery is not None
+        if name not in self._nodes:
+            config = self._config(name)
+            node = EmbeddedNode(
+                name, config, self._appender(name, config), self._attach_log, self._paused
+            )
+            self._nodes[name] = node
+            self._set_clock(name)
+        try:
+            await self._nursery.start(self._nodes[name].serve)
+            self._node_is_up(name)
+        except RuntimeError as error:
+            if self._is_alive(name):
+                raise
+            # Another thread has ended it before it was ready.
+            raise NodeDied(name, -signal.SIGKILL, ()) from error
+
+    async def _stop(self, names: list[str]) -> None:
+        for name in names:
+            self._nodes[name].resume()
+        for group in (self.spec.broker_names, self.spec.name_server_names):
+            async with trio.open_nursery() as stopping:
+                for name in group:
+                    if name in names:
+                        stopping.start_soon(self._nodes[name].stop, STOP_S_MAX)
+        for name in names:
+            self._node_is_down(name)
+
+    async def _kill(self, names: list[str]) -> None:
+        for name in names:
+            await self._nodes[name].kill()
+            self._node_is_down(name)
+
+    async def _pause(self, names: list[str]) -> None:
+        for name in names:
+            self._nodes[name].pause()
+
+    async def _resume(self, names: list[str]) -> None:
+        for name in names:
+            self._nodes[name].resume()
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _condition(self, name: str) -> NodeCondition:
+        node = self._nodes.get(name)
+        if node is None or not node.is_alive:
+            was_killed = node is not None and node.was_killed
+            return NodeCondition("dead" if was_killed else "stopped")
+        if node.is_paused:
+            return NodeCondition("paused", os.getpid())
+        return NodeCondition("running" if node.is_running else "starting", os.getpid())
+
+    def _is_alive(self, name: str) -> bool:
+        return name in self._nodes and self._nodes[name].is_alive
+
+    def _wait_for_loop(self) -> None:
+        if not self._runs.wait(START_S_MAX):
+            raise NotReady(START_S_MAX, self.node_names)
+        self.check_alive()
+
+    def _run_in_loop(
+        self, action: Callable[[list[str]], Awaitable[None]], names: list[str]
+    ) -> None:
+        """For these nodes, if any.  Raises what *action* raised, or what ended the cluster."""
+        if not names:
+            return
+        if self._token is None:
+            raise NotStarted("the cluster does not run")
+        try:
+            if trio.lowlevel.in_trio_run():  # a test that is async itself
+                self._run_from_helper_thread(action, names)
+            else:
+                trio.from_thread.run(action, names, trio_token=self._token)
+        except trio.RunFinishedError:
+            self._thread.join(STOP_S_MAX)
+            self.check_alive()
+            raise ClusterEnded("the cluster has ended") from None
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
+
+    def _run_from_helper_thread(
+        self, action: Callable[[list[str]], Awaitable[None]], names: list[str]
+    ) -> None:
+        """The caller's loop stands still meanwhile, as any plain code that is called in it."""
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                trio.from_thread.run(action, names, trio_token=self._token)
+            except BaseException as error:  # noqa: BLE001  # carried to the caller
+                raised.append(error)
+
+        between = threading.Thread(target=run, name="rocketmq-call", daemon=True)
+        between.start()
+        between.join()
+        if raised:
+            raise raised[0]
+
+    def _end(self) -> None:
+        """The thread and all nodes that still run end now."""
+        if self._token is not None:
+            with contextlib.suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._stopping.set)
+        self._thread.join(STOP_S_MAX)
+
+    def _config(self, name: str) -> RoleConfig:
+        if name in self.spec.name_server_names:
+            return self._behind_proxies(name, self.spec.name_server_config(name))
+        return self._behind_proxies(name, self.spec.broker_config(name, self._name_servers))
+
+    def _note_progress(self, entry: Entry) -> None:
+        """A node that reads a large store is waited for as long as it gets on."""
+        self._start_scope.deadline = trio.current_time() + START_S_MAX
+        assert isinstance(entry.fact, LogRecovering | TimersRecovering)
+        if self._on_progress is not None:
+            self._on_progress(entry.node, NodeProgress.of(entry.fact))
+
+    def _attach_log(self, journal: Journal) -> None:
+        journal.listen(self._faults.rule_applied, (ReplyRuleApplied,))
+        journal.listen(self._note_progress, (LogRecovering, TimersRecovering))
+        if self._log is None:
+            log_to_application(journal)
+        else:
+            log_to(journal, self._log_texts.append, self._log)
+
+    def _appender(self, name: str, config: RoleConfig) -> Callable[[bytes], object] | None:
+        if not self._journal:
+            return None
+        folder = Path(self._journal)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = LineFile(
+            folder / f"{name}.jsonl",
+            bytes_max=config.journal_bytes_max,
+            files_max=config.journal_files_max,
+        )
+        self._files.callback(file.close)
+        return file.append

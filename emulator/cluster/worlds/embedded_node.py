@@ -1,0 +1,269 @@
+"""One node in the thread of an embedded cluster: its lives, and what outlives them.
+
+A node that is killed is cancelled, and Python unwinds it: ``finally`` blocks run that a
+``kill -9`` would not have run.  So a life has a disk and a journal that are detached first,
+and what dying code still writes goes nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from rocketmq_emulator.clocks.clock import ClockError, WallClock
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.processes.roles import RoleConfig, serve_role
+from rocketmq_emulator.sim.scheduler import PausedTasks
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.disk.files import RunSoon
+    from rocketmq_emulator.disk.port import Disk, OnFlushed, Segment, Space
+
+
+class DetachableDisk:
+    """A disk seen by one life of a node; after ``detach`` it changes nothing any more."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.needs_flush = disk.needs_flush
+        self._disk = disk
+        self._is_detached = False
+
+    def detach(self) -> None:
+        """From now on nothing that is done here reaches the disk."""
+        self._is_detached = True
+
+    def space(self) -> Space | None:
+        """As ``Disk.space``."""
+        return self._disk.space()
+
+    def segments(self) -> list[int]:
+        """As ``Disk.segments``."""
+        return self._disk.segments()
+
+    def unexpected_files(self) -> list[tuple[str, str]]:
+        """As ``Disk.oddities``."""
+        return self._disk.unexpected_files()
+
+    def open_segment(self, base: int, size: int) -> Segment:
+        """As ``Disk.open_segment``."""
+        return self._disk.open_segment(base, size)
+
+    def remove_segment(self, base: int) -> None:
+        """As ``Disk.remove_segment``, while attached."""
+        if not self._is_detached:
+            self._disk.remove_segment(base)
+
+    def read(self, name: str) -> bytes | None:
+        """As ``Disk.read``."""
+        return self._disk.read(name)
+
+    def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.replace``, while attached."""
+        if not self._is_detached:
+            self._disk.replace(name, data, flushed=flushed)
+
+    def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.append``, while attached."""
+        if not self._is_detached:
+            self._disk.append(name, data, flushed=flushed)
+
+    def flush(self, upto: int, on_done: OnFlushed) -> None:
+        """As ``Disk.flush``, while attached; after a kill its end is not reported."""
+
+        def report(result: int | OSError) -> None:
+            if not self._is_detached:
+                on_done(result)
+
+        if not self._is_detached:
+            self._disk.flush(upto, report)
+
+    def close(self) -> None:
+        """As ``Disk.close``."""
+        self._disk.close()
+
+
+class NodeRun:
+    """From one start of a node to its end."""
+
+    def __init__(
+        self, disk: Disk, flush_reports: FlushReports, journal: Journal, scope: trio.CancelScope
+    ) -> None:
+        self.disk = DetachableDisk(disk)
+        self.flush_reports = flush_reports
+        self.journal = journal
+        self.scope = scope
+        self.root = trio.lowlevel.current_task()
+        self.is_paused = False
+        self.stop = trio.Event()
+        self.ended = trio.Event()
+
+
+class FlushReports:
+    """What the flushing thread has to report to a node: held back while the node stands still."""
+
+    def __init__(self, soon: RunSoon) -> None:
+        self._soon = soon
+        self._is_paused = False
+        self._held: list[Callable[[], object]] = []
+
+    def deliver(self, action: Callable[[], object]) -> None:
+        """Call *action* in the loop, when the node runs; from any thread."""
+        self._soon(lambda: self._held.append(action) if self._is_paused else action())
+
+    def pause(self) -> None:
+        """From now on nothing is delivered."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """What was held back comes now, in its order."""
+        self._is_paused = False
+        held, self._held = self._held, []
+        for action in held:
+            action()
+
+
+class Readiness(trio.TaskStatus[str]):
+    """Tells the node its address before it tells whoever starts the node."""
+
+    def __init__(
+        self, on_ready: Callable[[str], object], task_status: trio.TaskStatus[str]
+    ) -> None:
+        self._on_ready = on_ready
+        self._task_status = task_status
+
+    def started(self, value: str) -> None:
+        """The node listens at *value*."""
+        self._on_ready(value)
+        self._task_status.started(value)
+
+
+class EmbeddedNode:
+    """A role with its config.  *write* takes journal lines; *log* attaches a log to a journal.
+
+    In memory its disk outlives its lives; so do its address and its clock's error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: RoleConfig,
+        write: Callable[[bytes], object] | None,
+        log: Callable[[Journal], None],
+        paused: PausedTasks,
+    ) -> None:
+        self.name = name
+        self.address = ""  # once it was ready
+        self._config = config
+        self._write = write
+        self._log = log
+        self._paused = paused
+        self._memory = MemoryDisk()
+        self._clock: WallClock | None = None
+        self._clock_error = ClockError()
+        self._node_run: NodeRun | None = None
+        self._is_ready = False
+        self.was_killed = False  # the last life
+
+    @property
+    def is_running(self) -> bool:
+        """Is it ready, and has it not ended?"""
+        return self._is_ready
+
+    @property
+    def is_paused(self) -> bool:
+        """Does it stand still?"""
+        return self._node_run is not None and self._node_run.is_paused
+
+    @property
+    def is_alive(self) -> bool:
+        """Has it begun, and not ended?  It may not be ready yet."""
+        return self._node_run is not None
+
+    async def serve(self, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
+        """One life, until ``stop`` or ``kill``; started, with its address, when it is ready."""
+        self.was_killed = False
+        if self.address:
+            self._config = msgspec.structs.replace(self._config, listen_address=self.address)
+        with contextlib.ExitStack() as closing:
+            disk: Disk = self._memory
+            flush_reports = FlushReports(trio.lowlevel.current_trio_token().run_sync_soon)
+            if self._config.store:
+                files = FileDisk(self._config.store, flush_reports.deliver)
+                disk = closing.enter_context(contextlib.closing(files))
+            clock = self._clock = WallClock.of_this_machine()
+            clock.error = self._clock_error
+            journal = Journal(self.name, clock, self._write)
+            self._log(journal)
+            # One nursery, nothing nested in it: a start takes few milliseconds, and each counts.
+            async with trio.open_nursery() as nursery:
+                life = self._node_run = NodeRun(disk, flush_reports, journal, nursery.cancel_scope)
+                closing.callback(self._end, life)
+                await serve_role(
+                    self._config,
+                    network=TcpNetwork(nursery, journal.note),
+                    disk=life.disk,
+                    clock=clock,
+                    rng=random.Random(),
+                    journal=journal,
+                    stop=life.stop,
+                    task_status=Readiness(self._ready, task_status),
+                )
+                nursery.cancel_scope.cancel()
+
+    async def stop(self, within_s: float) -> None:
+        """Ask it to end, and kill it if it has not after *within_s* seconds."""
+        if self._node_run is None:
+            return
+        self.resume()
+        self._node_run.stop.set()
+        with trio.move_on_after(within_s):
+            await self._node_run.ended.wait()
+        await self.kill()
+
+    async def kill(self) -> None:
+        """Cancel it and close its sockets, with its disk and its journal cut off first."""
+        if (life := self._node_run) is None:
+            return
+        self.was_killed = not life.stop.is_set()
+        life.journal.close()
+        life.disk.detach()
+        life.scope.cancel()
+        self.resume()
+        await life.ended.wait()
+
+    def pause(self) -> None:
+        """None of its tasks runs; sockets stay open, deadlines pass, its clock goes on."""
+        if self._node_run is not None and not self._node_run.is_paused:
+            self._node_run.is_paused = True
+            self._node_run.flush_reports.pause()
+            self._paused.pause(self._node_run.root)
+
+    def resume(self) -> None:
+        """What came meanwhile is handled now."""
+        if self._node_run is not None and self._node_run.is_paused:
+            self._node_run.is_paused = False
+            self._node_run.flush_reports.resume()
+            self._paused.resume(self._node_run.root)
+
+    def set_clock(self, error: ClockError) -> None:
+        """Its wall clock is so wrong, through all its lives."""
+        self._clock_error = error
+        if self._clock is not None:
+            self._clock.error = error
+
+    def _ready(self, address: str) -> None:
+        self.address = address
+        self._is_ready = True
+
+    def _end(self, life: NodeRun) -> None:
+        self._node_run = None
+        self._is_ready = False
+        life.ended.set()

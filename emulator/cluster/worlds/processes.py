@@ -1,0 +1,285 @@
+"""A cluster of operating-system processes, one a node.
+
+All nodes are started at once and load their code at the same time; each gets its config
+as a line on standard input when that can be known: the brokers' as soon as the
+NameServers listen.  So no port is guessed, and nothing waits that
+need not.  That pipe stays open: when the parent dies, however it dies, its nodes end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, Unpack
+
+import msgspec
+
+from rocketmq_emulator.cluster.node_view import NodeCondition
+from rocketmq_emulator.cluster.spec import checked_spec
+from rocketmq_emulator.cluster.world import START_S_MAX, STOP_S_MAX, ClusterEnded
+from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+from rocketmq_emulator.facts.logs import WARNINGS, LogSettings
+from rocketmq_emulator.processes.node_process import (
+    Ending,
+    NodeDied,
+    NodeProcess,
+    OnProgress,
+    wait_all_ready,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rocketmq_emulator.cluster.spec import ClusterSpec, SpecFields
+    from rocketmq_emulator.processes.roles import RoleConfig
+
+
+class ProcessCluster(RealWorld):
+    """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
+
+    Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
+    Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
+    *log* is what the nodes show on standard error.  *control* is the port of a control
+    address, 0 means any.  *with_links* puts a proxy before each node, for faults of links.
+    *on_progress* is called while a node
+    reads a large store.  ``ready_s`` is how long the start took, in seconds.
+    """
+
+    kind = "processes"
+    keeps_memory = False
+
+    def __init__(
+        self,
+        spec: ClusterSpec | None = None,
+        *,
+        journal: str = "",
+        log: LogSettings = WARNINGS,
+        control: int | None = None,
+        with_links: bool = False,
+        on_progress: OnProgress | None = None,
+        **fields: Unpack[SpecFields],
+    ) -> None:
+        super().__init__(
+            checked_spec(spec, fields), control, journal=journal, with_links=with_links
+        )
+        self._journal = journal
+        self._log = log
+        self._on_progress = on_progress or _ignore_progress
+        self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
+        self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
+        self._late_skews: set[str] = set()  # of nodes that stand still: given when they go on
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        began_s = time.monotonic()
+        self._is_over = False
+        try:
+            self._open_links()
+            self.start()
+            self._open_wanted_control()
+        except BaseException:
+            self._close_control()
+            self.stop()
+            self._close_links()
+            raise
+        self.ready_s = time.monotonic() - began_s
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close_control()
+        self._faults.close()
+        self._is_over = True
+        self.stop()
+        self._close_links()
+
+    # What it is -----------------------------------------------------------------------
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Where every node that was ready once listens, ``host:port`` by name."""
+        return {name: config.listen_address for name, config in self._configs.items()}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids by name."""
+        return {name: node.pid for name, node in self._nodes.items()}
+
+    def is_running(self, name: str) -> bool:
+        """Is there a process, paused or not?"""
+        return name in self._nodes and self._nodes[name].is_running
+
+    def check_alive(self) -> None:
+        """Raises ``NodeDied`` for one that ended and was not stopped."""
+        for node in self._dead():
+            raise _death_of(node)
+
+    def deaths(self) -> list[NodeDied]:
+        """By signals, or by errors of their own; each is reported once."""
+        new = [node for node in self._dead() if not node.is_reported]
+        for node in new:
+            node.is_reported = True
+        return [_death_of(node) for node in new]
+
+    def log_lines(self) -> list[str]:
+        """New lines of nodes that run: warnings, or what *log* selects."""
+        return [
+            line
+            for node in [*self._nodes.values()]
+            if not node.is_end_requested
+            for line in node.log_lines()
+        ]
+
+    # What can be done to it -----------------------------------------------------------
+
+    def start(self, *names: str) -> None:
+        """Processes that load together: the brokers' while the NameServers get ready."""
+        with self._locked(wanted := self._named(*names)):
+            down = [name for name in wanted if not self.is_running(name)]
+            self._start(down)
+            self._faults.started(down)
+
+    def _start(self, down: list[str]) -> None:
+        if self._journal:
+            Path(self._journal).mkdir(parents=True, exist_ok=True)
+        servers = [name for name in down if name in self.spec.name_server_names]
+        brokers = [name for name in down if name in self.spec.broker_names]
+        for name in servers:
+            self._spawn("nameserver", name).configure(self._config(name))
+        for name in brokers:
+            self._spawn("broker", name)
+        self._wait_ready(servers)
+        self._announce_control(servers)
+        for name in brokers:
+            self._nodes[name].configure(self._config(name))
+        self._wait_ready(brokers)
+
+    def stop(self, *names: str) -> None:
+        """SIGTERM, to the brokers before the NameServers."""
+        chosen = self._named(*names)
+        for server in self._of(name for name in self.spec.name_server_names if name in chosen):
+            server.resume()  # brokers unregister there
+        for group in (self.spec.broker_names, self.spec.name_server_names):
+            self._end([name for name in group if name in chosen], "stop")
+
+    def kill(self, name: str) -> None:
+        """SIGKILL; done when the process is dead."""
+        names = self._named(name)
+        self._faults.note_killed([each for each in names if self.is_running(each)])
+        self._end(names, "kill")
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP."""
+        with self._locked(names := self._named(name)):
+            for node in self._of(names):
+                node.pause()
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        with self._locked(names := self._named(name)):
+            for node in self._of(names):
+                node.resume()
+            if name in self._late_skews and self.is_running(name):
+                self._set_clock(name)
+            self._faults.resumed(name)
+
+    def skew_clock(self, name: str, ms: int) -> None:
+        """A node that runs is asked to, one that stands still when it goes on.
+
+        Raises ``ReplyRuleRefused`` where that is not allowed.
+        """
+        for known in self._named(name):
+            with self._locked([known]):
+                before_ms = self._skews_ms.get(known, 0)
+                self._skews_ms[known] = ms
+                try:
+                    self._set_clock(known)
+                except Exception:
+                    self._skews_ms[known] = before_ms  # it is as it was
+                    raise
+
+    def _reset_clocks(self) -> None:
+        self._skews_ms.clear()  # of those to come: a node that is reset sets its own right
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _set_clock(self, name: str) -> None:
+        if self.is_paused(name):
+            self._late_skews.add(name)
+            return
+        self._late_skews.discard(name)
+        if self.is_running(name):
+            from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+            self.call_server(name, reply_rules.set_clock_skew(*self._clock_of(name)))
+
+    def _clock_of(self, name: str) -> tuple[int, int, int]:
+        """As ``ClockError``; that is not loaded where nobody asks for a wrong clock."""
+        skew_ms, fault = self._skews_ms.get(name, 0), self._clock_faults.get(name)
+        if fault is None:
+            return skew_ms, 0, 0
+        return skew_ms + fault.skew_ms, fault.drift_ppm, fault.since_ms
+
+    def _condition(self, name: str) -> NodeCondition:
+        node = self._nodes.get(name)
+        return node.condition if node is not None else NodeCondition("stopped")
+
+    def _dead(self) -> list[NodeProcess]:
+        nodes = [*self._nodes.values()]
+        return [node for node in nodes if not node.is_running and not node.is_end_requested]
+
+    def _end(self, names: Sequence[str], how: Ending) -> None:
+        """A start that is under way in another thread fails by it, so that nobody waits for it."""
+        for node in self._of(names):
+            node.end(how)
+        until_s = time.monotonic() + STOP_S_MAX
+        with self._locked(names):
+            for node in self._of(names):
+                node.end(how)  # of a restart, which was between two processes
+            for node in self._of(names):
+                node.wait_ended(until_s)
+                self._node_is_down(node.name)
+
+    def _spawn(self, role: str, name: str) -> NodeProcess:
+        if self._is_over:
+            raise ClusterEnded("the cluster has ended")
+        if (dead := self._nodes.get(name)) is not None:
+            dead.wait_ended(time.monotonic())  # it may have died by itself: its files are open
+        journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
+        skew_ms = self._clock_of(name)[0]  # a drift is set when it runs
+        self._late_skews.discard(name)
+        node = self._nodes[name] = NodeProcess(role, name, journal, self._log, skew_ms)
+        return node
+
+    def _wait_ready(self, names: list[str]) -> None:
+        nodes = self._of(names)
+        wait_all_ready(nodes, START_S_MAX, self._on_progress)
+        for node in nodes:
+            assert node.config is not None
+            config = msgspec.structs.replace(node.config, listen_address=node.address)
+            self._configs[node.name] = config
+            self._node_is_up(node.name)
+
+    def _config(self, name: str) -> RoleConfig:
+        """As it ran before, or as the spec says: a broker's when the NameServers are ready."""
+        if name in self._configs:
+            return self._configs[name]
+        if name in self.spec.name_server_names:
+            return self._behind_proxies(name, self.spec.name_server_config(name))
+        return self._behind_proxies(name, self.spec.broker_config(name, self._name_servers))
+
+    def _of(self, names: Iterable[str]) -> list[NodeProcess]:
+        return [self._nodes[name] for name in names if name in self._nodes]
+
+
+def _death_of(node: NodeProcess) -> NodeDied:
+    return NodeDied(node.name, node.popen.wait(), node.last_lines())
+
+
+def _ignore_progress(_name: str, _progress: object) -> None:
+    """Progress only renews the wait."""

@@ -1,0 +1,314 @@
+"""What the worlds of real time share: their verbs block, their nodes listen on real ports.
+
+Several threads may use one: verbs about one node wait for each other.  ``kill`` and ``stop``
+do not wait for a start, they end it.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from rocketmq_emulator.cluster.faults.real_time_faults import RealTimeFaults
+from rocketmq_emulator.cluster.node_view import NodeCondition, NodeView, StateTimes
+from rocketmq_emulator.cluster.world import World
+from rocketmq_emulator.net.transport import AddressInUse
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rocketmq_emulator.clocks.clock import ClockError
+    from rocketmq_emulator.cluster.control.server import ControlServer
+    from rocketmq_emulator.cluster.fault_values import AnyFault, FaultState, Reason
+    from rocketmq_emulator.cluster.links.tcp_links import TcpLinks
+    from rocketmq_emulator.cluster.reply_rules import ServerCall
+    from rocketmq_emulator.cluster.spec import ClusterSpec
+    from rocketmq_emulator.facts import Fact
+    from rocketmq_emulator.facts.journal import Listener
+    from rocketmq_emulator.processes.node_process import NodeDied
+    from rocketmq_emulator.processes.roles import RoleConfig
+    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
+
+
+R = TypeVar("R")
+
+
+class RealWorld(World[None]):
+    """A cluster that programs outside of it can use.  ``ready_s``: how long its start took."""
+
+    blocks = True
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        control: int | None = None,
+        *,
+        journal: str = "",
+        with_links: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.ready_s = 0.0
+        self._control_port = control  # wanted from the start; None: none
+        self._control: ControlServer | None = None
+        self._with_links = with_links
+        self.links: TcpLinks | None = None  # while it runs
+        self._state_times = StateTimes()
+        self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
+        self._clock_faults: dict[str, ClockError] = {}  # what faults add to that
+        self._faults = RealTimeFaults(self, journal)
+        self._locks = {name: threading.RLock() for name in self.node_names}
+
+    @abstractmethod
+    def __enter__(self) -> Self:
+        """Start everything.  Raises what stood in the way, with nothing left running."""
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop everything."""
+
+    @property
+    @abstractmethod
+    def pids(self) -> dict[str, int]:
+        """Process ids by node; several nodes may share one."""
+
+    @property
+    def control(self) -> str:
+        """Where to send what docs/control.md describes, ``http://…``; empty: nowhere."""
+        return self._control.url if self._control is not None else ""
+
+    def open_control(self, port: int = 0, *, or_any: bool = False) -> None:
+        """Answer at *port* of loopback, 0 means any; *or_any*: also if that one is in use.
+
+        ``announce_control`` tells the NameServers of it.  Raises ``AddressInUse``.
+        """
+        from rocketmq_emulator.cluster.control.server import ControlServer  # noqa: PLC0415  # not needed by all
+
+        try:
+            self._control = ControlServer(self, port)
+        except AddressInUse:
+            if not or_any:
+                raise
+            self._control = ControlServer(self, 0)
+
+    def announce_control(self) -> None:
+        """Write the control address, if there is one, to the KV config of every NameServer."""
+        self._announce_control(self.spec.name_server_names)
+
+    @property
+    def nodes(self) -> tuple[NodeView, ...]:
+        """Every node of the spec as it is now, in the order of starting."""
+        return tuple(map(self.node, self.node_names))
+
+    def node(self, name: str) -> NodeView:
+        """One of them.  Raises ``UnknownNode``."""
+        self._named(name)
+        seen = self._condition(name)
+        code = seen.code
+        return NodeView(
+            name=name,
+            role="nameserver" if name in self.spec.name_server_names else "broker",
+            address=self.addresses.get(name, ""),
+            pid=seen.pid,
+            state=seen.state,
+            since_ms=self._state_times.since_ms(name, seen),
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+        )
+
+    @abstractmethod
+    def check_alive(self) -> None:
+        """Raises what ended a node that nobody stopped, if anything did."""
+
+    @abstractmethod
+    def deaths(self) -> list[NodeDied]:
+        """Nodes that ended since the last call and that nobody ended; the others go on."""
+
+    @abstractmethod
+    def log_lines(self) -> list[str]:
+        """New lines of the nodes' logs."""
+
+    def restart(self, name: str) -> None:
+        """Kill it if it runs, then start it."""
+        with self._locked(self._named(name)):
+            self.kill(name)
+            self.start(name)
+
+    def reset(self) -> None:
+        """As if it had just started.  Raises what a node that was away could not do.
+
+        NameServers come first: brokers register with them what they have afterwards.
+        """
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        self.end_faults()
+        with self._locked(self.node_names):
+            for name in self.node_names:
+                if self._condition(name).state == "paused":
+                    self.resume(name)
+            self.start()
+            self._reset_clocks()
+            for names in (self.spec.name_server_names, self.spec.broker_names):
+                addresses = {name: self._address_of(name) for name in names}
+                reply_rules.call_servers_blocking(addresses, reply_rules.reset_server())
+            self.announce_control()
+
+    def advance(self, time: str | int) -> int:
+        """At all brokers that run, at the same time; how many messages came."""
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        running = [n for n in self.spec.broker_names if self._condition(n).state == "running"]
+        addresses = {name: self._address_of(name) for name in running}
+        answers = reply_rules.call_servers_blocking(addresses, reply_rules.advance_time(time))
+        return sum(answer.due_count for answer in answers)
+
+    # Reply rules: they raise ReplyRuleRefused, and OSError when nobody answers there. ----
+
+    def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
+        """Let *node* obey *rule* behind those it has; the rule's id at that node."""
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        return self.call_server(node, reply_rules.set_rule(rule))
+
+    def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
+        """The rules that hold at *node* with what they did, in the order they are asked."""
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        return self.call_server(node, reply_rules.list_rules())
+
+    def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
+        """Remove one rule, or all; the ids of those that held until now."""
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        return self.call_server(node, reply_rules.remove_rule(rule_id))
+
+    def call_server(self, node: str, call: ServerCall[R]) -> R:
+        """Over a connection of its own."""
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        return reply_rules.call_server_blocking(node, self._address_of(node), call)
+
+    # Faults ---------------------------------------------------------------------------
+
+    @property
+    def has_links(self) -> bool:
+        """Do its nodes stand behind proxies?"""
+        return self._with_links
+
+    def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
+        """It ends at the latest when the cluster does."""
+        return self._faults.begin(fault, for_ms)
+
+    def end_fault(self, fault_id: int) -> bool:
+        """Done when what it changed is as before; a node that it kept down is ready."""
+        return self._faults.end(fault_id, "removed")
+
+    def end_faults(self, reason: Reason = "removed") -> tuple[int, ...]:
+        """The last one first; *reason* is for the journal."""
+        return self._faults.end_all(reason)
+
+    def faults(self) -> tuple[FaultState, ...]:
+        """Nodes are asked how often they applied rules, where only they know it."""
+        return self._faults.states()
+
+    @contextmanager
+    def under(self, fault: AnyFault) -> Iterator[int]:
+        """*fault* holds inside the ``with``."""
+        fault_id = self.begin_fault(fault)
+        try:
+            yield fault_id
+        finally:
+            self._faults.end(fault_id, "healed")
+
+    def note(self, fact: Fact) -> None:
+        """A line of ``world.jsonl``, and to whoever listens at the control address."""
+        self._faults.note(fact)
+
+    def listen(self, listener: Listener) -> None:
+        """Give *listener* entries of the node ``world`` from now on, in any thread."""
+        self._faults.listen(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        """Give *listener* nothing any more."""
+        self._faults.unlisten(listener)
+
+    def is_paused(self, name: str) -> bool:
+        """Does its process stand still?"""
+        return self._condition(name).state == "paused"
+
+    def add_clock_error(self, name: str, error: ClockError) -> None:
+        """At a node that runs, or as soon as it does."""
+        self._clock_faults[name] = error
+        self._set_clock(name)
+
+    @abstractmethod
+    def _reset_clocks(self) -> None:
+        """No node's clock is wrong any more; all of them run."""
+
+    # For the worlds -------------------------------------------------------------------
+
+    @abstractmethod
+    def _set_clock(self, name: str) -> None:
+        """Let the node have the wrong clock that is wanted."""
+
+    def _open_links(self) -> None:
+        """Bind the doors, before any node starts.  Raises ``AddressInUse``."""
+        if self._with_links:
+            from rocketmq_emulator.cluster.links.tcp_links import TcpLinks  # noqa: PLC0415  # not needed by all
+
+            self.links = TcpLinks(self.spec)
+
+    def _close_links(self) -> None:
+        links, self.links = self.links, None
+        if links is not None:
+            links.close()
+
+    def _behind_proxies(self, name: str, config: RoleConfig) -> RoleConfig:
+        return config if self.links is None else self.links.fitted(name, config)
+
+    def _node_is_up(self, name: str) -> None:
+        if self.links is not None:
+            self.links.node_is_up(name, self.addresses[name])
+
+    def _node_is_down(self, name: str) -> None:
+        if self.links is not None:
+            self.links.node_is_down(name)
+
+    def _reached_at(self, name: str) -> str:
+        return super()._reached_at(name) if self.links is None else self.links.address(name)
+
+    def _open_wanted_control(self) -> None:
+        if self._control_port is not None:
+            self.open_control(self._control_port)
+            self.announce_control()
+
+    def _close_control(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+
+    def _announce_control(self, servers: Iterable[str]) -> None:
+        """These NameServers have just started, and do not know the control address."""
+        if self._control is not None:
+            self._control.announce(self.addresses[name] for name in servers)
+
+    @abstractmethod
+    def _condition(self, name: str) -> NodeCondition:
+        """How that node is."""
+
+    @contextmanager
+    def _locked(self, names: Iterable[str]) -> Iterator[None]:
+        """Inside the block verbs of other threads leave these nodes alone."""
+        wanted = set(names)
+        with ExitStack() as held:
+            for name, lock in self._locks.items():  # always in this order: no deadlock
+                if name in wanted:
+                    held.enter_context(lock)
+            yield

@@ -1,0 +1,394 @@
+"""The same roles and clients in the virtual world: one machine a node, one a client.
+
+What runs is what runs on TCP, with the same defaults; only the network, the disk, the
+clock and the random numbers are the world's.  Journals of all machines go to one list of
+lines, in the order in which things happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import msgspec
+import trio
+
+from rocketmq_emulator.client import ClientProcess
+from rocketmq_emulator.client.instance.plain_functions import InlineWithDuration
+from rocketmq_emulator.clocks.clock import ClockError, WallClock
+from rocketmq_emulator.cluster.faults.effects import OPERATOR
+from rocketmq_emulator.cluster.faults.register import FaultRegister
+from rocketmq_emulator.cluster.reply_rules import (
+    ServerCall,
+    advance_time,
+    call_from,
+    list_rules,
+    remove_rule,
+    set_rule,
+)
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
+from rocketmq_emulator.facts import Fact, NodeKilled, PowerLost, ReplyRuleApplied, kinds_on_demand
+from rocketmq_emulator.facts.journal import WORLD_NODE, Entry, Journal, Listener
+from rocketmq_emulator.net.address_server import HttpFetcher, NoHttp
+from rocketmq_emulator.processes.roles import RoleConfig, serve_role
+from rocketmq_emulator.sim.drive import VirtualFolder
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.cluster.fault_values import AnyFault, FaultState, Reason
+    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
+    from rocketmq_emulator.sim.faults import DriveFault, Rule
+    from rocketmq_emulator.sim.machines import Machine, Program
+    from rocketmq_emulator.sim.world import VirtualWorld
+
+R = TypeVar("R")
+ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
+
+NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where upstream does
+
+
+class VirtualCluster(World[Awaitable[None]]):
+    """A spec in a virtual *world*; *lines* takes the journal, *facts_on_demand* included.
+
+    *listener* is given the same as entries, for those who judge what happens as it does.
+    Machines bear the names of the nodes, and the verbs take clients' machines too.  Every
+    machine has a drive, so what a node stored outlives its process without a ``store``.
+    """
+
+    kind = "virtual"
+    blocks = False
+    keeps_memory = True
+
+    def __init__(
+        self,
+        world: VirtualWorld,
+        spec: ClusterSpec,
+        lines: Callable[[bytes], object] | None = None,
+        *,
+        listener: Listener | None = None,
+        facts_on_demand: Collection[str] = (),
+    ) -> None:
+        spec.check()
+        self.world = world
+        self.spec = spec
+        self.http: HttpFetcher = NoHttp()  # of whoever asks an address server
+        self._machines = world.machines
+        self._write = lines
+        self._listener = listener
+        self._facts_on_demand = kinds_on_demand(facts_on_demand)
+        self._clients = 0
+        self._programs: dict[str, Program] = dict.fromkeys(self.node_names, self._node)
+        self._stops: dict[str, Callable[[], None]] = {}  # how to ask for an orderly end
+        clock = WallClock(world.epoch_ms, 0.0, mono_ns=world.clock.passed_ns)
+        self._own_journal = Journal(
+            WORLD_NODE, clock, lines, listeners=() if listener is None else (listener,)
+        )
+        self._faults = FaultRegister(self, self.note)
+        self._fault_times: dict[int, trio.CancelScope] = {}
+        self._skews_ms: dict[str, int] = {}  # of clocks set wrong by hand
+        self._clock_faults: dict[str, ClockError] = {}
+
+    # What it is -----------------------------------------------------------------------
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Every node's, also before it was started: a machine has its address for ever."""
+        ports = dict.fromkeys(self.spec.name_server_names, NAMESRV_PORT)
+        ports |= dict.fromkeys(self.spec.broker_names, BROKER_PORT)
+        return {name: f"{self._ip(name)}:{port}" for name, port in ports.items()}
+
+    def is_running(self, name: str) -> bool:
+        """Is there a process on the machine *name*, paused or not?"""
+        return self._machines.machine(name).is_running
+
+    def is_paused(self, name: str) -> bool:
+        """Does the process on the machine *name* stand still?"""
+        return self._machines.machine(name).is_paused
+
+    def add_clock_error(self, name: str, error: ClockError) -> None:
+        """That machine's, through restarts."""
+        self._clock_faults[name] = error
+        self._set_clock(name)
+
+    # What can be done to it -----------------------------------------------------------
+
+    async def start(self, *names: str) -> None:
+        """Without names: the NameServers, then the brokers.  Clients are started by name."""
+        wanted = self._named(*names)
+        servers = [name for name in wanted if name in self.spec.name_server_names]
+        for group in (servers, [name for name in wanted if name not in servers]):
+            new = [name for name in group if not self.is_running(name)]
+            machines = [self._started(name) for name in group]
+            with trio.move_on_after(START_S_MAX):
+                for machine in machines:
+                    # Whoever restarts it meanwhile gives it another process to wait for.
+                    while machine.is_running and not machine.is_ready:
+                        await machine.wait_ready()
+            if late := [m.name for m in machines if m.is_running and not m.is_ready]:
+                raise NotReady(START_S_MAX, late)
+            await self._faults.started(new)
+
+    def start_client(self, name: str, program: ClientProgram) -> Machine:
+        """A machine whose one process runs *program* with clients on it."""
+        self._clients += 1
+        self._programs[name] = self._client(program, pid=1000 + self._clients)
+        self._stops.pop(name, None)
+        return self._machines.start(name, self._programs[name])
+
+    async def stop(self, *names: str) -> None:
+        """A client's program is cancelled, and ends as its blocks end."""
+        running = [name for name in self._named(*names) if self.is_running(name)]
+        servers = [name for name in running if name in self.spec.name_server_names]
+        for group in ([name for name in running if name not in servers], servers):
+            for name in group:
+                self._machines.resume(name)
+                if (ask := self._stops.get(name)) is None:
+                    self.kill(name)  # it has not begun, so there is nothing to end in order
+                else:
+                    ask()
+            with trio.move_on_after(STOP_S_MAX):
+                for name in group:
+                    await self._machines.machine(name).wait_ended()
+            for name in group:
+                self.kill(name)
+
+    def kill(self, name: str) -> None:
+        """At once; its peers see their connections reset."""
+        self._named(name)
+        if self.is_running(name):
+            self.note(NodeKilled(name))
+            self._machines.kill(name)
+
+    async def restart(self, name: str) -> None:
+        """Kill it if it runs, then start it."""
+        self.kill(name)
+        await self.start(name)
+
+    def pause(self, name: str) -> None:
+        """Its tasks do not run; what is sent to it waits in its kernel."""
+        self._named(name)
+        self._machines.pause(name)
+
+    def resume(self, name: str) -> None:
+        """It goes on with what came meanwhile."""
+        self._named(name)
+        self._machines.resume(name)
+        if self._faults:
+            self.world.nursery.start_soon(self._faults.resumed, name)
+
+    def power_off(self, name: str) -> None:
+        """The drive loses what was not flushed; the journal gets ``PowerLost``."""
+        self._named(name)
+        if not self._machines.machine(name).has_power:
+            return
+        loss = self._machines.power_off(name)
+        fact = PowerLost(loss.flushed_to, loss.kept_to, loss.written_to, loss.reverted)
+        self._journal(self._machines.machine(name)).note(fact)
+
+    async def power_on(self, name: str) -> None:
+        """Boot a machine without power and start its program."""
+        self._named(name)
+        if not self._machines.machine(name).has_power:
+            await self.start(name)
+
+    def link(self, rule: Rule) -> AbstractContextManager[None]:
+        """*rule* holds between machines inside the ``with``; see ``sim.rules``."""
+        return self.world.network.under(rule)
+
+    def drive(self, name: str, fault: DriveFault) -> AbstractContextManager[None]:
+        """*fault* holds at the drive of that machine inside the ``with``."""
+        self._named(name)
+        return self._machines.machine(name).drive.under(fault)
+
+    def skew_clock(self, name: str, ms: int) -> None:
+        """The wall clock of that machine, through restarts too."""
+        self._named(name)
+        self._skews_ms[name] = ms
+        self._set_clock(name)
+
+    def _set_clock(self, name: str) -> None:
+        error = ClockError(self._skews_ms.get(name, 0))
+        error = error.plus(self._clock_faults.get(name, ClockError()))
+        self._machines.machine(name).clock.error = error
+
+    async def advance(self, time: str | int) -> int:
+        """For messages alone: the virtual clock does not move by it.  See ``sleep`` for that."""
+        call, due = advance_time(time), 0
+        for name in self.spec.broker_names:
+            if self.is_running(name) and not self.is_paused(name):
+                due += (await self.call_server(name, call)).due_count
+        return due
+
+    # Reply rules: they raise ReplyRuleRefused, and RemoteError when nobody answers there. -
+
+    async def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
+        """Let *node* obey *rule* behind those it has; the rule's id at that node."""
+        return await self.call_server(node, set_rule(rule))
+
+    async def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
+        """The rules that hold at *node* with what they did, in the order they are asked."""
+        return await self.call_server(node, list_rules())
+
+    async def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
+        """Remove one rule, or all; the ids of those that held until now."""
+        return await self.call_server(node, remove_rule(rule_id))
+
+    async def call_server(self, node: str, call: ServerCall[R]) -> R:
+        """From the machine ``operator``."""
+        address, operator = self._address_of(node), self._machines.machine(OPERATOR)
+        return await call_from(operator, node, address, call, self.spec.release)
+
+    # Faults ---------------------------------------------------------------------------
+
+    async def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
+        """Whom it names may be clients, too; it takes the time of calls to servers."""
+        now_ms = self.world.now_ms()
+        until_s = trio.current_time() + (for_ms or 0) / 1_000
+        fault_id = await _whole(self._faults.begin(fault, self._known_names(), now_ms, for_ms))
+        if for_ms is not None:
+            self.world.nursery.start_soon(self._end_at, fault_id, until_s)
+        return fault_id
+
+    async def end_fault(self, fault_id: int) -> bool:
+        """Done when what it changed is as before; a node that it kept down is ready."""
+        return await self._end_fault(fault_id, "removed")
+
+    async def end_faults(self, reason: Reason = "removed") -> tuple[int, ...]:
+        """The last one first; *reason* is for the journal."""
+        return await _whole(self._faults.end_all(reason))
+
+    def faults(self) -> tuple[FaultState, ...]:
+        """Those that hold; this takes no time."""
+        return self._faults.states(self.world.now_ms())
+
+    @asynccontextmanager
+    async def under(self, fault: AnyFault) -> AsyncIterator[int]:
+        """*fault* holds inside the ``async with``."""
+        fault_id = await self.begin_fault(fault)
+        try:
+            yield fault_id
+        finally:
+            await self._end_fault(fault_id, "healed")
+
+    def note(self, fact: Fact) -> None:
+        """A line of the node ``world``, at the true time."""
+        self._own_journal.note(fact)
+
+    async def _end_at(self, fault_id: int, until_s: float) -> None:
+        with trio.CancelScope() as scope:
+            self._fault_times[fault_id] = scope
+            await trio.sleep_until(until_s)
+        if self._fault_times.pop(fault_id, None) is not None:
+            await self._end_fault(fault_id, "time is up")
+
+    async def _end_fault(self, fault_id: int, reason: Reason) -> bool:
+        if (time := self._fault_times.pop(fault_id, None)) is not None:
+            time.cancel()
+        if self.world.nursery.cancel_scope.cancel_called:
+            self._faults.drop_all()  # no machine has power any more
+        return await _whole(self._faults.end(fault_id, reason))
+
+    # Programs -------------------------------------------------------------------------
+
+    def _started(self, name: str) -> Machine:
+        """The machine, with its program running."""
+        if self.is_running(name):
+            return self._machines.machine(name)
+        self._stops.pop(name, None)  # that of a process which has ended
+        return self._machines.start(name, self._programs[name])
+
+    async def _node(self, machine: Machine) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._serve, machine)
+            machine.ready()
+
+    async def _serve(self, machine: Machine, task_status: trio.TaskStatus[str]) -> None:
+        stop = trio.Event()
+        self._stops[machine.name] = stop.set
+        await serve_role(
+            self._config(machine),
+            network=machine.network,
+            disk=machine.disk,
+            clock=machine.clock,
+            rng=machine.rng("node"),
+            journal=self._journal(machine),
+            stop=stop,
+            http=self.http,
+            task_status=task_status,
+        )
+
+    def _client(self, program: ClientProgram, pid: int) -> Program:
+        async def run(machine: Machine) -> None:
+            journal = self._journal(machine)
+            process = ClientProcess(
+                network=machine.network,
+                clock=machine.clock,
+                rng=machine.rng("clients"),
+                note=journal.note,
+                wants=journal.wants,
+                ip=machine.network.ip,
+                pid=pid,
+                plain_functions=InlineWithDuration(),
+                http=self.http,
+                default_namesrv="",
+                open_folder=lambda folder: VirtualFolder(machine.disk, folder),
+            )
+            async with process:
+                machine.ready()
+                with trio.CancelScope() as scope:
+                    self._stops[machine.name] = scope.cancel
+                    await program(process)
+
+        return run
+
+    def _known_names(self) -> tuple[str, ...]:
+        return tuple(self._programs)
+
+    # Settings -------------------------------------------------------------------------
+
+    def _config(self, machine: Machine) -> RoleConfig:
+        namesrv = tuple(self.addresses[name] for name in self.spec.name_server_names)
+        config: RoleConfig
+        if machine.name in self.spec.broker_names:
+            config = self.spec.broker_config(machine.name, namesrv)
+        else:
+            config = self.spec.name_server_config(machine.name)
+        return msgspec.structs.replace(config, listen_address=self.addresses[machine.name])
+
+    def _ip(self, name: str) -> str:
+        return self._machines.machine(name).network.ip
+
+    def _journal(self, machine: Machine) -> Journal:
+        """Of the process now running; one that was killed writes nothing while it unwinds."""
+        process, write, listener = machine.process, self._write, self._listener
+
+        def write_alive(line: bytes) -> None:
+            if machine.process is process and write is not None:
+                write(line)
+
+        def listen_alive(entry: Entry) -> None:
+            if machine.process is process and listener is not None:
+                listener(entry)
+
+        journal = Journal(
+            machine.name,
+            machine.clock,
+            write and write_alive,
+            listeners=() if listener is None else (listen_alive,),
+        )
+        journal.enable_on_demand(self._facts_on_demand)
+        journal.listen(self._rule_applied, (ReplyRuleApplied,))
+        return journal
+
+    def _rule_applied(self, entry: Entry) -> None:
+        assert isinstance(entry.fact, ReplyRuleApplied)
+        self._faults.rule_applied(entry.node, entry.fact.rule_id)
+
+
+async def _whole(work: Awaitable[R]) -> R:
+    """*work* to its end, also while its caller is cancelled: or half of a fault would hold."""
+    results: list[R] = []
+    with trio.CancelScope(shield=True):
+        results.append(await work)
+    return results[0]

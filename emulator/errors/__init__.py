@@ -1,0 +1,1 @@
+"""Errors that a caller can catch: of remote calls, and of clients."""

@@ -1,0 +1,192 @@
+"""The journal: facts as JSON Lines, one node's or several merged by time.
+
+    {"seq":7,"at_ms":1700000000123,"mono_us":123456,"node":"broker-a","fact":{"kind":"TopicCreated",…}}
+
+``at_ms`` is the node's wall time, which may be wrong or be set; ``mono_us`` is the monotonic
+time of its machine, by which journals of several processes are merged.  ``wants`` keeps the
+hot path free of facts nobody asked for.  A journal never decides anything: what it is
+given it writes, in order, at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rocketmq_emulator.facts import Fact
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.clocks.clock import Clock
+
+
+WORLD_NODE = "world"  # whose entries are about all: faults, runs
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One line: what happened, when, at which node, after how many others."""
+
+    seq: int  # 1 is a node's first; a line that is missing leaves a hole
+    at_ms: int  # wall time of the node
+    mono_us: int  # monotonic time of the machine, or of the virtual world
+    node: str
+    fact: Fact
+
+
+Listener = Callable[[Entry], object]
+KindDispatch = tuple[
+    int, tuple[Listener, ...]
+]  # of a kind: what it adds to the numbers, who takes it
+
+
+class Journal:
+    """Facts of one node.  *write* takes finished lines; *clock* is that node's own.
+
+    *kinds* are the facts to be written; without them all that are not ``on_demand``, or
+    are asked for.
+    *listeners* are given the same entries as *write*; see ``listen`` for others.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        clock: Clock,
+        write: Callable[[bytes], object] | None = None,
+        *,
+        kinds: Collection[type[Fact]] | None = None,
+        listeners: Collection[Listener] = (),
+    ) -> None:
+        self.node = node
+        self._now_ms = clock.now_ms
+        self._mono_us = clock.mono_us
+        self._write_entry = None if write is None else _entry_writer(write)
+        self._kinds = None if kinds is None else frozenset(kinds)
+        self._listeners: list[tuple[Listener, frozenset[type[Fact]] | None]] = [
+            (listener, self._kinds) for listener in listeners
+        ]
+        self._dispatch_by_kind: dict[type[Fact], KindDispatch] = {}
+        self._wanted = _Wanted(lambda kind: bool(self._dispatch_of(kind)[1]))
+        # Whether anybody takes facts of a kind.  Ask before making one where they are frequent:
+        # a look into a dict costs a fortieth of noting.
+        self.wants: Callable[[type[Fact]], bool] = self._wanted.__getitem__
+        self._asked_for: frozenset[type[Fact]] = frozenset()
+        self._seq = 0
+
+    def enable_on_demand(self, on_demand: Collection[type[Fact]]) -> None:
+        """From now on facts of these kinds are wanted too."""
+        self._asked_for |= frozenset(on_demand)
+        self._clear_dispatch()
+
+    def note(self, fact: Fact) -> None:
+        """Write *fact*, which has just happened, with the time; nothing if nobody wants it."""
+        kind = type(fact)
+        step, takers = self._dispatch_by_kind.get(kind) or self._dispatch_of(kind)
+        if takers:
+            self._seq += step
+            entry = Entry(self._seq, self._now_ms(), self._mono_us(), self.node, fact)
+            for take in takers:
+                take(entry)
+
+    def listen(self, listener: Listener, kinds: Collection[type[Fact]] | None = None) -> None:
+        """Give *listener* every entry of *kinds* (default: all not ``on_demand``) from now on."""
+        self._listeners.append((listener, None if kinds is None else frozenset(kinds)))
+        self._clear_dispatch()
+
+    def unlisten(self, listener: Listener) -> None:
+        """Give *listener* nothing any more."""
+        self._listeners = [pair for pair in self._listeners if pair[0] != listener]
+        self._clear_dispatch()
+
+    def close(self) -> None:
+        """Drop all facts from now on: code of a killed node still notes some as it unwinds."""
+        self._write_entry = None
+        self._listeners.clear()
+        self._clear_dispatch()
+
+    def _dispatch_of(self, kind: type[Fact]) -> KindDispatch:
+        """What becomes of facts of this kind, worked out once."""
+        write = self._write_entry
+        is_written = write is not None and self._takes(kind, self._kinds)
+        takers = [take for take, kinds in self._listeners if self._takes(kind, kinds)]
+        if write is not None and is_written:
+            takers.insert(0, write)
+        # A line that is missing leaves a hole in the numbers: only what is written counts.
+        step = int(is_written or write is None)
+        plan = self._dispatch_by_kind[kind] = step, tuple(takers)
+        return plan
+
+    def _takes(self, kind: type[Fact], kinds: Collection[type[Fact]] | None) -> bool:
+        if kinds is None:
+            return not kind.on_demand or kind in self._asked_for
+        return kind in kinds
+
+    def _clear_dispatch(self) -> None:
+        self._dispatch_by_kind.clear()
+        self._wanted.clear()
+
+
+def _entry_writer(write: Callable[[bytes], object]) -> Listener:
+    return lambda entry: write(encode_entry(entry))
+
+
+class _Wanted(dict[type[Fact], bool]):
+    """Answers of *ask* by kind, each asked for once."""
+
+    def __init__(self, ask: Callable[[type[Fact]], bool]) -> None:
+        super().__init__()
+        self._ask = ask
+
+    def __missing__(self, kind: type[Fact]) -> bool:
+        wanted = self[kind] = self._ask(kind)
+        return wanted
+
+
+def discard_fact(fact: Fact) -> None:
+    """A ``note`` for where there is no journal: it drops *fact*."""
+
+
+class EntryKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Where an entry stands among those of all nodes of a machine, or of a virtual world."""
+
+    mono_us: int
+    node: str
+    seq: int
+
+
+def merged(journals: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """The lines of several journals of one machine, ordered by ``EntryKey``.
+
+    Each journal is an iterable of lines, an open file for example, and is read no further
+    than needed.  The order within one journal stays as it is.  Raises
+    ``msgspec.MsgspecError`` for a line that is no entry.
+    """
+    return (line for _, line in heapq.merge(*map(_with_keys, journals)))
+
+
+def _with_keys(lines: Iterable[bytes]) -> Iterator[tuple[EntryKey, bytes]]:
+    return ((_key_of(line), line) for line in lines)
+
+
+_encode_whole = msgspec.json.Encoder().encode
+_key_of = msgspec.json.Decoder(EntryKey).decode
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """*entry* as a line of JSON, with its end."""
+    try:
+        return _encode_whole(entry) + b"\n"
+    except UnicodeEncodeError:  # a peer called something by half a surrogate pair
+        return _encode_whole(without_surrogates(msgspec.to_builtins(entry))) + b"\n"
+
+
+def without_surrogates(value: Any) -> Any:
+    """The same with question marks for what no UTF-8 can say."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: without_surrogates(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_surrogates(item) for item in value]
+    return value

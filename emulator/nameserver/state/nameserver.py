@@ -1,0 +1,106 @@
+"""A NameServer as a value: its tables, and the outlet to brokers.
+
+``handlers`` are built from it and change it; the shell calls ``closed`` for closed
+connections and ``scan`` as time passes.  It never waits.  Upstream: NamesrvController.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketmq_emulator.facts import NameServerReset
+from rocketmq_emulator.nameserver.state.routes import Routes, SmallestIdChanged
+from rocketmq_emulator.nameserver.state.settings import KVConfig, NameServerSettings
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.requests.nameserver import NotifyMinBrokerIdChangeRequest
+from rocketmq_emulator.settings.releases import (
+    MIN_BROKER_ID_NOTIFIED,
+    SCAN_EVERY_5_S,
+    UNKNOWN_CODE_REFUSED,
+)
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.net.results import Peer, Push
+    from rocketmq_emulator.protocol.fields import Header
+    from rocketmq_emulator.settings.config import NameServerConfig
+
+SCAN_INTERVAL_MS, SCAN_INTERVAL_5_MS = 10_000, 5_000
+
+
+def no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
+    """A ``push`` that sends nothing, until the shell gives another one."""
+    return False
+
+
+class NameServer:
+    """State of one NameServer.  *started_ms* matters only if routes are refused after a start.
+
+    Set ``push`` to let it notify brokers.  ``unknown_is_silent``: a request of an unknown
+    code is not answered.
+    """
+
+    def __init__(
+        self,
+        config: NameServerConfig,
+        *,
+        disk: Disk,
+        note: Note,
+        push: Push = no_push,
+        started_ms: int = 0,
+    ) -> None:
+        self.settings = NameServerSettings(config)
+        self.release = config.parsed_release
+        self.note = note
+        self.kv_config = KVConfig(disk, config.kv_entries_max)
+        self.routes = Routes(self.settings, note, self._notify_smallest_id)
+        self.push = push
+        self.unknown_is_silent = self.release < UNKNOWN_CODE_REFUSED
+        own_ms = SCAN_INTERVAL_5_MS if self.release >= SCAN_EVERY_5_S else SCAN_INTERVAL_MS
+        self.scan_interval_ms = config.scan_interval_ms or own_ms
+        self._started_ms = started_ms
+
+    def closed(self, peer: Peer, _now_ms: int) -> None:
+        """A connection was closed, a broker's or not.  Upstream: BrokerHousekeepingService."""
+        self.routes.closed(peer)
+
+    def scan(self, now_ms: int) -> list[Peer]:
+        """Remove silent brokers; returns their connections, which the caller closes."""
+        return self.routes.expire(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        """As if it had just started: it knows its brokers, which are to register their topics."""
+        self.settings.reset()
+        self.kv_config.reset()
+        self.routes.reset(now_ms)
+        self.note(NameServerReset())
+
+    def is_ready(self, now_ms: int) -> bool:
+        """False while routes are refused, so that brokers can register first (5.1, by setting)."""
+        config = self.settings.config
+        uptime_ms = now_ms - self._started_ms
+        return not config.need_wait_for_service or uptime_ms >= config.wait_for_service_ms
+
+    def _notify_smallest_id(self, change: SmallestIdChanged) -> None:
+        """5.x: the smallest id decides which replica may act as the master.
+
+        Upstream invokes it over a connection of its own; here the push goes out over the
+        one that the replica registered on.  Upstream: notifyMinBrokerIdChanged.
+        """
+        config = self.settings.config
+        if self.release < MIN_BROKER_ID_NOTIFIED or not config.notify_min_broker_id_changed:
+            return
+        replicas = change.replicas
+        header = NotifyMinBrokerIdChangeRequest(
+            min_broker_id=replicas.smallest_id,
+            broker_name=replicas.broker,
+            min_broker_addr=replicas.addresses[replicas.smallest_id],
+            offline_broker_addr=change.gone_address,
+            ha_broker_addr=change.new_ha_address,
+        )
+        for address in change.addresses_to_notify():
+            key = self.routes.key(replicas.cluster, address)
+            found = self.routes.live.broker_live_table.get(key)
+            if found is not None:
+                self.push(found.peer, catalog.NOTIFY_MIN_BROKER_ID_CHANGE.code, header, b"")

@@ -1,0 +1,76 @@
+"""Many sockets read by one task, from an epoll set of their own.
+
+trio arms its epoll anew for every wait, which is a system call, and then steps one task for
+each socket.  The set here stays armed, and its one task reads all sockets that are ready:
+with 32 busy connections a synchronous send costs a broker a fifth less.  A socket that is
+ready alone pays for a second look (5 %), so the first few of a process are not here.
+
+Linux only: where there is no epoll every socket has a task of its own.
+"""
+
+from __future__ import annotations
+
+import select
+from typing import NoReturn, Protocol
+
+import trio
+
+SOCKETS_PER_POLL_MAX = 64  # the rest stays ready; other tasks run in between
+
+
+def epoll_is_supported() -> bool:
+    """Whether this system has epoll."""
+    return hasattr(select, "epoll")
+
+
+class Readable(Protocol):
+    """A socket, as far as its reader knows it."""
+
+    def fileno(self) -> int:
+        """The descriptor, while it is open."""
+        ...
+
+    def readable(self) -> None:
+        """Bytes have come, or the end."""
+        ...
+
+    def stopped(self) -> None:
+        """Nothing will be read any more."""
+        ...
+
+
+class EpollReader:
+    """Reads sockets in a task of *nursery*."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._epoll = select.epoll()
+        self._sockets: dict[int, Readable] = {}
+        nursery.start_soon(self._run)
+
+    def add(self, socket: Readable) -> None:
+        """Read it from now on, if it is not read already."""
+        fileno = socket.fileno()
+        if self._epoll.closed:  # the nursery ends
+            socket.stopped()
+        elif fileno not in self._sockets:
+            self._sockets[fileno] = socket
+            self._epoll.register(fileno, select.EPOLLIN)
+
+    def remove(self, socket: Readable) -> None:
+        """Read it no more; to be called before it is closed."""
+        fileno = socket.fileno()
+        if self._sockets.pop(fileno, None) is not None:
+            self._epoll.unregister(fileno)
+
+    async def _run(self) -> NoReturn:
+        sockets = self._sockets
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+                for fileno, _ in self._epoll.poll(0, SOCKETS_PER_POLL_MAX):
+                    if (socket := sockets.get(fileno)) is not None:  # else it was closed just now
+                        socket.readable()
+        finally:
+            for socket in list(sockets.values()):
+                socket.stopped()
+            self._epoll.close()

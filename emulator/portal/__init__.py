@@ -1,0 +1,1 @@
+"""The trio clients for threads and for asyncio: one background thread runs them all."""

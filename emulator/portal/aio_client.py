@@ -1,0 +1,278 @@
+"""A client that asyncio uses: what it awaits is done in trio's thread.
+
+Ends of calls come back through an inbox of the loop, so that those that end together
+wake it once.  A task that is cancelled has its call cancelled in trio's thread, and goes
+on when the call is over: nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Self, TypeVar, cast
+
+import trio
+
+from rocketmq_emulator.client import ClientProcess as CoreProcess
+from rocketmq_emulator.client.settings.arguments import check_plain_function
+from rocketmq_emulator.errors.call_errors import Misuse, NotRunning
+from rocketmq_emulator.portal.client_host import C, ClientTask, PortalClient
+from rocketmq_emulator.portal.portal import Inbox, Portal, PortalCall, portal
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., object])
+
+TASK_CANCEL_S_MAX = 5.0  # how long the end of a consumer waits for its listener's tasks
+
+
+class AioClient(PortalClient[C]):
+    """Open inside its ``async with``, or between ``await start()`` and ``await close()``."""
+
+    _loop_inbox: LoopInbox
+
+    async def start(self) -> Self:
+        """Open it.  Raises what the ``async with`` of the trio client raises."""
+        home = LoopInbox.of_running_loop()
+        host = self._new_client_task()
+        self._loop_inbox = home
+        self._before_open(host)
+        try:
+            await CallFuture(home, host.portal, host.open)
+        except BaseException:
+            self._client_task = None
+            raise
+        return self
+
+    async def close(self) -> None:
+        """Close it in good order; closing what is closed does nothing.
+
+        A consumer writes its offsets; both unregister at every broker.  Cancelled, it ends
+        like a process that is killed.
+        """
+        host, self._client_task = self._client_task, None
+        if host is not None and not host.portal.is_of_parent_process:
+            await CallFuture(LoopInbox.of_running_loop(), host.portal, host.close)
+
+    async def wait_closed(self) -> None:
+        """Until it is closed, by another task."""
+        host = self._client_task
+        if host is not None:
+            await CallFuture(LoopInbox.of_running_loop(), host.portal, host.wait_over)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> NoReturn:
+        name = type(self).__name__
+        raise Misuse(f"a {name} of rocketmq_emulator.aio is opened by async with {name}(…)")
+
+    def __exit__(self, *_error: object) -> None:
+        """There, so that ``with`` gets as far as ``__enter__``."""
+
+    async def _call(
+        self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
+    ) -> R:
+        inbox = LoopInbox.of_running_loop()
+        return await CallFuture(inbox, self.portal, function, *arguments, **named)
+
+    async def _call_or_requeue(
+        self,
+        requeue: Callable[[R], object],
+        function: Callable[P, Awaitable[R]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> R:
+        """The same; what the call returns too late for its caller is given back in trio."""
+        inbox, portal = LoopInbox.of_running_loop(), self.portal
+        future = CallFuture(inbox, portal, function, *arguments, **named)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            portal.requeue_result(requeue, future.call)
+            raise
+
+    def _before_open(self, host: ClientTask) -> None:
+        """It is about to be opened by *host*."""
+
+    def _in_start_loop(
+        self, name: str, function: F | None, *, takes: str = "topic, all, mine"
+    ) -> F | None:
+        """The same, called from trio's thread and run in the loop of the client's start.
+
+        Raises ``BadArgument``, with its *name*, if it does not take *takes*.
+        """
+        if function is None:
+            return None
+        check_plain_function(name, function, takes=takes)
+
+        def call_back(*arguments: Any) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop_inbox.loop.call_soon_threadsafe(function, *arguments)
+
+        return cast("F", call_back)
+
+
+class ClientProcess(AioClient[CoreProcess]):
+    """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
+
+    __module__ = "rocketmq_emulator.aio"  # where its users have it from
+
+    def __init__(self) -> None:
+        super().__init__(portal().wait_plain(CoreProcess))
+
+
+class LoopInbox(Inbox):
+    """Work for one asyncio loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop.call_soon_threadsafe)
+        self.loop = loop
+
+    @staticmethod
+    def of_running_loop() -> LoopInbox:
+        """That of the loop that runs in this thread.  Raises ``Misuse`` without one."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise Misuse(
+                "rocketmq_emulator.aio is used in a running asyncio loop; for plain functions "
+                "there is rocketmq_emulator.sync, for trio rocketmq_emulator"
+            ) from None
+        inbox: LoopInbox | None = getattr(_of_thread, "inbox", None)
+        if inbox is None or inbox.loop is not loop:
+            inbox = _of_thread.inbox = LoopInbox(loop)
+        return inbox
+
+
+_of_thread = threading.local()  # the inbox of the loop that ran in it last
+
+
+class CallFuture(asyncio.Future[R]):
+    """One call, begun at once; cancelling it cancels the call and waits for its end."""
+
+    def __init__(
+        self,
+        inbox: LoopInbox,
+        portal: Portal,
+        function: Callable[P, Awaitable[R]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> None:
+        super().__init__(loop=inbox.loop)
+        self._inbox = inbox
+        self._portal = portal
+        self._cancel_text: Any = None
+        self._is_cancelled = False
+        self.call = PortalCall(self._notify_done, function, (arguments, named))
+        portal.begin(self.call)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """True if the call was under way; then it is ended, and only then is this cancelled."""
+        if self.done():
+            return False
+        self._is_cancelled, self._cancel_text = True, msg
+        self._portal.cancel(self.call)
+        return True
+
+    def _notify_done(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._inbox.soon(self._settle)
+
+    def _settle(self) -> None:
+        call = self.call
+        if self._is_cancelled:
+            super().cancel(self._cancel_text)
+        elif call.error is not None:
+            self.set_exception(call.error)
+        else:
+            self.set_result(call.value)
+
+
+class LoopFunction(Generic[R]):
+    """A coroutine *function* of the application, called from trio in the loop of *home*.
+
+    When the loop is closed the client of *host* is ended: nobody can be told any more.
+    """
+
+    def __init__(
+        self, home: LoopInbox, host: ClientTask, function: Callable[..., Awaitable[R]]
+    ) -> None:
+        self._loop_inbox = home
+        self._client_task = host
+        self._function = function
+        self._context = contextvars.copy_context()
+
+    async def wait_done(self, *arguments: object) -> R:
+        """What it returns.  Raises what it raises; ``NotRunning`` if the loop is closed."""
+        run = LoopTask(self._client_task.portal, self._context, lambda: self._function(*arguments))
+        try:
+            self._loop_inbox.soon(run.begin)
+        except RuntimeError:
+            gone = NotRunning("the asyncio loop that this client was started in is closed")
+            self._client_task.abort(gone)
+            raise gone from None
+        try:
+            await run.over.wait()
+        except trio.Cancelled:
+            with contextlib.suppress(RuntimeError):
+                self._loop_inbox.soon(run.cancel)
+                with trio.move_on_after(TASK_CANCEL_S_MAX, shield=True):
+                    await run.over.wait()
+            raise
+        return run.result()
+
+
+class LoopTask(Generic[R]):
+    """One task in the loop, and its end as trio sees it."""
+
+    def __init__(
+        self, portal: Portal, context: contextvars.Context, function: Callable[[], Awaitable[R]]
+    ) -> None:
+        self.over = trio.Event()
+        self._portal = portal
+        self._context = context
+        self._function = function
+        self._task: asyncio.Task[R] | None = None
+
+    def begin(self) -> None:
+        """In the loop."""
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._run(), context=self._context.copy())
+        self._task.add_done_callback(self._notify_done)
+
+    def cancel(self) -> None:
+        """In the loop."""
+        assert self._task is not None, "begun before, by the same inbox"
+        self._task.cancel()
+
+    def result(self) -> R:
+        """Once it is over."""
+        assert self._task is not None, "over without having begun"
+        if self._task.cancelled():
+            raise RuntimeError("the task of a listener was cancelled")
+        error = self._task.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise RuntimeError(f"the task of a listener ended by {error!r}")  # asyncio has it
+        return self._task.result()
+
+    async def _run(self) -> R:
+        return await self._function()
+
+    def _notify_done(self, _task: asyncio.Task[R]) -> None:
+        with contextlib.suppress(NotRunning):
+            self._portal.soon(self.over.set)

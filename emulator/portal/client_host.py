@@ -1,0 +1,152 @@
+"""The life of one client in the portal's thread, whoever uses it from another.
+
+A trio client lives in an ``async with``, and that in one task.  A ``ClientTask`` is this task: it
+opens the client, stays until it is asked to leave, and closes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+
+import trio
+
+from rocketmq_emulator.errors.call_errors import BadArgument, Misuse, NotRunning
+from rocketmq_emulator.portal import portal
+from rocketmq_emulator.portal.portal import Portal
+from rocketmq_emulator.protocol.messages.validation import type_error_text
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=AbstractAsyncContextManager[Any])
+
+
+class ClientTask:
+    """The task in which one *client* is open.  Its methods are called in trio's thread."""
+
+    def __init__(self, client: AbstractAsyncContextManager[Any], portal: Portal) -> None:
+        self.portal = portal
+        self.failure: BaseException | None = None  # that ended it
+        self.is_over = False
+        self._client = client
+        self._scope = trio.CancelScope()
+        self._close_requested = trio.Event()
+        self._done = trio.Event()
+
+    async def open(self) -> None:
+        """Returns when the client is open.  Raises what stood in its way."""
+        self.portal.client_tasks.add(self)
+        await self.portal.nursery.start(self._run)
+
+    async def close(self) -> None:
+        """Returns when the client is closed; when cancelled it is ended like a killed process."""
+        self._close_requested.set()
+        try:
+            await self._done.wait()
+        except trio.Cancelled:
+            self._scope.cancel()
+            with trio.CancelScope(shield=True):
+                await self._done.wait()
+            raise
+        if self.failure is not None:
+            raise self.failure
+
+    async def close_quietly(self) -> None:
+        """The same when nobody is left who could be told."""
+        with contextlib.suppress(Exception):
+            await self.close()
+
+    async def wait_over(self) -> None:
+        """Until it is closed, by whomever.  Raises what ended it."""
+        await self._done.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def abort(self, failure: BaseException) -> None:
+        """End the client as a killed process ends; *failure* is why."""
+        if not self._scope.cancel_called:
+            self.failure = failure
+            self._scope.cancel()
+            _log_end(failure)
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        is_open = False
+        try:
+            with self._scope:
+                async with self._client:
+                    is_open = True
+                    task_status.started()
+                    await self._close_requested.wait()
+        except BaseException as error:
+            if not is_open or isinstance(error, trio.Cancelled):
+                raise
+            self.failure = error  # perhaps a listener's sys.exit(): it ends this client only
+            _log_end(error)
+        finally:
+            self.is_over = True
+            self._done.set()
+            self.portal.client_tasks.discard(self)
+
+
+class PortalClient(Generic[C]):
+    """What the clients of threads and those of asyncio share."""
+
+    def __init__(self, core: C) -> None:
+        self._core = core
+        self._client_task: ClientTask | None = None
+
+    @property
+    def core(self) -> C:
+        """The trio client that does the work; its methods belong to trio's thread."""
+        return self._core
+
+    @property
+    def portal(self) -> Portal:
+        """Where the client is open.  Raises ``NotRunning`` if it is not."""
+        host = self._client_task
+        if host is None:
+            name = type(self).__name__
+            raise NotRunning(
+                f"a {name} is used inside its with block, or between start() and close()"
+            )
+        host.portal.check()
+        if host.is_over:
+            raise NotRunning(f"the {type(self).__name__} has ended: {host.failure or 'closed'}")
+        return host.portal
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise BadArgument(
+            f"a {name} can be neither pickled nor copied: make one in the process that uses it"
+        )
+
+    def _new_client_task(self) -> ClientTask:
+        """For a start.  Raises ``Misuse`` when it is started."""
+        if self._client_task is not None and not self._client_task.is_over:
+            if not self._client_task.portal.is_of_parent_process:
+                raise Misuse(f"this {type(self).__name__} is started already")
+            self._client_task.portal.check()
+        self._client_task = ClientTask(self._core, portal.portal())
+        return self._client_task
+
+    def _plain(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        """What does not wait is called in trio's thread too: the state is that thread's."""
+        return self.portal.wait_plain(function, *arguments, **named)
+
+
+def core_of(process: PortalClient[C] | None, kind: type[PortalClient[C]]) -> C | None:
+    """The trio ``ClientProcess`` of one of the same face, *kind*.  Raises ``BadArgument``."""
+    if process is None:
+        return None
+    if not isinstance(process, kind):
+        raise BadArgument(
+            type_error_text("process", f"a ClientProcess of {kind.__module__}", process)
+        )
+    return process.core
+
+
+def _log_end(error: BaseException) -> None:
+    logging.getLogger("rocketmq_emulator").error("a client has ended: %s", error, exc_info=error)

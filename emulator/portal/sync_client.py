@@ -1,0 +1,97 @@
+"""A client that threads use: it blocks the thread that calls it, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast
+
+from rocketmq_emulator.client import ClientProcess as CoreProcess
+from rocketmq_emulator.client.settings.arguments import check_plain_function
+from rocketmq_emulator.errors.call_errors import Misuse
+from rocketmq_emulator.portal.client_host import C, PortalClient
+from rocketmq_emulator.portal.portal import portal
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class SyncClient(PortalClient[C]):
+    """Open inside its ``with``, or between ``start`` and ``close``."""
+
+    def start(self) -> Self:
+        """Open it.  Raises what the ``async with`` of the trio client raises."""
+        host = self._new_client_task()
+        try:
+            host.portal.wait(host.open)
+        except BaseException:
+            self._client_task = None
+            raise
+        return self
+
+    def close(self) -> None:
+        """Close it in good order; closing what is closed does nothing.
+
+        A consumer writes its offsets; both unregister at every broker.  Ctrl-C ends that.
+        """
+        host, self._client_task = self._client_task, None
+        if host is not None and not host.portal.is_of_parent_process:
+            host.portal.wait(host.close)
+
+    def wait_closed(self) -> None:
+        """Block until it is closed: by another thread, or by Ctrl-C, which raises here."""
+        host = self._client_task
+        if host is not None:
+            host.portal.wait(host.wait_over)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> NoReturn:
+        name = type(self).__name__
+        raise Misuse(f"a {name} of rocketmq_emulator.sync is opened by with {name}(…), not async")
+
+    async def __aexit__(self, *_error: object) -> None:
+        """There, so that ``async with`` gets as far as ``__aenter__``."""
+
+    def _call(
+        self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
+    ) -> R:
+        return self.portal.wait(function, *arguments, **named)
+
+
+class ClientProcess(SyncClient[CoreProcess]):
+    """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
+
+    __module__ = "rocketmq_emulator.sync"  # where its users have it from
+
+    def __init__(self) -> None:
+        super().__init__(portal().wait_plain(CoreProcess))
+
+
+def in_callback_thread(
+    name: str, function: F | None, *, takes: str = "topic, all, mine"
+) -> F | None:
+    """The same, called in the thread of the callbacks.
+
+    Raises ``BadArgument``, with its *name*, if it does not take *takes*.
+    """
+    if function is None:
+        return None
+    check_plain_function(name, function, takes=takes)
+
+    def call_back(*arguments: Any) -> None:
+        portal().call_back(function, *arguments)
+
+    return cast("F", call_back)

@@ -1,0 +1,278 @@
+"""One role as one operating-system process, with a log that never stops it.
+
+    python -m rocketmq_emulator.processes.node broker '{"name": …}'
+
+The second argument is the role's config struct as JSON, or ``-``: then it is the first line of
+standard input, and may come when everything is loaded already.  Imports are a budget here: no
+terminal library, so that three servers are up in a fraction of a second and small.  A line of
+JSON on standard output says when the node is ready; errors of the world (a port in use, an
+unwritable store) are one line on standard error.
+
+Options: ``--journal FILE`` appends facts as JSON Lines, and begins anew when long (FILE.1 …);
+``--log JSON`` (a ``LogSettings``) selects the facts on standard error, without it warnings and
+errors; lines that nobody reads there are left out and counted, and the file is polled before each
+write, since others may share it.  ``--with-parent`` ends the node with its standard input, so no
+orphan outlives its parent, and reports how far it is with a large store.  A second signal ends it
+at once.  ``--skew-ms N`` sets its wall clock wrong from its first fact on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import random
+import resource
+import select
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import trio
+
+from rocketmq_emulator.clocks.clock import WallClock
+from rocketmq_emulator.disk.files import FileDisk
+from rocketmq_emulator.disk.line_file import LineFile
+from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import Disk
+from rocketmq_emulator.facts import LogRecovering, TimersRecovering
+from rocketmq_emulator.facts.journal import Entry, Journal
+from rocketmq_emulator.facts.logs import WARNINGS, LogSettings, log_to
+from rocketmq_emulator.net.tcp import TcpNetwork
+from rocketmq_emulator.processes.process_errors import first_error, user_message
+from rocketmq_emulator.processes.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
+from rocketmq_emulator.processes.starting import NodeProgress, process_age_s
+from rocketmq_emulator.processes.stopping import calling_on_stop
+from rocketmq_emulator.settings.config import BrokerConfig
+
+_PIECE_BYTES = select.PIPE_BUF  # a pipe with any room takes that much without waiting
+
+
+class LogOutput:
+    """The open file with that number; None where there is none, and everything is dropped."""
+
+    def __init__(self, file: int | None) -> None:
+        self._file = file
+        self._room = select.poll()
+        if file is not None:
+            self._room.register(file, select.POLLOUT)
+        self.dropped_lines = 0  # since the last one that was written
+        self._is_torn = False  # the last line has no end
+
+    def write(self, text: str) -> None:
+        """Write whole lines if somebody takes them; never waits, never raises."""
+        if self._put(self._remark() + text):
+            self.dropped_lines = 0
+        else:
+            self.dropped_lines += text.count("\n")
+
+    def close(self) -> None:
+        """Say what was dropped, if there is room by now; the file stays open."""
+        if self.dropped_lines:
+            self.write("")
+
+    def _remark(self) -> str:
+        count = self.dropped_lines
+        return f"{count} lines were left out here, because nobody read the log\n" if count else ""
+
+    def _put(self, text: str) -> bool:
+        data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")
+        for at in range(0, len(data), _PIECE_BYTES):
+            piece = data[at : at + _PIECE_BYTES]
+            written_bytes = self._put_piece(piece)
+            if written_bytes < len(piece):
+                self._is_torn |= at + written_bytes > 0
+                return False
+        self._is_torn = False
+        return True
+
+    def _put_piece(self, piece: bytes) -> int:
+        if self._file is None or not self._has_room():
+            return 0
+        try:
+            return os.write(self._file, piece)
+        except OSError:  # its reader has gone, or it is a file on the very disk that is full
+            return 0
+
+    def _has_room(self) -> bool:
+        return any(events & select.POLLOUT for _, events in self._room.poll(0))
+
+
+# The process --------------------------------------------------------------------------
+
+
+FAILED, BAD_USE = 1, 2
+PREFIX = "rmqemu: "  # of the errors of a command; a parent has its own
+LINE_BYTES_MAX = 1024 * 1024
+
+
+def main() -> int:
+    """Serve the role that the command line names; the exit code."""
+    role, text, *options = sys.argv[1:]
+    import_role(role)
+    if text == "-" and not (text := _first_line()):
+        return 0  # the parent wants no node any more
+    try:
+        config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
+        log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
+    except (msgspec.MsgspecError, ValueError) as error:
+        _standard_error().write(f"{PREFIX}{role}: {error}\n")
+        return BAD_USE
+    journal = _option(options, "--journal", "")
+    _allow_open_files()
+    skew_ms = int(_option(options, "--skew-ms", "0"))
+    return run(config, journal, log, with_parent="--with-parent" in options, skew_ms=skew_ms)
+
+
+def run(
+    config: RoleConfig,
+    journal: str = "",
+    log: LogSettings = WARNINGS,
+    *,
+    with_parent: bool = False,
+    skew_ms: int = 0,
+) -> int:
+    """Serve in this process until a signal; the exit code."""
+    errors = _standard_error()
+    try:
+        main = partial(_serve_until_stopped, with_parent=with_parent, skew_ms=skew_ms)
+        trio.run(main, config, journal, log, errors)
+    except Exception as error:  # noqa: BLE001  # bugs keep their traceback
+        text = _text_of_end(name_of(config), first_error(error))
+        errors.write(f"{text}\n" if with_parent else f"{PREFIX}{text}\n")
+        return FAILED
+    finally:
+        errors.close()
+    return 0
+
+
+def _allow_open_files() -> None:
+    """As many as this user may have, as a JVM does: each connection and each segment is one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(ValueError, OSError):  # some systems name a limit they do not grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def name_of(config: RoleConfig) -> str:
+    """The node's name in its journal."""
+    return config.name if isinstance(config, BrokerConfig) else "namesrv"
+
+
+def _text_of_end(name: str, error: BaseException) -> str:
+    text = user_message(error)
+    if text is not None:
+        return f"{name}: {text}"
+    return "".join(traceback.format_exception(error)).rstrip()
+
+
+def _option(options: list[str], name: str, default: str) -> str:
+    return options[options.index(name) + 1] if name in options else default
+
+
+def _standard_error() -> LogOutput:
+    """It may be closed, and then its number may be that of another file by now."""
+    return LogOutput(None if sys.stderr is None else sys.stderr.fileno())
+
+
+def _first_line() -> str:
+    """Read byte by byte: what follows the line is not ours to take."""
+    line = bytearray()
+    while len(line) < LINE_BYTES_MAX and (byte := os.read(0, 1)):
+        if byte == b"\n":
+            return line.decode()
+        line += byte
+    return ""
+
+
+async def _serve_until_stopped(
+    config: RoleConfig,
+    journal_path: str,
+    log: LogSettings,
+    errors: LogOutput,
+    *,
+    with_parent: bool,
+    skew_ms: int,
+) -> None:
+    """Until a signal, or the end of standard input, sets *stop*."""
+    stop = trio.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    def ask_to_stop() -> None:
+        with contextlib.suppress(trio.RunFinishedError):  # we end already
+            token.run_sync_soon(stop.set)
+
+    with calling_on_stop(ask_to_stop, with_parent=with_parent):
+        clock = WallClock.of_this_machine()
+        clock.skew_ms = skew_ms
+        journal = Journal(name_of(config), clock, _appender(journal_path, config))
+        log_to(journal, errors.write, log)
+        if with_parent:
+            journal.listen(_say_progress, (LogRecovering, TimersRecovering))
+        async with trio.open_nursery() as nursery:
+            with trio.CancelScope() as starting:
+                nursery.start_soon(_cancel_at, stop, starting)
+                address = await nursery.start(_serve, config, clock, journal, stop)
+            if starting.cancelled_caught:
+                return
+            role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
+            line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
+            age = {"ready_s": round(process_age_s(), 3)}
+            print(json.dumps({"ready": True, **line, **age}), flush=True)  # noqa: T201  # the interface
+            _freeze_what_was_imported()
+
+
+async def _cancel_at(stop: trio.Event, starting: trio.CancelScope) -> None:
+    """A node that reads a large log need not finish that to stop."""
+    await stop.wait()
+    starting.cancel()
+
+
+def _say_progress(entry: Entry) -> None:
+    assert isinstance(entry.fact, LogRecovering | TimersRecovering)
+    print(NodeProgress.of(entry.fact).line(), flush=True)  # noqa: T201  # the interface
+
+
+def _freeze_what_was_imported() -> None:
+    """What was imported lives as long as the node: full collections need not walk it again."""
+    gc.collect()
+    gc.freeze()
+
+
+async def _serve(
+    config: RoleConfig,
+    clock: WallClock,
+    journal: Journal,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    disk: Disk = MemoryDisk()
+    if config.store:
+        disk = FileDisk(config.store, trio.lowlevel.current_trio_token().run_sync_soon)
+    with contextlib.closing(disk):
+        async with trio.open_nursery() as nursery:
+            await serve_role(
+                config,
+                network=TcpNetwork(nursery, journal.note),
+                disk=disk,
+                clock=clock,
+                rng=random.Random(),
+                journal=journal,
+                stop=stop,
+                task_status=task_status,
+            )
+            nursery.cancel_scope.cancel()
+
+
+def _appender(path: str, config: RoleConfig) -> Callable[[bytes], object] | None:
+    if not path:
+        return None
+    return LineFile(
+        path, bytes_max=config.journal_bytes_max, files_max=config.journal_files_max
+    ).append
+
+
+if __name__ == "__main__":
+    sys.exit(main())

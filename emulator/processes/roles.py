@@ -1,0 +1,78 @@
+"""A config struct is a role: its type says what to serve.
+
+Each role imports only its own half, when it is served: memory and start-up time are
+budgets of a node.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from typing import TYPE_CHECKING, TypeAlias
+
+from rocketmq_emulator.facts import kinds_on_demand
+from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
+
+if TYPE_CHECKING:
+    import trio
+
+    from rocketmq_emulator.clocks.clock import WallClock
+    from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.facts.journal import Journal
+    from rocketmq_emulator.net.address_server import HttpFetcher
+    from rocketmq_emulator.net.transport import Network
+
+RoleConfig: TypeAlias = NameServerConfig | BrokerConfig
+
+CONFIG_OF_ROLE: dict[str, type[RoleConfig]] = {
+    "nameserver": NameServerConfig,
+    "broker": BrokerConfig,
+}
+
+
+def import_role(role: str) -> None:
+    """Load now what serving *role* would load later."""
+    importlib.import_module(f"rocketmq_emulator.{role}.service")
+
+
+async def serve_role(
+    config: RoleConfig,
+    *,
+    network: Network,
+    disk: Disk,
+    clock: WallClock,
+    rng: random.Random,
+    journal: Journal,
+    stop: trio.Event,
+    http: HttpFetcher | None = None,
+    task_status: trio.TaskStatus[str],
+) -> None:
+    """Serve until *stop*; started, with the bound address, once it is ready."""
+    journal.enable_on_demand(kinds_on_demand(config.facts_on_demand))
+    if isinstance(config, BrokerConfig):
+        from rocketmq_emulator.broker.service import serve_broker  # noqa: PLC0415  # see above
+
+        await serve_broker(
+            config,
+            network=network,
+            disk=disk,
+            clock=clock,
+            rng=rng,
+            journal=journal,
+            stop=stop,
+            http=http,
+            task_status=task_status,
+        )
+        return
+    from rocketmq_emulator.nameserver.service import serve_name_server  # noqa: PLC0415  # see above
+
+    await serve_name_server(
+        config,
+        network=network,
+        disk=disk,
+        clock=clock,
+        rng=rng,
+        journal=journal,
+        stop=stop,
+        task_status=task_status,
+    )

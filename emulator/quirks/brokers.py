@@ -1,0 +1,65 @@
+"""Bugs of a broker: a pull that is not woken, a heartbeat that waits for every NameServer."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from rocketmq_emulator.broker.handlers.clients import ClientManageProcessor
+from rocketmq_emulator.broker.state.broker import Announce, Broker
+from rocketmq_emulator.net.results import Call, CallLater, Peer, Push, Result, Ring, Wait
+from rocketmq_emulator.protocol.bodies.body import decode_body
+from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData
+from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.messages.names import retry_topic
+
+LOST_EVERY = 3
+
+
+class LosesBells(Broker):
+    """``lose_bells``."""
+
+    def connect(self, ring: Ring, push: Push, announce: Announce, later: CallLater) -> None:
+        """Every third message rings no bell; everything else does."""
+        super().connect(ring, push, announce, later)
+        count = 0
+
+        def ring_most(bell: Hashable, news: Any) -> None:
+            nonlocal count
+            count += 1
+            if count % LOST_EVERY:
+                ring(bell, news)
+
+        self.store.ring = ring_most
+
+
+class WaitsForNameServers(ClientManageProcessor):
+    """``wait_for_name_servers``: a new group is registered once every NameServer knows its topic.
+
+    Its connection may be closed by then: it is a member all the same, until it expires.
+    """
+
+    def heartbeat(self, call: Call[Header]) -> Result:
+        """The heartbeats after it find the topic, and do not wait."""
+        topics = self._broker.topics
+        for group in decode_body(call.body, HeartbeatData).consumer_data_set:
+            name = retry_topic(group.group_name or "")
+            if topics.get(name) is None and (bell := self._make(group, name, call)) is not None:
+                until_ms = call.now_ms + self._broker.register_call_ms_max
+                return Wait(bell, until_ms, lambda now_ms, _expired: self._then(call, now_ms))
+        return super().heartbeat(call)
+
+    def _make(self, group: ConsumerData, topic: str, call: Call[Header]) -> Hashable | None:
+        broker = self._broker
+        config = broker.groups.find(group.group_name or "", call.now_ms, by="heartbeat")
+        if config is None:
+            return None
+        broker.ensure_topic(topic, config.retry_queue_nums, call.now_ms, by="heartbeat")
+        return broker.registering(topic)
+
+    def _then(self, call: Call[Header], now_ms: int) -> Result:
+        call.now_ms = now_ms
+        return self.heartbeat(call)
+
+    def _counts(self, _peer: Peer) -> bool:
+        return True

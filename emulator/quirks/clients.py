@@ -1,0 +1,153 @@
+"""Bugs of clients, each a class that takes the place of the right one.
+
+Of a producer: a retry that changes its queue.  Of a consumer: its offsets, its locks, its pulls
+and its share of the queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from rocketmq_emulator.client.consumer.group.listeners import ConsumeContext, ListenerOutcome
+from rocketmq_emulator.client.consumer.group.offsets import RemoteBrokerOffsetStore
+from rocketmq_emulator.client.consumer.group.rebalance import Rebalance
+from rocketmq_emulator.client.consumer.pull.pull_tasks import PullTasks, StartUnknown
+from rocketmq_emulator.client.consumer.push.consume_concurrently import LATER, ConsumeConcurrently
+from rocketmq_emulator.client.consumer.push.consume_orderly import QueueLocks
+from rocketmq_emulator.client.consumer.push.consume_pipeline import ConsumePipeline
+from rocketmq_emulator.client.consumer.push.pulling import Pulling
+from rocketmq_emulator.client.producer.send_attempts import AsyncSend
+from rocketmq_emulator.errors.call_errors import ClientError, RemoteError
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue, PullRequest
+    from rocketmq_emulator.client.consumer.pull.pull_tasks import MessageQueueState
+    from rocketmq_emulator.client.consumer.push.consume_concurrently import ConsumeRequest
+    from rocketmq_emulator.protocol.messages.message import MessageExt
+    from rocketmq_emulator.protocol.queues import MessageQueue
+
+
+# Producers ----------------------------------------------------------------------------
+
+
+class RetriesOnAnotherQueue(AsyncSend):
+    """``retry_on_another_queue``: retries go to the next queue of the topic."""
+
+    __slots__ = ()
+
+    def _try(self, broker: str, address: str | None, now_ms: int) -> None:
+        if self._brokers and self.info is not None:
+            queues = self.info.queues
+            place = queues.index(self._queue) if self._queue in queues else 0
+            self._queue = queues[(place + 1) % len(queues)]
+            self._request = self._kernel.request(self._outgoing, self._queue, now_ms)
+        super()._try(broker, address, now_ms)
+
+
+# Consumers ----------------------------------------------------------------------------
+
+
+class CommitsWhenPulled(Pulling):
+    """``commit_when_pulled``."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        submit, table = self._submit, self._member.offsets.table
+
+        def submit_and_commit(
+            found: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue, wake: bool
+        ) -> None:
+            submit(found, process_queue, queue, wake)
+            table.raise_to(queue, found[-1].queue_offset + 1)
+
+        self._submit = submit_and_commit
+
+
+class ForgetsFullQueues(Pulling):
+    """``forget_full_queues``: as if a pull were noted after the look whether the queue is full."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._pulled_ms: WeakKeyDictionary[ProcessQueue, int] = WeakKeyDictionary()
+
+    def _delay_ms(self, request: PullRequest) -> int | None:
+        queue = request.process_queue
+        if self._flow.is_full(queue):
+            queue.last_pull_ms = self._pulled_ms.get(queue, queue.last_pull_ms)
+        self._pulled_ms[queue] = queue.last_pull_ms
+        return super()._delay_ms(request)
+
+
+class KeepsQueues(Rebalance):
+    """``keep_queues``."""
+
+    async def _release_all(self, _topic: str, _wanted: frozenset[MessageQueue]) -> bool:
+        return False
+
+
+class IgnoresLocks(QueueLocks):
+    """``ignore_lock``."""
+
+    async def lock(self, queue: MessageQueue) -> bool:
+        """It asks the broker, and takes the queue whatever the answer is."""
+        await super().lock(queue)
+        return True
+
+    async def renew(self) -> None:
+        """It asks no broker: every held queue counts as locked."""
+        self._mark(frozenset(self._member.process_queue_table), locked=True)
+
+
+class KeepsOffsets(RemoteBrokerOffsetStore):
+    """``keep_offsets``."""
+
+    def persist_all(self, _held: Collection[MessageQueue]) -> None:
+        """Those of queues that are held no longer, too."""
+        for queue in self.table:
+            self.persist(queue)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """*queue* is given away, and its offset stays."""
+
+
+class PersistsInSeries(ConsumePipeline):
+    """``persist_in_series``."""
+
+    async def persist_offsets(self) -> None:
+        """Each offset waits for the answer of its queue's broker."""
+        member = self.member
+        for queue in list(member.process_queue_table) if member.is_running else []:
+            with suppress(RemoteError, ClientError):
+                await member.calls.query_offset(queue)  # a wait as upstream's for a connection
+            member.offsets.persist(queue)
+
+
+class FailsWhenInterrupted(ConsumeConcurrently):
+    """``fail_when_interrupted``: as in Java, where a waiting listener is interrupted, and raises.
+
+    Upstream: ThreadUtils.shutdownGracefully, called by ConsumeMessageConcurrentlyService.shutdown
+    before DefaultMQPushConsumerImpl.shutdown writes the offsets.
+    """
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.pool.on_interrupted = self._fail
+
+    def _fail(self, batch: ConsumeRequest) -> None:
+        failed = ListenerOutcome(ConsumeContext(batch.queue), LATER)
+        self._member.start_soon(lambda: self._finish(batch, failed))
+
+
+class CountsPulledAsConsumed(PullTasks):
+    """``count_pulled_as_consumed``.  Upstream: nextPullOffset before #1461."""
+
+    async def _next_offset(
+        self, queue: MessageQueue, state: MessageQueueState
+    ) -> int | StartUnknown:
+        offset = await super()._next_offset(queue, state)
+        if not isinstance(offset, StartUnknown):
+            state.consume_offset = offset
+        return offset

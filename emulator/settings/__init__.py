@@ -1,0 +1,1 @@
+"""The settings of every role, the releases they play, and the bugs that have a name."""

@@ -1,0 +1,379 @@
+"""Every setting of the servers, with upstream's name and default beside it, and what it may be.
+
+One frozen struct per role, unknown fields refused, units last in the names.  Defaults are
+upstream's; where upstream has no such limit the comment has "ours".  What stands behind a field
+is its explanation in docs/configuration.md.
+
+The ranges, checks and relations of each struct stand before it: ``NET_RULES``,
+``NAME_SERVER_RULES``, ``BROKER_RULES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import field
+
+from rocketmq_emulator.facts import kinds_on_demand
+from rocketmq_emulator.protocol.messages.delay_levels import (
+    DEFAULT_DELAY_LEVELS,
+    parse_delay_levels,
+)
+from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX
+from rocketmq_emulator.settings.property_names import BROKER, NAME_SERVER
+from rocketmq_emulator.settings.quirks import check_quirks
+from rocketmq_emulator.settings.releases import Release, known_release
+from rocketmq_emulator.settings.setting_rules import (
+    LONG_MAX,
+    CheckedConfig,
+    Range,
+    Relation,
+    SettingRules,
+    ranges,
+)
+from rocketmq_emulator.text.values import check_connect_address, check_listen_address
+
+# What the settings may be -------------------------------------------------------------
+
+
+TIMER_PRECISIONS_MS = (100, 200, 500, 1_000)  # MessageStoreConfig.setTimerPrecisionMs
+
+
+def _check_delay_levels(text: str) -> None:
+    if not parse_delay_levels(text).is_valid:
+        raise ValueError(f"delay levels look like 1s 5s 1m 2h 1d, not {text!r}")
+
+
+def _check_targets(addresses: Sequence[str]) -> None:
+    if isinstance(addresses, str):
+        raise ValueError(f"it is a list of addresses, not the text {addresses!r}")  # noqa: TRY004
+    for address in addresses:
+        check_connect_address(address)
+
+
+def _check_advertised(address: str) -> None:
+    if address:
+        check_connect_address(address)
+
+
+def _check_advertised_to(addresses: Mapping[str, str]) -> None:
+    for address in (*addresses, *addresses.values()):
+        check_connect_address(address)
+
+
+def _check_not_empty(text: str) -> None:
+    if not text.strip():
+        raise ValueError("it cannot be empty")
+
+
+NET_RULES = SettingRules(
+    ranges(
+        (Range(16_384), "frame_bytes_max"),  # the registration of a broker must fit
+        (Range(256), "header_bytes_max"),
+        (Range(1), "body_objects_max body_members_max registration_objects_max"),
+        (Range(1), "idle_ms_max connect_ms_max outbox_bytes_max"),
+        (Range(1, LONG_MAX), "outboxes_bytes_max"),
+        (Range(0), "slow_answer_ms"),
+    ),
+    relations=(
+        Relation(
+            ("outboxes_bytes_max", "outbox_bytes_max"),
+            lambda net: net.outboxes_bytes_max >= net.outbox_bytes_max,
+            "{outboxes_bytes_max} must be at least {outbox_bytes_max}",
+        ),
+    ),
+    properties=BROKER.names_by_setting(),
+    prefix="net.",
+)
+
+NAME_SERVER_RULES = SettingRules(
+    ranges(
+        (Range(1), "broker_silence_ms_max scan_first_ms"),
+        (Range(0), "scan_interval_ms wait_for_service_ms"),
+        (Range(1), "brokers_max topics_max kv_entries_max"),
+        (Range(1, LONG_MAX), "journal_bytes_max"),
+        (Range(1), "journal_files_max"),
+    ),
+    {
+        "release": known_release,
+        "listen_address": check_listen_address,
+        "facts_on_demand": kinds_on_demand,
+    },
+    (
+        Relation(
+            ("scan_first_ms", "broker_silence_ms_max"),
+            lambda config: config.scan_first_ms <= config.broker_silence_ms_max,
+            "{scan_first_ms} must be at most {broker_silence_ms_max}",
+        ),
+    ),
+    NAME_SERVER.names_by_setting(),
+)
+
+BROKER_RULES = SettingRules(
+    ranges(
+        (Range(0), "broker_id"),
+        (Range(0, 7, "4 for read, 2 for write, 1 for inherit, added up"), "perm"),
+        (Range(0), "register_first_ms register_retry_ms register_call_ms_max"),
+        (Range(1), "register_interval_ms"),
+        (Range(1), "default_topic_queues topic_queues_max"),
+        (Range(0, LONG_MAX), "behind_bytes_max"),
+        (Range(100), "topics_max groups_max"),  # the broker needs some itself
+        (Range(1), "producer_groups_max members_max heartbeat_groups_max subscriptions_max"),
+        (Range(1), "locks_max committed_max"),
+        (Range(1), "client_silence_ms_max client_scan_interval_ms lock_ms_max"),
+        (Range(1), "short_polling_ms hold_sweep_interval_ms"),
+        (Range(0), "held_pulls_max"),
+        (Range(1), "transfer_bytes_max transfer_messages_max scan_entries_max"),
+        (Range(1), "message_bytes_max segment_bytes"),
+        (Range(0, LONG_MAX), "retained_bytes_max"),
+        (Range(0), "retained_hours_max"),
+        (Range(1), "persist_offsets_interval_ms persist_delays_interval_ms"),
+        (Range(1), "sync_flush_ms_max flush_interval_ms flush_thorough_interval_ms"),
+        (Range(0), "flush_least_pages"),
+        (Range(1), "timer_delay_s_max timer_precision_ms timer_roll_window_slots"),
+        (Range(1), "timer_slot_messages_max persist_timers_interval_ms"),
+        (Range(1, LONG_MAX), "journal_bytes_max"),
+        (Range(1), "journal_files_max"),
+    ),
+    {
+        "release": known_release,
+        "name": _check_not_empty,
+        "cluster": _check_not_empty,
+        "listen_address": check_listen_address,
+        "advertised_address": _check_advertised,
+        "advertised_to": _check_advertised_to,
+        "namesrv": _check_targets,
+        "delay_levels": _check_delay_levels,
+        "quirks": check_quirks,
+        "facts_on_demand": kinds_on_demand,
+    },
+    (
+        Relation(
+            ("advertised_to", "namesrv"),
+            lambda config: set(config.advertised_to) <= set(config.namesrv),
+            "{advertised_to}: each NameServer named there must be in {namesrv}",
+        ),
+        Relation(
+            ("register_interval_ms", "client_silence_ms_max"),
+            lambda config: config.register_interval_ms < config.client_silence_ms_max,
+            "{register_interval_ms} must be below {client_silence_ms_max}",
+        ),
+        Relation(
+            ("segment_bytes", "message_bytes_max"),
+            lambda config: config.message_bytes_max + 131_072 <= config.segment_bytes,
+            "{segment_bytes} must have room for a message of {message_bytes_max}, and 131072 more",
+        ),
+        Relation(
+            ("retained_bytes_max", "segment_bytes"),
+            lambda config: (
+                config.retained_bytes_max >= 2 * config.segment_bytes
+                or config.retained_bytes_max == 0
+            ),
+            "{retained_bytes_max} must hold at least two segments of {segment_bytes}, or be 0",
+        ),
+        Relation(
+            ("flush_disk_type", "store"),
+            lambda config: config.flush_disk_type != "SYNC_FLUSH" or config.store,
+            "{flush_disk_type} needs a store (storePathRootDir, --store): "
+            "memory cannot be flushed",
+        ),
+        Relation(
+            ("flush_thorough_interval_ms", "flush_interval_ms"),
+            lambda config: config.flush_thorough_interval_ms >= config.flush_interval_ms,
+            "{flush_thorough_interval_ms} must be at least {flush_interval_ms}",
+        ),
+        Relation(
+            ("timer_precision_ms",),
+            lambda config: config.timer_precision_ms in TIMER_PRECISIONS_MS,
+            f"{{timer_precision_ms}} must be one of {TIMER_PRECISIONS_MS}",
+        ),
+        Relation(
+            ("fetch_namesrv", "address_server_domain"),
+            lambda config: config.address_server_domain or not config.asks_address_server,
+            "{fetch_namesrv} without namesrv (namesrvAddr) needs an address_server_domain "
+            "(rmqAddressServerDomain) to ask",
+        ),
+    ),
+    BROKER.names_by_setting(),
+)
+
+
+# The settings -------------------------------------------------------------------------
+
+
+FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
+
+
+class NetConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of one end of the protocol.
+
+    With ``close_on_timeout`` a synchronous call that times out closes its connection.
+    When more than ``outboxes_bytes_max`` wait for all peers of a server, it closes those
+    that have read least recently.
+    """
+
+    frame_bytes_max: int = 16 * 1024 * 1024  # com.rocketmq.remoting.frameMaxLength
+    header_bytes_max: int = 128 * 1024  # ours, as the next three: of a request
+    body_objects_max: int = 60_000  # ours: in a client's JSON body
+    body_members_max: int = 500_000  # ours: the same, by its commas
+    registration_objects_max: int = 250_000  # ours: in a broker's, which has one a topic
+    idle_ms_max: int = 120_000  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
+    connect_ms_max: int = 3_000  # NettyClientConfig.connectTimeoutMillis
+    close_on_timeout: bool = True  # NettyClientConfig.clientCloseSocketIfTimeout (4.9.1)
+    outbox_bytes_max: int = 4 * 1024 * 1024  # ours: above it no decoding, pushes are dropped
+    outboxes_bytes_max: int = 256 * 1024 * 1024  # ours: of a server's peers together, see above
+    slow_answer_ms: int = 0  # ours: slower answers are noted as slow; 0 = none is
+    setting_rules: ClassVar[SettingRules] = NET_RULES
+
+
+class NameServerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One NameServer's settings.  Defaults are upstream's; the class is named beside each."""
+
+    release: str = "4.9.7"
+    listen_address: str = "127.0.0.1:9876"  # NettyServerConfig.listenPort; loopback is ours
+    broker_silence_ms_max: int = 120_000  # RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
+    scan_first_ms: int = 5_000  # NamesrvController.initialize
+    scan_interval_ms: int = 0  # NamesrvConfig.scanNotActiveBrokerInterval; 0 = the release's
+    order_message_enable: bool = False  # NamesrvConfig.orderMessageEnable
+    return_order_topic_config_to_broker: bool = True  # NamesrvConfig (5.x)
+    delete_topic_with_broker_registration: bool = False  # NamesrvConfig (5.1.4)
+    enable_all_topic_list: bool = True  # NamesrvConfig (5.x)
+    enable_topic_list: bool = True  # NamesrvConfig (5.x)
+    support_acting_master: bool = False  # NamesrvConfig (5.x)
+    notify_min_broker_id_changed: bool = False  # NamesrvConfig (5.x)
+    need_wait_for_service: bool = False  # NamesrvConfig (5.1)
+    wait_for_service_ms: int = 45_000  # NamesrvConfig.waitSecondsForService (5.1)
+    config_black_list: str = ""  # NamesrvConfig.configBlackList
+    store: str = ""  # ours: folder of kvConfig.json; empty = in memory
+    brokers_max: int = 10_000  # ours, as are the next two
+    topics_max: int = 500_000
+    kv_entries_max: int = 100_000
+    reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
+    facts_on_demand: tuple[str, ...] = ()  # ours: more kinds of facts for the journal
+    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; a full one becomes FILE.1
+    journal_files_max: int = 4  # ours: the oldest is removed
+    net: NetConfig = NetConfig()
+    setting_rules: ClassVar[SettingRules] = NAME_SERVER_RULES
+
+    @property
+    def parsed_release(self) -> Release:
+        """``release`` as a value that compares.  Raises ``ValueError`` if it is none."""
+        return Release.parse(self.release)
+
+
+class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One broker's settings.  Defaults are upstream's; the class is named beside each."""
+
+    release: str = "4.9.7"
+    cluster: str = "DefaultCluster"  # BrokerConfig.brokerClusterName
+    name: str = "broker-a"  # BrokerConfig.brokerName
+    broker_id: int = 0  # BrokerConfig.brokerId
+    listen_address: str = "127.0.0.1:10911"  # NettyServerConfig.listenPort; loopback is ours
+    advertised_address: str = ""  # BrokerConfig.brokerIP1:listenPort; empty = listen_address
+    namesrv: tuple[str, ...] = ()  # BrokerConfig.namesrvAddr
+    advertised_to: dict[str, str] = field(default_factory=dict)  # ours: by NameServer
+    fetch_namesrv: bool = False  # BrokerConfig.fetchNamesrvAddrByAddressServer; without namesrv
+    address_server_domain: str = ""  # rmqAddressServerDomain (jmenv.tbsite.net): host or host:port
+    address_server_subgroup: str = "nsaddr"  # rmqAddressServerSubGroup
+    perm: int = 6  # BrokerConfig.brokerPermission
+    region: str = "DefaultRegion"  # BrokerConfig.regionId
+    trace_on: bool = True  # BrokerConfig.traceOn
+
+    # Registration
+    register_first_ms: int = 10_000  # BrokerController.start
+    register_retry_ms: int = 200  # ours: after a first registration that failed; 0 = as RocketMQ
+    register_interval_ms: int = 30_000  # BrokerConfig.registerNameServerPeriod
+    register_call_ms_max: int = 0  # BrokerConfig.registerBrokerTimeoutMills; 0 = the release's
+
+    # Topics and groups
+    auto_create_topic: bool = True  # BrokerConfig.autoCreateTopicEnable
+    auto_create_group: bool = True  # BrokerConfig.autoCreateSubscriptionGroup
+    default_topic_queues: int = 8  # BrokerConfig.defaultTopicQueueNums
+    cluster_topic: bool = True  # BrokerConfig.clusterTopicEnable
+    broker_topic: bool = True  # BrokerConfig.brokerTopicEnable
+    trace_topic: bool = False  # BrokerConfig.traceTopicEnable
+    reject_transactions: bool = True  # BrokerConfig.rejectTransactionMessage (there: false)
+    property_filter: bool = False  # BrokerConfig.enablePropertyFilter
+    server_side_reset: bool = True  # BrokerConfig.useServerSideResetOffset (5.2; before, never)
+    slave_read: bool = False  # BrokerConfig.slaveReadEnable
+    behind_bytes_max: int = (
+        4 * 1024**3
+    )  # pulls that far behind suggest a slave (40 % of memory upstream)
+
+    # Room for all that (ours, every one: upstream has no such limits)
+    topics_max: int = 100_000
+    topic_queues_max: int = 100_000  # of one topic
+    groups_max: int = 100_000
+    producer_groups_max: int = 100_000
+    members_max: int = 100_000  # of all groups together
+    heartbeat_groups_max: int = 10_000  # in one heartbeat, consumers and producers together
+    subscriptions_max: int = 10_000  # of one group
+    locks_max: int = 1_000_000
+    committed_max: int = 100_000  # topics that groups have committed offsets of
+
+    # Clients
+    client_silence_ms_max: int = 120_000  # BrokerConfig.channelExpiredTimeout
+    client_scan_interval_ms: int = 10_000  # ClientHousekeepingService.start
+    notify_consumer_ids_changed: bool = True  # BrokerConfig.notifyConsumerIdsChangedEnable
+    real_time_notices: bool = True  # BrokerConfig.realTimeNotifyConsumerChange (5.x)
+    lock_ms_max: int = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+
+    # Pulling
+    long_polling: bool = True  # BrokerConfig.longPollingEnable
+    short_polling_ms: int = 1_000  # BrokerConfig.shortPollingTimeMills
+    hold_sweep_interval_ms: int = 5_000  # PullRequestHoldService.run
+    held_pulls_max: int = 100_000  # ours: upstream's pull queue capacity
+    transfer_bytes_max: int = 262_144  # MessageStoreConfig.maxTransferBytesOnMessageInMemory
+    transfer_messages_max: int = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory
+    scan_entries_max: int = 800  # MessageStoreConfig.maxFilterMessageCount / 20 bytes
+
+    # Messages and their store
+    message_bytes_max: int = MESSAGE_BYTES_MAX  # MessageStoreConfig.maxMessageSize
+    delay_levels: str = DEFAULT_DELAY_LEVELS  # MessageStoreConfig.messageDelayLevel
+    store: str = ""  # MessageStoreConfig.storePathRootDir; empty = in memory
+    segment_bytes: int = 8 * 1024 * 1024  # MessageStoreConfig.mappedFileSizeCommitLog (1 GiB)
+    retained_bytes_max: int = 64 * 1024 * 1024  # ours, in memory only; 0 = no limit
+    retained_hours_max: int = 72  # MessageStoreConfig.fileReservedTime
+    persist_offsets_interval_ms: int = 5_000  # BrokerConfig.flushConsumerOffsetInterval
+    persist_delays_interval_ms: int = 10_000  # MessageStoreConfig.flushDelayOffsetInterval
+    durable_offsets: bool = False  # ours: every commit is on disk before it is answered
+    flush_disk_type: FlushDiskType = "ASYNC_FLUSH"  # MessageStoreConfig; SYNC_FLUSH with a store
+    sync_flush_ms_max: int = 5_000  # MessageStoreConfig.syncFlushTimeout
+    flush_interval_ms: int = 500  # MessageStoreConfig.flushIntervalCommitLog
+    flush_least_pages: int = 4  # MessageStoreConfig.flushCommitLogLeastPages
+    flush_thorough_interval_ms: int = 10_000  # MessageStoreConfig.flushCommitLogThoroughInterval
+
+    # Timer messages (5.x)
+    timer_wheel: bool = True  # MessageStoreConfig.timerWheelEnable
+    timer_delay_s_max: int = 259_200  # MessageStoreConfig.timerMaxDelaySec
+    timer_precision_ms: int = 1_000  # MessageStoreConfig.timerPrecisionMs: 100, 200, 500 or 1000
+    timer_roll_window_slots: int = 172_800  # MessageStoreConfig.timerRollWindowSlot
+    timer_slot_messages_max: int = 2**31 - 1  # MessageStoreConfig.timerCongestNumEachSlot
+    timer_retry_until_success: bool = False  # MessageStoreConfig.timerEnableRetryUntilSuccess
+    persist_timers_interval_ms: int = 1_000  # MessageStoreConfig.timerFlushIntervalMs
+    recall_message: bool = False  # BrokerConfig.recallMessageEnable (5.3.2)
+    recall_when_not_writeable: bool = True  # BrokerConfig.allowRecallWhenBrokerNotWriteable
+
+    reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
+    quirks: tuple[str, ...] = ()  # ours: bugs switched on by name
+    facts_on_demand: tuple[str, ...] = ()  # ours: more kinds of facts for the journal
+    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; a full one becomes FILE.1
+    journal_files_max: int = 4  # ours: the oldest is removed
+    net: NetConfig = NetConfig()
+    setting_rules: ClassVar[SettingRules] = BROKER_RULES
+
+    @property
+    def asks_address_server(self) -> bool:
+        """Whether NameServers are found by HTTP.  Upstream: BrokerController.initialize."""
+        return self.fetch_namesrv and not self.namesrv
+
+    @property
+    def is_sync_flush(self) -> bool:
+        """Whether what was acknowledged survives a loss of power."""
+        return self.flush_disk_type == "SYNC_FLUSH"
+
+    @property
+    def parsed_release(self) -> Release:
+        """``release`` as a value that compares.  Raises ``ValueError`` if it is none."""
+        return Release.parse(self.release)

@@ -1,0 +1,380 @@
+"""The client for plain functions and threads: scripts, Django, Jupyter, pytest.
+
+    from rocketmq_emulator.sync import Message, Producer
+
+    with Producer(namesrv="127.0.0.1:9876", group="shop") as producer:
+        producer.send(Message("orders", b"two cups"))
+
+Names, settings and errors are those of the trio client, which does the work in one
+background thread.  A client may be used from any number of threads.  Where a ``with`` does
+not fit, ``start`` and ``close`` do the same.  Ctrl-C cancels the call that waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from rocketmq_emulator.client import LitePullConsumer as CoreLitePullConsumer
+from rocketmq_emulator.client import Producer as CoreProducer
+from rocketmq_emulator.client import PullConsumer as CorePullConsumer
+from rocketmq_emulator.client import PushConsumer as CoreConsumer
+from rocketmq_emulator.client.consumer.push.message_loop import MessageLoop
+from rocketmq_emulator.client.producer.outgoing_message import check
+from rocketmq_emulator.client.settings.arguments import (
+    check_background_send,
+    check_timeout_s,
+    is_coroutine_function,
+)
+from rocketmq_emulator.portal import public_names
+from rocketmq_emulator.portal.client_host import core_of
+from rocketmq_emulator.portal.portal import Portal
+from rocketmq_emulator.portal.public_names import *  # noqa: F403  # its __all__ is ours
+from rocketmq_emulator.portal.public_names import (
+    AVG,
+    LitePullConsumerConfig,
+    Message,
+    MessageExt,
+    MessageQueue,
+    Misuse,
+    ProducerConfig,
+    PullConsumerConfig,
+    PushConsumerConfig,
+    SendError,
+    SendResult,
+    Strategy,
+    TooManySends,
+)
+from rocketmq_emulator.portal.sync_client import ClientProcess, in_callback_thread
+from rocketmq_emulator.portal.sync_methods import (
+    LitePullConsumerMethods,
+    ProducerMethods,
+    PullConsumerMethods,
+    PushConsumerMethods,
+)
+from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client.consumer.group.listeners import Listener
+    from rocketmq_emulator.client.consumer.group.member import Expression
+    from rocketmq_emulator.client.consumer.pull.lite_pull_pipeline import TopicQueuesChanged
+    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
+    from rocketmq_emulator.client.consumer.push.message_loop import HandOver
+    from rocketmq_emulator.client.instance.interfaces import Documents
+    from rocketmq_emulator.client.producer.send_attempts import Callback
+
+
+__all__ = [
+    "ClientProcess",
+    "LitePullConsumer",
+    "Messages",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "Sending",
+]
+__all__ += public_names.__all__
+
+
+class Producer(ProducerMethods):
+    """Sends messages of one producer group.
+
+    Settings are those of ``ProducerConfig``: give a whole one, or single fields by name.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(CoreProducer(config, process=core_of(process, ClientProcess), **settings))
+
+    @property
+    def config(self) -> ProducerConfig:
+        """Its settings."""
+        return self._core.config
+
+    def start_send(
+        self,
+        message: Message,
+        callback: Callback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+        worker: int = 0,
+    ) -> Sending:
+        """Begin a send and go on; ``sending.wait_sent()`` for the result.
+
+        *callback* gets the result or the ``SendError``, in a thread of the callbacks: one at
+        a time, so it should be quick; what it raises is logged.
+        Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
+        """
+        check_background_send(message, callback, queue, timeout_ms, worker)
+        check(message, self.config)
+        if self.portal.backlog >= self.config.async_sends_max:
+            raise TooManySends(f"{self.portal.backlog} sends have not begun yet")
+        sending = Sending(self.portal, callback)
+
+        def begin() -> None:
+            try:
+                self._core.start_send(
+                    message, sending.end, queue=queue, timeout_ms=timeout_ms, worker=worker
+                )
+            except Exception as error:  # noqa: BLE001  # whatever it raises is its end
+                sending.end(error)
+
+        self.portal.soon(begin)
+        return sending
+
+
+class Sending:
+    """A send under way.  ``result`` is there once it is over."""
+
+    def __init__(self, portal: Portal, callback: Callback | None = None) -> None:
+        self.result: SendResult | SendError | None = None
+        self._portal = portal
+        self._callback = callback
+        self._failure: Exception | None = None
+        self._done_lock = threading.Lock()
+        self._done_lock.acquire()  # until it ends
+
+    def wait_sent(self, timeout_s: float | None = None) -> SendResult:
+        """Where the message was stored.  Raises the ``SendError`` it ended with.
+
+        Raises ``TimeoutError`` when it is still under way after *timeout_s*; ``BadArgument``.
+        """
+        check_timeout_s(timeout_s)
+        patience_s = -1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)
+        if not self._done_lock.acquire(timeout=patience_s):
+            raise TimeoutError(f"the send is still under way after {timeout_s} s")
+        self._done_lock.release()
+        if self._failure is not None:
+            raise self._failure
+        assert isinstance(self.result, SendResult), "over without a result"
+        return self.result
+
+    def end(self, result: SendResult | Exception) -> None:
+        """Called once, in trio's thread, with what the send came to."""
+        if isinstance(result, Exception):
+            self._failure = result
+        if isinstance(result, SendResult | SendError):
+            self.result = result
+            if self._callback is not None:
+                self._portal.call_back(self._callback, result)
+        self._done_lock.release()
+
+
+class PushConsumer(PushConsumerMethods):
+    """Consumes topics as a member of one group.
+
+    With a *listener*, a plain function of the messages or of the messages and a
+    ``ConsumeContext``: it is called in threads, ``consume_threads_max`` at most.  Without one
+    its messages come in a loop: ``for message in consumer``.
+
+    *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
+    expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
+    ``PushConsumerConfig``: give a whole one, or single fields by name.
+    ``on_queues(topic, all, mine)`` is called after every change of the queues it holds, in
+    the thread of the callbacks.
+    """
+
+    def __init__(
+        self,
+        listener: Listener | None = None,
+        subscriptions: Mapping[str, str | tuple[str, str]] | None = None,
+        config: PushConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        if listener is not None and is_coroutine_function(listener):
+            raise Misuse(
+                "a listener of rocketmq_emulator.sync is a plain function; "
+                "for async ones there is rocketmq_emulator.aio"
+            )
+        core = CoreConsumer(
+            listener,
+            subscriptions,
+            config,
+            process=core_of(process, ClientProcess),
+            strategy=strategy,
+            documents=documents,
+            on_queues=in_callback_thread("on_queues", on_queues),
+            **settings,
+        )
+        super().__init__(core)
+
+    @property
+    def config(self) -> PushConsumerConfig:
+        """Its settings."""
+        return self._core.config
+
+    def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
+        """A loop over its messages; ``for message in consumer`` is one without limits.
+
+        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
+        Asking for the next message acknowledges the last one; so does leaving the loop by
+        ``break`` or ``return``.  After an exception it comes again later.
+        Raises ``Misuse`` if there is a listener.
+        """
+        return Messages(self, self._plain(lambda: self._core.loops), timeout_s, count)
+
+    def __iter__(self) -> Messages:
+        return self.messages()
+
+
+class Messages(MessageLoop):
+    """A loop over the messages of *consumer*, in one thread."""
+
+    def __init__(
+        self,
+        consumer: PushConsumer,
+        hand_over: HandOver,
+        timeout_s: float | None,
+        count: int | None,
+    ) -> None:
+        self._portal = consumer.portal
+        super().__init__(hand_over, self._portal.soon, timeout_s, count)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> MessageExt:
+        message = None
+        if self._wants_more():
+            found = self._portal.wait(self._current.wait_next, self._timeout_s)
+            message = self._receive(found)
+        if message is None:
+            raise StopIteration
+        return message
+
+
+# Pull consumers -----------------------------------------------------------------------
+
+
+class PullConsumer(PullConsumerMethods):
+    """Pulls queues as its application asks, as a member of one group.
+
+    *subscriptions* are the topics it tells brokers of; it may pull others, too.  The rest
+    is as with ``PushConsumer``: settings by name are those of ``PullConsumerConfig``.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Expression] | None = None,
+        config: PullConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        core = CorePullConsumer(
+            subscriptions,
+            config,
+            process=core_of(process, ClientProcess),
+            strategy=strategy,
+            documents=documents,
+            on_queues=in_callback_thread("on_queues", on_queues),
+            **settings,
+        )
+        super().__init__(core)
+
+    @property
+    def config(self) -> PullConsumerConfig:
+        """Its settings."""
+        return self._core.config
+
+
+class LitePullConsumer(LitePullConsumerMethods):
+    """Hands out messages by ``poll`` or in a loop, as a member of one group.
+
+    *subscriptions* are as with ``PushConsumer``; without any, subscribe or assign later.
+    *assign_expressions* are tags by topic, for assigned queues.  Settings by name are those
+    of ``LitePullConsumerConfig``.  Functions of queues are called in the thread of the
+    callbacks.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Expression] | None = None,
+        config: LitePullConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        assign_expressions: Mapping[str, str] | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        core = CoreLitePullConsumer(
+            subscriptions,
+            config,
+            process=core_of(process, ClientProcess),
+            strategy=strategy,
+            documents=documents,
+            assign_expressions=assign_expressions,
+            on_queues=in_callback_thread("on_queues", on_queues),
+            **settings,
+        )
+        super().__init__(core)
+
+    @property
+    def config(self) -> LitePullConsumerConfig:
+        """Its settings."""
+        return self._core.config
+
+    def subscribe(
+        self,
+        topic: str,
+        expression: str = SUB_ALL,
+        kind: str = TAG,
+        *,
+        on_queues: QueuesChanged | None = None,
+    ) -> None:
+        """Subscribe *topic* too, or with another expression; sends heartbeats at once.
+
+        Its queues come when the brokers have told the group.  An *on_queues* replaces the
+        one there is, for all topics.  Raises ``BadSubscription``, and ``Misuse`` if queues
+        are assigned.
+        """
+        callback = in_callback_thread("on_queues", on_queues)
+        self._call(self._core.subscribe, topic, expression, kind, on_queues=callback)
+
+    def register_topic_message_queue_change_listener(
+        self, topic: str, listener: TopicQueuesChanged
+    ) -> None:
+        """Call ``listener(topic, queues)`` when *topic* has other queues: looked at every 30 s.
+
+        One listener a topic: a second one replaces the first.  Raises what
+        ``fetch_message_queues`` raises.
+        """
+        callback = in_callback_thread("listener", listener, takes="topic, queues")
+        assert callback is not None, "there is one"
+        self._call(self._core.register_topic_message_queue_change_listener, topic, callback)
+
+    def poll(self, timeout_ms: int | None = None) -> list[MessageExt]:
+        """The messages of one pull, [] if none came within *timeout_ms*.
+
+        Commits first what earlier polls returned, when that is due.  Without a *timeout_ms*:
+        ``poll_timeout_ms``.  A poll that Ctrl-C ends loses nothing: the next one has it.
+        """
+        return self.portal.wait_or_requeue(self._core.requeue, self._core.poll, timeout_ms)
+
+    def __iter__(self) -> Self:
+        """``for message in consumer``: polls again and again, until the loop is left."""
+        return self
+
+    def __next__(self) -> MessageExt:
+        """The next message; a batch is committed after its last one."""
+        return self.portal.wait_or_requeue(self._requeue_one, self._core.__anext__)
+
+    def _requeue_one(self, message: MessageExt) -> None:
+        self._core.requeue([message])

@@ -1,0 +1,1 @@
+"""The pytest plugin, and what its fixtures give to a test."""

@@ -1,0 +1,244 @@
+"""What a test asks of its cluster: what was sent, and how far a group has come.
+
+Committed offsets are late: clients commit every few seconds.  So the members are asked too, by
+the call with which tools ask them (307): what they have consumed counts at once.  A member
+that does not answer that counts by what it committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import product
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+import trio
+
+from rocketmq_emulator.admin.calls import (
+    Admin,
+    AdminError,
+    NotFound,
+    admin_over_tcp,
+    checked,
+    topic_request,
+)
+from rocketmq_emulator.admin.messages import QueueSpan, TopicReader
+from rocketmq_emulator.net.blocking_calls import call_each_blocking
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
+from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.queues import MessageQueue
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.protocol.bodies.extensions import GroupRow
+    from rocketmq_emulator.protocol.messages.message import MessageExt
+
+POLL_INTERVAL_S = 0.02
+NOT_COMMITTED = -1
+MESSAGES_MAX = 100_000  # that one question gives: a test looks at few
+T = TypeVar("T")
+
+
+class QueueProgress(msgspec.Struct, frozen=True):
+    """A queue that a group reads: what it holds, and up to where that is consumed."""
+
+    first: int
+    end: int
+    consumed: int
+
+    @property
+    def lag(self) -> int:
+        """Messages that are there and not consumed."""
+        return max(0, self.end - max(self.first, self.consumed))
+
+
+class GroupProgress(msgspec.Struct, frozen=True):
+    """A group as it is now."""
+
+    queues: dict[MessageQueue, QueueProgress]
+    members: tuple[str, ...]  # client ids
+
+    @property
+    def lag(self) -> int:
+        """Over all queues."""
+        return sum(queue.lag for queue in self.queues.values())
+
+
+def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
+    """The answer to *question*, for plain code: in a thread, whatever runs in this one."""
+    found: list[T] = []
+    failed: list[BaseException] = []
+
+    async def main() -> None:
+        async with admin_over_tcp(namesrv) as admin:
+            found.append(await question(admin))
+
+    def run() -> None:
+        try:
+            trio.run(main)
+        except BaseException as error:  # noqa: BLE001  # carried to the caller
+            failed.append(error)
+
+    thread = Thread(target=run, name="rocketmq-question", daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+# Questions --------------------------------------------------------------------------------
+
+
+async def create_topics(queues_of: Mapping[str, int], admin: Admin) -> None:
+    """Make each on every broker, with so many queues there."""
+    for config in _configs(queues_of):
+        await admin.create_topic_everywhere(config)
+
+
+def create_topics_at(brokers: Sequence[str], queues_of: Mapping[str, int]) -> None:
+    """The same at these addresses, from plain code, all at once: a reset has no time to lose.
+
+    Raises ``AdminError`` for what a broker refuses, ``OSError`` where none answers.
+    """
+    requests = [
+        RemotingCommand(
+            code=catalog.UPDATE_AND_CREATE_TOPIC.code,
+            opaque=number,
+            ext=ext_of(topic_request(each)),
+        )
+        for number, each in enumerate(_configs(queues_of))
+    ]
+    answers = call_each_blocking(brokers, requests)
+    for address, replies in zip(brokers, answers, strict=True):
+        for reply in replies:
+            checked(address, reply)
+
+
+def _configs(queues_of: Mapping[str, int]) -> list[TopicConfig]:
+    return [
+        TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
+        for name, queues in queues_of.items()
+    ]
+
+
+async def sent_to(topic: str, admin: Admin) -> list[MessageExt]:
+    """What the topic holds, oldest first; nothing if there is no such topic."""
+    reader = TopicReader(admin, topic)
+    try:
+        spans = await reader.spans()
+    except NotFound:
+        return []
+    return await _stored(reader, spans)
+
+
+async def consumed_by(group: str, admin: Admin) -> list[MessageExt]:
+    """What the group has consumed and is there still, oldest first; retries where they were."""
+    progress = await progress_of(group, admin)
+    found: list[MessageExt] = []
+    for topic in dict.fromkeys(queue.topic for queue in progress.queues):
+        reader = TopicReader(admin, topic)
+        with suppress(NotFound):
+            spans = [
+                msgspec.structs.replace(span, end=min(span.end, known.consumed))
+                for span in await reader.spans()
+                if (known := progress.queues.get(span.queue)) is not None
+            ]
+            found += await _stored(reader, [span for span in spans if span.end > span.first])
+    return sorted(found, key=lambda message: message.store_timestamp)
+
+
+async def progress_of(group: str, admin: Admin) -> GroupProgress:
+    """Every queue that the group reads, or has read, on every broker that answers."""
+    ends: dict[MessageQueue, tuple[str, int, int]] = {}
+    consumed: dict[MessageQueue, int] = {}
+    members: dict[str, str] = {}  # client id: a broker that knows it
+    masters = await admin.masters()
+    for broker, address in masters.items():
+        row = await _row_of(group, address, admin)
+        for queue in () if row is None else row.queues:
+            place = MessageQueue(queue.topic, broker, queue.queue_id)
+            ends[place] = address, queue.end, queue.committed
+        for member in () if row is None else row.members:
+            members.setdefault(member.client, address)
+    ends |= await _unread({(queue.topic, queue.broker_name) for queue in ends}, masters, admin)
+    for client, address in members.items():
+        with suppress(AdminError):
+            info = await admin.running_info(address, group, client)
+            for place, held in info.mq_table.items():
+                consumed[place] = max(consumed.get(place, 0), held.commit_offset)
+    firsts = await _firsts(ends.items(), admin)
+    queues = {
+        place: QueueProgress(firsts.get(place, 0), end, max(committed, consumed.get(place, 0)))
+        for place, (_, end, committed) in ends.items()
+    }
+    return GroupProgress(queues, tuple(members))
+
+
+async def wait_until_consumed(
+    group: str,
+    topics: tuple[str, ...],
+    within_s: float,
+    waiting_retries: Callable[[], int],
+    admin: Admin,
+) -> GroupProgress:
+    """Until the group has consumed all, of *topics* at least; as it was at last, when time is up.
+
+    *waiting_retries*: so many of its messages wait to be delivered again.
+    """
+    progress = await progress_of(group, admin)
+    with trio.move_on_after(within_s):
+        while not is_done(progress, topics) or waiting_retries():
+            await trio.sleep(POLL_INTERVAL_S)
+            progress = await progress_of(group, admin)
+    return progress
+
+
+def is_done(progress: GroupProgress, topics: tuple[str, ...]) -> bool:
+    """It reads something, all of *topics*, and has consumed what there is."""
+    read = {queue.topic for queue in progress.queues}
+    return bool(read) and read.issuperset(topics) and not progress.lag
+
+
+# Inside -----------------------------------------------------------------------------------
+
+
+async def _row_of(group: str, address: str, admin: Admin) -> GroupRow | None:
+    overview = await admin.overview(address)
+    return next((row for row in overview.groups if row.name == group), None)
+
+
+async def _unread(
+    known: set[tuple[str, str]], masters: Mapping[str, str], admin: Admin
+) -> dict[MessageQueue, tuple[str, int, int]]:
+    """Queues of the topics in *known* at brokers that no member has told of itself yet."""
+    found: dict[MessageQueue, tuple[str, int, int]] = {}
+    for topic, broker in product(sorted({topic for topic, _ in known}), masters):
+        if (topic, broker) not in known:
+            stats = await admin.topic_stats_if_any(masters[broker], topic)
+            for queue, offsets in stats.offset_table.items():
+                found[queue] = masters[broker], offsets.max_offset, NOT_COMMITTED
+    return found
+
+
+async def _firsts(
+    ends: Iterable[tuple[MessageQueue, tuple[str, int, int]]], admin: Admin
+) -> dict[MessageQueue, int]:
+    """The offset of the first message there is, of each queue that ever had one."""
+    wanted = dict.fromkeys((queue.topic, address) for queue, (address, end, _) in ends if end)
+    found: dict[MessageQueue, int] = {}
+    for topic, address in wanted:
+        stats = await admin.topic_stats_if_any(address, topic)
+        found |= {queue: offsets.min_offset for queue, offsets in stats.offset_table.items()}
+    return found
+
+
+async def _stored(reader: TopicReader, spans: list[QueueSpan]) -> list[MessageExt]:
+    found: list[MessageExt] = []
+    async for message in reader.stored(spans, [span.first for span in spans]):
+        found.append(message)
+        if len(found) == MESSAGES_MAX:
+            break
+    return found

@@ -1,0 +1,127 @@
+"""The pytest plugin: fixtures ``rocketmq``, ``rocketmq_factory`` and ``virtual_cluster``.
+
+Every pytest run on a machine loads this file, so it imports nothing of ours before a test asks
+for a cluster.  What it does is written in ``_pytest_clusters`` and ``_pytest_virtual``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterator
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.testing.clusters import Clusters
+    from rocketmq_emulator.testing.rocketmq import RocketMQ
+
+MARKER = (
+    "rocketmq(brokers=2, release=…, topics=…, settings=…, seed=…, seeds=…): "
+    "the cluster of this test, see docs/pytest.md of rocketmq-emulator"
+)
+FAILED = "rocketmq_emulator.testing.clusters"
+CLUSTERS = pytest.StashKey["Clusters"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Each option has an ini value of the same name; the command line counts more."""
+    group = parser.getgroup("rocketmq", "RocketMQ emulator")
+    for name, metavar, text in (
+        ("release", "RELEASE", "the RocketMQ release of clusters, as 5.3.3; 4.9.7 by default"),
+        ("journals", "DIR", "where failed tests leave journals; .pytest_cache by default"),
+        ("seed", "SEED", "run tests of virtual_cluster with this seed alone"),
+    ):
+        group.addoption(f"--rocketmq-{name}", metavar=metavar, default=None, help=text)
+        parser.addini(f"rocketmq_{name}", text, default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker, so that ``--strict-markers`` knows it."""
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The clusters of this run end with it."""
+    if CLUSTERS in config.stash:
+        config.stash[CLUSTERS].close()
+
+
+@pytest.fixture
+def rocketmq(request: pytest.FixtureRequest) -> Iterator[RocketMQ]:
+    """A cluster over TCP, reset for this test; its options are those of the marker."""
+    clusters = _clusters(request.config)
+    with clusters.of_test(request.node) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def rocketmq_session(request: pytest.FixtureRequest) -> RocketMQ:
+    """The cluster that ``rocketmq`` resets where no marker says otherwise.
+
+    For fixtures of a wider scope: an application that runs through many tests.
+    """
+    return _clusters(request.config).shared({})
+
+
+@pytest.fixture
+def rocketmq_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., RocketMQ]]:
+    """``rocketmq_factory(brokers=…, release=…, topics=…, settings=…)``: one more cluster."""
+    with _clusters(request.config).factory_of_test(request.node) as make:
+        yield make
+
+
+@pytest.fixture
+def virtual_cluster(request: pytest.FixtureRequest) -> Any:
+    """A cluster in virtual time, for an async test written for trio; a process for each seed.
+
+    The test itself is given a ``VirtualCluster``; other fixtures cannot use this one.
+    """
+    from rocketmq_emulator.testing.virtual_tests import VirtualRuns  # noqa: PLC0415  # see above
+
+    return VirtualRuns(request.node)
+
+
+@pytest.fixture
+def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """``run_scenario("name", seeds=100, members=5)``: each seed must pass, in virtual time."""
+    from rocketmq_emulator.testing.scenario_tests import ScenarioRuns  # noqa: PLC0415  # see above
+
+    return ScenarioRuns(request.node)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: Any) -> Any:
+    """Async tests of ``virtual_cluster`` are ours, whatever other plugin is there."""
+    if not isinstance(obj, FunctionType):
+        return None
+    code = obj.__code__
+    if "virtual_cluster" not in code.co_varnames[: code.co_argcount]:
+        return None
+    if not collector.funcnamefilter(name):
+        return None
+    from rocketmq_emulator.testing.virtual_tests import in_virtual_time  # noqa: PLC0415  # see above
+
+    test = in_virtual_time(obj)
+    setattr(collector.obj, name, test)  # pytest looks there for what it runs
+    return list(collector._genfunctions(name, test))  # noqa: SLF001  # as other plugins do
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test gets its journal: a section, files, and properties for JUnit XML."""
+    report = yield
+    if report.failed and FAILED in sys.modules:  # else no test has asked for a cluster
+        sys.modules[FAILED].attach(item, report, item.config.stash.get(CLUSTERS, None))
+    return report
+
+
+def _clusters(config: pytest.Config) -> Clusters:
+    if CLUSTERS not in config.stash:
+        from rocketmq_emulator.testing.clusters import Clusters  # noqa: PLC0415  # see above
+
+        config.stash[CLUSTERS] = Clusters(config)
+    return config.stash[CLUSTERS]

@@ -1,0 +1,270 @@
+"""The cluster of a test: one that is reset between tests, and answers what tests ask.
+
+    cluster.sent_to("orders")
+    cluster.wait_until_consumed("billing", timeout=5)
+    cluster.fail_next("send", error=ResponseCode.SYSTEM_BUSY)
+
+What tests need of ``EmbeddedCluster`` besides: topics that are there at the start of each test, a
+journal in memory of that test alone, and questions.  Questions block; ``awaited`` has the
+same for async tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import trio
+
+from rocketmq_emulator.cluster.faults.effects import nearest
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.facts import DelayedDelivered, MessageSentBack
+from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.messages.names import retry_topic
+from rocketmq_emulator.testing import cluster_queries
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.cluster.fault_values import Nodes
+    from rocketmq_emulator.cluster.spec import SpecFields
+    from rocketmq_emulator.facts.journal import Journal
+    from rocketmq_emulator.protocol.messages.message import MessageExt
+
+ENTRIES_MAX = 200_000  # of one test; the oldest go
+QUEUES_OF_A_TOPIC = 4
+WAIT_S = 10.0
+SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+FAILING: Mapping[str, tuple[int, ...]] = {  # what ``fail_next`` knows by a word
+    "send": SENDS,
+    "pull": (RequestCode.PULL_MESSAGE,),
+    "send_back": (RequestCode.CONSUMER_SEND_MSG_BACK,),
+    "heartbeat": (RequestCode.HEART_BEAT,),
+    "commit": (RequestCode.UPDATE_CONSUMER_OFFSET,),
+    "lock": (RequestCode.LOCK_BATCH_MQ,),
+    "members": (RequestCode.GET_CONSUMER_LIST_BY_GROUP,),
+    "route": (RequestCode.GET_ROUTEINFO_BY_TOPIC,),
+}
+
+
+class NotConsumed(AssertionError):
+    """A group has not consumed in time what there is."""
+
+
+class RocketMQ(EmbeddedCluster):
+    """A cluster with *topics* (names, or queues on each broker by name).
+
+    Its verbs are those of every cluster: ``kill``, ``stop``, ``restart``, ``pause``, ``under`` …
+    """
+
+    def __init__(
+        self,
+        topics: Iterable[str] | Mapping[str, int] = (),
+        *,
+        with_links: bool = False,
+        **fields: Unpack[SpecFields],
+    ) -> None:
+        super().__init__(with_links=with_links, **fields)
+        named = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, QUEUES_OF_A_TOPIC)
+        self._topics = dict(named)
+        self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
+        self.awaited = AsyncCluster(self)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._faults.listen(self._entries.append)
+        self._make_topics()
+        return self
+
+    def reset(self) -> None:
+        """As at the start of each test: empty, but for its own topics, with a new journal."""
+        self._entries.clear()
+        super().reset()
+        self._make_topics()
+
+    # What happened --------------------------------------------------------------------
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The journal since the last reset: what every node noted, in that order."""
+        return list(self._entries)
+
+    def facts(self, *kinds: type[Any]) -> list[Any]:
+        """The facts of these kinds since the last reset."""
+        return [entry.fact for entry in self.entries if isinstance(entry.fact, kinds)]
+
+    def journal_lines(self) -> list[bytes]:
+        """The same as lines of JSON."""
+        return [encode_entry(entry) for entry in self.entries]
+
+    def sent_to(self, topic: str) -> list[MessageExt]:
+        """The messages that *topic* holds, oldest first; none if there is no such topic."""
+        return cluster_queries.ask(self.namesrv, partial(cluster_queries.sent_to, topic))
+
+    def consumed_by(self, group: str) -> list[MessageExt]:
+        """What *group* has consumed, oldest first.
+
+        A message that it gave back counts as consumed in its topic, and once more in the group's
+        retry topic when it succeeded there.
+        """
+        return cluster_queries.ask(self.namesrv, partial(cluster_queries.consumed_by, group))
+
+    def wait_until_consumed(
+        self, group: str, timeout: float = WAIT_S, *, topics: Iterable[str] = ()
+    ) -> None:
+        """Until *group* has consumed everything that it reads, of *topics* at least.
+
+        What it gave back has to come again, too.  Raises ``NotConsumed`` after *timeout* seconds.
+        Async tests wait for ``awaited.wait_until_consumed``: this blocks the loop.
+        """
+        if _is_in_a_loop():
+            raise RuntimeError(
+                "wait_until_consumed blocks this event loop, so no consumer in it goes on: "
+                f"await rocketmq.awaited.wait_until_consumed({group!r})"
+            )
+        self.wait_blocking(group, timeout, tuple(topics))
+
+    def wait_blocking(self, group: str, timeout: float, topics: tuple[str, ...]) -> None:
+        """The same, for a thread that no loop runs in."""
+        wanted = partial(
+            cluster_queries.wait_until_consumed,
+            group,
+            topics,
+            timeout,
+            partial(self._waiting_retries, group),
+        )
+        progress = cluster_queries.ask(self.namesrv, wanted)
+        waiting = self._waiting_retries(group)
+        if not cluster_queries.is_done(progress, topics) or waiting:
+            raise NotConsumed(_not_consumed_text(group, progress, topics, waiting, timeout))
+
+    def _waiting_retries(self, group: str) -> int:
+        topic, waiting = retry_topic(group), 0
+        for fact in self.facts(MessageSentBack, DelayedDelivered):
+            if isinstance(fact, DelayedDelivered):
+                waiting -= fact.queue.topic == topic
+            else:
+                waiting += fact.target_topic == topic and fact.delay_level > 0
+        return waiting
+
+    # What is done to it ---------------------------------------------------------------
+
+    def create_topic(self, name: str, queues: int = QUEUES_OF_A_TOPIC) -> None:
+        """Make a topic with so many queues on each broker, or change it; a reset removes it."""
+        cluster_queries.ask(self.namesrv, partial(cluster_queries.create_topics, {name: queues}))
+
+    def fail_next(
+        self,
+        request: str | int,
+        count: int = 1,
+        *,
+        error: int = ResponseCode.SYSTEM_BUSY,
+        nodes: Nodes | None = None,
+        **rule: Any,
+    ) -> None:
+        """The next *count* requests of that kind are answered with *error*, at each node.
+
+        *request* is a word (send, pull, send_back, heartbeat, commit, lock, members, route) or a
+        code of RocketMQ.  *rule* is more of a ``ReplyRule``: ``topic``, ``group``,
+        ``remark``, ``delay_ms``; with ``cut_connection`` or ``no_answer`` there is no error.
+        Raises ``ValueError`` for an unknown word.
+        """
+        codes = _codes_of(request)
+        if not rule.get("cut_connection") and not rule.get("no_answer"):
+            rule["error_code"] = int(error)
+        spec = self.spec
+        at_names = codes == FAILING["route"]
+        usual = spec.name_server_names if at_names else spec.broker_names
+        names = (nodes,) if isinstance(nodes, str) else tuple(nodes or usual)
+        for name in names:
+            for code in codes:
+                self.set_reply_rule(name, ReplyRule(code=code, count=count, **rule))
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _make_topics(self) -> None:
+        if self._topics:
+            addresses = [self._address_of(name) for name in self.spec.broker_names]
+            cluster_queries.create_topics_at(addresses, self._topics)
+
+    def _attach_log(self, journal: Journal) -> None:
+        super()._attach_log(journal)
+        journal.listen(self._entries.append)
+
+
+class AsyncCluster:
+    """The same calls for async tests, under trio or asyncio: the loop goes on meanwhile."""
+
+    def __init__(self, cluster: RocketMQ) -> None:
+        self._cluster = cluster
+
+    async def sent_to(self, topic: str) -> list[MessageExt]:
+        """As ``RocketMQ.sent_to``."""
+        return await self.call(self._cluster.sent_to, topic)  # type: ignore[no-any-return]
+
+    async def consumed_by(self, group: str) -> list[MessageExt]:
+        """As ``RocketMQ.consumed_by``."""
+        return await self.call(self._cluster.consumed_by, group)  # type: ignore[no-any-return]
+
+    async def wait_until_consumed(
+        self,
+        group: str,
+        timeout: float = WAIT_S,  # noqa: ASYNC109  # a test that fails says why; a scope does not
+        *,
+        topics: Iterable[str] = (),
+    ) -> None:
+        """As ``RocketMQ.wait_until_consumed``."""
+        await self.call(self._cluster.wait_blocking, group, timeout, tuple(topics))
+
+    async def call(self, verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Any verb of the cluster, in a thread: ``awaited.call(rocketmq.restart, "broker-a")``."""
+        work = partial(verb, *given, **named)
+        if trio.lowlevel.in_trio_run():
+            return await trio.to_thread.run_sync(work)
+        return await asyncio.to_thread(work)
+
+
+def _codes_of(request: str | int) -> tuple[int, ...]:
+    if isinstance(request, int):
+        return (request,)
+    if request not in FAILING:
+        meant = nearest(request, FAILING)
+        hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(FAILING)}"
+        raise ValueError(f"fail_next knows no request {request!r}: {hint}")
+    return FAILING[request]
+
+
+def _is_in_a_loop() -> bool:
+    if trio.lowlevel.in_trio_run():
+        return True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _not_consumed_text(
+    group: str,
+    progress: cluster_queries.GroupProgress,
+    topics: tuple[str, ...],
+    waiting: int,
+    timeout: float,
+) -> str:
+    read = {queue.topic for queue in progress.queues}
+    parts = (
+        [f"{len(progress.members)} members"] if progress.members else ["no member is connected"]
+    )
+    parts += [f"it does not read {topic}" for topic in topics if topic not in read]
+    parts += [
+        f"{queue.topic}@{queue.broker_name}#{queue.queue_id}: {found.lag} left, from offset "
+        f"{max(found.first, found.consumed)} to {found.end}"
+        for queue, found in progress.queues.items()
+        if found.lag
+    ]
+    if waiting:
+        parts.append(f"{waiting} wait to be delivered again")
+    return f"{group} has not consumed all after {timeout:g} s: {'; '.join(parts)}"

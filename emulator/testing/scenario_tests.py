@@ -1,0 +1,75 @@
+"""Scenarios as tests: each seed must pass; one that does not fails the test, with its journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rocketmq_emulator.scenarios.catalog.finding import load
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.plan.result import RunResult
+from rocketmq_emulator.scenarios.sweeps.sweep import Sweep
+from rocketmq_emulator.testing.clusters import JOURNAL_LINES, folder_of
+
+SEED = 1
+
+
+class ScenarioRuns:
+    """The runs that one test asks for."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def __call__(
+        self,
+        scenario: str | Plan,
+        *,
+        seed: int = SEED,
+        seeds: int = 1,
+        release: str = "",
+        jobs: int = 1,
+        **parameters: Any,
+    ) -> list[RunResult]:
+        """One row a seed; fails the test at the first that does not pass.
+
+        *scenario* is a name of the library, FILE.toml, FILE.py:NAME, or a plan.  Raises
+        ``UsageError`` for what is no scenario.
+        """
+        plan = self._loaded(scenario, parameters)
+        if release:
+            cluster = msgspec.structs.replace(plan.cluster, release=release)
+            plan = msgspec.structs.replace(plan, cluster=cluster)
+        folder = folder_of(self._item)
+        sweep = Sweep(plan, range(seed, seed + seeds), folder, jobs=jobs, paths=(str(Path.cwd()),))
+        rows = sorted(sweep.rows(), key=lambda row: row.seed)
+        for row in rows:
+            if row.verdict != "passed":
+                self._fail(row, scenario if isinstance(scenario, str) else row.scenario)
+        return rows
+
+    def _loaded(self, scenario: str | Plan, parameters: dict[str, Any]) -> Plan:
+        if not isinstance(scenario, str):
+            return scenario
+        try:
+            return load(scenario, parameters)
+        except BadScenario as bad:
+            raise pytest.UsageError(str(bad)) from None
+
+    def _fail(self, row: RunResult, name: str) -> None:
+        again = f"rmqemu run {name} --seed {row.seed}"
+        self._item.user_properties += [
+            ("rocketmq_seed", str(row.seed)),
+            ("rocketmq_replay", again),
+        ]
+        if row.journal:
+            self._item.stash[JOURNAL_LINES] = (
+                Path(row.journal).read_bytes().splitlines(keepends=True)
+            )
+        pytest.fail(
+            f"{row.scenario}: {row.verdict} with seed {row.seed}: {row.reason}\nagain: {again}",
+            pytrace=False,
+        )

@@ -1,0 +1,204 @@
+"""Tests in virtual time: each seed runs in a process of its own, forked from this warm one.
+
+A virtual run is repeatable only where no other trio runs, and its seed must not depend on what
+tests before it did to random numbers and modules.  A fork has both, and costs some ms.
+What the test raised comes back as pytest shows it, with the journal up to there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import random
+import select
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+import pytest
+import trio
+
+from rocketmq_emulator.admin.calls import TOOL_RELEASE, Admin
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.facts.journal import discard_fact
+from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.settings.config import NetConfig
+from rocketmq_emulator.sim.world import run_virtual
+from rocketmq_emulator.testing.cluster_queries import create_topics
+from rocketmq_emulator.testing.clusters import JOURNAL_LINES, fields_of, option, options_of
+from rocketmq_emulator.testing.rocketmq import QUEUES_OF_A_TOPIC
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client import ClientProcess
+    from rocketmq_emulator.sim.world import VirtualWorld
+
+SEED = 1  # of a test that says nothing
+SEEDS_MAX = 10_000
+VIRTUAL_S_MAX, REAL_S_MAX = 3_600.0, 120.0
+READ_BYTES = 1 << 20
+
+
+class Outcome(msgspec.Struct):
+    """What a forked test tells: the text of its failure, if any, and its journal."""
+
+    failure: str
+    skipped: str
+    lines: list[bytes]
+
+
+def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A plain test function that runs the async *test* for each of its seeds."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, virtual_cluster: VirtualRuns, **others: Any) -> None:
+        virtual_cluster.run(functools.partial(test, *arguments, **others))
+
+    @functools.wraps(test)
+    def refuse(*_arguments: Any, **_others: Any) -> None:
+        pytest.fail(f"{test.__name__} uses virtual_cluster: it must be async", pytrace=False)
+
+    return run if inspect.iscoroutinefunction(test) else refuse
+
+
+class VirtualRuns:
+    """The runs of one test."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        given = options_of(item)
+        fields = fields_of(given, option(item.config, "release"))
+        self._topics = fields.pop("topics", ())
+        self._spec = ClusterSpec(**fields)
+        self._spec.check()
+        self._seeds = _seeds(given, option(item.config, "seed"))
+        self._virtual_s_max = float(given.get("virtual_s_max", VIRTUAL_S_MAX))
+
+    def run(self, test: Callable[..., Awaitable[None]]) -> None:
+        """Each seed, up to the first that fails."""
+        for count, seed in enumerate(self._seeds, 1):
+            outcome = _in_a_fork(functools.partial(self._outcome, test, seed))
+            if outcome.skipped:
+                pytest.skip(outcome.skipped)
+            if outcome.failure:
+                self._fail(outcome, seed, count)
+
+    def _fail(self, outcome: Outcome, seed: int, count: int) -> None:
+        again = f"{sys.executable} -m pytest {self._item.nodeid!r} --rocketmq-seed {seed}"
+        again = again.replace(sys.executable, "python", 1)
+        self._item.stash[JOURNAL_LINES] = outcome.lines
+        self._item.user_properties += [("rocketmq_seed", str(seed)), ("rocketmq_replay", again)]
+        where = f"seed {seed}, the {count}. of {len(self._seeds)}; again: {again}"
+        pytest.fail(f"{outcome.failure}\n{where}", pytrace=False)
+
+    # In the fork ----------------------------------------------------------------------
+
+    def _outcome(self, test: Callable[..., Awaitable[None]], seed: int) -> Outcome:
+        lines: list[bytes] = []
+        outcome = Outcome("", "", lines)
+        random.seed(seed)
+
+        async def main(world: VirtualWorld) -> None:
+            cluster = VirtualCluster(world, self._spec, lines.append)
+            await cluster.start()
+            await _make_topics(cluster, self._topics)
+            with trio.fail_after(self._virtual_s_max):
+                await test(virtual_cluster=cluster)
+
+        try:
+            run_virtual(main, seed=seed)
+        except pytest.skip.Exception as skipped:
+            outcome.skipped = str(skipped) or "skipped"
+        except BaseException:  # noqa: BLE001  # told to the parent
+            info = pytest.ExceptionInfo.from_current()
+            outcome.failure = str(self._item.repr_failure(info))
+        return outcome
+
+
+async def _make_topics(cluster: VirtualCluster, topics: Iterable[str] | Mapping[str, int]) -> None:
+    named = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, QUEUES_OF_A_TOPIC)
+    if not named:
+        return
+
+    async def make(process: ClientProcess) -> None:
+        assert process.network is not None, "a virtual machine has one"
+        async with cancelling_nursery() as nursery:
+            remoting = RemotingClient(
+                process.network,
+                nursery,
+                clock=process.clock,
+                config=NetConfig(),
+                release=TOOL_RELEASE,
+                note=discard_fact,
+                handlers={},
+            )
+            await create_topics(dict(named), Admin(cluster.namesrv, remoting))
+            remoting.close_all()
+
+    await cluster.start_client("topics", make).wait_ended()
+
+
+def _seeds(given: dict[str, Any], only: str) -> range:
+    try:
+        first = int(only or given.get("seed", SEED))
+        count = 1 if only else int(given.get("seeds", 1))
+    except ValueError:
+        raise pytest.UsageError(f"a seed is a number: {only or given!r}") from None
+    if not 1 <= count <= SEEDS_MAX:
+        raise pytest.UsageError(f"seeds is a number from 1 to {SEEDS_MAX}, not {count}")
+    return range(first, first + count)
+
+
+def _in_a_fork(work: Callable[[], Outcome]) -> Outcome:
+    """The outcome of *work*, done in a copy of this process."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # our other threads stay here
+        pid = os.fork()
+    if pid == 0:
+        _send_outcome(work, writing)
+    os.close(writing)
+    try:
+        data = _read_all(reading)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)  # it has said all that it will say
+        os.waitpid(pid, 0)
+    if data is None:
+        return Outcome(f"the run did not end within {REAL_S_MAX:g} s of real time", "", [])
+    if not data:
+        return Outcome("the process of the run ended without a word", "", [])
+    return msgspec.msgpack.decode(data, type=Outcome)
+
+
+def _send_outcome(work: Callable[[], Outcome], writing: int) -> NoReturn:
+    """In the copy: nothing of pytest's may run here any more."""
+    try:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(msgspec.msgpack.encode(work()))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
+
+
+def _read_all(reading: int) -> bytes | None:
+    """Everything up to the end; None if that does not come in time."""
+    until_s, parts = time.monotonic() + REAL_S_MAX, list[bytes]()
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
+    while poll.poll(max(0.0, until_s - time.monotonic()) * 1_000):
+        if not (part := os.read(reading, READ_BYTES)):
+            return b"".join(parts)
+        parts.append(part)
+    return None

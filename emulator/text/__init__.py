@@ -1,0 +1,1 @@
+"""Values as people write them: addresses, durations, names in their order."""

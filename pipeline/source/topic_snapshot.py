@@ -1,0 +1,162 @@
+"""What a read knows of the cluster: queues, their bounds, and where to begin and to end.
+
+A broker that is away is told apart from what it holds: who plans decides whether to wait for it
+or to go on without its queues.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from rocketmq_emulator.pipeline.source.broker_offsets import (
+    Bounds,
+    BrokerConnections,
+    bounds_of,
+    offset_at,
+)
+from rocketmq_emulator.pipeline.source.connection import BlockingConnection
+from rocketmq_emulator.pipeline.source.errors import (
+    BadOption,
+    MessagesLost,
+    OffsetsOutOfRange,
+    ServerUnavailable,
+)
+from rocketmq_emulator.pipeline.source.options import (
+    EARLIEST,
+    EARLIEST_OFFSET,
+    LATEST,
+    LATEST_OFFSET,
+    PlaceInQueues,
+    SourceOptions,
+)
+from rocketmq_emulator.pipeline.source.pulling import DATA_LOSS_ADVICE
+from rocketmq_emulator.pipeline.source.queue_offsets import flat
+from rocketmq_emulator.pipeline.source.routing import NameServers, RoutedQueues
+from rocketmq_emulator.protocol.queues import MessageQueue
+
+log = logging.getLogger("rocketmq_emulator.spark")
+
+
+class TopicSnapshot(msgspec.Struct, frozen=True):
+    """All queues at one moment; ``away`` has the reason for each broker that did not answer.
+
+    ``by_slaves`` names brokers of which a slave answered: it may not have all that the master has.
+    """
+
+    topics: RoutedQueues
+    bounds: dict[MessageQueue, Bounds]
+    away: dict[str, ServerUnavailable] = {}
+    by_slaves: frozenset[str] = frozenset()
+
+    def require_all(self) -> None:
+        """Raises ``ServerUnavailable`` if any broker did not answer."""
+        for broker, error in self.away.items():
+            raise ServerUnavailable(f"{broker} is away: {error}")
+
+
+class SnapshotReader:
+    """The topics of some options."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self.name_servers = NameServers(options.namesrv, options.request_ms_max)
+        self.brokers = BrokerConnections(options.request_ms_max)
+        self._by_slaves: frozenset[str] = frozenset()  # at the last look
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self.name_servers.close()
+        self.brokers.close()
+
+    def topics(self) -> RoutedQueues:
+        """Raises ``TopicUnknown``, ``ServerUnavailable`` when no NameServer answers."""
+        return self.name_servers.queues(self.options.topics)
+
+    def look(self, topics: RoutedQueues) -> TopicSnapshot:
+        """Where every queue begins and ends now.  Raises ``SourceError``, but no absence."""
+        bounds: dict[MessageQueue, Bounds] = {}
+        away: dict[str, ServerUnavailable] = {}
+        by_slaves: set[str] = set()
+        for broker, queues in topics.by_broker().items():
+            away[broker] = ServerUnavailable(
+                f"{broker} has no master registered at the NameServer"
+            )
+            for address in topics.read_addresses(broker):
+                try:
+                    bounds |= self.brokers.asked(address, partial(bounds_of, queues=queues))
+                except ServerUnavailable as error:
+                    away[broker] = error
+                    continue
+                del away[broker]
+                if topics.is_slave(address):
+                    by_slaves.add(broker)
+                break
+        for broker in by_slaves - self._by_slaves:
+            log.warning("the master of %s is away: its slave is read, as far as it came", broker)
+        self._by_slaves = frozenset(by_slaves)
+        return TopicSnapshot(topics, bounds, away, self._by_slaves)
+
+    def places(
+        self, where: PlaceInQueues, name: str, snapshot: TopicSnapshot
+    ) -> dict[MessageQueue, int]:
+        """The offset that *where*, the option *name*, means in each queue in *snapshot*.
+
+        Raises ``BadOption``, ``OffsetsOutOfRange``, ``MessagesLost``, ``ServerUnavailable``.
+        """
+        if where.at_ms is not None:
+            return {
+                queue: offset_at(self._to(queue, snapshot), queue, bounds, where.at_ms)
+                for queue, bounds in snapshot.bounds.items()
+            }
+        default = where.name or (EARLIEST if name == "startingOffsets" else LATEST)
+        given = flat(where.offsets or {})
+        _check_known(given, snapshot, name)
+        return {
+            queue: self._place(queue, given.get(queue, default), name, bounds)
+            for queue, bounds in snapshot.bounds.items()
+        }
+
+    def _place(self, queue: MessageQueue, wanted: int | str, name: str, bounds: Bounds) -> int:
+        if wanted in (EARLIEST, EARLIEST_OFFSET):
+            return bounds.first
+        if wanted in (LATEST, LATEST_OFFSET):
+            return bounds.end
+        offset = int(wanted)
+        text = (
+            f"{name} asks for {offset} in queue {queue.queue_id} of {queue.topic} at "
+            f"{queue.broker_name}, which has the offsets {bounds.first} to {bounds.end}"
+        )
+        if not 0 <= offset <= bounds.end:
+            raise OffsetsOutOfRange(f"{text}: take one of these, or earliest or latest")
+        if offset >= bounds.first:
+            return offset
+        if self.options.fail_on_data_loss:
+            raise MessagesLost(f"{text}. {DATA_LOSS_ADVICE}")
+        log.warning("%s: %d messages are gone", text, bounds.first - offset)
+        return bounds.first
+
+    def _to(self, queue: MessageQueue, snapshot: TopicSnapshot) -> BlockingConnection:
+        """Who said where the queue begins and ends."""
+        read_addresses = snapshot.topics.read_addresses(queue.broker_name)
+        return self.brokers.to(
+            read_addresses[-1] if queue.broker_name in snapshot.by_slaves else read_addresses[0]
+        )
+
+
+def _check_known(given: Mapping[MessageQueue, int], snapshot: TopicSnapshot, name: str) -> None:
+    known = {_short(queue): queue for queue in snapshot.topics.queues}
+    for queue in given:
+        if _short(queue) in known:
+            continue
+        near = difflib.get_close_matches(_short(queue), known, 1)
+        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise BadOption(f"{name} names {_short(queue)}, which there is not: {advice}")
+
+
+def _short(queue: MessageQueue) -> str:
+    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"

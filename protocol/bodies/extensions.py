@@ -1,0 +1,341 @@
+"""Bodies of the calls that only this emulator answers (codes 9000 to 9999): reply rules, clock,
+facts, busy pools, the overview of a broker.
+
+    ReplyRule(code=RequestCode.SEND_MESSAGE_V2, count=5, error_code=ResponseCode.SYSTEM_BUSY)
+    ReplyRule(code=RequestCode.HEART_BEAT, client_id="10.0.0.7@1", cut_connection=True)
+    BusyPool(pool="send", threads=1, service_ms=50)
+    BusyPool(pool="send")                             as before: no request waits
+
+Plain JSON with the very names of their fields.  A body is checked when it is constructed, by
+client and server; the error names the field.  Upstream has no call like GET_BROKER_OVERVIEW
+(9005): a tool there asks for each topic and each group.  Its rows are JSON arrays, because
+there are many and a screen asks every second.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, TypeVar, get_args
+
+import msgspec
+
+from rocketmq_emulator.protocol.codes import EXTENSION_CODES, REQUEST_NAMES
+from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.flags import PERM_READ_WRITE
+
+# Clock and facts (9003, 9004, 9007), and what all share -------------------------------
+
+
+SKEW_MS_MAX = 10 * 365 * 24 * 3_600_000  # ten years
+DRIFT_PPM_MAX = 500_000  # half as fast again, or half as fast
+ADVANCE_MS_MAX = 365 * 24 * 3_600_000  # a year
+FACTS_WAIT_MS_MAX = 30_000
+
+
+class ExtensionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A body of our own: snake_case names, nothing unknown."""
+
+
+class ClockSkew(ExtensionBody, frozen=True, omit_defaults=True):
+    """The server's wall clock is ``ms`` ahead of the true time, or behind it; 0: right again.
+
+    Besides it gains ``drift_ppm`` millionths of the time that passes since ``since_ms`` (true
+    time; None: from now on, or as before if it drifts so already), or loses them.
+    """
+
+    ms: int
+    drift_ppm: int = 0
+    since_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if abs(self.ms) > SKEW_MS_MAX:
+            raise ValueError(f"ms is at most {SKEW_MS_MAX} either way, not {self.ms}")
+        if abs(self.drift_ppm) > DRIFT_PPM_MAX:
+            text = f"drift_ppm is at most {DRIFT_PPM_MAX} either way, not {self.drift_ppm}"
+            raise ValueError(text)
+
+
+class FetchFacts(ExtensionBody, frozen=True):
+    """Facts from now on, by the names of their kinds (None: all that are not on demand).
+
+    The answer waits up to ``wait_ms`` for the first one.
+    """
+
+    kinds: tuple[str, ...] | None = None
+    wait_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.wait_ms <= FACTS_WAIT_MS_MAX:
+            text = f"wait_ms is a number from 0 to {FACTS_WAIT_MS_MAX}, not {self.wait_ms}"
+            raise ValueError(text)
+
+
+class AdvanceTime(ExtensionBody, frozen=True):
+    """What falls due in the next ``ms`` falls due now."""
+
+    ms: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ms <= ADVANCE_MS_MAX:
+            raise ValueError(f"ms is a number from 0 to {ADVANCE_MS_MAX}, not {self.ms}")
+
+
+class AdvanceTimeReply(ExtensionBody, frozen=True):
+    """How many messages wait for their time, and how many of them have fallen due."""
+
+    due_count: int
+    waiting_count: int
+
+
+B = TypeVar("B", bound=ExtensionBody)
+
+
+def encode_extension_body(body: ExtensionBody) -> bytes:
+    """Plain JSON; members that have their defaults are left out of rules."""
+    return msgspec.json.encode(body)
+
+
+def decode_extension_body(data: bytes, kind: type[B]) -> B:
+    """The body; an empty one has all defaults.  Raises ``BadFields`` with the field's name."""
+    try:
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadFields(f"the body is no {kind.__name__}: {error}") from error
+
+
+# Reply rules (9000 to 9002) -----------------------------------------------------------
+
+
+DELAY_MS_MAX = 3_600_000
+COUNT_MAX = 1_000_000_000
+TEXT_CHARS_MAX = 255  # of a topic, a group, a client id, a remark
+_CODE_MAX = (1 << 31) - 1
+
+
+class ReplyRule(ExtensionBody, frozen=True, omit_defaults=True):
+    """Requests that match everything given are answered by the verdict.
+
+    The match: ``code`` of the request, ``topic``, ``group`` and ``client_id`` it is about, the
+    ``broker_name`` it bears (None: any), ``probability`` from 0 to 1.  The rule ends after
+    ``count`` requests (None: when it is removed).
+
+    The verdict: ``delay_ms`` holds the request first; then it is answered with
+    ``error_code`` and ``remark``, or not at all (``no_answer``), or by closing its connection
+    (``cut_connection``), or, with a delay alone, by its handler.  With the other three the
+    handler never sees the request: nothing is stored.
+
+    Raises ``ValueError`` with the name of the field that is wrong.
+    """
+
+    code: int | None = None
+    topic: str | None = None
+    group: str | None = None
+    client_id: str | None = None
+    broker_name: str | None = None
+    count: int | None = None
+    probability: float = 1.0
+    delay_ms: int = 0
+    error_code: int | None = None
+    remark: str = ""
+    no_answer: bool = False
+    cut_connection: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the values; types are checked only where a rule is decoded."""
+        if self.code is not None:
+            _check_code(self.code)
+        for name in ("topic", "group", "client_id", "broker_name"):
+            text = getattr(self, name)
+            if text is not None and not 1 <= len(text) <= TEXT_CHARS_MAX:
+                raise ValueError(f"{name} has 1 to {TEXT_CHARS_MAX} characters")
+        if self.count is not None and not 1 <= self.count <= COUNT_MAX:
+            raise ValueError(f"count is a number from 1 to {COUNT_MAX}, not {self.count}")
+        if not 0 <= self.probability <= 1:
+            raise ValueError(f"probability is a number from 0 to 1, not {self.probability}")
+        if not 0 <= self.delay_ms <= DELAY_MS_MAX:
+            raise ValueError(f"delay_ms is a number from 0 to {DELAY_MS_MAX}, not {self.delay_ms}")
+        self._check_verdict()
+
+    def _check_verdict(self) -> None:
+        code = self.error_code
+        if code is not None and (code == 0 or not -_CODE_MAX <= code <= _CODE_MAX):
+            raise ValueError(f"error_code is the code of an error, not {code}")
+        if self.remark and self.error_code is None:
+            raise ValueError("remark goes with an error_code only")
+        if len(self.remark) > TEXT_CHARS_MAX:
+            raise ValueError(f"remark has at most {TEXT_CHARS_MAX} characters")
+        verdicts = self.verdicts
+        if not verdicts:
+            raise ValueError(
+                "a rule has a verdict: delay_ms, error_code, no_answer or cut_connection"
+            )
+        if len(verdicts) - (self.delay_ms > 0) > 1:
+            raise ValueError("of error_code, no_answer and cut_connection a rule has one")
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """What the rule does, in order, in words: ``("delay", "cut")``."""
+        given = (
+            ("delay", self.delay_ms > 0),
+            ("error", self.error_code is not None),
+            ("no answer", self.no_answer),
+            ("cut", self.cut_connection),
+        )
+        return tuple(word for word, is_given in given if is_given)
+
+
+class ReplyRuleId(ExtensionBody, frozen=True):
+    """The reply to SET_REPLY_RULE.  Ids count up from 1 in each run of a server."""
+
+    rule_id: int
+
+
+class ReplyRuleState(ExtensionBody, frozen=True):
+    """An active rule: how many requests it was applied to, and how many are left."""
+
+    rule_id: int
+    applied_count: int
+    left_count: int | None  # None: until it is removed
+    rule: ReplyRule
+
+
+class ReplyRuleList(ExtensionBody, frozen=True):
+    """The reply to LIST_REPLY_RULES, in the order in which rules are tried."""
+
+    rules: tuple[ReplyRuleState, ...] = ()
+
+
+class RemoveReplyRule(ExtensionBody, frozen=True):
+    """The id of the rule to remove; None: all rules."""
+
+    rule_id: int | None = None
+
+
+class RemovedReplyRules(ExtensionBody, frozen=True):
+    """The reply to REMOVE_REPLY_RULE: the ids of the rules that were removed."""
+
+    rule_ids: tuple[int, ...]
+
+
+def _check_code(code: int) -> None:
+    if code in EXTENSION_CODES:
+        raise ValueError(
+            f"code {code} manages rules: no rule matches {EXTENSION_CODES[0]} and above"
+        )
+    if code not in REQUEST_NAMES:
+        raise ValueError(f"code {code} is no request that RocketMQ knows")
+
+
+# Busy pools (9006) --------------------------------------------------------------------
+
+
+PoolName: TypeAlias = Literal[
+    "send",
+    "pull",
+    "lite_pull",
+    "query",
+    "client_manage",
+    "consumer_manage",
+    "heartbeat",
+    "end_transaction",
+    "load_balance",
+    "admin",
+]
+POOL_NAMES: tuple[PoolName, ...] = get_args(PoolName)
+THREADS_MAX = 10_000
+SERVICE_MS_MAX = 3_600_000
+QUEUE_MAX = 1_000_000  # the largest of upstream's
+
+
+class BusyPool(ExtensionBody, frozen=True, omit_defaults=True):
+    """From now on each request of ``pool`` takes ``service_ms`` of one of its ``threads``.
+
+    ``queue_max`` requests may wait for a thread; None is upstream's number, for threads as
+    on a machine with four processors.  With 0 ms the pool is as before.
+
+    Raises ``ValueError`` with the name of the field that is wrong.
+    """
+
+    pool: PoolName
+    threads: int | None = None
+    service_ms: float = 0.0
+    queue_max: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.pool not in POOL_NAMES:
+            raise ValueError(f"pool is one of {', '.join(POOL_NAMES)}, not {self.pool}")
+        if self.threads is not None and not 1 <= self.threads <= THREADS_MAX:
+            raise ValueError(f"threads is a number from 1 to {THREADS_MAX}, not {self.threads}")
+        if not 0 <= self.service_ms <= SERVICE_MS_MAX:
+            text = f"service_ms is a number from 0 to {SERVICE_MS_MAX}, not {self.service_ms}"
+            raise ValueError(text)
+        if self.queue_max is not None and not 0 <= self.queue_max <= QUEUE_MAX:
+            raise ValueError(f"queue_max is a number from 0 to {QUEUE_MAX}, not {self.queue_max}")
+
+
+class BusyPoolState(ExtensionBody, frozen=True):
+    """The pool as it was until this call, and what it did since it is busy."""
+
+    pool: PoolName
+    request_count: int  # requests that came to it since then; 0 if it is not busy
+    waiting_count: int  # of those, that waited for a thread until now
+    shed_count: int  # that waited too long and were answered SYSTEM_BUSY
+    overload_count: int  # that found the queue full and were answered SYSTEM_BUSY
+
+
+# The overview of a broker (9005) ------------------------------------------------------
+
+
+class MemberView(msgspec.Struct, frozen=True):
+    """A client that is online in a group."""
+
+    client: str
+    address: str
+    language: str
+
+
+class TopicRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A topic on one broker; ``kept`` of the ``stored`` messages are there still.
+
+    ``queues`` may be read; *perm* is that of the routes, which the broker's own may restrict.
+    """
+
+    name: str
+    queues: int
+    kept: int
+    stored: int
+    write_queues: int | None = None  # None: as many
+    perm: int = PERM_READ_WRITE
+
+
+class QueueRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A queue of a group: where it ends, and what the group has committed."""
+
+    topic: str
+    queue_id: int
+    end: int
+    committed: int
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    """A group on one broker; ``model`` is empty while nobody is online."""
+
+    name: str
+    model: str = ""
+    members: tuple[MemberView, ...] = ()
+    subscriptions: dict[str, str] = {}  # expression by topic
+    queues: tuple[QueueRow, ...] = ()  # those of one topic by their numbers
+
+
+class BrokerOverview(msgspec.Struct, frozen=True):
+    """All of it, without retries, dead letters and what the broker keeps for itself.
+
+    At most as many topics and groups as ``ROWS_MAX``; the others are counted.
+    """
+
+    topics: tuple[TopicRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    more_topics: int = 0
+    more_groups: int = 0
+
+
+ROWS_MAX = 1_000

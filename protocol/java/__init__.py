@@ -1,0 +1,1 @@
+"""Java's own formats: fastjson's dialect, and properties files."""

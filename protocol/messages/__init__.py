@@ -1,0 +1,1 @@
+"""A message: what an application gives, what is stored, and the names, tags and ids in it."""

@@ -1,0 +1,1 @@
+"""What is done with the journal of a run: replayed, shrunk, explained, looked into."""

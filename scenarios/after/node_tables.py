@@ -1,0 +1,464 @@
+"""The tables of all nodes after any fact of a journal, forwards and backwards.
+
+They are folded from facts: members, owners of queues, committed offsets.  A table is rows by name,
+and each row is items with values: ``committed`` of a broker has a row for each group and topic,
+whose items are queues.  Only what facts say stands there: what was before the journal, and what no
+node notes, is missing.
+
+Going back begins at the nearest copy of the tables, which is kept every so many facts.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    BrokerExpired,
+    BrokerIsolated,
+    BrokerRegistered,
+    BrokerReset,
+    BrokerUnregistered,
+    BusyPoolSet,
+    ConsumerStarted,
+    ConsumerStopped,
+    FaultBegan,
+    FaultEnded,
+    GroupOffsetMoved,
+    MemberJoined,
+    MemberLeft,
+    MessageConsumed,
+    MessagePolled,
+    MessageStored,
+    NameServerReset,
+    NodeKilled,
+    NodeStarted,
+    NodeStopped,
+    OffsetCommitted,
+    PullAnswered,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    QueuesReleased,
+    QueuesUnlocked,
+    ReplyRuleRemoved,
+    ReplyRuleSet,
+    RouteChanged,
+    SeekRequested,
+    StoreOpened,
+    TopicChanged,
+    TopicCreated,
+)
+from rocketmq_emulator.facts.journal import Entry
+
+COPY_EVERY_FACTS = 2_000
+US_A_S = 1_000_000
+
+
+class ItemChange(msgspec.Struct, frozen=True):
+    """An item of a table that is new, gone (None) or another one."""
+
+    node: str
+    table: str
+    row: str
+    item: str
+    before: Value | None
+    now: Value | None
+
+
+class InspectedMoment(msgspec.Struct, frozen=True, kw_only=True):
+    """After *number* facts of *fact_count*: the last one, what it changed, all tables."""
+
+    number: int
+    fact_count: int
+    at_s: float  # since the first fact
+    last: Entry | None
+    changes: tuple[ItemChange, ...]
+    nodes: dict[str, NodeTables]
+
+
+class JournalCursor:
+    """Stands after some of *entries*, which are in the order of time and at least one."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        self._times = [entry.mono_us for entry in entries]
+        self._tables = ClusterTables()
+        self._copies = {0: copy.deepcopy(self._tables)}
+        self.number = 0
+
+    @property
+    def fact_count(self) -> int:
+        """Of the whole journal."""
+        return len(self._entries)
+
+    def number_at(self, seconds: float) -> int:
+        """How many facts were written until then."""
+        return bisect_right(self._times, self._times[0] + round(seconds * US_A_S))
+
+    def go(self, number: int, at_s: float | None = None) -> InspectedMoment:
+        """Stand after so many facts, or the nearest there is; *at_s*: at that time, not later.
+
+        Times are seconds since the first fact.
+        """
+        number = max(0, min(number, self.fact_count))
+        self._stand(max(0, number - 1))
+        before = self._tables.at(self._us_at(number - 1))
+        self._stand(number)
+        now_us = self._us_at(number)
+        if at_s is not None:
+            now_us = max(now_us, self._times[0] + round(at_s * US_A_S))
+        nodes = self._tables.at(now_us)
+        return InspectedMoment(
+            number=number,
+            fact_count=self.fact_count,
+            at_s=(now_us - self._times[0]) / US_A_S,
+            last=self._entries[number - 1] if number else None,
+            changes=changes_of(before, nodes),
+            nodes=nodes,
+        )
+
+    def _us_at(self, number: int) -> int:
+        return self._times[max(0, number - 1)]
+
+    def _stand(self, number: int) -> None:
+        if number < self.number:
+            self.number = max(known for known in self._copies if known <= number)
+            self._tables = copy.deepcopy(self._copies[self.number])
+        while self.number < number:
+            self._tables.take(self._entries[self.number])
+            self.number += 1
+            if self.number % COPY_EVERY_FACTS == 0 and self.number not in self._copies:
+                self._copies[self.number] = copy.deepcopy(self._tables)
+
+
+def changes_of(
+    before: dict[str, NodeTables], now: dict[str, NodeTables]
+) -> tuple[ItemChange, ...]:
+    """Every item that differs, by node, table, row and item."""
+    old, new = _items(before), _items(now)
+    places = sorted(place for place in old.keys() | new.keys() if old.get(place) != new.get(place))
+    return tuple(ItemChange(*place, old.get(place), new.get(place)) for place in places)
+
+
+def _items(nodes: dict[str, NodeTables]) -> dict[tuple[str, str, str, str], Value]:
+    found: dict[tuple[str, str, str, str], Value] = {
+        (name, "state", "", ""): node.state for name, node in nodes.items()
+    }
+    for name, node in nodes.items():
+        for table, rows in node.tables.items():
+            for row, items in rows.items():
+                for item, value in items.items():
+                    found[name, table, row, item] = value
+    return found
+
+
+# Tables folded from facts -------------------------------------------------------------
+
+
+Value: TypeAlias = str | int
+Row: TypeAlias = dict[str, Value]
+Tables: TypeAlias = dict[str, dict[str, Row]]  # table: row: item: value
+
+LOCK_US = 60_000_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
+STORED = ("topics", "stored", "committed")  # what a store keeps, if it outlives the process
+ENDS = {"kill": "killed", "stop": "stopped", "power_off": "without power", "pause": "paused"}
+
+
+class NodeTables(msgspec.Struct):
+    """One node: its *state* is "running", or how it ended."""
+
+    role: str = ""
+    state: str = "running"
+    tables: Tables = {}
+    keeps_store: bool = False
+
+    def set(self, table: str, row: str, item: str, value: Value) -> None:
+        """One item."""
+        self.tables.setdefault(table, {}).setdefault(row, {})[item] = value
+
+    def drop(self, table: str, row: str, item: str | None = None) -> None:
+        """One item, or the whole row; nothing if it is not there."""
+        rows = self.tables.get(table, {})
+        if item is None:
+            rows.pop(row, None)
+        elif row in rows:
+            rows[row].pop(item, None)
+            if not rows[row]:
+                del rows[row]
+
+    def begin(self, role: str) -> None:
+        """A process has started: what was in memory is gone."""
+        kept = STORED if self.keeps_store else ()
+        self.tables = {name: rows for name, rows in self.tables.items() if name in kept}
+        self.role, self.state = role or self.role, "running"
+
+
+class ClusterTables:
+    """Every node's tables after the entries that were taken."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeTables] = {}
+        self._expiring: dict[tuple[str, str, str, str], int] = {}  # node, table, row, item: when
+        self._held: dict[int, tuple[str, ...]] = {}  # faults that end nodes: which
+        self._takers = self._table()
+
+    def take(self, entry: Entry) -> None:
+        """One more entry, in the order of time."""
+        self._node(entry.node)
+        take = self._takers.get(type(entry.fact))
+        if take is not None:
+            take(entry.fact, entry)
+
+    def at(self, mono_us: int) -> dict[str, NodeTables]:
+        """All nodes at that time, by name: without what has expired by then."""
+        shown: dict[str, NodeTables] = {}
+        for name in sorted(self.nodes):
+            node = self.nodes[name]
+            tables: Tables = {}
+            for table, rows in node.tables.items():
+                left = {
+                    row: self._left(name, table, row, items, mono_us)
+                    for row, items in rows.items()
+                }
+                tables[table] = {row: items for row, items in left.items() if items}
+            tables = {table: rows for table, rows in tables.items() if rows}
+            shown[name] = NodeTables(node.role, node.state, tables, node.keeps_store)
+        return shown
+
+    def _table(self) -> Table:
+        """Which kinds change what."""
+        return {
+            NodeStarted: self._started,
+            NodeStopped: self._stopped,
+            NodeKilled: self._killed,
+            StoreOpened: self._store_opened,
+            BrokerReset: self._broker_reset,
+            TopicCreated: self._topic,
+            TopicChanged: self._topic,
+            MessageStored: self._message_stored,
+            MemberJoined: self._joined,
+            MemberLeft: self._left_group,
+            OffsetCommitted: self._committed,
+            GroupOffsetMoved: self._committed,
+            QueuesLocked: self._locked,
+            QueuesUnlocked: self._unlocked,
+            PullHeld: self._pull_held,
+            PullAnswered: self._pull_answered,
+            ReplyRuleSet: self._rule_set,
+            ReplyRuleRemoved: self._rule_removed,
+            BusyPoolSet: self._busy,
+            BrokerRegistered: self._registered,
+            BrokerUnregistered: self._unregistered,
+            BrokerExpired: self._unregistered,
+            NameServerReset: self._name_server_reset,
+            RouteChanged: self._route,
+            BrokerIsolated: self._isolated,
+            ConsumerStarted: self._consumer_started,
+            ConsumerStopped: self._consumer_stopped,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            MessageConsumed: self._delivered,
+            MessagePolled: self._delivered,
+            SeekRequested: self._sought,
+            FaultBegan: self._fault_began,
+            FaultEnded: self._fault_ended,
+        }
+
+    def _left(self, node: str, table: str, row: str, items: Row, mono_us: int) -> Row:
+        if table not in EXPIRING:
+            return dict(items)
+        expiring = self._expiring
+        return {
+            item: value
+            for item, value in items.items()
+            if expiring.get((node, table, row, item), mono_us + 1) > mono_us
+        }
+
+    # What facts change --------------------------------------------------------------------
+
+    def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.begin(fact.role)
+
+    def _stopped(self, fact: NodeStopped, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.state = "stopped"
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._node(fact.node).state = "killed"
+
+    def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.keeps_store = fact.outlives_process
+
+    def _broker_reset(self, fact: BrokerReset, entry: Entry) -> None:
+        node = self._node(entry.node)
+        members = node.tables.get("members", {})
+        topics = node.tables.get("topics", {})
+        node.tables = {
+            "members": {group: row for group, row in members.items() if group in fact.kept_groups},
+            "topics": {topic: row for topic, row in topics.items() if topic in fact.kept_topics},
+        }
+
+    def _topic(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("topics", fact.topic, "read", fact.read_queue_count)
+        node.set("topics", fact.topic, "write", fact.write_queue_count)
+        node.set("topics", fact.topic, "perm", fact.perm)
+
+    def _message_stored(self, fact: MessageStored, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("stored", fact.queue.topic, str(fact.queue.queue_id), fact.offset + 1)
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("members", fact.group, fact.client, fact.peer)
+
+    def _left_group(self, fact: MemberLeft, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.drop("members", fact.group, fact.client)
+
+    def _committed(self, fact: OffsetCommitted | GroupOffsetMoved, entry: Entry) -> None:
+        node = self._node(entry.node)
+        row = f"{fact.group} {fact.queue.topic}"
+        node.set("committed", row, str(fact.queue.queue_id), fact.offset)
+
+    def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        node = self._node(entry.node)
+        for queue in fact.granted:
+            row, item = f"{fact.group} {queue.topic}", str(queue.queue_id)
+            node.set("locks", row, item, fact.client)
+            self._expiring[entry.node, "locks", row, item] = entry.mono_us + LOCK_US
+
+    def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        node = self._node(entry.node)
+        for queue in fact.queues:
+            row, item = f"{fact.group} {queue.topic}", str(queue.queue_id)
+            if node.tables.get("locks", {}).get(row, {}).get(item) == fact.client:
+                node.drop("locks", row, item)
+
+    def _pull_held(self, fact: PullHeld, entry: Entry) -> None:
+        node = self._node(entry.node)
+        row = f"{fact.group} {fact.queue.topic}"
+        node.set("held pulls", row, str(fact.queue.queue_id), fact.offset)
+
+    def _pull_answered(self, fact: PullAnswered, entry: Entry) -> None:
+        node = self._node(entry.node)
+        row = f"{fact.group} {fact.queue.topic}"
+        node.drop("held pulls", row, str(fact.queue.queue_id))
+
+    def _rule_set(self, fact: ReplyRuleSet, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("reply rules", str(fact.rule_id), "rule", fact.rule)
+
+    def _rule_removed(self, fact: ReplyRuleRemoved, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.drop("reply rules", str(fact.rule_id))
+
+    def _busy(self, fact: BusyPoolSet, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.drop("busy pools", fact.pool)
+        if fact.service_us:
+            node.set("busy pools", fact.pool, "threads", fact.threads)
+            node.set("busy pools", fact.pool, "service_us", fact.service_us)
+
+    # NameServers
+
+    def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("brokers", fact.broker, "address", fact.address)
+        node.set("brokers", fact.broker, "topics", fact.topic_count)
+
+    def _unregistered(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.drop("brokers", fact.broker)
+
+    def _name_server_reset(self, fact: NameServerReset, entry: Entry) -> None:
+        node = self._node(entry.node)
+        for row in node.tables.get("brokers", {}).values():
+            row["topics"] = 0
+
+    # Clients
+
+    def _route(self, fact: RouteChanged, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.drop("routes", fact.topic)
+        for broker in fact.brokers:
+            node.set("routes", fact.topic, broker, "")
+
+    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("avoided brokers", fact.broker, "for_ms", fact.for_ms)
+        until_us = entry.mono_us + fact.for_ms * 1_000
+        self._expiring[entry.node, "avoided brokers", fact.broker, "for_ms"] = until_us
+
+    def _consumer_started(self, fact: ConsumerStarted, entry: Entry) -> None:
+        node = self._node(entry.node)
+        if node.state != "running":
+            node.begin("")
+        node.role = node.role or "consumer"
+        node.set("groups", fact.group, fact.client, fact.consumer_kind)
+
+    def _consumer_stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        node = self._node(entry.node)
+        for table in ("groups", "owns"):
+            node.drop(table, fact.group)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        node = self._node(entry.node)
+        for queue in fact.queues:
+            node.set("owns", fact.group, _name(queue), "")
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        node = self._node(entry.node)
+        for queue in fact.queues:
+            node.drop("owns", fact.group, _name(queue))
+
+    def _delivered(self, fact: MessageConsumed | MessagePolled, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("delivered", fact.group, _name(fact.queue), fact.offset + 1)
+
+    def _sought(self, fact: SeekRequested, entry: Entry) -> None:
+        node = self._node(entry.node)
+        node.set("delivered", fact.group, _name(fact.queue), fact.offset)
+
+    # Faults
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        node = self._node(entry.node)
+        known = msgspec.json.decode(fact.fault, type=dict[str, Any])
+        word = str(known.pop("fault", "?"))
+        node.set("faults", f"{fact.fault_id} {word}", "nodes", " ".join(fact.nodes))
+        for name, value in known.items():
+            shown = value if isinstance(value, int | str) else msgspec.json.encode(value).decode()
+            node.set("faults", f"{fact.fault_id} {word}", name, shown)
+        if word in ENDS:
+            self._held[fact.fault_id] = fact.nodes
+            for name in fact.nodes:
+                self._node(name).state = ENDS[word]
+
+    def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
+        node = self._node(entry.node)
+        for row in list(node.tables.get("faults", {})):
+            if row.split(" ")[0] == str(fact.fault_id):
+                node.drop("faults", row)
+        for name in self._held.pop(fact.fault_id, ()):
+            if self._node(name).state == "paused":
+                self._node(name).state = "running"
+
+    def _node(self, name: str) -> NodeTables:
+        return self.nodes.setdefault(name, NodeTables())
+
+
+EXPIRING = frozenset({"locks", "avoided brokers"})
+
+
+def _name(queue: Queue) -> str:
+    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"

@@ -1,0 +1,403 @@
+"""What a run's plan expected and its journal does not show: unmet, since when, and why.
+
+Pure: entries and a judgement go in, values and lines come out.  What a violation explains already
+is not explained again.
+
+A number that stays where it went has a fact with which it passed its bound.  A number is what a
+checker makes of a whole journal; what it makes of the first half says whether that fact came
+before or after.  A backlog that grows and is worked off again and again has no such fact.
+
+Nor has a number of something that did not happen (``backlog``, ``stuck``, ``unrest``,
+``unowned_s``).  For it the lines say what is left, by group and queue, from which offset, the
+queue's owner, and the last actions there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.checks.judging.judging import Judging, judge
+from rocketmq_emulator.checks.judging.reading import BadJournal
+from rocketmq_emulator.checks.judging.table import ALL
+from rocketmq_emulator.checks.rules.delivery import NothingIsLost
+from rocketmq_emulator.checks.rules.liveness import LivenessReturns
+from rocketmq_emulator.checks.rules.ownership import OneOwner
+from rocketmq_emulator.checks.state.checker import place_of
+from rocketmq_emulator.checks.state.violation import Judgement
+from rocketmq_emulator.facts import (
+    DelayedDelivered,
+    MessageStored,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+    RunEnded,
+    RunStarted,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, retry_topic
+from rocketmq_emulator.scenarios.after.explaining import faults_at
+from rocketmq_emulator.scenarios.after.related_facts import facts_around, subject_of
+from rocketmq_emulator.scenarios.after.replay import start_of
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames
+from rocketmq_emulator.scenarios.descriptions.queue_history import (
+    GroupQueueHistory,
+    history_lines,
+    queue_histories_of,
+    whose,
+)
+from rocketmq_emulator.scenarios.descriptions.sentences import many
+from rocketmq_emulator.scenarios.descriptions.summaries import FactLine, runs_of, told
+from rocketmq_emulator.scenarios.plan.plan import Expectation
+from rocketmq_emulator.scenarios.plan.result import NoMetric, expected_text, unmet_of
+
+REMAINDER_METRICS = ("backlog", "stuck", "unrest")  # what liveness objects to, if it is judged
+LIVENESS = LivenessReturns.name
+
+
+class UnmetExpectations(msgspec.Struct, frozen=True):
+    """Sentences about each; where a number turned; what was left where one has no such place."""
+
+    unmet: tuple[str, ...] = ()
+    turns: tuple[BoundCrossing, ...] = ()
+    shortfalls: tuple[Shortfall, ...] = ()
+
+
+def unmet_expectations(
+    entries: Sequence[Entry], judgement: Judgement, journal: str
+) -> UnmetExpectations:
+    """What the plan in *entries* expected and did not get.
+
+    What a violation explains already is not explained again.
+    """
+    if not entries or not isinstance(entries[0].fact, RunStarted):
+        return UnmetExpectations()
+    try:
+        plan = start_of(entries[0], journal).plan
+    except BadJournal as error:
+        return UnmetExpectations((f"what was expected is not known: {error}",))
+    unmet: list[str] = []
+    turns: list[BoundCrossing] = []
+    short: list[Shortfall] = []
+    for expectation in plan.expect:
+        try:
+            found = unmet_of((expectation,), judgement)
+        except NoMetric as error:
+            unmet.append(str(error))
+            continue
+        if not found:
+            continue
+        unmet.append(f"{found[0].expected} was expected, it is {found[0].actual:g}")
+        if _is_explained(expectation, judgement):
+            continue
+        if (lacked := shortfall_of(entries, expectation)) is not None:
+            short.append(lacked)
+        elif (turn := crossing_of(entries, expectation)) is not None:
+            turns.append(turn)
+    return UnmetExpectations(tuple(unmet), tuple(turns), tuple(short))
+
+
+def without_end(entries: Sequence[Entry]) -> list[str]:
+    """Why a run that has ended has no answer; empty: it finished, or the journal has no end."""
+    ended = entries[-1].fact if entries else None
+    if not isinstance(ended, RunEnded) or ended.reason == "finished":
+        return []
+    return [f"the run did not finish ({ended.reason}): {ended.detail}"]
+
+
+def broken_checkers(judgement: Judgement) -> list[str]:
+    """Checkers that raised: what they would have found is not known."""
+    return [
+        f"the checker {name} broke, which is a defect of ours: {error}"
+        for name, error in judgement.raised.items()
+    ]
+
+
+def _is_explained(expectation: Expectation, judgement: Judgement) -> bool:
+    """A violation says what this number counts, or the first one tells whose it is."""
+    checkers = {violation.checker for violation in judgement.violations}
+    if expectation.metric in REMAINDER_METRICS:
+        return judgement.violations[:1] != () and judgement.violations[0].checker == LIVENESS
+    return any(
+        expectation.metric in (metric.name for metric in ALL[checker].metrics)
+        for checker in checkers
+    )
+
+
+# The fact with which a number passed its bound ----------------------------------------
+
+
+SAMPLES = 8  # at beginnings of the journal, to see whether the number turned once
+ENTRIES_MAX = 300_000  # of a journal that is read so often
+
+
+class BoundCrossing(msgspec.Struct, frozen=True):
+    """The moment, the faults that held, and the facts that have to do with the one that did it."""
+
+    expected: str
+    at_s: float
+    faults: tuple[str, ...]
+    facts: tuple[FactLine, ...]
+
+
+def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCrossing | None:
+    """Where *expectation* was met for the last time; None if there is no such place.
+
+    What is to be reached and was not (``>=``) has none.
+    """
+    if len(entries) > ENTRIES_MAX:
+        return None
+    checkers = [
+        kind for kind in ALL.values() if expectation.metric in (m.name for m in kind.metrics)
+    ]
+
+    def is_beyond(count: int) -> bool:
+        """Is the number of the first *count* entries above what it may be?"""
+        try:
+            unmet = unmet_of((expectation,), judge(entries[:count], checkers))
+        except NoMetric:  # nothing to count yet
+            return False
+        return any(one.actual > expectation.bound for one in unmet)
+
+    looks = [len(entries) * part // SAMPLES for part in range(SAMPLES + 1)]
+    seen = [is_beyond(count) for count in looks]
+    if seen != sorted(seen) or seen[0] or not seen[-1]:
+        return None
+    met, beyond = looks[seen.index(True) - 1], looks[seen.index(True)]
+    while beyond - met > 1:
+        middle = (met + beyond) // 2
+        met, beyond = (met, middle) if is_beyond(middle) else (middle, beyond)
+    entry = entries[beyond - 1]
+    subject = subject_of([entry], entry.mono_us, NodeNames(entries))
+    facts, _ = facts_around(entries, [entry], subject)
+    return BoundCrossing(
+        expected=expected_text(expectation),
+        at_s=entry.mono_us / 1_000_000,
+        faults=tuple(faults_at(entries, entry.mono_us, subject.nodes)),
+        facts=facts,
+    )
+
+
+# What was left where there is no such fact --------------------------------------------
+
+
+QUEUES_SHOWN_MAX = 2  # whose last acts are told, of each group
+QUEUES_NAMED_MAX = 4  # more that have messages left
+GROUPS_MAX = 3
+GAPS_MAX = 2  # queues without an owner
+LATELY_US = 60_000_000  # before the end: what had not come to rest
+LATELY_MAX = 6  # lines of that
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """An expectation that was not met, and what it lacked, a sentence a line."""
+
+    expected: str
+    why: tuple[str, ...]
+
+
+class RemainingMessages(msgspec.Struct, frozen=True):
+    """Messages of a queue that a group has not finished; *node*: of a broadcasting member."""
+
+    group: str
+    node: str
+    queue: Queue
+    count: int
+    first: int  # their lowest offset
+    committed: int | None
+    is_read: bool = True  # somebody pulled from the queue
+
+
+def shortfall_of(entries: Sequence[Entry], expectation: Expectation) -> Shortfall | None:
+    """What *expectation* lacked; None if its metric is not about what is left."""
+    explain = EXPLAINED.get(expectation.metric)
+    if explain is None or not entries:
+        return None
+    lines = tuple(explain(entries, expectation.scope))
+    return Shortfall(expected_text(expectation), lines) if lines else None
+
+
+def remaining_at_end(entries: Sequence[Entry]) -> list[RemainingMessages]:
+    """What each group has not finished, the most first."""
+    judging = Judging((NothingIsLost,))
+    judging.take(entries)
+    cluster, progress = judging.cluster, judging.progress
+    found = []
+    for reader, reading in progress.readings():
+        group, _, node = reader.partition("@")
+        if group not in cluster.consumers:
+            continue
+        start = max(reading.start, reading.records.first or 0, reading.reused_to)
+        left = list(
+            progress.messages.pending.unsettled(reading, start, reading.records.end_offset)
+        )
+        if left:
+            queue = reading.queue
+            found.append(
+                RemainingMessages(group, node, queue, len(left), left[0], reading.committed)
+            )
+    for group, consumers in cluster.consumers.items():
+        topics = {topic for consumer in consumers for topic in consumer.topics} - {""}
+        read = {r.queue for name, r in progress.readings() if name.partition("@")[0] == group}
+        for queue, records in progress.messages.queues.items():
+            is_ours = queue.topic in topics or queue.topic == retry_topic(group)
+            if is_ours and queue not in read and records.stored_count:
+                found.append(
+                    RemainingMessages(
+                        group, "", queue, records.stored_count, records.first or 0, None, False
+                    )
+                )
+    return sorted(found, key=lambda left: -left.count)
+
+
+# By metric ----------------------------------------------------------------------------------
+
+
+def _backlog(entries: Sequence[Entry], scope: str) -> Iterator[str]:
+    """What is left, by group, and whose it is."""
+    left = [each for each in remaining_at_end(entries) if scope in ("", each.group)]
+    groups = list(dict.fromkeys(each.group for each in left))
+    names = NodeNames(entries)
+    for group in groups[:GROUPS_MAX]:
+        yield from _backlog_of(entries, names, group, [e for e in left if e.group == group])
+    if (more := len(groups) - GROUPS_MAX) > 0:
+        yield f"and {more} more groups have messages left"
+
+
+def _backlog_of(
+    entries: Sequence[Entry], names: NodeNames, group: str, left: list[RemainingMessages]
+) -> Iterator[str]:
+    count, until_us = sum(each.count for each in left), entries[-1].mono_us
+    yield f"{group} has not finished {many(count, 'message')}, in {many(len(left), 'queue')}"
+    stories = queue_histories_of(entries, names, [(group, each.queue) for each in left], until_us)
+    for each in left[:QUEUES_SHOWN_MAX]:
+        story = stories[group, each.queue]
+        story = story.of_node(each.node) if each.node else story
+        yield _left(each)
+        since_us = max((e.mono_us for e in _progress(story)), default=0)
+        yield from (f"  {line}" for line in history_lines(story, names, since_us))
+    for each in left[QUEUES_SHOWN_MAX : QUEUES_SHOWN_MAX + QUEUES_NAMED_MAX]:
+        yield f"{_left(each)}; {whose(stories[group, each.queue])}"
+    if (more := len(left) - QUEUES_SHOWN_MAX - QUEUES_NAMED_MAX) > 0:
+        yield f"and {more} more queues of {group}"
+
+
+def _progress(story: GroupQueueHistory) -> list[Entry]:
+    """The last messages that members took: refusals before them did no harm."""
+    return [
+        entry for acts in story.acts.values() for name, entry in acts.items() if name != "pull"
+    ]
+
+
+def _left(left: RemainingMessages) -> str:
+    who = f"{left.group} on {left.node}" if left.node else left.group
+    count = many(left.count, "message")
+    text = f"{place_of(left.queue)}: {count} from {left.first} on not finished by {who}"
+    if not left.is_read:
+        return f"{text}, which never pulled there"
+    committed = "nothing" if left.committed is None else left.committed
+    return text if left.node else f"{text}, which has committed {committed}"
+
+
+def _unrest(entries: Sequence[Entry], *_: object) -> Iterator[str]:
+    """What had not become quiet: what is left, what waits for its time, who moved last."""
+    ended = entries[-1].fact
+    if isinstance(ended, RunEnded) and ended.detail:
+        yield ended.detail
+    left = list(_backlog(entries, ""))
+    yield from left
+    waits = list(_waits(entries))
+    yield from waits
+    lately = _recent_moves(entries)
+    if lately and not left:
+        yield f"queues that changed hands in the last {LATELY_US // 1_000_000} s:"
+        yield from lately
+    if not left and not waits and not lately:
+        yield from _lags(entries)
+
+
+def _waits(entries: Sequence[Entry]) -> Iterator[str]:
+    """Delay levels of brokers to which more came than was delivered."""
+    came: dict[tuple[str, int], list[Entry]] = {}
+    went: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        fact = entry.fact
+        if isinstance(fact, MessageStored) and fact.queue.topic == SCHEDULE_TOPIC:
+            came.setdefault((entry.node, fact.queue.queue_id + 1), []).append(entry)
+        elif isinstance(fact, DelayedDelivered):
+            at = (entry.node, fact.delay_level)
+            went[at] = went.get(at, 0) + 1
+    for (broker, level), stored in came.items():
+        if (count := len(stored) - went.get((broker, level), 0)) > 0:
+            came_in_all = many(len(stored), "message")
+            yield f"{broker} has not delivered {count} of {came_in_all} of delay level {level}"
+
+
+def _recent_moves(entries: Sequence[Entry]) -> list[str]:
+    names, from_us = NodeNames(entries), entries[-1].mono_us - LATELY_US
+    moved = [
+        entry
+        for entry in entries
+        if entry.mono_us >= from_us and isinstance(entry.fact, QueuesClaimed | QueuesReleased)
+    ]
+    lines = [told(run, names) for run in runs_of(moved, names)]
+    return [f"  {line.at_s:.3f} s, {line.node} {line.text}" for line in lines[-LATELY_MAX:]]
+
+
+def _lags(entries: Sequence[Entry]) -> Iterator[str]:
+    """Queues in which a group has consumed more than it has committed."""
+    judging = Judging(())
+    judging.take(entries)
+    groups = judging.cluster.consumers.keys() - judging.cluster.broadcast
+    behind = [
+        reading
+        for reader, reading in judging.progress.readings()
+        if reader in groups and (reading.committed or 0) < reading.records.end_offset
+    ]
+    names, until_us = NodeNames(entries), entries[-1].mono_us
+    pairs = [(reading.reader, reading.queue) for reading in behind[:QUEUES_SHOWN_MAX]]
+    stories = queue_histories_of(entries, names, pairs, until_us)
+    for reading in behind[:QUEUES_SHOWN_MAX]:
+        committed = "nothing" if reading.committed is None else reading.committed
+        yield (
+            f"{place_of(reading.queue)}: {reading.reader} has consumed everything, and committed "
+            f"{committed} where the queue ends at {reading.records.end_offset}"
+        )
+        story = stories[reading.reader, reading.queue]
+        yield from (f"  {line}" for line in history_lines(story, names, until_us))
+    if (more := len(behind) - QUEUES_SHOWN_MAX) > 0:
+        yield f"and the same in {many(more, 'queue')} more"
+
+
+def _unowned(entries: Sequence[Entry], scope: str) -> Iterator[str]:
+    """The queues that had no owner for longest: who held them before, and what passes made."""
+    judging = Judging((OneOwner,))
+    judging.take(entries)
+    judging.end()
+    (checker,) = judging.checkers
+    assert isinstance(checker, OneOwner)
+    names = NodeNames(entries)
+    gaps = [each for each in checker.unowned() if scope in ("", each.group)]
+    for gap in gaps[:GAPS_MAX]:
+        seconds = (gap.until_us - gap.from_us) / 1_000_000
+        yield (
+            f"{place_of(gap.queue)} had no owner in {gap.group} for {seconds:.1f} s, from "
+            f"{gap.from_us / 1_000_000:.3f} s to {gap.until_us / 1_000_000:.3f} s"
+        )
+        pair = (gap.group, gap.queue)
+        story = queue_histories_of(entries, names, [pair], gap.until_us - 1)[pair]
+        yield from (f"  {line}" for line in history_lines(story, names, gap.from_us))
+
+
+Explain: TypeAlias = Callable[[Sequence[Entry], str], Iterator[str]]
+EXPLAINED: Mapping[str, Explain] = {
+    "backlog": _backlog,
+    "stuck": _backlog,
+    "unrest": _unrest,
+    "unowned_s": _unowned,
+    "unowned_queue_s": _unowned,
+    "starved_queues": _unowned,
+    "waiting": lambda entries, *_: _waits(entries),
+}

@@ -1,0 +1,226 @@
+"""Scenarios by name: of the library, of a file, or a function of a module.
+
+    load("broker_dies")                          of scenarios/library
+    load("failures/half_a_link.toml")            a file
+    load("failures/mine.py:my_scenario")         a function of a file
+    load("shop.failures:my_scenario")            a function of a module
+    load("weather", {"seed": 7})                 by chance: scenarios/weather
+
+Errors are ``BadScenario``, whatever kind it is.  A question (``questions``) is found by
+the same names with ``find_question``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import msgspec
+
+from rocketmq_emulator.scenarios.catalog.questions import Question
+from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
+from rocketmq_emulator.scenarios.files.reading import read_plan
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem, nearest
+from rocketmq_emulator.scenarios.plan.validity import problems_of
+from rocketmq_emulator.scenarios.recording.scenario import Scenario
+from rocketmq_emulator.scenarios.weather.generating import weather
+from rocketmq_emulator.scenarios.weather.shape import WeatherShape
+
+HERE = Path(__file__).parents[1]
+LIBRARY = HERE / "library"
+Planned = Callable[[Mapping[str, Value | str]], Plan]
+
+
+class Listed(NamedTuple):
+    """A scenario that was found: its name, where it is, and how its plan is made."""
+
+    name: str
+    file: Path
+    plan: Planned
+
+
+def weather_of(given: Mapping[str, Value | str]) -> Plan:
+    """The weather of these parameters.  Raises ``BadScenario``."""
+    shape = {
+        field.name: field.default
+        for field in msgspec.structs.fields(WeatherShape)
+        if isinstance(field.default, int | float)
+    }
+    values, problems = parameter_values(
+        {"seed": 1, "release": "4.9.7", "quirk": "", **shape}, given
+    )
+    if problems:
+        raise BadScenario("weather", problems)
+    fields = {name: value for name, value in values.items() if name in shape}
+    try:
+        made = msgspec.convert(fields, WeatherShape)
+        plan = weather(int(values["seed"]), str(values["release"]), made)
+        if values["quirk"]:
+            plan = msgspec.structs.replace(plan, quirks=(str(values["quirk"]),))
+    except ValueError as error:
+        raise BadScenario("weather", [Problem((), str(error))]) from None
+    if found := problems_of(plan):
+        raise BadScenario("weather", [Problem(path, text) for path, text in found])
+    return msgspec.structs.replace(plan, parameters=values)
+
+
+WEATHER = Listed("weather", HERE / "weather" / "generating.py", weather_of)
+
+
+def given_as(
+    name: str, given: Mapping[str, Value | str], release: str
+) -> Mapping[str, Value | str]:
+    """The parameters of *name* as *release*, if one is given: weather is drawn for a release."""
+    return {**given, "release": release} if release and name == WEATHER.name else given
+
+
+def load(name: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:
+    """The plan of the scenario *name*, with these *parameters*.  Raises ``BadScenario``."""
+    return find(name).plan(parameters or {})
+
+
+def find(name: str) -> Listed:
+    """Where *name* leads.  Raises ``BadScenario`` when it leads nowhere, or to several."""
+    place, _, function = name.partition(":")
+    path = Path(place)
+    if path.suffix == ".toml" and not function:
+        return _of_toml(path)
+    if path.suffix == ".py":
+        return _one_of(name, list(_of_module(_module_of(path), path)), function)
+    if function:
+        module = _imported(place, name)
+        return _one_of(name, list(_of_module(module, Path(module.__file__ or place))), function)
+    for listed in (*in_folder(LIBRARY), WEATHER):
+        if name in (listed.name, listed.file.stem):
+            return listed
+    known = [listed.name for listed in (*in_folder(LIBRARY), WEATHER)]
+    questions = _questions_of_library()
+    if name in questions:
+        raise _refused(
+            name,
+            "it is a question, which needs no cluster: `rmqemu run` and `rmqemu sweep` answer it",
+        )
+    raise _refused(name, f"there is no such scenario{nearest(name, [*known, *questions])}")
+
+
+def find_question(name: str) -> Question | None:
+    """The question *name*; None if it leads to a scenario, or nowhere, which ``find`` says.
+
+    Raises ``BadScenario`` for a module that cannot be imported.
+    """
+    place, _, function = name.partition(":")
+    path = Path(place)
+    if path.suffix == ".py":
+        module = _module_of(path)
+    elif function:
+        module = _imported(place, name)
+    elif path.suffix == ".toml":
+        return None
+    else:
+        return _questions_of_library().get(name)
+    found = _questions_of(module)
+    if not function and len(found) == 1 and not list(_of_module(module, path)):
+        return next(iter(found.values()))
+    return found.get(function)
+
+
+def _questions_of_library() -> dict[str, Question]:
+    found: dict[str, Question] = {}
+    for path in sorted(LIBRARY.glob("*.py")):
+        found |= _questions_of(_module_of(path))
+    return found
+
+
+def _questions_of(module: ModuleType) -> dict[str, Question]:
+    values = [value for value in vars(module).values() if isinstance(value, Question)]
+    return {each.name: each for each in values if each.function.__module__ == module.__name__}
+
+
+def in_folder(folder: Path) -> Iterator[Listed]:
+    """Each scenario of a folder's files, TOML and Python, by file.
+
+    Raises ``BadScenario`` for a Python file that cannot be imported, or no folder.
+    """
+    if not folder.is_dir():
+        raise _refused(str(folder), "there is no such folder")
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".toml":
+            yield _of_toml(path)
+        elif path.suffix == ".py" and path.stem != "__init__":
+            yield from _of_module(_module_of(path), path)
+
+
+def _of_toml(path: Path) -> Listed:
+    return Listed(path.stem, path, lambda given: read_plan(_text(path), str(path), given))
+
+
+def _of_module(module: ModuleType, path: Path) -> Iterator[Listed]:
+    for value in vars(module).values():
+        if isinstance(value, Scenario) and value.function.__module__ == module.__name__:
+            yield Listed(value.name, path, value.plan)
+
+
+def _one_of(name: str, found: list[Listed], wanted: str) -> Listed:
+    """The one that is *wanted*, or the only one."""
+    known = {listed.name: listed for listed in found}
+    if not found:
+        raise _refused(name, "there is no scenario in it: an async function under @scenario")
+    if wanted in known:
+        return known[wanted]
+    if wanted or len(found) > 1:
+        what = f"there is no scenario {wanted!r} in it" if wanted else "it has several scenarios"
+        raise _refused(name, f"{what}{nearest(wanted, known)}")
+    return found[0]
+
+
+def _module_of(path: Path) -> ModuleType:
+    """The module of a file: imported once, found by its stem from then on."""
+    if path.resolve().parent == LIBRARY.resolve():
+        return importlib.import_module(f"rocketmq_emulator.scenarios.library.{path.stem}")
+    for module in list(sys.modules.values()):
+        if (known := getattr(module, "__file__", None)) and Path(known) == path.resolve():
+            return module
+    if not path.is_file():
+        raise _refused(str(path), "there is no such file")
+    name = path.stem if path.stem not in sys.modules else f"scenario_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None, "a .py file has a loader"
+    assert spec.loader is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # noqa: BLE001  # a user's module raises anything
+        del sys.modules[name]
+        raise _refused(
+            str(path), f"it cannot be imported: {type(error).__name__}: {error}"
+        ) from None
+    return module
+
+
+def _imported(module: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001  # a user's module raises anything
+        raise _refused(
+            name, f"{module} cannot be imported: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError as error:
+        raise _refused(str(path), f"it is no text in UTF-8: {error}") from None
+    except OSError as error:
+        raise _refused(str(path), error.strerror or str(error)) from None
+
+
+def _refused(name: str, text: str) -> BadScenario:
+    return BadScenario(name, [Problem((), text)])

@@ -1,0 +1,110 @@
+"""Who is meant in a journal: client ids and addresses by the node that people know.
+
+A broker names a member by its client id or by the address of its connection; the node says what
+its client id is when it starts, and its first heartbeat over a connection joins both.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from rocketmq_emulator.facts import ConsumerStarted, FaultBegan, MemberJoined, Queue
+from rocketmq_emulator.facts.journal import Entry
+
+
+class NodeNames:
+    """What stands for what in *entries*, which are in the order of time."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._nodes: dict[str, str] = {}  # by client id
+        self._clients: dict[tuple[str, str], list[tuple[int, str]]] = {}  # by broker and address
+        self._faults: dict[int, FaultBegan] = {}
+        for entry in entries:
+            fact = entry.fact
+            if isinstance(fact, ConsumerStarted):
+                self._nodes[fact.client] = entry.node
+            elif isinstance(fact, MemberJoined):
+                joined = self._clients.setdefault((entry.node, fact.peer), [])
+                joined.append((entry.mono_us, fact.client))
+            elif isinstance(fact, FaultBegan):
+                self._faults[fact.fault_id] = fact
+
+    @property
+    def consumers(self) -> set[str]:
+        """All nodes on which a consumer ever started."""
+        return set(self._nodes.values())
+
+    def node_of(self, client: str) -> str:
+        """The node with this client id; the id itself if no consumer has said that it is its."""
+        return self._nodes.get(client, client)
+
+    def at(self, broker: str, peer: str, mono_us: int) -> str:
+        """The node at the other end of a connection to *broker*; its address if it is unknown."""
+        joined = self._clients.get((broker, peer))
+        if joined is None:
+            return peer
+        index = bisect_right(joined, (mono_us, "\U0010ffff")) - 1
+        return self.node_of(joined[max(index, 0)][1])
+
+    def named_in(self, entry: Entry) -> set[str]:
+        """The nodes that a fact is about: where it was noted, and those that it names."""
+        found, fact = {entry.node}, entry.fact
+        if client := getattr(fact, "client", ""):
+            found.add(self.node_of(client))
+        if peer := getattr(fact, "peer", ""):
+            found.add(self.at(entry.node, peer, entry.mono_us))
+        for name in ("node", "broker"):
+            if value := getattr(fact, name, ""):
+                found.add(value)
+        return found | set(getattr(fact, "nodes", ())) | {q.broker for q in queues_of(fact)}
+
+    def fault(self, fault_id: int) -> str:
+        """A fault's word, with what it is done to."""
+        began = self._faults.get(fault_id)
+        return f"fault {fault_id}" if began is None else fault_in_words(began.fault)
+
+
+def queues_of(fact: Any) -> tuple[Queue, ...]:
+    """All queues that *fact* names."""
+    several = (getattr(fact, name, ()) for name in ("queues", "granted", "refused"))
+    found = (getattr(fact, "queue", None), *(queue for queues in several for queue in queues))
+    return tuple(queue for queue in found if isinstance(queue, Queue))
+
+
+def words_of(sentence: str) -> set[str]:
+    """Its words, among them names of nodes, groups and queues."""
+    return set(sentence.translate(str.maketrans(",;()", "    ")).split())
+
+
+def word_of(fault: str) -> str:
+    """The word of a fault in JSON."""
+    return str(_fields(fault).get("fault", ""))
+
+
+def fault_in_words(fault: str) -> str:
+    """A fault in JSON as its word and its fields: ``cut between broker-a, billing-2``."""
+    fields = dict(_fields(fault))
+    word = fields.pop("fault", fault)
+    rest = (
+        f"{'' if name == 'node' else name.replace('_', ' ')} {_text(value)}".strip()
+        for name, value in fields.items()
+    )
+    return " ".join([str(word), ", ".join(rest)]).strip()
+
+
+def _fields(fault: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(fault)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"({', '.join(f'{name} {_text(each)}' for name, each in value.items())})"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,379 @@
+"""Whose queue it was: who held it, what its members did there last, and what refused them.
+
+What is missing (a message that nobody consumed, a queue without an owner) shows in what did not
+happen.  So the story ends with the last of each thing that should have gone on: the last pull, the
+last message that was given out, the last that was finished, the last commit, the last rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.checks.state.checker import place_of
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    ConsumerStopped,
+    Fact,
+    FaultBegan,
+    GroupOffsetMoved,
+    MemberLeft,
+    MessageConsumed,
+    MessageGivenToListener,
+    MessagePolled,
+    NodeKilled,
+    OffsetCommitted,
+    OffsetRepaired,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    QueuesReleased,
+    RebalancePassed,
+    SendRefused,
+    TopicChanged,
+    TopicCreated,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames, word_of
+from rocketmq_emulator.scenarios.descriptions.sentences import (
+    code_in_words,
+    many,
+    sentence_of,
+    without_advice,
+)
+from rocketmq_emulator.scenarios.descriptions.summaries import ROUTINE_CODES, runs_of, told
+
+REFUSALS_SHOWN_MAX = 4  # lines
+REBALANCES_SHOWN_MAX = 4  # members
+SILENT_US = 30_000_000  # a pull is held for 20 s at most: then the next one comes
+
+Pair: TypeAlias = tuple[str, Queue]  # a group and a queue that it reads
+
+
+class OwnershipPeriod(msgspec.Struct):
+    """A member's time with a queue; *ended* says how it ended, empty while it lasts."""
+
+    node: str
+    from_us: int
+    offset: int | None  # where it began
+    committed: int | None  # by the group, before it began
+    until_us: int | None = None
+    ended: str = ""
+
+
+class GroupQueueHistory:
+    """One queue of one group, as the facts up to a moment tell it."""
+
+    def __init__(self, group: str, queue: Queue, until_us: int) -> None:
+        self.group, self.queue, self.until_us = group, queue, until_us
+        self.holds: list[OwnershipPeriod] = []
+        self.acts: dict[str, dict[str, Entry]] = {}  # by node: what it did there last
+        self.refusals: list[Entry] = []
+        self.passes: dict[str, Entry] = {}  # by living member: its last one of the queue's topic
+        self.committed: int | None = None
+        self.is_broadcast = False  # each member has the queue, and keeps its offset itself
+        self.shape: TopicCreated | TopicChanged | None = (
+            None  # how many queues the broker's topic has
+        )
+        self.lock: Entry | None = None  # the last one that was given
+
+    def owners(self) -> list[OwnershipPeriod]:
+        """Those that have it now."""
+        return [hold for hold in self.holds if hold.until_us is None]
+
+    def of_node(self, node: str) -> GroupQueueHistory:
+        """The same without other members."""
+        self.holds = [hold for hold in self.holds if hold.node == node]
+        return self
+
+    def claims(self, node: str, at_us: int, offset: int | None) -> None:
+        """*node* holds it from now on."""
+        self.ends(node, at_us, "claimed it anew")
+        self.holds.append(OwnershipPeriod(node, at_us, offset, self.committed))
+
+    def ends(self, node: str, at_us: int, ended: str) -> None:
+        """*node* holds it no more."""
+        for hold in self.holds:
+            if hold.node == node and hold.until_us is None:
+                hold.until_us, hold.ended = at_us, ended
+
+
+def queue_histories_of(
+    entries: Iterable[Entry], names: NodeNames, pairs: Collection[Pair], until_us: int
+) -> dict[Pair, GroupQueueHistory]:
+    """The story of each of *pairs* up to that moment."""
+    reader = _HistoryReader(names, pairs, until_us)
+    for entry in entries:
+        if entry.mono_us > until_us:
+            break
+        if (take := HANDLERS.get(type(entry.fact))) is not None:
+            take(reader, entry.fact, entry)
+    return reader.stories
+
+
+class _HistoryReader:
+    def __init__(self, names: NodeNames, pairs: Collection[Pair], until_us: int) -> None:
+        self.names = names
+        self.stories = {
+            (group, queue): GroupQueueHistory(group, queue, until_us) for group, queue in pairs
+        }
+
+    def of(self, group: str, queue: Queue | None = None) -> list[GroupQueueHistory]:
+        """The stories of a group, or of one of its queues."""
+        if queue is not None:
+            found = self.stories.get((group, queue))
+            return [] if found is None else [found]
+        return [story for (name, _), story in self.stories.items() if name == group]
+
+    # Members ------------------------------------------------------------------------------
+
+    def claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        offsets = fact.offsets or (None,) * len(fact.queues)
+        for queue, offset in zip(fact.queues, offsets, strict=False):
+            for story in self.of(fact.group, queue):
+                story.claims(entry.node, entry.mono_us, offset)
+
+    def released(self, fact: QueuesReleased, entry: Entry) -> None:
+        for queue in fact.queues:
+            for story in self.of(fact.group, queue):
+                story.ends(entry.node, entry.mono_us, f"gave it up ({fact.reason})")
+
+    def started(self, fact: ConsumerStarted, entry: Entry) -> None:
+        self._gone(self.of(fact.group), entry.node, entry.mono_us, "was started anew")
+        for story in self.of(fact.group):
+            story.is_broadcast = fact.broadcast
+
+    def stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        self._gone(self.of(fact.group), entry.node, entry.mono_us, "left the group")
+
+    def killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._gone(self.stories.values(), fact.node, entry.mono_us, "was killed")
+
+    def fault(self, fact: FaultBegan, entry: Entry) -> None:
+        if (word := word_of(fact.fault)) in PROCESS_ENDING:
+            for node in fact.nodes:
+                self._gone(self.stories.values(), node, entry.mono_us, f"met the fault {word}")
+
+    def passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        for story in self.of(fact.group):
+            if story.queue.topic == fact.topic:
+                story.passes[entry.node] = entry
+
+    def locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            for story in self.of(fact.group, queue):
+                story.lock = entry
+        for queue in fact.refused:
+            for story in self.of(fact.group, queue):
+                if queue.broker == entry.node:
+                    one = QueuesLocked(fact.group, fact.client, (), (queue,))
+                    story.refusals.append(msgspec.structs.replace(entry, fact=one))
+
+    def shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        for story in self.stories.values():
+            if (story.queue.topic, story.queue.broker) == (fact.topic, entry.node):
+                story.shape = fact
+
+    def left(self, fact: MemberLeft, entry: Entry) -> None:
+        for story in self.of(fact.group):
+            if story.queue.broker == entry.node and fact.reason != "unregistered":
+                story.refusals.append(entry)
+
+    def _gone(
+        self, stories: Iterable[GroupQueueHistory], node: str, at_us: int, ended: str
+    ) -> None:
+        for story in stories:
+            story.ends(node, at_us, ended)
+            story.passes.pop(node, None)
+
+    # What they do -------------------------------------------------------------------------
+
+    def acted(self, fact: Any, entry: Entry) -> None:
+        """A member did something in the queue, or its broker did for it."""
+        name = LAST_ACTIONS[type(fact)]
+        peer = getattr(fact, "peer", "")
+        node = self.names.at(entry.node, peer, entry.mono_us) if peer else entry.node
+        for story in self.of(fact.group, fact.queue):
+            story.acts.setdefault(node, {})[name] = entry
+
+    def answered(self, fact: PullAnswered, entry: Entry) -> None:
+        self.acted(fact, entry)
+        if fact.response_code not in ROUTINE_CODES:
+            self.refused(fact, entry)
+
+    def pull_failed(self, fact: PullFailed, entry: Entry) -> None:
+        self.acted(fact, entry)
+        self.refused(fact, entry)
+
+    def refused(self, fact: Any, entry: Entry) -> None:
+        for story in self.of(fact.group, fact.queue):
+            story.refusals.append(entry)
+
+    def committed(self, fact: OffsetCommitted, entry: Entry) -> None:
+        self.acted(fact, entry)
+        for story in self.of(fact.group, fact.queue):
+            story.committed = fact.offset
+
+    def moved(self, fact: GroupOffsetMoved, entry: Entry) -> None:
+        self.refused(fact, entry)
+        for story in self.of(fact.group, fact.queue):
+            story.committed = fact.offset
+
+    def send_refused(self, fact: SendRefused, entry: Entry) -> None:
+        for story in self.of(fact.topic.removeprefix(RETRY_GROUP_TOPIC_PREFIX)):
+            if story.queue.broker == entry.node:
+                story.refusals.append(entry)
+
+
+LAST_ACTIONS: Mapping[type[Fact], str] = {  # what is told of a member, in this order
+    PullHeld: "pull",
+    PullAnswered: "pull",
+    PullFailed: "pull",
+    MessageGivenToListener: "given",
+    MessagePolled: "given",
+    MessageConsumed: "finished",
+    OffsetCommitted: "committed",
+}
+HANDLERS: Mapping[type[Fact], Callable[[_HistoryReader, Any, Entry], None]] = {
+    QueuesClaimed: _HistoryReader.claimed,
+    QueuesReleased: _HistoryReader.released,
+    ConsumerStarted: _HistoryReader.started,
+    ConsumerStopped: _HistoryReader.stopped,
+    NodeKilled: _HistoryReader.killed,
+    FaultBegan: _HistoryReader.fault,
+    RebalancePassed: _HistoryReader.passed,
+    QueuesLocked: _HistoryReader.locked,
+    MemberLeft: _HistoryReader.left,
+    TopicCreated: _HistoryReader.shaped,
+    TopicChanged: _HistoryReader.shaped,
+    PullHeld: _HistoryReader.acted,
+    PullAnswered: _HistoryReader.answered,
+    PullFailed: _HistoryReader.pull_failed,
+    MessageGivenToListener: _HistoryReader.acted,
+    MessagePolled: _HistoryReader.acted,
+    MessageConsumed: _HistoryReader.acted,
+    OffsetCommitted: _HistoryReader.committed,
+    GroupOffsetMoved: _HistoryReader.moved,
+    OffsetRepaired: _HistoryReader.refused,
+    SendRefused: _HistoryReader.send_refused,
+}
+
+
+# In words -----------------------------------------------------------------------------------
+
+
+def history_lines(story: GroupQueueHistory, names: NodeNames, since_us: int = 0) -> list[str]:
+    """Who holds it, the last acts there, and what was refused from *since_us* on."""
+    lines = [whose(story)]
+    lines += _acts(story)
+    if not story.owners():
+        lines += _passes(story, names)
+    lines += _lock(story, names)
+    runs = runs_of((e for e in story.refusals if e.mono_us >= since_us), names)
+    runs.sort(key=lambda run: -run.entries[-1].mono_us)
+    for run in sorted(runs[:REFUSALS_SHOWN_MAX], key=lambda run: run.first.mono_us):
+        line = told(run, names)
+        at = "" if line.count > 1 else f" at {line.at_s:.3f} s"
+        lines.append(f"on the way{at}, {line.node}: {line.text}")
+    if (more := len(runs) - REFUSALS_SHOWN_MAX) > 0:
+        lines.append(f"and refusals of {more} more kinds before")
+    return lines
+
+
+def whose(story: GroupQueueHistory) -> str:
+    """Who holds the queue, or held it last."""
+    place = f"{place_of(story.queue)} of {story.group}"
+    if owners := story.owners():
+        return f"{place} is held by {' and by '.join(_hold(hold, story) for hold in owners)}"
+    if not story.holds:
+        return f"nobody ever claimed {place}{_beyond(story)}"
+    last = max(story.holds, key=lambda hold: hold.until_us or 0)
+    until_s = (last.until_us or 0) / 1_000_000
+    return (
+        f"nobody holds {place} since {until_s:.3f} s, when {last.node} {last.ended}, which had it "
+        f"since {last.from_us / 1_000_000:.3f} s"
+    )
+
+
+def _beyond(story: GroupQueueHistory) -> str:
+    """The broker's topic does not have the queue."""
+    queue, shape = story.queue, story.shape
+    if shape is None or queue.queue_id < shape.read_queue_count:
+        return ""
+    count = many(shape.read_queue_count, "queue")
+    return f": {queue.topic} has {count} to read at {queue.broker}, from 0 on"
+
+
+def _hold(hold: OwnershipPeriod, story: GroupQueueHistory) -> str:
+    since = f"{hold.node} since {hold.from_us / 1_000_000:.3f} s"
+    if hold.offset is None:
+        return since
+    if story.is_broadcast:
+        return f"{since}, from {hold.offset}"
+    committed = "nothing" if hold.committed is None else hold.committed
+    return f"{since}, from {hold.offset} ({committed} had been committed)"
+
+
+def _acts(story: GroupQueueHistory) -> list[str]:
+    """The last acts of those that hold it, or of the one that held it last."""
+    nodes = [hold.node for hold in story.owners()] or [hold.node for hold in story.holds[-1:]]
+    lines = []
+    for node in dict.fromkeys(nodes):
+        acts = story.acts.get(node, {})
+        parts = [_act(acts[name]) for name in dict.fromkeys(LAST_ACTIONS.values()) if name in acts]
+        if (pull := acts.get("pull")) is None:
+            parts.append("no pull")
+        elif not isinstance(pull.fact, PullHeld) and story.until_us - pull.mono_us > SILENT_US:
+            parts[0] += f" and none since, for {(story.until_us - pull.mono_us) / 1e6:.0f} s"
+        if "given" not in acts and "finished" not in acts:
+            parts.append("no message")
+        if "committed" not in acts and not story.is_broadcast:
+            parts.append("no commit")
+        lines.append(f"{node}'s last acts there: {'; '.join(parts)}")
+    return lines
+
+
+def _lock(story: GroupQueueHistory, names: NodeNames) -> list[str]:
+    """Who was given the lock last, if the group is orderly."""
+    lock = story.lock
+    if lock is None or not isinstance(lock.fact, QueuesLocked):
+        return []
+    who, at_s = names.node_of(lock.fact.client), lock.mono_us / 1_000_000
+    return [f"its lock was given last to {who}, by {lock.node} at {at_s:.3f} s"]
+
+
+def _act(entry: Entry) -> str:
+    fact: Any = entry.fact
+    at_s = f"{entry.mono_us / 1_000_000:.3f} s"
+    match fact:
+        case PullHeld():
+            return f"a pull from {fact.offset}, held by {entry.node} since {at_s}"
+        case PullAnswered():
+            with_what = f"{many(fact.message_count, 'message')}, next {fact.next_offset}"
+            if fact.response_code:
+                with_what = code_in_words(fact.response_code)
+            return f"a pull from {fact.offset}, answered at {at_s} ({with_what})"
+        case PullFailed():
+            return f"a pull that failed at {at_s} ({without_advice(fact.error)})"
+        case MessageConsumed():
+            return f"{fact.offset} {'consumed' if fact.ok else 'failed'} at {at_s}"
+        case OffsetCommitted():
+            return f"{fact.offset} committed at {at_s}"
+    return f"{fact.offset} given at {at_s}"
+
+
+def _passes(story: GroupQueueHistory, names: NodeNames) -> list[str]:
+    lines = [
+        f"last rebalance: at {entry.mono_us / 1_000_000:.3f} s, {node} {sentence_of(entry, names)}"
+        for node, entry in sorted(story.passes.items())
+    ]
+    if not lines:
+        return [f"no member of {story.group} shares out {story.queue.topic} any more"]
+    return lines[:REBALANCES_SHOWN_MAX]

@@ -1,0 +1,373 @@
+"""A fact as a sentence whose subject is the node that noted it.
+
+    broker-a    stored 7F… at 6 of orders@broker-a:0
+    billing-1   claimed orders@broker-a:0 from 4, for billing
+
+A table by kind.  What is not in it, or not made to be read, is told by its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+from rocketmq_emulator.checks.state.checker import place_of
+from rocketmq_emulator.facts import (
+    BrokerExpired,
+    BrokerIsolated,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ConsumerStarted,
+    ConsumerStopped,
+    DelayedDelivered,
+    DelayedMessageDropped,
+    Fact,
+    FaultBegan,
+    FaultEnded,
+    GroupOffsetMoved,
+    ListenerRaised,
+    MemberJoined,
+    MemberLeft,
+    MembersNotified,
+    MessageConsumed,
+    MessageGivenToListener,
+    MessagePolled,
+    MessageSent,
+    MessageSentBack,
+    MessageStored,
+    NodeKilled,
+    NodeStarted,
+    NodeStopped,
+    OffsetCommitted,
+    OffsetRepaired,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    QueuesReleased,
+    QueuesUnlocked,
+    RebalancePassed,
+    RouteChanged,
+    RunEnded,
+    SeekRequested,
+    SendAttempted,
+    SendFailed,
+    SendRefused,
+    SubscriptionChanged,
+    TopicChanged,
+    TopicCreated,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames, fault_in_words
+
+Sentence: TypeAlias = Callable[[Any, Entry, NodeNames], str]
+
+CODES = {code: name for name, code in vars(ResponseCode).items() if name.isupper()}
+LISTED_MAX = 8  # of queues or members in one sentence
+TEXT_MAX = 200  # characters of one field
+ADVICE_START = "See http"
+
+
+def sentence_of(entry: Entry, names: NodeNames) -> str:
+    """What happened, without its time and its node."""
+    if (told := SENTENCES.get(type(entry.fact))) is not None:
+        return told(entry.fact, entry, names)
+    return in_words(entry)
+
+
+def in_words(entry: Entry) -> str:
+    """A fact as one line of its fields, or as the sentence that it has of itself."""
+    if sentence := entry.fact.sentence():
+        return sentence
+    fields = ((name, getattr(entry.fact, name)) for name in entry.fact.__struct_fields__)
+    shown = ", ".join(f"{name} {_shown(value)}" for name, value in fields if value != "")
+    kind = type(entry.fact).__name__
+    return f"{kind}: {shown}" if shown else kind
+
+
+def code_in_words(code: int) -> str:
+    """``SUBSCRIPTION_NOT_LATEST (25)``; a number that has no name is told as it is."""
+    return f"{CODES[code]} ({code})" if code in CODES else f"code {code}"
+
+
+def many(count: int, noun: str) -> str:
+    """``1 message``, ``1,200 messages``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def listed(parts: Iterable[str]) -> str:
+    """A few of them, and how many more there are."""
+    found = list(parts)
+    more = len(found) - LISTED_MAX
+    shown = ", ".join(found[:LISTED_MAX]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def without_advice(error: str) -> str:
+    """An error's text without the page that upstream's clients name in each."""
+    return error.partition(ADVICE_START)[0].strip()
+
+
+# Producers ----------------------------------------------------------------------------------
+
+
+def _attempted(fact: SendAttempted, *_: object) -> str:
+    return (
+        f"tried to send {fact.uniq_key} to {place_of(fact.queue)}, attempt {fact.attempt}: "
+        f"{fact.outcome}, {fact.took_ms} ms"
+    )
+
+
+def _sent(fact: MessageSent, *_: object) -> str:
+    return (
+        f"sent {fact.uniq_key}: acknowledged at {fact.offset} of {place_of(fact.queue)} "
+        f"({fact.status}, attempt {fact.attempts}, {fact.took_ms} ms)"
+    )
+
+
+def _failed(fact: SendFailed, *_: object) -> str:
+    stored = "; it may be stored" if fact.maybe_stored else ""
+    return (
+        f"failed to send {fact.uniq_key} to {fact.topic} after {many(fact.attempts, 'attempt')}: "
+        f"{fact.error}{stored}"
+    )
+
+
+# Members ------------------------------------------------------------------------------------
+
+
+def _started(fact: ConsumerStarted, *_: object) -> str:
+    how = [fact.consumer_kind, *["broadcasting"] * fact.broadcast, *["orderly"] * fact.orderly]
+    wanted = zip(fact.topics, fact.expressions, strict=False)
+    topics = listed(topic if tags in ("", "*") else f"{topic} ({tags})" for topic, tags in wanted)
+    return f"became a member of {fact.group} ({', '.join(how)}), subscribes {topics}"
+
+
+def _joined(fact: MemberJoined, _: Entry, names: NodeNames) -> str:
+    return f"got the first heartbeat of {names.node_of(fact.client)} for {fact.group}"
+
+
+def _left(fact: MemberLeft, _: Entry, names: NodeNames) -> str:
+    return f"removed {names.node_of(fact.client)} from {fact.group}: {fact.reason}"
+
+
+def _passed(fact: RebalancePassed, _: Entry, names: NodeNames) -> str:
+    members = listed(map(names.node_of, fact.members))
+    return (
+        f"computed its share of {fact.topic} for {fact.group} ({fact.cause}): {fact.own_count} of "
+        f"{many(fact.queue_count, 'queue')}; members: {members}"
+    )
+
+
+def _claimed(fact: QueuesClaimed, *_: object) -> str:
+    offsets = [f" from {offset}" for offset in fact.offsets] or [""] * len(fact.queues)
+    return f"claimed for {fact.group}: {_places(fact.queues, offsets)}"
+
+
+def _released(fact: QueuesReleased, *_: object) -> str:
+    return f"gave up ({fact.reason}), of {fact.group}: {_places(fact.queues)}"
+
+
+def _locked(fact: QueuesLocked, _: Entry, names: NodeNames) -> str:
+    found = []
+    if fact.granted:
+        found.append(f"gave {names.node_of(fact.client)} the lock of {_places(fact.granted)}")
+    if fact.refused:
+        found.append(
+            f"refused {names.node_of(fact.client)} the lock of {_places(fact.refused)}, which "
+            "another member has"
+        )
+    return f"{'; '.join(found) or 'was asked for no lock'} ({fact.group})"
+
+
+def _unlocked(fact: QueuesUnlocked, _: Entry, names: NodeNames) -> str:
+    who = names.node_of(fact.client)
+    return f"took back the lock of {_places(fact.queues)} from {who} ({fact.group})"
+
+
+# Messages -----------------------------------------------------------------------------------
+
+
+def _place(fact: Any) -> str:
+    return f"{fact.uniq_key}, {fact.offset} of {place_of(fact.queue)}"
+
+
+def _stored(fact: MessageStored, *_: object) -> str:
+    tags = f", tags {fact.tags}" if fact.tags else ""
+    return f"stored {fact.uniq_key} at {fact.offset} of {place_of(fact.queue)}{tags}"
+
+
+def _given(fact: MessageGivenToListener, *_: object) -> str:
+    again = f", retry {fact.reconsume_times}" if fact.reconsume_times else ""
+    return f"gave its listener of {fact.group} {_place(fact)}{again}"
+
+
+def _consumed(fact: MessageConsumed, *_: object) -> str:
+    again = f", retry {fact.reconsume_times}" if fact.reconsume_times else ""
+    did = "consumed" if fact.ok else "failed to consume"
+    return f"{did} {_place(fact)}{again}, for {fact.group}"
+
+
+def _sent_back(fact: MessageSentBack, entry: Entry, names: NodeNames) -> str:
+    who = names.at(entry.node, fact.peer, entry.mono_us)
+    return (
+        f"took back a message of {fact.origin_topic} from {who} for {fact.target_topic}: retry "
+        f"{fact.reconsume_times}, delay level {fact.delay_level}"
+    )
+
+
+def _delivered(fact: DelayedDelivered, *_: object) -> str:
+    return (
+        f"delivered to {place_of(fact.queue)} what waited at level {fact.delay_level}, "
+        f"{fact.late_by_ms} ms late"
+    )
+
+
+def _dropped(fact: DelayedMessageDropped, *_: object) -> str:
+    place = place_of(fact.queue)
+    return f"dropped {fact.uniq_key}, delayed at level {fact.delay_level}, {place}: {fact.reason}"
+
+
+def _held(fact: PullHeld, entry: Entry, names: NodeNames) -> str:
+    who, seconds = names.at(entry.node, fact.peer, entry.mono_us), fact.until_ms - entry.at_ms
+    return (
+        f"holds the pull of {who} from {fact.offset} of {place_of(fact.queue)} ({fact.group}), "
+        f"for {seconds / 1_000:g} s at most"
+    )
+
+
+def _answered(fact: PullAnswered, entry: Entry, names: NodeNames) -> str:
+    who = names.at(entry.node, fact.peer, entry.mono_us)
+    code = fact.response_code
+    with_what = code_in_words(code) if code else many(fact.message_count, "message")
+    return (
+        f"answered the pull of {who} from {fact.offset} of {place_of(fact.queue)} ({fact.group}): "
+        f"{with_what}, next {fact.next_offset}"
+    )
+
+
+def _committed(fact: OffsetCommitted, entry: Entry, names: NodeNames) -> str:
+    who = names.at(entry.node, fact.peer, entry.mono_us)
+    return f"took from {who} the offset {fact.offset} of {place_of(fact.queue)} ({fact.group})"
+
+
+def _repaired(fact: OffsetRepaired, *_: object) -> str:
+    return (
+        f"wanted {fact.asked} of {place_of(fact.queue)}, which is not there, and goes on from "
+        f"{fact.corrected} ({fact.group})"
+    )
+
+
+# Brokers, NameServers, runs -----------------------------------------------------------------
+
+
+def _registered(fact: BrokerRegistered, *_: object) -> str:
+    again = "for the first time" if fact.first else "again"
+    return f"took a registration of {fact.broker} {again}, with {many(fact.topic_count, 'topic')}"
+
+
+def _topic(fact: TopicCreated | TopicChanged, *_: object) -> str:
+    did = "created" if isinstance(fact, TopicCreated) else "changed"
+    return (
+        f"{did} {fact.topic}: {many(fact.read_queue_count, 'queue')} to read, "
+        f"{fact.write_queue_count} to write, perm {fact.perm}"
+    )
+
+
+def _fault_ended(fact: FaultEnded, _: Entry, names: NodeNames) -> str:
+    return (
+        f"the fault ended ({fact.reason}): {names.fault(fact.fault_id)}; "
+        f"it acted {many(fact.acted_count, 'time')}"
+    )
+
+
+def _run_ended(fact: RunEnded, *_: object) -> str:
+    return f"the run ended ({fact.reason}){': ' if fact.detail else ''}{fact.detail}"
+
+
+SENTENCES: Mapping[type[Fact], Sentence] = {
+    RouteChanged: lambda fact, *_: f"got another route of {fact.topic}: {listed(fact.brokers)}",
+    SendAttempted: _attempted,
+    MessageSent: _sent,
+    SendFailed: _failed,
+    SendRefused: lambda fact, *_: (
+        f"refused a message of {fact.topic}: {code_in_words(fact.response_code)}, {fact.remark}"
+    ),
+    BrokerIsolated: lambda fact, *_: f"avoids {fact.broker} for {fact.for_ms / 1_000:g} s",
+    ConsumerStarted: _started,
+    ConsumerStopped: lambda fact, *_: f"left {fact.group}",
+    MemberJoined: _joined,
+    MemberLeft: _left,
+    MembersNotified: lambda fact, *_: (
+        f"told {many(fact.connection_count, 'member')} of {fact.group} that the group has changed"
+    ),
+    SubscriptionChanged: lambda fact, *_: (
+        f"knows another subscription of {fact.group}: added {listed(fact.added)}, "
+        f"removed {listed(fact.removed)}"
+    ),
+    RebalancePassed: _passed,
+    QueuesClaimed: _claimed,
+    QueuesReleased: _released,
+    QueuesLocked: _locked,
+    QueuesUnlocked: _unlocked,
+    MessageStored: _stored,
+    MessageGivenToListener: _given,
+    MessageConsumed: _consumed,
+    MessagePolled: lambda fact, *_: f"returned {_place(fact)} from a poll, for {fact.group}",
+    MessageSentBack: _sent_back,
+    ListenerRaised: lambda fact, *_: f"had its listener raise {fact.error} for {_place(fact)}",
+    DelayedDelivered: _delivered,
+    DelayedMessageDropped: _dropped,
+    PullHeld: _held,
+    PullAnswered: _answered,
+    PullFailed: lambda fact, *_: (
+        f"failed to pull {place_of(fact.queue)} for {fact.group}: {without_advice(fact.error)}"
+    ),
+    OffsetCommitted: _committed,
+    OffsetRepaired: _repaired,
+    GroupOffsetMoved: lambda fact, *_: (
+        f"moved {fact.group} to {fact.offset} of {place_of(fact.queue)}, as a tool asked"
+    ),
+    SeekRequested: lambda fact, *_: (
+        f"was told by its application to go on from {fact.offset} of {place_of(fact.queue)}, "
+        f"for {fact.group}"
+    ),
+    TopicCreated: _topic,
+    TopicChanged: _topic,
+    BrokerRegistered: _registered,
+    BrokerUnregistered: lambda fact, *_: f"removed {fact.broker} from the routes: {fact.reason}",
+    BrokerExpired: lambda fact, *_: (
+        f"removed {fact.broker} from the routes: silent for {fact.silent_for_ms / 1_000:g} s"
+    ),
+    NodeStarted: lambda fact, *_: f"was started ({fact.role})",
+    NodeStopped: lambda fact, *_: f"was stopped: {fact.reason}",
+    NodeKilled: lambda fact, *_: f"the process of {fact.node} was killed",
+    FaultBegan: lambda fact, *_: f"a fault began: {fault_in_words(fact.fault)}",
+    FaultEnded: _fault_ended,
+    RunEnded: _run_ended,
+}
+
+
+def _places(queues: Sequence[Queue], more: Sequence[str] = ()) -> str:
+    """``orders@broker-a:0, 1, 3, steps@broker-b:0``, with *more* of each."""
+    found: list[str] = []
+    last: Queue | None = None
+    for queue, text in zip_longest(queues, more, fillvalue=""):
+        assert isinstance(queue, Queue)
+        is_like = last is not None and (last.topic, last.broker) == (queue.topic, queue.broker)
+        found.append(f"{queue.queue_id if is_like else place_of(queue)}{text}")
+        last = queue
+    return listed(found)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Queue):
+        return place_of(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value)) or "none"
+    text = str(value)
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…"

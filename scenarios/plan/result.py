@@ -1,0 +1,268 @@
+"""One run from outside: the order that starts it, and the row that it ends as.
+
+The row is the same from the runner, from tests and from a sweep.  The judgement of the journal
+and the end of the run decide its verdict: ``failed`` if a rule was broken or an expectation is
+not met, ``error`` if there is no answer.  A run that did not finish has no answer, whatever was
+found until then; one without an objection has none either where evidence is missing.
+
+A row names the code that made it: another version may run differently from the same seed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import operator
+import platform
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.checks.judging.table import ALL, CHECKERS
+from rocketmq_emulator.checks.state.violation import Judgement, Violation
+from rocketmq_emulator.cluster.world import WorldKind
+from rocketmq_emulator.facts import RunEnded, RunStarted
+from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
+
+# The order ----------------------------------------------------------------------------
+
+
+class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One run.  Its journal is written to the file *journal*: always, or unless it passed."""
+
+    plan: Plan
+    seed: int
+    world: WorldKind = "virtual"
+    journal: str = ""
+    keeps_passed: bool = False
+    paths: tuple[str, ...] = ()  # where modules of the scenario's own are looked for
+    counts_coverage: bool = False  # which faults met which states, as metrics of the row
+
+
+# The row ------------------------------------------------------------------------------
+
+
+Verdict: TypeAlias = Literal["passed", "failed", "error"]
+RowWorld: TypeAlias = Literal["virtual", "embedded", "processes", "function"]
+
+
+class Unmet(msgspec.Struct, frozen=True):
+    """An expectation that did not hold."""
+
+    expected: str  # "duplicates <= 64"
+    actual: float
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``failed``: a rule was broken or an expectation not met; ``error``: there is no answer.
+
+    ``reason`` is one line for people; empty when passed.  ``function``: a question's answer.
+    """
+
+    scenario: str
+    code_version: str
+    world: RowWorld
+    release: str
+    parameters: dict[str, bool | int | float | str]
+    seed: int
+    verdict: Verdict
+    reason: str
+    metrics: dict[str, float]
+    violations: tuple[Violation, ...]
+    unmet: tuple[Unmet, ...]
+    run_s: float  # of the run's own time, virtual or not
+    took_s: float  # of real time
+    fact_count: int
+    journal: str = ""  # where it is, if it was kept
+    tried: dict[str, int] = {}  # rule: how often its premise held, so that it could object
+
+
+# From a judgement to a row ------------------------------------------------------------
+
+
+COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+
+
+GAPS_SHOWN = 3  # of what a journal lacks
+
+
+class NoMetric(Exception):
+    """An expectation names a number that no checker found."""
+
+
+def started(plan: Plan, seed: int, world: str, code_version: str) -> RunStarted:
+    """The first line of a run's journal."""
+    return RunStarted(
+        scenario=plan.name,
+        plan=msgspec.json.encode(plan).decode(),
+        parameters=msgspec.json.encode(plan.parameters).decode(),
+        seed=seed,
+        world=world,  # type: ignore[arg-type]  # a WorldKind is one of these
+        release=plan.cluster.release,
+        code_version=code_version,
+    )
+
+
+def result_of(
+    plan: Plan,
+    began: RunStarted,
+    ended: RunEnded,
+    judgement: Judgement,
+    *,
+    run_s: float,
+    took_s: float,
+) -> RunResult:
+    """The row.  What did not finish has no answer, whatever was found until then."""
+    verdict: Verdict
+    unmet: tuple[Unmet, ...] = ()
+    if ended.reason != "finished":
+        verdict, reason = "error", ended.detail
+    elif judgement.raised:
+        broken = ", ".join(f"{name} ({error})" for name, error in judgement.raised.items())
+        verdict, reason = "error", f"checkers that broke, which is a defect of ours: {broken}"
+    else:
+        unmet, unknown = _answered(plan.expect, judgement)
+        wrong = _wrong(judgement, unmet)
+        verdict = "failed" if wrong else "error" if unknown else "passed"
+        reason = "; ".join([*wrong, *unknown])
+    return RunResult(
+        scenario=plan.name,
+        code_version=began.code_version,
+        world=began.world,
+        release=plan.cluster.release,
+        parameters=plan.parameters,
+        seed=began.seed,
+        verdict=verdict,
+        reason=reason,
+        metrics=judgement.metrics,
+        violations=judgement.violations,
+        unmet=unmet,
+        run_s=run_s,
+        took_s=took_s,
+        fact_count=judgement.fact_count,
+        tried=judgement.tried,
+    )
+
+
+def without_answer(
+    plan: Plan, seed: int, world: RowWorld, reason: str, *, took_s: float = 0.0
+) -> RunResult:
+    """The row of a run, or of a question, that never came to an end of its own."""
+    return RunResult(
+        scenario=plan.name,
+        code_version=code_version(),
+        world=world,
+        release="" if world == "function" else plan.cluster.release,
+        parameters=plan.parameters,
+        seed=seed,
+        verdict="error",
+        reason=reason,
+        metrics={},
+        violations=(),
+        unmet=(),
+        run_s=0.0,
+        took_s=took_s,
+        fact_count=0,
+    )
+
+
+def unmet_of(expected: tuple[Expectation, ...], judgement: Judgement) -> tuple[Unmet, ...]:
+    """The expectations that do not hold.  Raises ``NoMetric``."""
+    found = []
+    for one in expected:
+        actual = _measured(one, judgement)
+        if not COMPARE[one.operator](actual, one.bound):
+            found.append(Unmet(expected_text(one), actual))
+    return tuple(found)
+
+
+def _answered(
+    expected: tuple[Expectation, ...], judgement: Judgement
+) -> tuple[tuple[Unmet, ...], list[str]]:
+    """Those that do not hold, and why others have no answer."""
+    unmet: list[Unmet] = []
+    unknown: list[str] = []
+    for one in expected:
+        try:
+            unmet += unmet_of((one,), judgement)
+        except NoMetric as error:
+            unknown.append(str(error))
+    return tuple(unmet), [*unknown, *unproven(judgement)]
+
+
+def unproven(judgement: Judgement) -> list[str]:
+    """Why a run without an objection has not passed: evidence is missing; empty: it has."""
+    found = []
+    if judgement.incomplete:
+        shown = "; ".join(judgement.incomplete[:GAPS_SHOWN])
+        more = len(judgement.incomplete) - GAPS_SHOWN
+        found.append(f"the journal is not whole: {shown}" + (f"; and {more} more" * (more > 0)))
+    if judgement.doubtful:
+        first, count = judgement.doubtful[0], len(judgement.doubtful)
+        text = f"{count} objection{'s' * (count > 1)} may come from that"
+        found.append(f"{text}, the first: {first.checker}: {first.what}")
+    missing = {**judgement.not_judged, **judgement.raised}
+    if CHECKERS.keys() <= missing.keys():
+        name, why = next(iter(missing.items()))
+        found.append(f"nothing was judged: none of {len(missing)} checkers could ({name}: {why})")
+    return found
+
+
+def expected_text(one: Expectation) -> str:
+    """As people write it: ``lost.billing == 0``."""
+    return f"{_name_of(one)} {one.operator} {one.bound:g}"
+
+
+def _measured(one: Expectation, judgement: Judgement) -> float:
+    name = _name_of(one)
+    if (actual := judgement.metrics.get(name)) is not None:
+        return actual
+    for checker, why in judgement.not_judged.items():
+        if one.metric in (metric.name for metric in ALL[checker].metrics):
+            raise NoMetric(f"{name!r} was not judged: {why}")
+    near = difflib.get_close_matches(name, judgement.metrics, n=3)
+    meant = f"; there is {', '.join(near)}" if near else ""
+    raise NoMetric(f"no checker measured {name!r} in this run{meant}")
+
+
+def _name_of(one: Expectation) -> str:
+    return f"{one.metric}.{one.scope}" if one.scope else one.metric
+
+
+def _wrong(judgement: Judgement, unmet: tuple[Unmet, ...]) -> list[str]:
+    parts = [f"{one.expected} was expected, it is {one.actual:g}" for one in unmet]
+    if judgement.violations:
+        first = judgement.violations[0]
+        more = len(judgement.violations) - 1 + judgement.more_violations
+        parts.append(f"{first.checker}: {first.what}" + (f" (and {more} more)" if more else ""))
+    return parts
+
+
+# The code that made it ----------------------------------------------------------------
+
+
+IGNORED_FOLDERS = ("pipeline", "testing")  # rooms above those in which a run takes place
+LIBRARIES_THAT_COUNT = ("trio", "msgspec")
+DIGITS = 12
+
+
+@cache
+def code_version() -> str:
+    """A digest of our sources, of Python's release and of the libraries that decide order."""
+    digest = hashlib.sha256(platform.python_version().encode())
+    for library in LIBRARIES_THAT_COUNT:
+        digest.update(f"{library} {version(library)}".encode())
+    root = Path(__file__).parents[2]
+    rooms = (room for room in root.iterdir() if room.name not in IGNORED_FOLDERS)
+    for path in sorted(path for room in rooms for path in room.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:DIGITS]

@@ -1,0 +1,401 @@
+"""Whether a plan can be carried out at all: names, numbers, order, found before anything runs.
+
+Each check yields problems with their place in the plan; nothing stops at the first.  What
+is asked of types and fields was checked before, where the plan was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.checks.judging.table import METRICS
+from rocketmq_emulator.client.settings.config import (
+    LitePullConsumerConfig,
+    ProducerConfig,
+    PushConsumerConfig,
+)
+from rocketmq_emulator.cluster.fault_values import Busy, FailingFlush, Fault, FullDisk, SlowDisk
+from rocketmq_emulator.cluster.faults.effects import SELECTORS
+from rocketmq_emulator.cluster.faults.register import refusal_of
+from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import WorldKind
+from rocketmq_emulator.facts import all_facts
+from rocketmq_emulator.scenarios.plan.plan import (
+    ClusterPlan,
+    ConsumersPlan,
+    GrowTopic,
+    Heal,
+    Join,
+    Leave,
+    ListenerPlan,
+    LoadPlan,
+    Plan,
+    Step,
+    word_of,
+)
+from rocketmq_emulator.scenarios.plan.problems import Path, nearest
+from rocketmq_emulator.scenarios.plan.strategies import (
+    ALIASES,
+    STRATEGIES,
+    WITH_SETTINGS,
+    strategy_named,
+)
+from rocketmq_emulator.settings.quirks import QUIRKS
+from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
+
+FoundProblems: TypeAlias = Iterator[tuple[Path, str]]
+
+QUEUES_MAX = 65_535
+MEMBERS_MAX = 1_000
+BROKER_ONLY = (Busy, FullDisk, SlowDisk, FailingFlush)  # what has pools, or a disk of messages
+SERVERS = ("brokers", "name_servers")
+SETTINGS: Mapping[str, type[msgspec.Struct]] = {
+    "push": PushConsumerConfig,
+    "lite_pull": LitePullConsumerConfig,
+}
+CHANCES = ("fails", "raises", "hangs")
+DELAY_LEVELS_MAX = 18
+BATCH_MAX = 1_000
+
+
+class PlanNames:
+    """Who and what there is in a plan, by kind; what names of nodes may be written."""
+
+    def __init__(self, plan: Plan) -> None:
+        cluster = spec_of(plan.cluster)
+        self.brokers = cluster.broker_names if cluster else ()
+        self.name_servers = cluster.name_server_names if cluster else ()
+        self.topics = tuple(plan.topics)
+        self.groups = tuple(dict.fromkeys(each.group for each in plan.consumers))
+        self.producers = tuple(
+            f"producer-{number}"
+            for number in range(1, 1 + min(MEMBERS_MAX, sum(load.producers for load in plan.load)))
+        )
+        joins = [step.does for step in plan.timeline if isinstance(step.does, Join)]
+        self.members = tuple(
+            f"{group}-{number}"
+            for group in self.groups
+            for number in range(1, 1 + _members(plan, joins, group))
+        )
+        programs = tuple(program.name for program in plan.programs)
+        self.clients = (*self.producers, *self.members, *programs)
+        self.nodes = (*self.brokers, *self.name_servers, *self.clients)
+        self.sets = (*SELECTORS, "producer", *self.groups)
+        self.all_names = (*self.nodes, *self.sets)
+
+
+def spec_of(cluster: ClusterPlan) -> ClusterSpec | None:
+    """The cluster as worlds start it; None if there can be none such."""
+    try:
+        return ClusterSpec(**msgspec.structs.asdict(cluster))
+    except ValueError:
+        return None
+
+
+def problems_of(plan: Plan) -> list[tuple[Path, str]]:
+    """Everything that is wrong with *plan*, with the place in it."""
+    names = PlanNames(plan)
+    found = [*_cluster(plan), *_topics(plan, names)]
+    for at, each in enumerate(plan.consumers):
+        found += _under(("consumers", at), _consumers(each, names))
+    for at, load in enumerate(plan.load):
+        found += _under(("load", at), _load(load, names))
+    found += [*_names(plan, names), *_programs(plan)]
+    for at, step in enumerate(plan.timeline):
+        found += _under(("timeline", at), [*_step(step, names, plan, at)])
+    return [*found, *_order(plan), *_expectations(plan, names), *_limits(plan)]
+
+
+def refusals_of(plan: Plan, world: WorldKind, *, has_links: bool = False) -> FoundProblems:
+    """Each fault of *plan* that *world* cannot do, with its place, before anything runs."""
+    spec = spec_of(plan.cluster)
+    assert spec is not None, "a plan that was made has a cluster that can be"
+    clients = PlanNames(plan).clients
+    for at, step in enumerate(plan.timeline):
+        if isinstance(step.does, Fault):
+            why = refusal_of(step.does, world, spec, has_links=has_links, clients=clients)
+            if why is not None:
+                yield ("timeline", at, "does"), why
+
+
+def _under(path: Path, found: Iterable[tuple[Path, str]]) -> FoundProblems:
+    return (((*path, *inner), text) for inner, text in found)
+
+
+def _members(plan: Plan, joins: Iterable[Join], group: str) -> int:
+    own = sum(each.members for each in plan.consumers if each.group == group)
+    return min(MEMBERS_MAX, own + sum(join.members for join in joins if join.group == group))
+
+
+# The cluster, its topics and clients --------------------------------------------------------
+
+
+def _cluster(plan: Plan) -> FoundProblems:
+    try:
+        ClusterSpec(**msgspec.structs.asdict(plan.cluster)).check()
+    except ValueError as error:
+        yield ("cluster",), str(error)
+
+
+def _topics(plan: Plan, names: PlanNames) -> FoundProblems:
+    for name, topic in plan.topics.items():
+        if not 1 <= topic.queues <= QUEUES_MAX:
+            yield ("topics", name, "queues"), f"is a number from 1 to {QUEUES_MAX}"
+        if topic.write_queues is not None and not 0 <= topic.write_queues <= QUEUES_MAX:
+            yield ("topics", name, "write_queues"), f"is a number from 0 to {QUEUES_MAX}"
+        if not 0 <= topic.perm <= 7:
+            yield ("topics", name, "perm"), "is 6 (read and write), 4 (read) or 2 (write)"
+        yield from _known(("topics", name, "brokers"), "broker", topic.brokers, names.brokers)
+
+
+def _names(plan: Plan, names: PlanNames) -> FoundProblems:
+    """No name for two things."""
+    taken: set[str] = {*names.brokers, *names.name_servers, *SERVERS, "clients", "world"}
+    for at, each in enumerate(plan.consumers):  # of one group there may be several
+        if each.group in taken:
+            yield ("consumers", at, "group"), f"there is already something named {each.group}"
+    taken |= {*names.groups, *names.members, *names.producers}
+    for at, program in enumerate(plan.programs):
+        if program.name in taken:
+            yield ("programs", at, "name"), f"there is already something named {program.name}"
+        taken.add(program.name)
+
+
+def _consumers(each: ConsumersPlan, names: PlanNames) -> FoundProblems:
+    if not each.topics:
+        yield ("topics",), "consumers need a topic"
+    yield from _known(("topics",), "topic", each.topics, names.topics)
+    if not 0 <= each.members <= MEMBERS_MAX:
+        yield ("members",), f"is a number from 0 to {MEMBERS_MAX}, not {each.members}"
+    if ":" not in each.strategy:
+        yield from _strategy(each.strategy)
+    if each.kind == "lite_pull" and each.orderly:
+        yield ("orderly",), "only push consumers have an orderly listener"
+    for name in each.settings_of:
+        yield from _known(("settings_of", name), "member", (name,), names.members)
+        yield from _settings(("settings_of", name), SETTINGS[each.kind], each.settings_of[name])
+    yield from _settings(("settings",), SETTINGS[each.kind], each.settings)
+    yield from _positive(("starts_ms",), each.starts_ms, least=0)
+    yield from _positive(("every_ms",), each.every_ms, least=0)
+    if each.seeks_ms and each.kind != "lite_pull":
+        yield ("seeks_ms",), "only lite pull consumers seek"
+    for at, seek_ms in enumerate(each.seeks_ms):
+        yield from _positive(("seeks_ms", at), seek_ms, least=0)
+    yield from _positive(("seek_back_max",), each.seek_back_max, least=0)
+    yield from _under(("listener",), _listener(each.listener))
+
+
+def _strategy(name: str) -> FoundProblems:
+    if "(" not in name and name not in WITH_SETTINGS:
+        known = [*STRATEGIES, *ALIASES, *WITH_SETTINGS]
+        yield from _known(("strategy",), "strategy", (name,), known)
+        return
+    try:
+        strategy_named(name)
+    except ValueError as error:
+        yield ("strategy",), str(error)
+
+
+def _listener(listener: ListenerPlan) -> FoundProblems:
+    for name in (*CHANCES, "always_fails"):
+        if not 0 <= getattr(listener, name) <= 1:
+            yield (name,), f"is a chance from 0 to 1, not {getattr(listener, name)}"
+    if sum(getattr(listener, name) for name in CHANCES) > 1:
+        yield (), f"the chances {', '.join(CHANCES)} are more than 1 together"
+    for name in ("takes_ms", "jitter_ms", "hang_ms", "from_ms"):
+        yield from _positive((name,), getattr(listener, name), least=0)
+    yield from _positive(("until_ms",), listener.until_ms, least=listener.from_ms + 1)
+
+
+def _load(load: LoadPlan, names: PlanNames) -> FoundProblems:
+    yield from _known(("topic",), "topic", (load.topic,), names.topics)
+    if load.rate <= 0:
+        yield ("rate",), "is more than 0 a second"
+    for name in ("producers", "burst"):
+        yield from _positive((name,), getattr(load, name), least=1)
+    for name in ("from_ms", "size_bytes", "size_jitter_bytes", "keys", "key_skew"):
+        yield from _positive((name,), getattr(load, name), least=0)
+    if load.until_ms is not None and load.until_ms <= load.from_ms:
+        yield ("until_ms",), "is after its beginning"
+    if load.key_skew and not load.keys:
+        yield ("key_skew",), "needs keys: how many different ones there are"
+    yield from _delays(load)
+    yield from _batch(load)
+    yield from _settings(("settings",), ProducerConfig, load.settings)
+
+
+def _delays(load: LoadPlan) -> FoundProblems:
+    if load.delay_levels and load.timer_ms:
+        yield ("timer_ms",), "a load has delay_levels or timer_ms: of both, only the level counts"
+    for at, level in enumerate(load.delay_levels):
+        if not 0 <= level <= DELAY_LEVELS_MAX:
+            text = f"is a level from 1 to {DELAY_LEVELS_MAX}, or 0 for none, not {level}"
+            yield ("delay_levels", at), text
+    for at, timer_ms in enumerate(load.timer_ms):
+        yield from _positive(("timer_ms", at), timer_ms, least=0)
+
+
+def _batch(load: LoadPlan) -> FoundProblems:
+    if not 1 <= load.batch <= BATCH_MAX:
+        yield ("batch",), f"is a number from 1 to {BATCH_MAX}, not {load.batch}"
+    if load.batch > 1 and load.mode != "sync":
+        yield ("batch",), f"a batch is sent in the mode sync, not {load.mode}"
+    if load.batch > 1 and (load.keys or load.delay_levels or load.timer_ms):
+        yield ("batch",), "messages of a batch share a queue and have no delays: leave keys out"
+
+
+def _settings(path: Path, kind: type[msgspec.Struct], given: Mapping[str, Any]) -> FoundProblems:
+    try:
+        convert_fields(kind, {"group": "any", **given}, kind.__name__.removesuffix("Config"))
+    except BadField as error:
+        yield path, str(error)
+
+
+def _programs(plan: Plan) -> FoundProblems:
+    for at, program in enumerate(plan.programs):
+        module, colon, function = program.run.partition(":")
+        if not (module and colon and function.isidentifier()):
+            yield ("programs", at, "run"), f'is "module:function", not {program.run!r}'
+        yield from _positive(("programs", at, "starts_ms"), program.starts_ms, least=0)
+
+
+# The timeline -----------------------------------------------------------------------------
+
+
+def _step(step: Step, names: PlanNames, plan: Plan, at: int) -> FoundProblems:
+    does = step.does
+    if step.at_ms is not None and (step.when is not None or step.after_ms):
+        yield ("at_ms",), "a step is done at a time, or after something, not both"
+    yield from _positive(("at_ms",), step.at_ms, least=0)
+    yield from _positive(("after_ms",), step.after_ms, least=0)
+    if step.for_ms is not None and not isinstance(does, Fault):
+        yield ("for_ms",), f"{word_of(does)} is done at once: it has no end"
+    yield from _positive(("for_ms",), step.for_ms, least=1)
+    if step.when is not None:
+        yield from _when(step, names)
+    yield from _under(("does",), _referenced_names(does, names))
+    if isinstance(does, Heal):
+        yield from _heal(does, plan, at)
+    if isinstance(does, GrowTopic) and does.topic in plan.topics:
+        least = plan.topics[does.topic].queues + 1
+        yield from _positive(("does", "queues"), does.queues, least=least)
+    if isinstance(does, Leave):
+        yield from _known(("does", "node"), "client", (does.node,), names.clients)
+    if isinstance(does, BROKER_ONLY):
+        known = (*names.brokers, "brokers")
+        yield from _known(("does", "node"), "broker", (does.node,), known)
+    if step.name and step.name in [other.name for other in plan.timeline[:at]]:
+        yield ("name",), f"there is already a step named {step.name}"
+
+
+def _referenced_names(does: msgspec.Struct, names: PlanNames) -> FoundProblems:
+    """Every name in it is the name of something."""
+    known = {
+        "node": ("node or group", names.all_names),
+        "nodes": ("node or group", names.all_names),
+        "around": ("node or group", names.all_names),
+        "broker": ("broker", names.brokers),
+        "name_server": ("NameServer", names.name_servers),
+        "group": ("group", names.groups),
+        "topic": ("topic", names.topics),
+    }
+    special = isinstance(does, (Leave, *BROKER_ONLY))
+    for field in does.__struct_fields__:
+        value = getattr(does, field)
+        if field in known and value and not (special and field == "node"):
+            yield from _known((field,), known[field][0], _listed(value), known[field][1])
+        if field == "between" and value:
+            for side, part in enumerate(value):
+                path = (field, side)
+                yield from _known(path, "node or group", _listed(part), names.all_names)
+        if field in ("members", "down_ms", "ms") and isinstance(value, int | float):
+            least = 1 if field == "members" else None
+            yield from _positive((field,), value, least=least)
+
+
+def _heal(heal: Heal, plan: Plan, at: int) -> FoundProblems:
+    earlier = {step.name: step for step in plan.timeline[:at] if step.name}
+    yield from _known(("does", "step"), "earlier step", (heal.step,), earlier)
+    begun = earlier.get(heal.step)
+    if begun is not None and not isinstance(begun.does, Fault):
+        yield ("does", "step"), f"{heal.step} is no fault: it has no end"
+    if begun is not None and begun.for_ms is not None:
+        yield ("does", "step"), f"{heal.step} ends by itself, after {begun.for_ms} ms"
+
+
+def _when(step: Step, names: PlanNames) -> FoundProblems:
+    assert step.when is not None, "the caller has looked"
+    when = step.when
+    kinds = {kind.__name__: kind for kind in all_facts()}
+    yield from _known(("when", "kind"), "fact", (when.kind,), kinds)
+    yield from _positive(("when", "wait_ms_max"), when.wait_ms_max, least=1)
+    if when.node:
+        known = (*names.nodes, "world")
+        yield from _known(("when", "node"), "node", (when.node,), known)
+    if (kind := kinds.get(when.kind)) is not None:
+        fields = kind.__struct_fields__
+        yield from _known(("when", "fields"), f"field of {when.kind}", when.fields, fields)
+
+
+def _order(plan: Plan) -> FoundProblems:
+    """Steps stand in the order in which they are done."""
+    last_ms: int | None = 0
+    for at, step in enumerate(plan.timeline):
+        if step.at_ms is None:
+            last_ms = None if step.when or last_ms is None else last_ms + step.after_ms
+        elif last_ms is None:
+            text = "the step before it waits for a fact, so nobody knows when: say after, not at"
+            yield ("timeline", at, "at_ms"), text
+        elif step.at_ms < last_ms:
+            text = f"the timeline is out of order: the step before it is done at {last_ms} ms"
+            yield ("timeline", at, "at_ms"), text
+        else:
+            last_ms = step.at_ms
+        if last_ms is not None and plan.lasts_ms is not None and last_ms > plan.lasts_ms:
+            yield ("timeline", at), f"the run has ended by then, after {plan.lasts_ms} ms"
+
+
+# What is expected, and limits ---------------------------------------------------------------
+
+
+def _expectations(plan: Plan, names: PlanNames) -> FoundProblems:
+    seen = set()
+    for at, each in enumerate(plan.expect):
+        if each.scope:
+            known = (*names.groups, *names.topics)
+            yield from _known(("expect", at), "group or topic", (each.scope,), known)
+        yield from _known(("expect", at), "metric", (each.metric,), METRICS)
+        key = each.metric, each.operator, each.scope
+        if key in seen:
+            yield ("expect", at), f"{each.metric} {each.operator} is expected twice"
+        seen.add(key)
+
+
+def _limits(plan: Plan) -> FoundProblems:
+    for at, name in enumerate(plan.quirks):
+        yield from _known(("quirks", at), "quirk", (name,), QUIRKS)
+    for name in plan.limits.__struct_fields__:
+        yield from _positive(("limits", name), getattr(plan.limits, name), least=1)
+    for name, least in (("lasts_ms", 1), ("quiet_ms_max", 0), ("settled_ms", 0)):
+        yield from _positive((name,), getattr(plan, name), least=least)
+
+
+# Small ones -----------------------------------------------------------------------------------
+
+
+def _listed(value: str | Iterable[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _known(path: Path, what: str, names: Iterable[str], known: Iterable[str]) -> FoundProblems:
+    for name in names:
+        if name not in known:
+            yield path, f"there is no {what} {name!r}{nearest(name, known)}"
+
+
+def _positive(path: Path, value: float | None, *, least: int | None) -> FoundProblems:
+    if value is not None and least is not None and value < least:
+        yield path, f"is at least {least}, not {value}"

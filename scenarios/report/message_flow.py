@@ -1,0 +1,160 @@
+"""What messages did: how long sends and deliveries took, and what was left to consume.
+
+Latencies and backlogs are points: the number of the fact that makes one, and its value.
+A delivery is measured from MessageStored to MessageConsumed; where no consumer notes
+anything (clients of other languages), to the commit of an offset beyond the message.  The
+backlog of a group is what RocketMQ's own tools call the lag: stored, and not yet committed.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import msgspec
+
+from rocketmq_emulator.facts import (
+    MessageConsumed,
+    MessageSent,
+    MessageStored,
+    OffsetCommitted,
+    Queue,
+    QueuesClaimed,
+    SendFailed,
+)
+from rocketmq_emulator.facts.journal import Entry
+
+NOT_STORED = -1
+
+
+class Points(msgspec.Struct):
+    """Values by number of fact; *of* is a topic or a group, *what* is measured."""
+
+    what: str  # "sends", "failed sends", "consumed", "committed", "backlog"
+    of: str
+    facts: array[int]
+    values: array[int]  # µs, or messages
+
+    def add(self, number: int, value: int) -> None:
+        """One more point: fact *number* and its value."""
+        self.facts.append(number)
+        self.values.append(value)
+
+
+class MessageFlow:
+    """Takes the facts of messages and offsets."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[str, str], Points] = {}
+        self._queues: dict[Queue, _StoredQueue] = {}
+        self._lags: dict[str, _Lag] = {}
+
+    def sent(self, number: int, _entry: Entry, fact: MessageSent) -> None:
+        """A send was acknowledged."""
+        self._points("sends", fact.topic).add(number, fact.took_ms * 1_000)
+
+    def failed(self, number: int, _entry: Entry, fact: SendFailed) -> None:
+        """A send raised an error: a point without a duration."""
+        self._points("failed sends", fact.topic).add(number, 0)
+
+    def stored(self, number: int, entry: Entry, fact: MessageStored) -> None:
+        """A message is there from now on: its delivery begins, backlogs grow."""
+        queue = self._queue(fact.queue)
+        end = queue.end
+        queue.store(fact.offset, entry.mono_us)
+        for group in queue.groups:
+            position = self._lags[group].positions[fact.queue]
+            self._note_lag(number, group, max(0, queue.end - position) - max(0, end - position))
+
+    def consumed(self, number: int, entry: Entry, fact: MessageConsumed) -> None:
+        """A first delivery has ended; retries are none."""
+        stored_us = self._queue(fact.queue).stored_us(fact.offset)
+        if stored_us != NOT_STORED and fact.reconsume_times == 0:
+            self._points("consumed", fact.group).add(number, entry.mono_us - stored_us)
+
+    def claimed(self, _number: int, _entry: Entry, fact: QueuesClaimed) -> None:
+        """From now on the backlog of the group counts these queues."""
+        for queue in fact.queues:
+            self._follow(fact.group, queue)
+
+    def committed(self, number: int, entry: Entry, fact: OffsetCommitted) -> None:
+        """A group has consumed what is before an offset."""
+        queue, lag = self._queue(fact.queue), self._follow(fact.group, fact.queue)
+        before = lag.positions[fact.queue]
+        lag.positions[fact.queue] = fact.offset
+        if ("consumed", fact.group) not in self._series:
+            points = self._points("committed", fact.group)
+            for offset in range(max(before, fact.offset - 1_000), fact.offset):
+                stored_us = queue.stored_us(offset)
+                if stored_us != NOT_STORED:
+                    points.add(number, entry.mono_us - stored_us)
+        step = max(0, queue.end - fact.offset) - max(0, queue.end - before)
+        if step:
+            self._note_lag(number, fact.group, step)
+
+    def series(self) -> list[Points]:
+        """All that have a point; deliveries by commits only of groups without better ones."""
+        groups = {points.of for points in self._series.values() if points.what == "consumed"}
+        return [
+            points
+            for points in sorted(self._series.values(), key=lambda it: (it.what, it.of))
+            if points.facts and not (points.what == "committed" and points.of in groups)
+        ]
+
+    def _follow(self, group: str, name: Queue) -> _Lag:
+        """From now on the backlog of *group* counts this queue, from its end on."""
+        lag = self._lags.setdefault(group, _Lag({}))
+        if name not in lag.positions:
+            queue = self._queue(name)
+            lag.positions[name] = queue.end
+            queue.groups.append(group)
+        return lag
+
+    def _note_lag(self, number: int, group: str, step: int) -> None:
+        lag = self._lags[group]
+        lag.count += step
+        self._points("backlog", group).add(number, lag.count)
+
+    def _queue(self, name: Queue) -> _StoredQueue:
+        return self._queues.get(name) or self._queues.setdefault(name, _StoredQueue())
+
+    def _points(self, what: str, of: str) -> Points:
+        found = self._series.get((what, of))
+        if found is None:
+            found = self._series[what, of] = Points(what, of, array("q"), array("q"))
+        return found
+
+
+class _Lag(msgspec.Struct):
+    """What a group has not committed: *count* over all queues of *positions*."""
+
+    positions: dict[Queue, int]
+    count: int = 0
+
+
+class _StoredQueue:
+    """When each message of a queue was stored, and which groups follow it."""
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+        self._first = 0
+        self._times = array("q")
+
+    @property
+    def end(self) -> int:
+        return self._first + len(self._times)
+
+    def store(self, offset: int, at_us: int) -> None:
+        if not self._times:
+            self._first = offset
+        place = offset - self._first
+        if place == len(self._times):
+            self._times.append(at_us)
+        elif 0 <= place < len(self._times):  # the end of the log was lost, and is written anew
+            del self._times[place:]
+            self._times.append(at_us)
+        elif place > 0:
+            self._first, self._times = offset, array("q", [at_us])
+
+    def stored_us(self, offset: int) -> int:
+        place = offset - self._first
+        return self._times[place] if 0 <= place < len(self._times) else NOT_STORED

@@ -1,0 +1,426 @@
+"""A planned client at work in its client process, in any world, until it is ended.
+
+A producer sends on time whatever became of the message before; a member consumes with a listener
+that takes time, fails, raises and hangs by chance; a program is a ``module:function`` of the
+user's own.  After a kill each goes on: a producer with what is due then.
+
+Message *n* of a load is the same whoever sends it and however often its producer was killed: when
+it is due, its size, key, tag and delay follow from the seed, the load and *n*.  The producers of
+a load share the numbers out among them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import importlib
+import itertools
+import random
+import zlib
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from rocketmq_emulator.client import (
+    ClientError,
+    ConsumeResult,
+    LitePullConsumer,
+    Message,
+    Misuse,
+    Producer,
+    PushConsumer,
+    SendError,
+    by_hash,
+)
+from rocketmq_emulator.clocks.clock import Alarm, TrioAlarm
+from rocketmq_emulator.net.tasks import joining_nursery
+from rocketmq_emulator.scenarios.plan.plan import ListenerPlan, LoadPlan
+from rocketmq_emulator.scenarios.plan.strategies import strategy_named
+from rocketmq_emulator.scenarios.running.client_specs import (
+    AnyClientSpec,
+    MemberSpec,
+    ProducerSpec,
+    ProgramSpec,
+)
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client import ClientProcess
+    from rocketmq_emulator.protocol.messages.message import MessageExt
+
+
+ReportOpenWork = Callable[
+    [Callable[[], str]], None
+]  # takes what says, when asked, what is under way
+
+SENDS_IN_FLIGHT_MAX = 2_000  # of one producer; what falls due above it is not sent
+START_AGAIN_S = 1.0
+STARTING_MS_MAX = 1_000  # what falls due while a producer starts is sent when it has started
+
+
+async def run_client(
+    part: AnyClientSpec,
+    process: ClientProcess,
+    report_open_work: ReportOpenWork,
+    ending: trio.Event,
+) -> None:
+    """Until the part is over, or *ending* is set: then the client leaves its block in order.
+
+    Raises what a program of the user's own raises.
+    """
+    while not ending.is_set():
+        try:
+            match part:
+                case MemberSpec():
+                    await _consume(part, process, report_open_work, ending)
+                case ProducerSpec():
+                    await _produce(part, process, report_open_work, ending)
+                case ProgramSpec():
+                    await _until(ending, lambda: _run(part, process))
+        except Misuse:
+            raise
+        except ClientError:  # it could not start: an application would be started again
+            with trio.move_on_after(START_AGAIN_S):
+                await ending.wait()
+        else:
+            return
+
+
+async def _until(ending: trio.Event, work: Callable[[], Awaitable[object]]) -> None:
+    """*work*, which is cancelled when *ending* is set."""
+
+    async def do() -> None:
+        await work()
+        nursery.cancel_scope.cancel()
+
+    async with joining_nursery() as nursery:
+        nursery.start_soon(do)
+        await ending.wait()
+        nursery.cancel_scope.cancel()
+
+
+# Consumers ------------------------------------------------------------------------------------
+
+
+async def _consume(
+    part: MemberSpec, process: ClientProcess, report_open_work: ReportOpenWork, ending: trio.Event
+) -> None:
+    plan = part.consumers
+    settings: dict[str, Any] = {
+        "namesrv": part.namesrv,
+        "release": part.release,
+        "quirks": part.quirks,
+        "group": plan.group,
+        **({"model": "BROADCASTING"} if plan.broadcast else {}),
+        **plan.settings,
+        **plan.settings_of.get(part.name, {}),
+    }
+    listener = PlannedListener(
+        plan.listener,
+        _rng(part, process),
+        lambda: (process.clock.mono_us() - part.began_us) / 1_000,
+        process.clock.new_alarm,
+        salt=f"{part.seed}/{plan.group}",
+    )
+    report_open_work(
+        lambda: f"{listener.in_flight} messages at its listener" if listener.in_flight else ""
+    )
+    strategy = strategy_named(plan.strategy)
+    topics = dict(plan.topics)
+    if plan.kind == "push":
+        async with PushConsumer(
+            listener.listen,
+            topics,
+            process=process,
+            strategy=strategy,
+            orderly=plan.orderly,
+            **settings,
+        ):
+            await ending.wait()
+        return
+    async with LitePullConsumer(
+        topics, process=process, strategy=strategy, **settings
+    ) as consumer:
+
+        async def poll() -> None:
+            async for message in consumer:
+                await listener.listen([message])
+
+        async def poll_and_seek() -> None:
+            async with joining_nursery() as nursery:
+                nursery.start_soon(_seek_on_time, part, process, consumer)
+                await poll()
+
+        await _until(ending, poll_and_seek if plan.seeks_ms else poll)
+
+
+async def _seek_on_time(
+    part: MemberSpec, process: ClientProcess, consumer: LitePullConsumer
+) -> None:
+    """At each planned time back in one of its queues, by chance; without queues it stays."""
+    rng, alarm = _rng(part, process, "seeks"), process.clock.new_alarm()
+    passed_ms = (process.clock.mono_us() - part.began_us) / 1_000
+    began_s = trio.current_time() - passed_ms / 1_000
+    for at_ms in sorted(part.consumers.seeks_ms):
+        if at_ms < passed_ms:
+            continue  # of an earlier life
+        await alarm.wait_until(began_s + at_ms / 1_000)
+        if not (queues := consumer.queues):
+            continue
+        queue, back = rng.choice(queues), rng.randint(0, part.consumers.seek_back_max)
+        with contextlib.suppress(ClientError):  # its broker is away, or it lost the queue just now
+            committed = await consumer.committed(queue)
+            await consumer.seek(queue, max(0, (committed or 0) - back))
+
+
+# Producers ------------------------------------------------------------------------------------
+
+
+async def _produce(
+    part: ProducerSpec,
+    process: ClientProcess,
+    report_open_work: ReportOpenWork,
+    ending: trio.Event,
+) -> None:
+    settings = {
+        "namesrv": part.namesrv,
+        "release": part.release,
+        "quirks": part.quirks,
+        "group": part.name,
+        **part.load.settings,
+    }
+    async with Producer(process=process, **settings) as producer:
+        sender = _Sender(producer, part)
+        report_open_work(lambda: f"{sender.in_flight} sends under way" if sender.in_flight else "")
+        await _until(ending, lambda: sender.send_all(process))
+
+
+class _Sender:
+    """Sends what is due, each message in a task of its own."""
+
+    def __init__(self, producer: Producer, part: ProducerSpec) -> None:
+        self._producer = producer
+        self._part = part
+        self._contents = Contents(part.load, part.seed)
+        self._send = {"sync": self._sync, "async": self._async, "oneway": self._one_way}[
+            part.load.mode
+        ]
+        self._free_workers: list[int] = []  # a heap: upstream's threads, each with a round robin
+        self.in_flight = 0
+
+    async def send_all(self, process: ClientProcess) -> None:
+        """Until the load has ended, and its last send."""
+        load, passed_ms = self._part.load, (process.clock.mono_us() - self._part.began_us) / 1_000
+        began_s = trio.current_time() - passed_ms / 1_000
+        is_first_life = passed_ms - load.from_ms < STARTING_MS_MAX
+        from_ms = load.from_ms if is_first_life else passed_ms
+        alarm = process.clock.new_alarm()  # cheaper than a cancel scope in virtual time
+        async with joining_nursery() as nursery:
+            for due in due_messages(load, self._part.index, from_ms):
+                await alarm.wait_until(began_s + due.at_ms / 1_000)
+                if self.in_flight < SENDS_IN_FLIGHT_MAX:
+                    nursery.start_soon(self._send_call, due.numbers)
+
+    async def _send_call(self, numbers: tuple[int, ...]) -> None:
+        messages = [self._contents.message(number) for number in numbers]
+        worker = heapq.heappop(self._free_workers) if self._free_workers else self.in_flight
+        self.in_flight += 1
+        try:
+            if self._part.load.batch > 1:
+                await self._producer.send_batch(messages, worker=worker)
+            else:
+                await self._send(messages[0], worker)
+        except SendError:
+            return  # the journal knows
+        finally:
+            self.in_flight -= 1
+            heapq.heappush(self._free_workers, worker)
+
+    async def _sync(self, message: Message, worker: int) -> None:
+        if message.keys is None:
+            await self._producer.send(message, worker=worker)
+        else:
+            await self._producer.send_to_selected(message, by_hash, message.keys)
+
+    async def _async(self, message: Message, worker: int) -> None:
+        queue = await self._queue_of(message)
+        await self._producer.start_send(message, queue=queue, worker=worker).wait_sent()
+
+    async def _one_way(self, message: Message, worker: int) -> None:
+        queue = await self._queue_of(message)
+        await self._producer.send_oneway(message, queue=queue, worker=worker)
+
+    async def _queue_of(self, message: Message) -> Any:
+        if message.keys is None:
+            return None
+        return by_hash(await self._producer.publish_queues(message.topic), message, message.keys)
+
+
+# Programs -------------------------------------------------------------------------------------
+
+
+async def _run(part: ProgramSpec, process: ClientProcess) -> None:
+    program = function_named(part.program.run, "a client program")
+    await program(process, part.namesrv, **part.program.arguments)
+
+
+def _rng(part: AnyClientSpec, process: ClientProcess, purpose: str = "") -> random.Random:
+    """Of one life of a client: the next life draws other numbers."""
+    since_us = process.clock.mono_us() - part.began_us
+    return random.Random(f"{part.seed}/{part.name}/{since_us}{purpose}")
+
+
+# Loads: which message is due when, and what it holds ----------------------------------
+
+
+class Due(msgspec.Struct, frozen=True):
+    """The messages of one call, and when it is to be made, in ms since the load began."""
+
+    numbers: tuple[int, ...]
+    at_ms: float
+
+
+def due_messages(load: LoadPlan, index: int, not_before_ms: float) -> Iterator[Due]:
+    """What the *index*-th producer sends from *not_before_ms* on."""
+    burst_ms = load.burst * 1_000 / load.rate
+    bursts_past = max(0, int((not_before_ms - load.from_ms) / burst_ms) - 1)
+    for call in itertools.count(bursts_past * load.burst // load.batch):
+        numbers = range(call * load.batch, (call + 1) * load.batch)
+        sent = [(n, at_ms) for n in numbers if (at_ms := _due_ms(load, n, burst_ms)) is not None]
+        if not sent:
+            return
+        last_ms = sent[-1][1]
+        if call % load.producers == index and last_ms >= not_before_ms:
+            yield Due(tuple(number for number, _ in sent), last_ms)
+
+
+def _due_ms(load: LoadPlan, number: int, burst_ms: float) -> float | None:
+    """None for one that the load does not have."""
+    at_ms = load.from_ms + number // load.burst * burst_ms
+    if load.count_max is not None and number >= load.count_max:
+        return None
+    return at_ms if load.until_ms is None or at_ms < load.until_ms else None
+
+
+class Contents:
+    """What the messages of one load hold."""
+
+    def __init__(self, load: LoadPlan, seed: int) -> None:
+        self._load = load
+        self._seed = seed
+        weights = [1 / rank**load.key_skew for rank in range(1, load.keys + 1)]
+        self._key_weights = list(itertools.accumulate(weights))
+        self._is_random = bool(
+            load.keys or load.tags or load.size_jitter_bytes or load.delay_levels or load.timer_ms
+        )
+
+    def message(self, number: int) -> Message:
+        """Message *number*; its key, if it has one, chooses its queue."""
+        load, key, tag, size_bytes = self._load, None, None, self._load.size_bytes
+        level = timer_ms = 0
+        if self._is_random:
+            rng = random.Random(f"{self._seed}/{load.topic}/{number}")
+            size_bytes += rng.randint(0, load.size_jitter_bytes)
+            if load.tags:
+                tag = rng.choice(load.tags)
+            if load.keys:
+                rank = rng.choices(range(load.keys), cum_weights=self._key_weights)[0]
+                key = f"key-{rank + 1}"
+            if load.delay_levels:
+                level = rng.choice(load.delay_levels)
+            if load.timer_ms:
+                timer_ms = rng.choice(load.timer_ms)
+        body = f"{load.topic} {number} ".encode().ljust(size_bytes, b".")[: max(1, size_bytes)]
+        return Message(load.topic, body, tags=tag, keys=key, delay_level=level, delay_ms=timer_ms)
+
+
+# Listeners as a plan describes them ---------------------------------------------------
+
+
+HEAD_BYTES = 64  # of a body: there a load writes its topic and the message's number
+
+
+class PlannedFailure(Exception):
+    """The plan wants this listener to raise."""
+
+
+class PlannedListener:
+    """``listen`` is what a consumer is given; *rng* draws what each call does.
+
+    *now_ms* is the time since the load began.  Messages that always fail follow from what they
+    hold and from *salt*, so that they fail wherever and whenever they come.  It waits with what
+    *new_alarm* makes: in virtual time that costs less than a cancel scope.
+    """
+
+    def __init__(
+        self,
+        plan: ListenerPlan,
+        rng: random.Random,
+        now_ms: Callable[[], float],
+        new_alarm: Callable[[], Alarm] = TrioAlarm,
+        *,
+        salt: str = "",
+    ) -> None:
+        self._plan = plan
+        self._now_ms = now_ms
+        self._rng = rng
+        self._has_chances = bool(plan.fails or plan.raises or plan.hangs or plan.always_fails)
+        self._salt = zlib.crc32(salt.encode())
+        self._new_alarm = new_alarm
+        self._free_alarms: list[Alarm] = []
+        self.in_flight = 0
+
+    async def listen(self, messages: list[MessageExt]) -> ConsumeResult:
+        """Take a while, then succeed or not."""
+        self.in_flight += 1
+        try:
+            return await self._act(messages)
+        finally:
+            self.in_flight -= 1
+
+    async def _act(self, messages: list[MessageExt]) -> ConsumeResult:
+        plan, chance = self._plan, self._rng.random
+        is_troubled = self._has_chances and self._is_its_time()
+        if is_troubled and chance() < plan.hangs:
+            await self._wait(plan.hang_ms)
+        await self._wait(plan.takes_ms + chance() * plan.jitter_ms)
+        if is_troubled and chance() < plan.raises:
+            raise PlannedFailure("the scenario wants this listener to raise")
+        if is_troubled and (chance() < plan.fails or any(map(self._always_fails, messages))):
+            return ConsumeResult.RECONSUME_LATER
+        return ConsumeResult.SUCCESS
+
+    def _always_fails(self, message: MessageExt) -> bool:
+        drawn = zlib.crc32(message.body[:HEAD_BYTES], self._salt) / 2**32
+        return drawn < self._plan.always_fails
+
+    def _is_its_time(self) -> bool:
+        now_ms, until_ms = self._now_ms(), self._plan.until_ms
+        return now_ms >= self._plan.from_ms and (until_ms is None or now_ms < until_ms)
+
+    async def _wait(self, ms: float) -> None:
+        alarm = self._free_alarms.pop() if self._free_alarms else self._new_alarm()
+        await alarm.wait_until(trio.current_time() + ms / 1_000)
+        self._free_alarms.append(alarm)  # one whose wait was cancelled is not used again
+
+
+# Functions of the user's own ----------------------------------------------------------
+
+
+class BadFunction(ValueError):
+    """A plan names a function that there is not."""
+
+
+def function_named(name: str, what: str) -> Callable[..., Any]:
+    """The function; raises ``BadFunction`` with *what* it should have been."""
+    module, _, function = name.partition(":")
+    if not function:
+        raise BadFunction(f"{name!r} is not {what}, and no module:function")
+    try:
+        found = getattr(importlib.import_module(module), function, None)
+    except ImportError as error:
+        raise BadFunction(f"{name!r} cannot be imported: {error}") from error
+    if not callable(found):
+        raise BadFunction(f"{module} has no function {function!r}")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,322 @@
+"""What a run learns from its own facts: that one it waits for was noted, and that it is quiet.
+
+It reads entries as they are written, in any world, and sends no request.  Quiet: nothing is left
+to consume, and no queue changes its owner.  What it does not know (a message that waits for its
+retry at a dead broker) it counts as not consumed.  Dead letters are in a topic that nobody
+subscribes, so nothing waits for them.
+
+Delayed messages, retries among them, and timers wait at brokers for their time.  A broker that was
+started again may deliver one twice, and one that lost power may have lost some: so they are
+counted one by one, not as a number.  A dead letter of an orderly member may wait, too (up to 4.9,
+for an hour if brokers were away while it failed): nobody consumes it, so it is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.facts import (
+    ConsumerStopped,
+    DelayedDelivered,
+    DelayedMessageDropped,
+    Fact,
+    FaultEnded,
+    GroupOffsetMoved,
+    LogFlushed,
+    LogRecovered,
+    MessageConsumed,
+    MessageStored,
+    NodeKilled,
+    OffsetCommitted,
+    PowerLost,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+    TimerMessageDelivered,
+    TimerMessageDropped,
+    TimerMessagePutAside,
+    TimerMessageRecalled,
+    TimerMessageRolled,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC, retry_topic
+from rocketmq_emulator.scenarios.plan.plan import Plan, When
+
+TEMPORARY_RELEASES = ("not mine", "pull expired", "reset")  # queues that were given up for a while
+FOREVER = 2**31
+UNFLUSHED_MAX = 100_000  # records of a broker; of older ones a loss is not noticed
+
+
+class AwaitedFact:
+    """A fact that a step waits for; *arrive* is called once."""
+
+    def __init__(self, when: When, arrive: Callable[[], object]) -> None:
+        self.when = when
+        self._arrive = arrive
+
+    def takes(self, entry: Entry) -> bool:
+        """Is it this one?  Then the step goes on."""
+        when, fact = self.when, entry.fact
+        if type(fact).__name__ != when.kind or when.node not in ("", entry.node):
+            return False
+        if when.fields:
+            fields = msgspec.to_builtins(fact)
+            if any(fields.get(name) != value for name, value in when.fields.items()):
+                return False
+        self._arrive()
+        return True
+
+
+class RunObserver:
+    """Reads the entries of one run of *plan*; ``take`` gets each."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.fact_count = 0
+        self.queues_changed_us = 0
+        self.consumed_us = 0
+        self.healed_us: int | None = None  # when the last fault ended
+        self._awaited: list[AwaitedFact] = []
+        self._stored: dict[Queue, int] = {}  # the next offset
+        self._stored_in: dict[str, list[Queue]] = defaultdict(list)
+        self._committed: dict[str, dict[Queue, int]] = defaultdict(dict)
+        self._delayed_messages = DelayedMessageCounter()
+        self._unflushed: dict[str, deque[MessageStored]] = {}  # by broker
+        self._groups = {
+            group.group: (*group.topics, retry_topic(group.group))
+            for group in plan.consumers
+            if not group.broadcast
+        }
+        self._tries_max = {  # of orderly groups: what fails once more is a dead letter
+            group.group: group.settings["reconsume_times_max"]
+            for group in plan.consumers
+            if group.orderly and group.settings.get("reconsume_times_max", -1) >= 0
+        }
+        self._broadcast = {group.group for group in plan.consumers if group.broadcast}
+        self._given_up: dict[str, set[Queue]] = {}  # by broadcasting member that runs
+        self._readers: dict[type[Fact], Callable[[Entry, Any], None]] = {
+            MessageStored: self._see_stored,
+            LogFlushed: self._see_flushed,
+            LogRecovered: lambda entry, fact: self._see_lost(entry, fact.end_position),
+            PowerLost: lambda entry, fact: self._see_lost(entry, fact.kept_position),
+            DelayedDelivered: self._delayed_messages.delivered,
+            DelayedMessageDropped: self._delayed_messages.dropped,
+            TimerMessagePutAside: self._delayed_messages.timer_put_aside,
+            TimerMessageRolled: self._delayed_messages.timer_rolled,
+            TimerMessageDelivered: self._delayed_messages.timer_over,
+            TimerMessageRecalled: self._delayed_messages.timer_over,
+            TimerMessageDropped: self._delayed_messages.timer_over,
+            OffsetCommitted: self._see_offset,
+            GroupOffsetMoved: self._see_offset,
+            MessageConsumed: self._see_consumed,
+            ConsumerStopped: lambda entry, _fact: self._see_no_queues(entry.node),
+            NodeKilled: lambda _entry, fact: self._see_no_queues(fact.node),
+            QueuesClaimed: self._see_claimed,
+            QueuesReleased: self._see_released,
+            FaultEnded: self._see_healed,
+        }
+
+    def take(self, entry: Entry) -> None:
+        """The next entry."""
+        self.fact_count += 1
+        if (read := self._readers.get(type(entry.fact))) is not None:
+            read(entry, entry.fact)
+        if self._awaited:
+            self._awaited = [one for one in self._awaited if not one.takes(entry)]
+
+    def await_fact(self, when: When, arrive: Callable[[], object]) -> None:
+        """Call *arrive* at the first such fact from now on."""
+        self._awaited.append(AwaitedFact(when, arrive))
+
+    def backlogs(self) -> dict[str, int]:
+        """Messages that are stored and not yet committed, by group; only those that have some."""
+        found = {group: self._backlog(group, topics) for group, topics in self._groups.items()}
+        return {group: count for group, count in found.items() if count}
+
+    @property
+    def delayed_count(self) -> int:
+        """Messages that wait at a broker for their retry, their delay or their time."""
+        return self._delayed_messages.count
+
+    def given_up(self) -> dict[str, int]:
+        """Queues with messages that a broadcasting member had and has not, by member.
+
+        Nobody else consumes them for it: it waits for a route that has their broker again.
+        """
+        counts = {
+            node: sum(queue in self._stored for queue in queues)
+            for node, queues in self._given_up.items()
+        }
+        return {node: count for node, count in counts.items() if count}
+
+    def _see_healed(self, entry: Entry, _fact: FaultEnded) -> None:
+        self.healed_us = entry.mono_us
+
+    def _backlog(self, group: str, topics: tuple[str, ...]) -> int:
+        committed = self._committed[group]
+        return sum(
+            max(0, self._stored[queue] - committed.get(queue, 0))
+            for topic in topics
+            for queue in self._stored_in.get(topic, ())
+        )
+
+    # What facts say -------------------------------------------------------------------
+
+    def _see_stored(self, entry: Entry, fact: MessageStored) -> None:
+        queue = fact.queue
+        unflushed = self._unflushed.get(entry.node)
+        if unflushed is None:
+            unflushed = self._unflushed[entry.node] = deque(maxlen=UNFLUSHED_MAX)
+        unflushed.append(fact)
+        if self._delayed_messages.stored(entry.node, fact):
+            return
+        if queue not in self._stored:
+            self._stored_in[queue.topic].append(queue)
+        self._stored[queue] = fact.offset + 1
+
+    def _see_flushed(self, entry: Entry, fact: LogFlushed) -> None:
+        unflushed = self._unflushed.get(entry.node)
+        while unflushed and _end_of(unflushed[0]) <= fact.position:
+            unflushed.popleft()
+
+    def _see_lost(self, entry: Entry, end_position: int) -> None:
+        """What a broker lost with its power nobody will consume."""
+        unflushed = self._unflushed.get(entry.node)
+        while unflushed and _end_of(unflushed[-1]) > end_position:
+            lost = unflushed.pop()
+            if not self._delayed_messages.lost(entry.node, lost):
+                self._stored[lost.queue] = min(self._stored[lost.queue], lost.offset)
+
+    def _see_offset(self, _entry: Entry, fact: OffsetCommitted | GroupOffsetMoved) -> None:
+        self._committed[fact.group][fact.queue] = fact.offset
+
+    def _see_consumed(self, entry: Entry, fact: MessageConsumed) -> None:
+        self.consumed_us = entry.mono_us
+        if not fact.ok and fact.reconsume_times >= self._tries_max.get(fact.group, FOREVER):
+            self._delayed_messages.failed_for_good(fact.uniq_key)
+
+    def _see_claimed(self, entry: Entry, fact: QueuesClaimed) -> None:
+        self.queues_changed_us = entry.mono_us
+        if fact.group in self._broadcast:
+            self._given_up.get(entry.node, set()).difference_update(fact.queues)
+
+    def _see_released(self, entry: Entry, fact: QueuesReleased) -> None:
+        self.queues_changed_us = entry.mono_us
+        if fact.group in self._broadcast and fact.reason in TEMPORARY_RELEASES:
+            self._given_up.setdefault(entry.node, set()).update(fact.queues)
+
+    def _see_no_queues(self, node: str) -> None:
+        """It ended: if it begins again, then anew."""
+        self._given_up.pop(node, None)
+
+
+def _end_of(fact: MessageStored) -> int:
+    return fact.position + fact.size_bytes
+
+
+# Whether it is quiet ------------------------------------------------------------------
+
+
+CONSUMED_SETTLED_S = 2.0
+
+
+def reasons_not_quiet(
+    watch: RunObserver, now_us: int, settled_from_us: int, settled_s: float
+) -> str:
+    """In words; empty when it is quiet.  Nothing settles before *settled_from_us*."""
+    reasons = [
+        f"{group} has {count} messages to consume" for group, count in watch.backlogs().items()
+    ]
+    reasons += [
+        f"{node} waits for {count} queues that it gave up"
+        for node, count in watch.given_up().items()
+    ]
+    if watch.delayed_count:
+        reasons.append(f"{watch.delayed_count} messages wait for their retry or delay")
+    if now_us - watch.consumed_us < CONSUMED_SETTLED_S * 1_000_000:
+        reasons.append("messages were consumed just now")
+    settling_s = settled_s - ((now_us - max(watch.queues_changed_us, settled_from_us)) / 1_000_000)
+    if settling_s > 0:
+        reasons.append(f"queues must stay with their owners for {settling_s:.0f} s more")
+    return "; ".join(reasons)
+
+
+# Messages that wait at brokers for their time -----------------------------------------
+
+
+TimerOver: TypeAlias = TimerMessageDelivered | TimerMessageDropped | TimerMessageRecalled
+
+
+class DelayedMessageCounter:
+    """Counts them, broker by broker."""
+
+    def __init__(self) -> None:
+        self._delayed: Counter[tuple[str, int, str]] = Counter()  # broker, level's queue, key
+        self._timers: set[tuple[str, int]] = set()  # broker, offset in the timer topic
+        self._last_stored: dict[str, MessageStored] = {}  # by broker
+        self._last_timer: dict[str, int] = {}  # its offset
+        self._dying: set[str] = set()  # keys: the next one put aside is a dead letter
+
+    @property
+    def count(self) -> int:
+        """Of all that wait."""
+        return self._delayed.total() + len(self._timers)
+
+    def failed_for_good(self, key: str) -> None:
+        """An orderly member will send it back as a dead letter."""
+        self._dying.add(key)
+
+    def stored(self, node: str, fact: MessageStored) -> bool:
+        """True if it is put aside: nobody can consume it now."""
+        self._last_stored[node] = fact
+        queue = fact.queue
+        if queue.topic == SCHEDULE_TOPIC and fact.uniq_key in self._dying:
+            self._dying.discard(fact.uniq_key)
+        elif queue.topic == SCHEDULE_TOPIC:
+            self._delayed[node, queue.queue_id, fact.uniq_key] += 1
+        elif queue.topic == TIMER_TOPIC:
+            self._last_timer[node] = fact.offset
+        return queue.topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
+
+    def lost(self, node: str, fact: MessageStored) -> bool:
+        """Its record is gone with the power; True if it was put aside."""
+        queue = fact.queue
+        if queue.topic == SCHEDULE_TOPIC:
+            self._take(node, queue.queue_id, fact.uniq_key)
+        elif queue.topic == TIMER_TOPIC:
+            self._timers.discard((node, fact.offset))
+        return queue.topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
+
+    def delivered(self, entry: Entry, fact: DelayedDelivered) -> None:
+        """A delayed one was stored where it belongs, just before this fact."""
+        stored = self._last_stored.get(entry.node)
+        key = "" if stored is None else stored.uniq_key
+        self._take(entry.node, queue_of_level(fact.delay_level), key)
+
+    def dropped(self, entry: Entry, fact: DelayedMessageDropped) -> None:
+        """It will never come."""
+        self._take(entry.node, queue_of_level(fact.delay_level), fact.uniq_key)
+
+    def timer_put_aside(self, entry: Entry, fact: TimerMessagePutAside) -> None:
+        """One waits for its time."""
+        self._timers.add((entry.node, fact.offset))
+
+    def timer_rolled(self, entry: Entry, fact: TimerMessageRolled) -> None:
+        """It was stored again, just before this fact."""
+        self._timers.discard((entry.node, fact.offset))
+        self._timers.add((entry.node, self._last_timer.get(entry.node, fact.offset)))
+
+    def timer_over(self, entry: Entry, fact: TimerOver) -> None:
+        """It waits no more."""
+        self._timers.discard((entry.node, fact.offset))
+
+    def _take(self, node: str, queue_id: int, key: str) -> None:
+        left = self._delayed[node, queue_id, key] - 1
+        if left > 0:
+            self._delayed[node, queue_id, key] = left
+        else:
+            del self._delayed[node, queue_id, key]

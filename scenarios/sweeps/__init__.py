@@ -1,0 +1,1 @@
+"""Runs from many seeds: side by side, each in a process of its own."""

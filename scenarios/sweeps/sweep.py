@@ -1,0 +1,226 @@
+"""Many runs: what was finished before is taken from disk, the rest is run.
+
+    for row in sweep.rows():
+        ...
+    sweep.tally
+
+One plan from many seeds, weather from many seeds, or several plans from one seed.  Rows come as
+they are finished.  A sweep that is left early has kept all rows it gave.  In weather each seed has
+a plan of its own that knows nothing of the others, so its row is the same alone and in any range;
+what all its runs met is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rocketmq_emulator.cluster.world import WorldKind
+from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, Verdict
+from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns
+from rocketmq_emulator.scenarios.sweeps.run_pool import RUN_S_MAX, RunPool
+from rocketmq_emulator.scenarios.weather.coverage import Coverage
+
+
+class Worst(msgspec.Struct):
+    """The value of an expectation that is nearest to its bound, or farthest beyond."""
+
+    expectation: Expectation
+    value: float
+    seed: int
+
+    def is_worse_than(self, other: Worst) -> bool:
+        """Farther beyond the bound; of two alike the one of the lower seed."""
+        if self.value == other.value:
+            return self.seed < other.seed
+        return _is_worse(self.expectation, self.value, other.value)
+
+
+class SweepTally:
+    """How a sweep goes."""
+
+    def __init__(self, plan: Plan, total: int, world: WorldKind = "virtual") -> None:
+        self.plan = plan
+        self.world: WorldKind = world
+        self.total = total
+        self.counts: Counter[Verdict] = Counter()
+        self.cached_count = 0
+        self.worst: dict[str, Worst] = {}
+        self.worst_row: RunResult | None = None
+
+    @property
+    def done(self) -> int:
+        """How many rows there are."""
+        return self.counts.total()
+
+    def add(self, row: RunResult, *, cached: bool) -> None:
+        """One more row."""
+        self.counts[row.verdict] += 1
+        self.cached_count += cached
+        if row.verdict != "passed" and is_worse_row(row, self.worst_row):
+            self.worst_row = row
+        for expectation in self.plan.expect:
+            self._measure(expectation, row)
+
+    def _measure(self, expectation: Expectation, row: RunResult) -> None:
+        name = metric_name(expectation)
+        value = row.metrics.get(name)
+        if value is None:
+            return
+        found, before = Worst(expectation, value, row.seed), self.worst.get(name)
+        if before is None or found.is_worse_than(before):
+            self.worst[name] = found
+
+
+class Sweep:
+    """*plan* from each of *seeds*; journals of those that do not pass go to *journals*."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        seeds: Sequence[int],
+        journals: Path,
+        *,
+        jobs: int = 1,
+        finished: FinishedRuns | None = None,
+        keeps_passed: bool = False,
+        paths: Sequence[str] = (),
+        world: WorldKind = "virtual",
+        look: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.tally = SweepTally(plan, len(seeds), world)
+        self._counts_coverage = False
+        self._plan = plan
+        self._plan_of: Callable[[int], Plan] = lambda _seed: plan
+        self._seeds = seeds
+        self._journals = journals
+        self._jobs = jobs
+        self._finished = finished
+        self._keeps_passed = keeps_passed
+        self._paths = tuple(paths)
+        self._world: WorldKind = world
+        self._look = look
+
+    def rows(self) -> Iterator[RunResult]:
+        """One a seed, those that are on disk first."""
+        wanted: list[int] = []
+        for seed in self._seeds:
+            row = None if self._finished is None else self._finished.row(seed)
+            if row is None:
+                wanted.append(seed)
+            else:
+                self.tally.add(row, cached=True)
+                yield row
+        if not wanted:
+            return
+        self._journals.mkdir(parents=True, exist_ok=True)
+        run_s_max = RUN_S_MAX
+        if self._world != "virtual":  # it says itself when it passes that limit
+            run_s_max += self._plan.limits.virtual_s_max
+        with RunPool(self._look, run_s_max) as fleet:
+            for row in fleet.rows(map(self._order, wanted), min(self._jobs, len(wanted))):
+                if self._finished is not None:
+                    self._finished.add(row)
+                self.tally.add(row, cached=False)
+                yield row
+
+    def _order(self, seed: int) -> RunOrder:
+        plan = self._plan_of(seed)
+        return RunOrder(
+            plan=plan,
+            seed=seed,
+            journal=str(self._journals / f"{file_name(plan)}-seed{seed}.jsonl"),
+            keeps_passed=self._keeps_passed,
+            paths=self._paths,
+            world=self._world,
+            counts_coverage=self._counts_coverage,
+        )
+
+
+def file_name(plan: Plan) -> str:
+    """What files of a plan's runs begin with."""
+    return re.sub(r"[^\w.-]+", "-", plan.name).strip("-")[:60] or "scenario"
+
+
+def metric_name(expectation: Expectation) -> str:
+    """As in a judgement: ``lost``, ``lost.billing``."""
+    return f"{expectation.metric}.{expectation.scope}" if expectation.scope else expectation.metric
+
+
+def is_worse_row(row: RunResult, than: RunResult | None) -> bool:
+    """Was more wrong with *row*?  Of two alike the one of the lower seed is worse."""
+    if than is None:
+        return True
+    found, before = (1 + len(each.violations) + len(each.unmet) for each in (row, than))
+    return found > before or (found == before and row.seed < than.seed)
+
+
+def _is_worse(expectation: Expectation, value: float, than: float) -> bool:
+    if expectation.operator == "==":
+        return abs(value - expectation.bound) > abs(than - expectation.bound)
+    return value > than if expectation.operator == "<=" else value < than
+
+
+# Weather: a plan for each seed --------------------------------------------------------
+
+
+def cache_plan_of(base: Plan) -> Plan:
+    """What rows on disk are kept under: the shape of the weather, whatever the seed."""
+    parameters = {**base.parameters, "seed": 0}
+    return Plan(name="weather", cluster=base.cluster, quirks=base.quirks, parameters=parameters)
+
+
+class WeatherSweep(Sweep):
+    """*plan_of(seed)* makes the plans; ``coverage`` is what all rows so far have met."""
+
+    def __init__(
+        self, plan_of: Callable[[int], Plan], base: Plan, seeds: Sequence[int], **rest: Any
+    ) -> None:
+        super().__init__(msgspec.structs.replace(base, name="weather"), seeds, **rest)
+        self.coverage = Coverage()
+        self._plan_of = plan_of
+        self._counts_coverage = True
+
+    def rows(self) -> Iterator[RunResult]:
+        """One a seed, those that are on disk first."""
+        for row in super().rows():
+            self.coverage.add_metrics(row.metrics)
+            yield row
+
+
+# Several plans, each from one seed ----------------------------------------------------
+
+
+def rows_of_plans(
+    plans: Sequence[Plan],
+    *,
+    seed: int,
+    jobs: int,
+    cache: Path | None = None,
+    look: Callable[[], object] = lambda: None,
+) -> Iterator[tuple[int, RunResult]]:
+    """The place in *plans* and the row of each, as they are finished; *look* as for a fleet."""
+    wanted: dict[int, int] = {}  # by the order's id: the place
+    orders: list[RunOrder] = []
+    finished = {at: FinishedRuns(plan, cache) for at, plan in enumerate(plans) if cache}
+    for at, plan in enumerate(plans):
+        row = finished[at].row(seed) if at in finished else None
+        if row is not None:
+            yield at, row
+            continue
+        orders.append(RunOrder(plan=plan, seed=seed, paths=(str(Path.cwd()),)))
+        wanted[id(orders[-1])] = at
+    if not orders:
+        return
+    with RunPool(look) as fleet:
+        for order, row in fleet.finished(orders, min(jobs, len(orders))):
+            at = wanted[id(order)]
+            if at in finished:
+                finished[at].add(row)
+            yield at, row

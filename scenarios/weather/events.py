@@ -1,0 +1,278 @@
+"""What can happen in weather: one fault by chance, or a few faults and acts that meet.
+
+A table has a row for each fault: its weight, how long it lasts and its targets.  What matters to
+some rules is rare by chance: a new member while a broker is down, an orderly member that dies for
+good, a member that leaves while all else is well.  So a seed may have such a combination, as any
+other feature of weather (``clients.FEATURES``); it is put before what comes by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import NamedTuple
+
+from rocketmq_emulator.cluster.fault_values import (
+    Answer,
+    Bandwidth,
+    Busy,
+    ClockDrift,
+    ClockJump,
+    CutLink,
+    FailingFlush,
+    Fault,
+    FullDisk,
+    Kill,
+    Partition,
+    Pause,
+    PowerOff,
+    ReadOnly,
+    RefuseConnections,
+    SlowDisk,
+    SlowLink,
+    StallLink,
+    Stop,
+    Unregistered,
+)
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.scenarios.plan.plan import AnyAction, Join, Leave
+
+
+class WeatherTargets(NamedTuple):
+    """Whom it can hit."""
+
+    brokers: tuple[str, ...]
+    name_servers: tuple[str, ...]
+    members: tuple[str, ...]
+    groups: tuple[str, ...]
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Brokers and NameServers."""
+        return (*self.brokers, *self.name_servers)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Everybody but producers."""
+        return (*self.servers, *self.members)
+
+
+class WeatherEvent(NamedTuple):
+    """A fault or an act, and when."""
+
+    at_ms: int
+    until_ms: int
+    does: Fault | AnyAction
+
+
+Make = Callable[[Random, WeatherTargets], Fault]
+
+
+class WeatherFault(NamedTuple):
+    """``weight`` beside the others; ``lasts_s`` from, to."""
+
+    weight: float
+    lasts_s: tuple[float, float]
+    make: Make
+
+
+ANSWERS = (
+    ReplyRule(code=RequestCode.SEND_MESSAGE_V2, error_code=ResponseCode.SYSTEM_BUSY),
+    ReplyRule(code=RequestCode.PULL_MESSAGE, delay_ms=700),
+    ReplyRule(code=RequestCode.HEART_BEAT, cut_connection=True),
+    ReplyRule(code=RequestCode.GET_CONSUMER_LIST_BY_GROUP, no_answer=True),
+    ReplyRule(code=RequestCode.LOCK_BATCH_MQ, delay_ms=900, probability=0.5),
+    ReplyRule(code=RequestCode.UPDATE_CONSUMER_OFFSET, no_answer=True, probability=0.5),
+)
+
+
+def _node(rng: Random, targets: WeatherTargets) -> str:
+    """A broker as often as a member, however many there are."""
+    roles = (targets.brokers, targets.name_servers, targets.members)
+    return rng.choice(rng.choices(roles, (0.4, 0.2, 0.4))[0])
+
+
+def _sides(rng: Random, targets: WeatherTargets) -> tuple[str, str]:
+    """A server, or all brokers, and its clients."""
+    server = rng.choice((*targets.servers, "brokers"))
+    others = (*targets.groups, *targets.members, "producer", "clients")
+    return server, rng.choice([name for name in others if name != server])
+
+
+def _ms(rng: Random, most: float) -> float:
+    """Small ones more often."""
+    return float(round(most ** rng.uniform(0.2, 1.0), 1))
+
+
+FAULTS_BY_CHANCE: Mapping[str, WeatherFault] = {
+    "kill": WeatherFault(3, (1, 55), lambda rng, targets: Kill(node=_node(rng, targets))),
+    "stop": WeatherFault(1, (1, 30), lambda rng, targets: Stop(node=rng.choice(targets.servers))),
+    "pause": WeatherFault(2, (0.5, 40), lambda rng, targets: Pause(node=_node(rng, targets))),
+    "power_off": WeatherFault(
+        1, (2, 20), lambda rng, targets: PowerOff(node=rng.choice(targets.brokers))
+    ),
+    "busy": WeatherFault(
+        1,
+        (2, 20),
+        lambda rng, targets: Busy(node=rng.choice(targets.brokers), service_ms=_ms(rng, 400)),
+    ),
+    "clock_jump": WeatherFault(
+        1,
+        (5, 40),
+        lambda rng, targets: ClockJump(
+            node=rng.choice(targets.nodes), ms=rng.choice((-60_000, -500, 500, 3_000, 60_000))
+        ),
+    ),
+    "clock_drift": WeatherFault(
+        1,
+        (5, 40),
+        lambda rng, targets: ClockDrift(
+            node=rng.choice(targets.nodes), ppm=rng.choice((-500, 200, 5_000))
+        ),
+    ),
+    "full_disk": WeatherFault(
+        0.5, (1, 15), lambda rng, targets: FullDisk(node=rng.choice(targets.brokers))
+    ),
+    "slow_disk": WeatherFault(
+        1,
+        (2, 30),
+        lambda rng, targets: SlowDisk(node=rng.choice(targets.brokers), flush_ms=_ms(rng, 2_000)),
+    ),
+    "failing_flush": WeatherFault(
+        0.5,
+        (1, 10),
+        lambda rng, targets: FailingFlush(node=rng.choice(targets.brokers), probability=0.5),
+    ),
+    "slow_link": WeatherFault(
+        2,
+        (2, 40),
+        lambda rng, targets: SlowLink(
+            between=_sides(rng, targets), ms=_ms(rng, 4_000), jitter_ms=_ms(rng, 500)
+        ),
+    ),
+    "bandwidth": WeatherFault(
+        1,
+        (2, 30),
+        lambda rng, targets: Bandwidth(
+            around=rng.choice(targets.servers), bytes_per_s=rng.choice((2_000, 20_000, 500_000))
+        ),
+    ),
+    "stall": WeatherFault(
+        2, (1, 30), lambda rng, targets: StallLink(between=_sides(rng, targets))
+    ),
+    "partition": WeatherFault(
+        2,
+        (2, 40),
+        lambda rng, targets: Partition(between=_sides(rng, targets), one_way=rng.random() < 0.4),
+    ),
+    "refuse": WeatherFault(
+        1, (1, 30), lambda rng, targets: RefuseConnections(between=_sides(rng, targets))
+    ),
+    "cut": WeatherFault(2, (0.5, 20), lambda rng, targets: CutLink(between=_sides(rng, targets))),
+    "read_only": WeatherFault(
+        1, (5, 40), lambda rng, targets: ReadOnly(broker=rng.choice(targets.brokers))
+    ),
+    "unregistered": WeatherFault(
+        1,
+        (5, 40),
+        lambda rng, targets: Unregistered(
+            broker=rng.choice(targets.brokers), name_server=rng.choice(targets.name_servers)
+        ),
+    ),
+    "answer": WeatherFault(
+        2,
+        (1, 20),
+        lambda rng, targets: Answer(node=rng.choice(targets.brokers), rule=rng.choice(ANSWERS)),
+    ),
+}
+
+
+# Combinations: events that follow each other closely ----------------------------------
+
+
+HELD_MS = 12_000  # a broker is down, or read-only, while a member joins
+WRITTEN_MS = 13_000  # a broadcasting member has written its offsets: after 10 s, by client
+REST_MS = 9_000  # after the last fault: what happens then has no other cause
+
+
+class CombinationContext(NamedTuple):
+    """What a scene knows: when faults may begin and have to end, and who is there and stays."""
+
+    rng: Random
+    targets: WeatherTargets
+    first_ms: int
+    end_ms: int
+    staying: tuple[str, ...]  # members that no other event touches
+
+    def others(self, group: str = "") -> list[str]:
+        """Members of *group*, or of any, but the first of each: a group is never without one."""
+        return [
+            member
+            for member in self.staying
+            if not member.endswith("-1") and member.startswith(f"{group}-" if group else "")
+        ]
+
+
+def orderly_death(context: CombinationContext) -> list[WeatherEvent]:
+    """A member of the orderly group is killed for good: its locks lapse after 60 s."""
+    members = context.others("stepping")
+    if not members or context.first_ms >= context.end_ms - 2_000:
+        return []
+    at_ms = context.rng.randrange(context.first_ms, context.end_ms - 2_000)
+    return [WeatherEvent(at_ms, at_ms + 2_000, Leave(node=members[-1], kill=True))]
+
+
+def busy_steps(context: CombinationContext) -> list[WeatherEvent]:
+    """Two more orderly members come while listeners are at work: queues are given up in use."""
+    last_ms = context.end_ms - 2_000
+    if "stepping" not in context.targets.groups or context.first_ms >= last_ms:
+        return []
+    times_ms = sorted(context.rng.randrange(context.first_ms, last_ms) for _ in range(2))
+    return [WeatherEvent(at_ms, at_ms + 2_000, Join(group="stepping")) for at_ms in times_ms]
+
+
+def news_restart(context: CombinationContext) -> list[WeatherEvent]:
+    """A broadcasting member is killed once it has written its offsets, and comes back."""
+    first_ms, last_ms = max(context.first_ms, WRITTEN_MS), context.end_ms - 8_000
+    if "news-1" not in context.staying or first_ms >= last_ms:
+        return []
+    at_ms = context.rng.randrange(first_ms, last_ms)
+    return [WeatherEvent(at_ms, at_ms + context.rng.randrange(1_500, 7_500), Kill(node="news-1"))]
+
+
+def join_meets_fault(context: CombinationContext) -> list[WeatherEvent]:
+    """A member joins while a broker is read-only, or down."""
+    last_ms = context.end_ms - HELD_MS
+    groups = [group for group in context.targets.groups if group != "news"]
+    if not groups or context.first_ms >= last_ms:
+        return []
+    at_ms, broker = (
+        context.rng.randrange(context.first_ms, last_ms),
+        context.rng.choice(context.targets.brokers),
+    )
+    fault = context.rng.choice((ReadOnly(broker=broker), Kill(node=broker), Stop(node=broker)))
+    joins_ms = at_ms + context.rng.randrange(3_000, HELD_MS - 2_000)
+    return [
+        WeatherEvent(at_ms, at_ms + HELD_MS, fault),
+        WeatherEvent(joins_ms, joins_ms + 2_000, Join(group=context.rng.choice(groups))),
+    ]
+
+
+def calm_leave(context: CombinationContext) -> list[WeatherEvent]:
+    """A member that shares queues leaves in order when all faults are over for a while."""
+    members = [each for each in context.others() if not each.startswith("news-")]
+    if not members:
+        return []
+    at_ms = context.end_ms + REST_MS + context.rng.randrange(3_000)
+    return [WeatherEvent(at_ms, at_ms + 2_000, Leave(node=context.rng.choice(members)))]
+
+
+Combination = Callable[[CombinationContext], list[WeatherEvent]]
+COMBINATIONS: Mapping[str, Combination] = {
+    "orderly_death": orderly_death,
+    "busy_steps": busy_steps,
+    "news_restart": news_restart,
+    "join_meets_fault": join_meets_fault,
+}
+LAST_COMBINATIONS: Mapping[str, Combination] = {"calm_leave": calm_leave}
