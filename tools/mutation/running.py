@@ -1,7 +1,8 @@
 """One module under mutmut, in a copy of the tree.
 
 mutmut writes beside the code that it mutates and wants a configuration, so it works on a copy:
-the files that git knows, as they are now.  Results are read from the files that it leaves there,
+the files that git knows, as they are now, the packages where an installed one has them, because
+mutmut follows no links.  Results are read from the files that it leaves there,
 not from what it prints.
 """
 
@@ -19,7 +20,8 @@ from tools.mutation.diffs import Change
 from tools.mutation.modules import Module
 from tools.mutation.records import Found
 
-MUTATED = ("emulator", "protocol")  # what mutmut copies by itself
+PACKAGE = "rocketmq_emulator"  # what mutmut copies by itself
+INSIDE = ("protocol", "scenarios", "pipeline")  # folders of the tree that are in the package
 OWN = ("mutants", "mutmut.log", ".mypy_cache")  # what this leaves in the copy
 POLL_S = 1.0
 KILLED, SURVIVED, TYPED = (1, 3), (0, 5, 33), (37,)  # mutmut's exit codes of a mutant's tests
@@ -38,24 +40,38 @@ def copy_tree(root: Path, copy: Path) -> None:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout
     for name in filter(None, listed.decode().split("\0")):
-        if (root / name).is_file():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, copy / name)
+        if (root / name).is_file() and not (root / name).is_symlink():
+            (copy / installed(name)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, copy / installed(name))
+
+
+def installed(file: str) -> str:
+    """Where a file of the tree is in the copy."""
+    top, _, below = file.partition("/")
+    if top == "emulator":
+        return f"{PACKAGE}/{below}"
+    return f"{PACKAGE}/{file}" if top in INSIDE else file
+
+
+def in_tree(file: str) -> str:
+    """Where a file of the copy is in the tree."""
+    below = file.removeprefix(f"{PACKAGE}/")
+    return below if below == file or below.startswith(INSIDE) else f"emulator/{below}"
 
 
 def configure(copy: Path, module: Module) -> None:
     """Write mutmut's settings into the copy's ``pyproject.toml``."""
     text = (copy / "pyproject.toml").read_text().partition("\n[tool.mutmut]")[0]
-    tops = sorted({path.name for path in copy.iterdir()}.difference(MUTATED, OWN))
+    tops = sorted({path.name for path in copy.iterdir()}.difference((PACKAGE,), OWN))
     settings = {
-        "source_paths": list(MUTATED),
-        "only_mutate": list(module.files),
+        "source_paths": [PACKAGE],
+        "only_mutate": [installed(file) for file in module.files],
         "also_copy": tops,
         "pytest_add_cli_args": ["-p", "no:cacheprovider", "-x"],
         "pytest_add_cli_args_test_selection": list(module.tests),
         "type_check_command": [
             *(sys.executable, "-m", "mypy", "--output", "json", "--no-warn-unused-ignores"),
-            *("--cache-dir", str(copy / ".mypy_cache"), *module.files),
+            *("--cache-dir", str(copy / ".mypy_cache"), *map(installed, module.files)),
         ],
         "timeout_constant": 8.0,  # of the clock, on a machine that may be busy
         "timeout_multiplier": 5.0,
@@ -87,7 +103,7 @@ def run(copy: Path, module: Module, children_max: int, shown: Progress) -> Found
 def _exit_codes(copy: Path, module: Module) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for file in module.files:
-        for text in _texts(copy / "mutants" / f"{file}.meta"):
+        for text in _texts(copy / "mutants" / f"{installed(file)}.meta"):
             found |= json.loads(text)["exit_code_by_key"]
     return found
 
@@ -121,4 +137,4 @@ def _changes(copy: Path, mutants: list[str]) -> tuple[Change, ...]:
     answer = subprocess.run(
         command, cwd=copy, input=asked, stdout=subprocess.PIPE, text=True, check=True
     )
-    return tuple(Change(*row) for row in json.loads(answer.stdout))
+    return tuple(Change(in_tree(file), *rest) for file, *rest in json.loads(answer.stdout))

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from tools.mutation.diffs import Change, text_of
 from tools.mutation.modules import MODULES, Module
 from tools.mutation.records import load_found
-from tools.mutation.running import KILLED, NO_ENDS, TIMED_OUT, configure
+from tools.mutation.running import KILLED, NO_ENDS, TIMED_OUT, configure, in_tree, installed
 from tools.power.bug import Bug, PlaceGone, planted
 from tools.power.running import ROOT
 
@@ -108,17 +108,19 @@ def _exit_codes(copy: Path, module: Module, names: list[str]) -> dict[str, int |
         subprocess.run(command, cwd=copy, stdout=log, stderr=log, check=True)
     codes: dict[str, int | None] = {}
     for file in module.files:
-        codes |= json.loads((copy / "mutants" / f"{file}.meta").read_text())["exit_code_by_key"]
+        codes |= json.loads((copy / "mutants" / f"{installed(file)}.meta").read_text())[
+            "exit_code_by_key"
+        ]
     return {name: codes[name] for name in names}
 
 
 def _all_mutants(copy: Path, module: Module) -> Iterator[Mutant]:
     """Those of a module, by file; of several with the same text, the first one."""
-    command = [sys.executable, "-m", "tools.power.mutant_texts", *module.files]
+    command = [sys.executable, "-m", "tools.power.mutant_texts", *map(installed, module.files)]
     answer = subprocess.run(command, cwd=copy, stdout=subprocess.PIPE, text=True, check=True)
     known = set()
     for name, file, function, before, after in json.loads(answer.stdout):
-        mutant = mutant_of(name, file, function, before, after)
+        mutant = mutant_of(name, in_tree(file), function, before, after)
         if mutant.key not in known and _applies(mutant):
             known.add(mutant.key)
             yield mutant
