@@ -14,7 +14,7 @@ from __future__ import annotations
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import perform
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
-from rocketmq_emulator.sim.faults import (
+from rocketmq_emulator.faults.links_and_drives import (
     Cut,
     Refuse,
     Rule,

@@ -19,8 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
-from rocketmq_emulator.protocol.bodies.extensions import PoolName, ReplyRule
-from rocketmq_emulator.sim.faults import (
+from rocketmq_emulator.faults.links_and_drives import (
     Cut,
     Refuse,
     Separate,
@@ -30,6 +29,7 @@ from rocketmq_emulator.sim.faults import (
     Throttle,
     Verdict,
 )
+from rocketmq_emulator.protocol.bodies.extensions import PoolName, ReplyRule
 
 Nodes: TypeAlias = str | tuple[str, ...]  # one name, or several
 Distribution: TypeAlias = Literal["uniform", "normal", "exponential", "pareto"]

@@ -12,7 +12,7 @@ Worlds import this file at the first such call, because it loads the catalog of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from rocketmq_emulator.facts.journal import discard_fact
 from rocketmq_emulator.net.blocking_calls import CALL_MS_MAX, call_all_blocking, call_blocking
@@ -43,7 +43,8 @@ from rocketmq_emulator.settings.releases import Release
 from rocketmq_emulator.text.values import parse_duration_ms
 
 if TYPE_CHECKING:
-    from rocketmq_emulator.sim.machines import Machine
+    from rocketmq_emulator.clocks.clock import WallClock
+    from rocketmq_emulator.net.transport import Network
 
 R = TypeVar("R")
 
@@ -63,6 +64,20 @@ class ServerCall(NamedTuple, Generic[R]):
     body: bytes
     result: Callable[[bytes], R]
     header: Header | None = None
+
+
+class Operator(Protocol):
+    """The machine that a call comes from."""
+
+    @property
+    def network(self) -> Network:
+        """Where it connects from."""
+        ...
+
+    @property
+    def clock(self) -> WallClock:
+        """The time by which it waits."""
+        ...
 
 
 def set_rule(rule: ReplyRule) -> ServerCall[int]:
@@ -136,9 +151,9 @@ def call_servers_blocking(nodes: Mapping[str, str], call: ServerCall[R]) -> list
 
 
 async def call_from(
-    operator: Machine, node: str, address: str, call: ServerCall[R], release: str
+    operator: Operator, node: str, address: str, call: ServerCall[R], release: str
 ) -> R:
-    """From a virtual machine.  Raises ``ReplyRuleRefused`` and ``RemoteError``."""
+    """From *operator*, over its links.  Raises ``ReplyRuleRefused`` and ``RemoteError``."""
     async with cancelling_nursery() as nursery:
         client = RemotingClient(
             operator.network,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rocketmq_emulator.cluster.reply_rules import ServerCall
     from rocketmq_emulator.cluster.spec import ClusterSpec
     from rocketmq_emulator.facts import Fact
+    from rocketmq_emulator.faults.links_and_drives import DriveFault, Rule
     from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
-    from rocketmq_emulator.sim.faults import DriveFault, Rule
 
 Verb: TypeAlias = Literal[
     "start",

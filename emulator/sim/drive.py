@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 
 from rocketmq_emulator.disk.port import DiskFull, OnFlushed, written_length
-from rocketmq_emulator.sim.faults import (
+from rocketmq_emulator.faults.links_and_drives import (
     DriveFault,
     DriveFaults,
     FailingFlushes,

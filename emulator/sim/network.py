@@ -9,17 +9,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rocketmq_emulator.sim.faults import Cut
+from rocketmq_emulator.faults.links_and_drives import Cut
 from rocketmq_emulator.sim.host import Host
 from rocketmq_emulator.sim.stream import Latency, Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocketmq_emulator.faults.links_and_drives import Rule, Traffic
     from rocketmq_emulator.net.transport import CommandsInFlight
     from rocketmq_emulator.sim.clock import VirtualClock
     from rocketmq_emulator.sim.determinism import SeededRngs
-    from rocketmq_emulator.sim.faults import Rule, Traffic
 
 LOOPBACK = Latency(us_min=15, us_max=30)
 HOSTS_MAX = 60_000

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from rocketmq_emulator.sim.faults import Cut, Refuse, Separate, Slow, Stall, Throttle
+from rocketmq_emulator.faults.links_and_drives import Cut, Refuse, Separate, Slow, Stall, Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
+    from rocketmq_emulator.faults.links_and_drives import Rule, Traffic
     from rocketmq_emulator.net.transport import Accept, CommandsInFlight, Endpoint
     from rocketmq_emulator.sim.clock import VirtualClock
-    from rocketmq_emulator.sim.faults import Rule, Traffic
 
 
 class StreamHost(Protocol):

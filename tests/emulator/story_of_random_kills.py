@@ -16,7 +16,7 @@ from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.facts import HandlerFailed, MessageConsumed, MessageSent
-from rocketmq_emulator.sim.faults import Cut, Rule, Stall, between
+from rocketmq_emulator.faults.links_and_drives import Cut, Rule, Stall, between
 from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 SENDS_END_S, END_S = 200, 400

@@ -30,7 +30,7 @@ from rocketmq_emulator.cluster.fault_values import (
 from rocketmq_emulator.cluster.world import UnknownNode
 from rocketmq_emulator.facts import FaultActed
 from rocketmq_emulator.facts.journal import WORLD_NODE
-from rocketmq_emulator.sim.faults import (
+from rocketmq_emulator.faults.links_and_drives import (
     DriveFault,
     FailingFlushes,
     NoRoom,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.cluster.spec import ClusterSpec
     from rocketmq_emulator.cluster.world import Verb, World
     from rocketmq_emulator.facts import Fact
-    from rocketmq_emulator.sim.faults import DriveCondition, Traffic
+    from rocketmq_emulator.faults.links_and_drives import DriveCondition, Traffic
 
 
 T = TypeVar("T")

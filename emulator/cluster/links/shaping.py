@@ -23,7 +23,15 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from rocketmq_emulator.cluster.fault_values import VERDICTS, LinkFault
 from rocketmq_emulator.cluster.links.endpoints import Names, is_targeted
-from rocketmq_emulator.sim.faults import Cut, Refuse, Separate, Slow, Stall, Tally, Throttle
+from rocketmq_emulator.faults.links_and_drives import (
+    Cut,
+    Refuse,
+    Separate,
+    Slow,
+    Stall,
+    Tally,
+    Throttle,
+)
 
 PortState: TypeAlias = Literal["open", "refusing", "silent"]
 

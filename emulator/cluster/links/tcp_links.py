@@ -31,10 +31,10 @@ from rocketmq_emulator.cluster.links.proxy_ports import ProxyPort
 from rocketmq_emulator.cluster.links.shaping import LinkRule
 from rocketmq_emulator.cluster.links.streams import ProxyContext
 from rocketmq_emulator.cluster.world import ClusterEnded
+from rocketmq_emulator.faults.links_and_drives import Tally
 from rocketmq_emulator.net.epoll_reader import EpollReader, Readable, epoll_is_supported
 from rocketmq_emulator.net.timers import Timers
 from rocketmq_emulator.settings.config import BrokerConfig
-from rocketmq_emulator.sim.faults import Tally
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import LinkFault

@@ -37,8 +37,8 @@ from rocketmq_emulator.sim.drive import VirtualFolder
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import AnyFault, FaultState, Reason
+    from rocketmq_emulator.faults.links_and_drives import DriveFault, Rule
     from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
-    from rocketmq_emulator.sim.faults import DriveFault, Rule
     from rocketmq_emulator.sim.machines import Machine, Program
     from rocketmq_emulator.sim.world import VirtualWorld
 
@@ -193,7 +193,7 @@ class VirtualCluster(World[Awaitable[None]]):
             await self.start(name)
 
     def link(self, rule: Rule) -> AbstractContextManager[None]:
-        """*rule* holds between machines inside the ``with``; see ``sim.rules``."""
+        """*rule* holds between machines inside the ``with``; see ``faults.links_and_drives``."""
         return self.world.network.under(rule)
 
     def drive(self, name: str, fault: DriveFault) -> AbstractContextManager[None]:

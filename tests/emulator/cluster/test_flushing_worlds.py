@@ -16,8 +16,8 @@ from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.errors.call_errors import SendError
+from rocketmq_emulator.faults.links_and_drives import DriveFault, NoRoom
 from rocketmq_emulator.protocol.codes import ResponseCode
-from rocketmq_emulator.sim.faults import DriveFault, NoRoom
 from rocketmq_emulator.sim.world import run_virtual
 
 BROKER = "broker-a"

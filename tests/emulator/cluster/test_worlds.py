@@ -30,10 +30,10 @@ from rocketmq_emulator.cluster.world import (
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.faults.links_and_drives import DriveFault, NoRoom, Rule, Stall, between
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.queues import MessageQueue
-from rocketmq_emulator.sim.faults import DriveFault, NoRoom, Rule, Stall, between
 from rocketmq_emulator.sim.world import run_virtual
 
 WORLDS = {world.kind: world for world in (ProcessCluster, EmbeddedCluster, VirtualCluster)}

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from rocketmq_emulator.disk.port import DiskFull
+from rocketmq_emulator.faults.links_and_drives import (
+    DriveFault,
+    FailingFlushes,
+    NoRoom,
+    SlowFlushes,
+)
 from rocketmq_emulator.sim.clock import VirtualClock
 from rocketmq_emulator.sim.drive import VirtualDisk, VirtualDrive
-from rocketmq_emulator.sim.faults import DriveFault, FailingFlushes, NoRoom, SlowFlushes
 
 SIZE = 8_000
 

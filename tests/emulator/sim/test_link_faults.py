@@ -10,8 +10,7 @@ import pytest
 import trio
 from toy_endpoints import Ends, a_client, a_link
 
-from rocketmq_emulator.net.transport import ConnectRefused
-from rocketmq_emulator.sim.faults import (
+from rocketmq_emulator.faults.links_and_drives import (
     Cut,
     Refuse,
     Rule,
@@ -24,6 +23,7 @@ from rocketmq_emulator.sim.faults import (
     everything,
     one_way,
 )
+from rocketmq_emulator.net.transport import ConnectRefused
 from rocketmq_emulator.sim.stream import Latency
 from rocketmq_emulator.sim.world import run_virtual
 

@@ -6,8 +6,8 @@ import pytest
 import trio
 from toy_endpoints import Echo, Ends, a_client, a_server
 
+from rocketmq_emulator.faults.links_and_drives import Rule, Stall, around
 from rocketmq_emulator.net.transport import ConnectRefused
-from rocketmq_emulator.sim.faults import Rule, Stall, around
 from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
 

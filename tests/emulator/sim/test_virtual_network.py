@@ -6,8 +6,7 @@ import pytest
 import trio
 from toy_endpoints import Echo, Ends, a_client, a_link
 
-from rocketmq_emulator.net.transport import AddressInUse, ConnectRefused
-from rocketmq_emulator.sim.faults import (
+from rocketmq_emulator.faults.links_and_drives import (
     Cut,
     Refuse,
     Rule,
@@ -20,6 +19,7 @@ from rocketmq_emulator.sim.faults import (
     one_way,
     reaching,
 )
+from rocketmq_emulator.net.transport import AddressInUse, ConnectRefused
 from rocketmq_emulator.sim.stream import Latency
 from rocketmq_emulator.sim.world import run_virtual
 

@@ -10,7 +10,7 @@ import sys
 import trio
 from toy_endpoints import Echo, Ends, a_server
 
-from rocketmq_emulator.sim.faults import Rule, Slow, Stall, around
+from rocketmq_emulator.faults.links_and_drives import Rule, Slow, Stall, around
 from rocketmq_emulator.sim.world import run_virtual
 
 

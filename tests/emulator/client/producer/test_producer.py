@@ -24,9 +24,9 @@ from rocketmq_emulator.errors.call_errors import (
     NotStored,
 )
 from rocketmq_emulator.facts import MessageSent, Queue, SendFailed
+from rocketmq_emulator.faults.links_and_drives import Cut, Rule, Stall, between, reaching
 from rocketmq_emulator.protocol.messages.properties import decode_properties
 from rocketmq_emulator.protocol.queues import MessageQueue
-from rocketmq_emulator.sim.faults import Cut, Rule, Stall, between, reaching
 
 
 def keys_of(cluster) -> list[str]:

@@ -8,9 +8,9 @@ from client_cluster import a_message, producing
 
 from rocketmq_emulator.client.settings.config import ProducerConfig
 from rocketmq_emulator.facts import BrokerIsolated
+from rocketmq_emulator.faults.links_and_drives import Cut, Rule, between
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.settings.setting_rules import BadField
-from rocketmq_emulator.sim.faults import Cut, Rule, between
 
 
 @pytest.mark.parametrize(("release", "for_ms"), [("4.9.8", 600_000), ("5.3.3", 10_000)])

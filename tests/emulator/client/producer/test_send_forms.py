@@ -20,10 +20,10 @@ from rocketmq_emulator.errors.call_errors import (
     TooManySends,
 )
 from rocketmq_emulator.facts import MessageSent, SendAttempted, SendFailed
+from rocketmq_emulator.faults.links_and_drives import Cut, Rule, between
 from rocketmq_emulator.protocol.messages.message import Message
 from rocketmq_emulator.protocol.messages.message_ids import RecallHandle
 from rocketmq_emulator.protocol.queues import MessageQueue
-from rocketmq_emulator.sim.faults import Cut, Rule, between
 
 A0 = MessageQueue("t", "a", 0)
 HANDLE = RecallHandle("t", "a", "1700000000000", "KEY").encode()

@@ -21,9 +21,9 @@ from rocketmq_emulator.cluster.fault_values import (
 )
 from rocketmq_emulator.cluster.links.tcp_links import TcpLinks
 from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.faults.links_and_drives import Tally
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
-from rocketmq_emulator.sim.faults import Tally
 from rocketmq_emulator.text.values import split_address
 
 PATIENCE_S = 10.0
