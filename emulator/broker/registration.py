@@ -47,6 +47,7 @@ from rocketmq_emulator.settings.releases import ACTING_MASTER_SENT
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.state.broker import Broker
     from rocketmq_emulator.net.remoting_client import RemotingClient
+    from rocketmq_emulator.net.tasks import OpenNursery, TaskNursery
     from rocketmq_emulator.net.timers import Timer
 
 H = TypeVar("H", RegisterBrokerRequest, UnregisterBrokerRequest)
@@ -81,7 +82,7 @@ class _RegistrationRound:
 class NameServerRegistration:
     """Registers one broker, again and again; each round is a fact."""
 
-    def __init__(self, broker: Broker, client: RemotingClient, nursery: trio.Nursery) -> None:
+    def __init__(self, broker: Broker, client: RemotingClient, nursery: TaskNursery) -> None:
         self._broker = broker
         self._failing_since_ms: dict[str, int] = {}  # by address of a NameServer
         self._has_registered: set[str] = set()  # NameServers, at least once
@@ -241,7 +242,7 @@ class NameServerRegistration:
         for body in list(accepted.values())[:1]:  # as upstream: the first answer counts
             self._mark_ordered(body)
 
-    async def unregister(self) -> None:
+    async def unregister(self, open_nursery: OpenNursery) -> None:
         """Leave the routes of every NameServer, as a clean shutdown does."""
         broker = self._broker
         header = UnregisterBrokerRequest(
@@ -261,7 +262,7 @@ class NameServerRegistration:
                 # It will notice by itself that our connection closes.
                 broker.note(RegisteredWith((), (error.address,)))
 
-        async with trio.open_nursery() as nursery:
+        async with open_nursery() as nursery:
             for address in self._namesrv:
                 nursery.start_soon(unregister_at, address)
 

@@ -37,7 +37,7 @@ from rocketmq_emulator.net.lookups import ThreadedHttpFetcher, resolve_address
 from rocketmq_emulator.net.own_calls import answer_extension_calls, note_requests
 from rocketmq_emulator.net.remoting_client import RemotingClient
 from rocketmq_emulator.net.remoting_server import RemotingServer
-from rocketmq_emulator.net.tasks import every_async, every_service
+from rocketmq_emulator.net.tasks import OpenNursery, TaskNursery, every_async, every_service
 from rocketmq_emulator.net.timers import Timer
 from rocketmq_emulator.net.transport import Network
 from rocketmq_emulator.settings.config import BrokerConfig
@@ -57,13 +57,14 @@ async def serve_broker(
     journal: Journal,
     stop: trio.Event,
     http: HttpFetcher | None = None,
+    open_nursery: OpenNursery = trio.open_nursery,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until *stop* is set.
 
     Started, with its address, once it listens and every reachable NameServer knows it.
     """
-    async with trio.open_nursery() as nursery:
+    async with open_nursery() as nursery:
         # Names first: from listening to being connected the broker must not wait.
         listen_address = await resolve_address(config.listen_address)
         config = msgspec.structs.replace(config, listen_address=listen_address)
@@ -82,13 +83,13 @@ async def serve_broker(
             server.on_closed = broker.clients.close
             _note_started(config, listener.address, disk, journal)
             await registration.register()
-            nursery.start_soon(_keep_registered, broker, registration, http)
+            nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
             tasks.start(nursery)
             task_status.started(listener.address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))
             with trio.move_on_after(UNREGISTER_S_MAX):
-                await registration.unregister()
+                await registration.unregister(open_nursery)
             listener.close()
             server.close_all()
             client.end()
@@ -141,7 +142,7 @@ def _server(
 
 
 def _connected(
-    broker: Broker, server: RemotingServer, client: RemotingClient, nursery: trio.Nursery
+    broker: Broker, server: RemotingServer, client: RemotingClient, nursery: TaskNursery
 ) -> NameServerRegistration:
     """What registers *broker*; its outlets lead to *server* and to the NameServers now."""
     registration = NameServerRegistration(broker, client, nursery)
@@ -151,7 +152,10 @@ def _connected(
 
 
 async def _keep_registered(
-    broker: Broker, registration: NameServerRegistration, http: HttpFetcher | None
+    broker: Broker,
+    registration: NameServerRegistration,
+    http: HttpFetcher | None,
+    open_nursery: OpenNursery,
 ) -> None:
     """Register again and again, where an address server says if there is one.
 
@@ -166,7 +170,7 @@ async def _keep_registered(
     url = url_of(config.address_server_domain, config.address_server_subgroup)
     server = AddressServer(url, http or ThreadedHttpFetcher(), broker.note, registration.use)
     fetching = partial(every_async, FETCH_INTERVAL_MS, server.fetch, first_ms=FETCH_FIRST_MS)
-    async with trio.open_nursery() as nursery:
+    async with open_nursery() as nursery:
         nursery.start_soon(fetching)
         nursery.start_soon(registration.run)
 
@@ -174,7 +178,7 @@ async def _keep_registered(
 def _client(
     config: BrokerConfig,
     network: Network,
-    nursery: trio.Nursery,
+    nursery: TaskNursery,
     clock: WallClock,
     journal: Journal,
 ) -> RemotingClient:
@@ -209,7 +213,7 @@ class ScheduledTasks:
             if deliveries is not None:
                 deliveries.wall_ms = clock.now_ms
 
-    def start(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: TaskNursery) -> None:
         """Run them in *nursery* from now on."""
         config = self._broker.config
         # (what, how often, the first time after), all in milliseconds

@@ -17,7 +17,7 @@ from rocketmq_emulator.nameserver.request_processors import handler_table
 from rocketmq_emulator.nameserver.state.nameserver import NameServer
 from rocketmq_emulator.net.own_calls import answer_extension_calls, note_requests
 from rocketmq_emulator.net.remoting_server import RemotingServer
-from rocketmq_emulator.net.tasks import every
+from rocketmq_emulator.net.tasks import OpenNursery, every
 from rocketmq_emulator.net.transport import Network
 from rocketmq_emulator.settings.config import NameServerConfig
 
@@ -31,11 +31,12 @@ async def serve_name_server(
     rng: random.Random,
     journal: Journal,
     stop: trio.Event,
+    open_nursery: OpenNursery = trio.open_nursery,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until *stop* is set; started once it listens, with the address it is bound to."""
     note = journal.note
-    async with trio.open_nursery() as nursery:
+    async with open_nursery() as nursery:
         name_server = NameServer(config, disk=disk, note=note, started_ms=clock.now_ms())
         server = RemotingServer(
             clock,

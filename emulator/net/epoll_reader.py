@@ -15,6 +15,8 @@ from typing import NoReturn, Protocol
 
 import trio
 
+from rocketmq_emulator.net.tasks import TaskNursery
+
 SOCKETS_PER_POLL_MAX = 64  # the rest stays ready; other tasks run in between
 
 
@@ -42,7 +44,7 @@ class Readable(Protocol):
 class EpollReader:
     """Reads sockets in a task of *nursery*."""
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: TaskNursery) -> None:
         self._epoll = select.epoll()
         self._sockets: dict[int, Readable] = {}
         nursery.start_soon(self._run)

@@ -34,6 +34,7 @@ from rocketmq_emulator.protocol.fields import Header
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import WallClock
     from rocketmq_emulator.net.dispatch import Table
+    from rocketmq_emulator.net.tasks import TaskNursery
     from rocketmq_emulator.net.transport import Network, Transport
     from rocketmq_emulator.protocol.rpc import Rpc
     from rocketmq_emulator.settings.config import NetConfig
@@ -65,7 +66,7 @@ class RemotingClient(Remoting):
     def __init__(
         self,
         network: Network,
-        nursery: trio.Nursery,
+        nursery: TaskNursery,
         *,
         clock: WallClock,
         config: NetConfig,

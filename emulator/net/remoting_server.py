@@ -14,9 +14,8 @@ from rocketmq_emulator.net.remoting import Remoting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import trio
-
     from rocketmq_emulator.net.results import Peer
+    from rocketmq_emulator.net.tasks import TaskNursery
     from rocketmq_emulator.net.transport import Listener, Network, Transport
 
 
@@ -27,7 +26,7 @@ class RemotingServer(Remoting):
     on_closed: Callable[[Peer, int], object] | None = None
     _accepted = 0
 
-    async def serve(self, network: Network, address: str, nursery: trio.Nursery) -> Listener:
+    async def serve(self, network: Network, address: str, nursery: TaskNursery) -> Listener:
         """Start answering at *address*; returns once it is bound.  Raises ``AddressInUse``."""
         nursery.start_soon(self.timers.run)
         return await network.listen(address, self.accept)

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVarTuple, Unpack
 
 import trio
 
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import Alarm
+
+Ts = TypeVarTuple("Ts")
 
 
 # Periodic services --------------------------------------------------------------------
@@ -101,6 +103,22 @@ class NextPass:
 
 
 # Nurseries ----------------------------------------------------------------------------
+
+
+class TaskNursery(Protocol):
+    """Where the tasks of a node live: a nursery of trio, or one whose tasks can be paused."""
+
+    @property
+    def cancel_scope(self) -> trio.CancelScope:
+        """Cancels all tasks of the nursery."""
+        ...
+
+    def start_soon(self, async_fn: Callable[[Unpack[Ts]], Awaitable[object]], *args: *Ts) -> None:
+        """Run ``async_fn(*args)`` in a task of its own."""
+        ...
+
+
+OpenNursery: TypeAlias = Callable[[], AbstractAsyncContextManager[TaskNursery]]
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ import trio
 from rocketmq_emulator.facts import Note, OpenFilesFreed, OpenFilesRanOut
 from rocketmq_emulator.facts.journal import discard_fact
 from rocketmq_emulator.net.epoll_reader import EpollReader, epoll_is_supported
+from rocketmq_emulator.net.tasks import TaskNursery
 from rocketmq_emulator.net.transport import (
     Accept,
     AddressInUse,
@@ -41,7 +42,7 @@ BACKLOG = 1024
 class TcpNetwork:
     """Real sockets.  Its tasks live in the nursery it is given; *note* takes its facts."""
 
-    def __init__(self, nursery: trio.Nursery, note: Note = discard_fact) -> None:
+    def __init__(self, nursery: TaskNursery, note: Note = discard_fact) -> None:
         self._nursery = nursery
         self._note = note
         self._own_task_count = 0  # sockets with a task of their own
@@ -102,7 +103,7 @@ class TcpTransport:
     endpoint: Endpoint
     values = None  # the far end may be anywhere
 
-    def __init__(self, sock: socket.socket, nursery: trio.Nursery) -> None:
+    def __init__(self, sock: socket.socket, nursery: TaskNursery) -> None:
         self.local = join_address(sock.getsockname())
         try:
             self.remote = join_address(sock.getpeername())

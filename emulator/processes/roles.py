@@ -10,16 +10,17 @@ import importlib
 import random
 from typing import TYPE_CHECKING, TypeAlias
 
+import trio
+
 from rocketmq_emulator.facts import kinds_on_demand
 from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
 
 if TYPE_CHECKING:
-    import trio
-
     from rocketmq_emulator.clocks.clock import WallClock
     from rocketmq_emulator.disk.port import Disk
     from rocketmq_emulator.facts.journal import Journal
     from rocketmq_emulator.net.address_server import HttpFetcher
+    from rocketmq_emulator.net.tasks import OpenNursery
     from rocketmq_emulator.net.transport import Network
 
 RoleConfig: TypeAlias = NameServerConfig | BrokerConfig
@@ -45,9 +46,13 @@ async def serve_role(
     journal: Journal,
     stop: trio.Event,
     http: HttpFetcher | None = None,
+    open_nursery: OpenNursery = trio.open_nursery,
     task_status: trio.TaskStatus[str],
 ) -> None:
-    """Serve until *stop*; started, with the bound address, once it is ready."""
+    """Serve until *stop*; started, with the bound address, once it is ready.
+
+    *open_nursery* makes what its tasks live in.
+    """
     journal.enable_on_demand(kinds_on_demand(config.facts_on_demand))
     if isinstance(config, BrokerConfig):
         from rocketmq_emulator.broker.service import serve_broker  # noqa: PLC0415  # see above
@@ -61,6 +66,7 @@ async def serve_role(
             journal=journal,
             stop=stop,
             http=http,
+            open_nursery=open_nursery,
             task_status=task_status,
         )
         return
@@ -74,5 +80,6 @@ async def serve_role(
         rng=rng,
         journal=journal,
         stop=stop,
+        open_nursery=open_nursery,
         task_status=task_status,
     )

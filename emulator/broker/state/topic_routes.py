@@ -23,9 +23,8 @@ from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
 
 if TYPE_CHECKING:
-    import trio
-
     from rocketmq_emulator.net.remoting_client import RemotingClient
+    from rocketmq_emulator.net.tasks import TaskNursery
 
 LOOK_UP_MS_MAX = 3_000  # MixAll.GET_TOPIC_ROUTE_TIMEOUT: of each NameServer
 POLL_INTERVAL_MS = 30_000  # BrokerConfig.loadBalancePollNameServerInterval
@@ -58,7 +57,7 @@ class TopicRoutePolling:
         self,
         routes: TopicRouteInfo,
         client: RemotingClient,
-        nursery: trio.Nursery,
+        nursery: TaskNursery,
         name_servers: Callable[[], Sequence[str]],
         ring: Callable[[Hashable, object], object],
     ) -> None:

@@ -41,7 +41,6 @@ from rocketmq_emulator.facts.logs import LogSettings, log_to, log_to_application
 from rocketmq_emulator.processes.node_process import NodeDied
 from rocketmq_emulator.processes.process_errors import first_error
 from rocketmq_emulator.processes.starting import NodeProgress
-from rocketmq_emulator.sim.scheduler import PausedTasks
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -89,7 +88,6 @@ class EmbeddedCluster(RealWorld):
         self._start_scope = trio.CancelScope()  # of the last start
         self._files = contextlib.ExitStack()
         self._nodes: dict[str, EmbeddedNode] = {}
-        self._paused = PausedTasks()
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._stopping = trio.Event()
@@ -247,9 +245,7 @@ class EmbeddedCluster(RealWorld):
         assert self._nursery is not None
         if name not in self._nodes:
             config = self._config(name)
-            node = EmbeddedNode(
-                name, config, self._appender(name, config), self._attach_log, self._paused
-            )
+            node = EmbeddedNode(name, config, self._appender(name, config), self._attach_log)
             self._nodes[name] = node
             self._set_clock(name)
         try:

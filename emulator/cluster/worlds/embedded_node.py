@@ -10,18 +10,19 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
 from rocketmq_emulator.clocks.clock import ClockError, WallClock
+from rocketmq_emulator.cluster.worlds.pausable_tasks import PausableNursery, PausableTasks
 from rocketmq_emulator.disk.files import FileDisk
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.processes.roles import RoleConfig, serve_role
-from rocketmq_emulator.sim.scheduler import PausedTasks
 
 if TYPE_CHECKING:
     from rocketmq_emulator.disk.files import RunSoon
@@ -100,8 +101,7 @@ class NodeRun:
         self.flush_reports = flush_reports
         self.journal = journal
         self.scope = scope
-        self.root = trio.lowlevel.current_task()
-        self.is_paused = False
+        self.tasks = PausableTasks()
         self.stop = trio.Event()
         self.ended = trio.Event()
 
@@ -157,14 +157,12 @@ class EmbeddedNode:
         config: RoleConfig,
         write: Callable[[bytes], object] | None,
         log: Callable[[Journal], None],
-        paused: PausedTasks,
     ) -> None:
         self.name = name
         self.address = ""  # once it was ready
         self._config = config
         self._write = write
         self._log = log
-        self._paused = paused
         self._memory = MemoryDisk()
         self._clock: WallClock | None = None
         self._clock_error = ClockError()
@@ -180,7 +178,7 @@ class EmbeddedNode:
     @property
     def is_paused(self) -> bool:
         """Does it stand still?"""
-        return self._node_run is not None and self._node_run.is_paused
+        return self._node_run is not None and self._node_run.tasks.is_paused
 
     @property
     def is_alive(self) -> bool:
@@ -206,16 +204,19 @@ class EmbeddedNode:
             async with trio.open_nursery() as nursery:
                 life = self._node_run = NodeRun(disk, flush_reports, journal, nursery.cancel_scope)
                 closing.callback(self._end, life)
-                await serve_role(
+                serve = partial(
+                    serve_role,
                     self._config,
-                    network=TcpNetwork(nursery, journal.note),
+                    network=TcpNetwork(PausableNursery(nursery, life.tasks), journal.note),
                     disk=life.disk,
                     clock=clock,
                     rng=random.Random(),
                     journal=journal,
                     stop=life.stop,
+                    open_nursery=life.tasks.open_nursery,
                     task_status=Readiness(self._ready, task_status),
                 )
+                await life.tasks.run(serve)
                 nursery.cancel_scope.cancel()
 
     async def stop(self, within_s: float) -> None:
@@ -241,17 +242,15 @@ class EmbeddedNode:
 
     def pause(self) -> None:
         """None of its tasks runs; sockets stay open, deadlines pass, its clock goes on."""
-        if self._node_run is not None and not self._node_run.is_paused:
-            self._node_run.is_paused = True
+        if self._node_run is not None:
             self._node_run.flush_reports.pause()
-            self._paused.pause(self._node_run.root)
+            self._node_run.tasks.pause()
 
     def resume(self) -> None:
         """What came meanwhile is handled now."""
-        if self._node_run is not None and self._node_run.is_paused:
-            self._node_run.is_paused = False
+        if self._node_run is not None:
             self._node_run.flush_reports.resume()
-            self._paused.resume(self._node_run.root)
+            self._node_run.tasks.resume()
 
     def set_clock(self, error: ClockError) -> None:
         """Its wall clock is so wrong, through all its lives."""
