@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import TypeAlias
@@ -15,7 +16,7 @@ Layers: TypeAlias = tuple[tuple[str, ...], ...]
 
 LAYERS = (  # from the bottom up; rooms of one row never import each other
     ("protocol",),
-    ("clocks", "disk", "errors", "facts", "settings", "text"),
+    ("clocks", "disk", "errors", "facts", "faults", "settings", "text"),
     ("net", "checks"),
     ("sim",),
     ("nameserver", "broker", "client"),
@@ -51,7 +52,14 @@ SEES_ONLY = {  # what a room of the pipeline may know of the emulator
 }
 SAME_ROW_MAY_MEET = {1, 6, 9}  # facts know clocks, worlds start processes, tests have portals
 
-BYTES_ONLY = ("net.transport", "disk", "clocks", "sim")
+BYTES_ONLY = ("net.transport", "disk", "clocks", "faults", "sim")
+VIRTUAL_RUNS = {  # all others run with any trio: see sim/scheduler.py
+    "cluster.worlds.virtual",
+    "scenarios.running.virtual_run",
+    "testing.virtual_tests",
+    "virtual",
+}
+PRIVATE_PARTS_OF_TRIO = re.compile(r"\btrio\._|\btrio import _")
 SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threading", "signal"}
 SHELLS = {  # file by file: what of the machine it touches
     "admin.cluster_reader": "trio",
@@ -108,6 +116,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "cluster.world": "trio",
     "cluster.worlds.embedded": "os signal threading time trio",
     "cluster.worlds.embedded_node": "trio",
+    "cluster.worlds.pausable_tasks": "trio",
     "cluster.worlds.processes": "time",
     "cluster.worlds.real_world": "threading",
     "cluster.worlds.virtual": "trio",
@@ -135,6 +144,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "processes.fork_server": "os signal socket",
     "processes.node": "os trio",
     "processes.node_process": "os signal subprocess threading time",
+    "processes.roles": "trio",
     "processes.spawning": "os signal socket subprocess threading",
     "processes.starting": "os time",
     "processes.stopping": "os signal threading trio",
@@ -149,10 +159,10 @@ SHELLS = {  # file by file: what of the machine it touches
     "scenarios.sweeps.run_forks": "os signal socket",
     "scenarios.sweeps.run_pool": "os signal subprocess time",
     "sim.clock": "trio",
-    "sim.determinism": "threading trio",
+    "sim.determinism": "trio",
     "sim.host": "trio",
     "sim.machines": "trio",
-    "sim.scheduler": "trio",
+    "sim.scheduler": "threading trio",
     "sim.world": "trio",
     "sync": "threading",
     "testing.cluster_queries": "threading trio",
@@ -244,6 +254,21 @@ def test_only_shells_wait_read_clocks_or_touch_the_machine() -> None:
 
 def test_every_shell_exists() -> None:
     assert SHELLS.keys() <= {inside(module_of(path)) for path in paths()}
+
+
+def test_only_virtual_runs_import_the_virtual_world() -> None:
+    importers = {
+        name
+        for path in paths()
+        if (name := inside(module_of(path)) or "").partition(".")[0] != "sim"
+        and any(is_in(inside(other) or "", ("sim",)) for other in imports_of(path).all)
+    }
+    assert importers == VIRTUAL_RUNS
+
+
+def test_only_one_file_of_the_virtual_world_names_private_parts_of_trio() -> None:
+    named = {path.as_posix() for path in paths() if PRIVATE_PARTS_OF_TRIO.search(path.read_text())}
+    assert named == {"emulator/sim/scheduler.py", "emulator/sim/clock.py"}  # the latter for types
 
 
 def test_the_virtual_world_knows_no_rocketmq() -> None:

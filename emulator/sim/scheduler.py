@@ -1,38 +1,165 @@
-"""What we must know of trio's scheduler that trio does not say, in one place.
+"""All that virtual runs use of trio's private scheduler, in one place.
 
-The virtual clock asks which tasks may run and when the next deadline is; pausing a
-machine keeps its tasks out of the run queue.  trio has no public words for either, so
-the private names stand here and nowhere else, and are checked when this is imported.
+The virtual clock asks which tasks may run and when the next deadline is; a seed decides the order
+of the tasks; pausing a machine keeps its tasks out of the run queue.  trio has public names for
+none of the three.  So ``check_trio`` looks for the private ones when a virtual run starts;
+clusters on real ports, clients and commands use none of them and never load this file.
+
+trio shuffles every batch of runnable tasks with a generator of its own, and sorts the batch first
+only when told to.  Both names belong to the module and not to a run: while virtual runs last, the
+generator is one that is another in each thread.  So a virtual run repeats itself beside the runs
+of other threads: an embedded cluster, the clients of plain programs.  Sorted batches change
+nothing for them.
 """
 
 from __future__ import annotations
 
+import importlib
+import random
+import threading
 from collections import deque
+from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from trio._core import _run
-from trio._core._run import GLOBAL_RUN_CONTEXT, Deadlines, Runner
+import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from types import ModuleType
 
+    from trio._core._run import Runner
     from trio.lowlevel import Task
 
-_RUNNER_NAMES = {"runq", "deadlines", "waiting_for_idle"}
-if not set(dir(Runner)) >= _RUNNER_NAMES:
-    raise ImportError("this trio's Runner is not the one we know")
-if not hasattr(Deadlines, "next_deadline"):
-    raise ImportError("this trio's Deadlines is not the one we know")
-if not hasattr(_run, "unrolled_run"):
-    raise ImportError("this trio's run loop is not the one we know")
+TRIED_WITH = ("0.30.0", "0.31.0", "0.32.0", "0.33.0", "0.34.0", "0.35.0")
+SCHEDULER = "trio._core._run"
+PRIVATE_NAMES = (
+    "_r",  # what shuffles a batch of runnable tasks
+    "_ALLOW_DETERMINISTIC_SCHEDULING",  # sorts a batch before it is shuffled
+    "unrolled_run",  # the loop that reads these two
+    "GLOBAL_RUN_CONTEXT",
+    "Runner.runq",
+    "Runner.deadlines",
+    "Runner.waiting_for_idle",
+    "Deadlines.next_deadline",
+)
+
+
+class UnknownTrio(RuntimeError):
+    """A private name that virtual runs need is not in the installed trio; nothing was run."""
+
+
+def check_trio() -> None:
+    """Are all private names there?  Raises ``UnknownTrio``, which names the missing ones."""
+    try:
+        scheduler = importlib.import_module(SCHEDULER)
+    except ImportError:
+        missing = [SCHEDULER]
+    else:
+        missing = [f"{SCHEDULER}.{name}" for name in PRIVATE_NAMES if not _has(scheduler, name)]
+        if not isinstance(getattr(scheduler, "_r", None), random.Random):
+            missing.append(f"a random.Random as {SCHEDULER}._r")
+    if missing:
+        raise UnknownTrio(
+            f"trio {trio.__version__} lacks {', '.join(missing)}.  A virtual run needs these "
+            f"private names; it was tried with trio {', '.join(TRIED_WITH)}: install one of "
+            "these.  Clusters on real ports and clients run with this one"
+        )
 
 
 def current_runner() -> Runner:
     """The scheduler of the trio run this is called in; raises ``RuntimeError`` outside of one."""
     try:
-        return GLOBAL_RUN_CONTEXT.runner
+        runner: Runner = _scheduler().GLOBAL_RUN_CONTEXT.runner
     except AttributeError:
         raise RuntimeError("there is no trio run here") from None
+    return runner
+
+
+def _scheduler() -> ModuleType:
+    return importlib.import_module(SCHEDULER)
+
+
+def _has(scheduler: ModuleType, name: str) -> bool:
+    try:
+        reduce(getattr, name.split("."), scheduler)
+    except AttributeError:
+        return False
+    return True
+
+
+# The order of tasks -------------------------------------------------------------------
+
+
+class ThreadLocalRandom(random.Random):
+    """What trio draws in a thread comes from that thread's generator alone."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+        super().__init__()
+
+    @property
+    def generator(self) -> random.Random:
+        """The generator of the calling thread."""
+        try:
+            generator: random.Random = self._of_thread.generator
+        except AttributeError:
+            self._of_thread.generator = generator = random.Random()
+        return generator
+
+    @generator.setter
+    def generator(self, generator: random.Random) -> None:
+        self._of_thread.generator = generator
+
+    def random(self) -> float:
+        """As ``random.Random``; what shuffles and chooses is built on these two."""
+        return self.generator.random()
+
+    def getrandbits(self, k: int, /) -> int:
+        """As ``random.Random``."""
+        return self.generator.getrandbits(k)
+
+
+_generators = ThreadLocalRandom()
+_lock = threading.Lock()
+_trios_own: list[tuple[random.Random, bool]] = []  # one a virtual run; under the lock
+
+
+@contextmanager
+def seeded_order(seed: int) -> Iterator[None]:
+    """Inside, trio runs this thread's tasks in an order that only *seed* decides.
+
+    After the last virtual run of the process trio is as it was.
+    """
+    before, _generators.generator = _generators.generator, random.Random(seed)
+    _begin()
+    try:
+        yield
+    finally:
+        _end()
+        _generators.generator = before
+
+
+def _begin() -> None:
+    with _lock:
+        scheduler = _scheduler()
+        its = (scheduler._r, scheduler._ALLOW_DETERMINISTIC_SCHEDULING)  # noqa: SLF001
+        _trios_own.append(_trios_own[0] if _trios_own else its)
+        _switch(scheduler, _generators, is_sorted=True)
+
+
+def _end() -> None:
+    with _lock:
+        generator, is_sorted = _trios_own.pop()
+        if not _trios_own:
+            _switch(_scheduler(), generator, is_sorted=is_sorted)
+
+
+def _switch(scheduler: ModuleType, generator: random.Random, *, is_sorted: bool) -> None:
+    vars(scheduler).update(_r=generator, _ALLOW_DETERMINISTIC_SCHEDULING=is_sorted)
+
+
+# Paused tasks -------------------------------------------------------------------------
 
 
 class PausableRunQueue(deque["Task"]):

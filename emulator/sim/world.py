@@ -91,7 +91,7 @@ def run_virtual(
     *values*: see ``VirtualNetwork``.
 
     Raises what *main* or a program raised, ``VirtualLivelock``, ``VirtualDeadlock``,
-    and ``InsideTrioRun`` inside another trio run.
+    ``InsideTrioRun`` inside another trio run, and ``UnknownTrio``.
     """
     clock = VirtualClock()
     rngs = SeededRngs(seed)

@@ -66,6 +66,42 @@ def test_a_producer_loads_no_broker() -> None:
     assert loaded == "set()"
 
 
+SENDS_AND_PAUSES = """
+import sys
+import trio._core._run as scheduler
+import rocketmq_emulator
+from rocketmq_emulator.sync import Producer
+
+before = dict(vars(scheduler))
+with rocketmq_emulator.Cluster(brokers=1) as cluster:
+    cluster.pause("broker-a")
+    cluster.resume("broker-a")
+    with Producer(namesrv=cluster.namesrv, group="shop") as producer:
+        print(producer.send(rocketmq_emulator.Message("orders", b"1")).status.name)
+print(before == vars(scheduler))
+print([name for name in sys.modules if name.startswith("rocketmq_emulator.sim")])
+"""
+COMMANDS_AND_CLIENTS = """
+import importlib, pkgutil, sys
+import rocketmq_emulator.aio, rocketmq_emulator.sync, rocketmq_emulator.scenarios
+import rocketmq_emulator.cli.app, rocketmq_emulator.cli.commands as commands
+import rocketmq_emulator.testing.pytest_plugin, rocketmq_emulator.testing.rocketmq
+for command in pkgutil.iter_modules(commands.__path__):
+    importlib.import_module(f"{commands.__name__}.{command.name}")
+for name in rocketmq_emulator.__all__:
+    getattr(rocketmq_emulator, name)
+print([name for name in sys.modules if name.startswith("rocketmq_emulator.sim")])
+"""
+
+
+def test_a_cluster_that_is_used_loads_no_virtual_world_and_leaves_trio_alone() -> None:
+    assert printed_by(SENDS_AND_PAUSES).splitlines() == ["SEND_OK", "True", "[]"]
+
+
+def test_public_names_and_commands_load_no_virtual_world() -> None:
+    assert printed_by(COMMANDS_AND_CLIENTS) == "[]"
+
+
 def test_a_cluster_is_given_the_fields_of_its_spec_by_name() -> None:
     assert rocketmq_emulator.Cluster is EmbeddedCluster
     with rocketmq_emulator.Cluster(brokers=1, release="5.3.3") as cluster:

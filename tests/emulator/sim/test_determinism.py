@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-import random
+import re
 import subprocess
 import sys
 import threading
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from pathlib import Path
 
 import pytest
 import trio
 from trio._core import _run
 
-from rocketmq_emulator.sim.determinism import (
-    TRIO_BELOW,
-    TRIO_FROM,
-    InsideTrioRun,
-    deterministic_scheduling,
+from rocketmq_emulator.sim.determinism import InsideTrioRun, deterministic_scheduling
+from rocketmq_emulator.sim.scheduler import (
+    PRIVATE_NAMES,
+    SCHEDULER,
+    TRIED_WITH,
+    UnknownTrio,
+    check_trio,
 )
 from rocketmq_emulator.sim.world import run_virtual
 
@@ -73,13 +76,14 @@ def test_the_seed_decides_the_order_of_tasks() -> None:
 
 
 def test_trio_is_left_as_it_was() -> None:
-    expected = random.Random(3)
-    _run._r.generator.seed(3)
-    with deterministic_scheduling(1):
+    own, is_sorted = _run._r, _run._ALLOW_DETERMINISTIC_SCHEDULING
+    drawn_next = own.getstate()
+    with deterministic_scheduling(1), deterministic_scheduling(2):
         assert _run._ALLOW_DETERMINISTIC_SCHEDULING is True
         _run._r.shuffle(list(range(9)))
-    assert _run._ALLOW_DETERMINISTIC_SCHEDULING is False
-    assert [_run._r.random() for _ in range(9)] == [expected.random() for _ in range(9)]
+    assert _run._r is own
+    assert _run._ALLOW_DETERMINISTIC_SCHEDULING is is_sorted
+    assert own.getstate() == drawn_next
 
 
 async def test_a_virtual_run_refuses_to_start_inside_another_run() -> None:
@@ -115,8 +119,38 @@ def test_virtual_runs_repeat_themselves_beside_each_other_and_beside_a_busy_run(
     assert both == alone
 
 
-def test_trio_is_capped_to_the_releases_whose_scheduler_was_read() -> None:
+@pytest.mark.parametrize("name", PRIVATE_NAMES)
+def test_a_trio_without_a_private_name_is_refused_when_a_virtual_run_starts(
+    name, monkeypatch
+) -> None:
+    *outer, last = name.split(".")
+    monkeypatch.delattr(reduce(getattr, outer, _run), last)
+    began = []
+
+    async def main(world) -> None:
+        began.append(world)
+
+    with pytest.raises(
+        UnknownTrio, match=rf"lacks trio\._core\._run\.{name}.* with trio 0\.30\.0"
+    ):
+        run_virtual(main, seed=1)
+    assert began == []
+
+
+def test_a_trio_that_shuffles_with_something_else_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(_run, "_r", object())
+    with pytest.raises(UnknownTrio, match=r"lacks a random\.Random"):
+        check_trio()
+
+
+def test_a_trio_without_its_scheduler_is_refused(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, SCHEDULER, None)
+    with pytest.raises(UnknownTrio, match=rf"lacks {re.escape(SCHEDULER)}\.  A"):
+        check_trio()
+
+
+def test_every_trio_from_the_oldest_one_that_was_tried_may_be_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (trio_needed,) = [name for name in project["dependencies"] if name.startswith("trio")]
-    first, below = (".".join(map(str, release)) for release in (TRIO_FROM, TRIO_BELOW))
-    assert trio_needed == f"trio>={first},<{below}"
+    (needed,) = [name for name in project["dependencies"] if name.startswith("trio")]
+    oldest, _, patch = TRIED_WITH[0].rpartition(".")
+    assert (needed, patch) == (f"trio>={oldest}", "0")
