@@ -7,9 +7,8 @@ that a world does not have raises ``CannotDo``.
 
 The real worlds block their caller, because users call them from plain code.  Virtual time
 moves only while its caller waits, so there the verbs that take time are coroutines.  Hence
-``World`` is generic in what such a verb returns: ``World[None]`` blocks, and what
-``World[Awaitable[None]]`` returns is awaited.  ``perform`` hides the difference from code
-that runs under trio in every world.
+such a verb returns its result or an awaitable of it, and each world narrows that to the one
+that it has.  ``perform`` hides the difference from code that runs under trio in every world.
 
 Verbs say what state is wanted: to start what runs, or to kill what is dead, does nothing.
 """
@@ -17,18 +16,19 @@ Verbs say what state is wanted: to start what runs, or to kill what is dead, doe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import ClockError
-    from rocketmq_emulator.cluster.fault_values import AnyFault, Proxies, Reason
+    from rocketmq_emulator.cluster.fault_values import AnyFault, FaultState, Proxies, Reason
     from rocketmq_emulator.cluster.reply_rules import ServerCall
     from rocketmq_emulator.cluster.spec import ClusterSpec
     from rocketmq_emulator.facts import Fact
     from rocketmq_emulator.faults.links_and_drives import DriveFault, Rule
-    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
 
 Verb: TypeAlias = Literal[
     "start",
@@ -83,7 +83,9 @@ assert set(CAPABILITIES) == set(VERBS)
 START_S_MAX = 30.0  # without a sign of progress, from the start of a node to its being ready
 STOP_S_MAX = 8.0  # an orderly stop that takes longer ends with a kill
 
-Done_co = TypeVar("Done_co", covariant=True)
+P = ParamSpec("P")
+T = TypeVar("T")
+MaybeAwaitable: TypeAlias = T | Awaitable[T]  # the result, or what gives it when it is awaited
 
 
 class CannotDo(Exception):
@@ -127,7 +129,7 @@ class NotStarted(Exception):
         super().__init__(f"{what}: start it first, `with Cluster(…) as cluster:`")
 
 
-class World(ABC, Generic[Done_co]):
+class World(ABC):
     """A cluster and what can be done to its nodes, by name.
 
     ``kind`` says which world it is.  ``blocks``: its verbs return None when they are done;
@@ -200,7 +202,7 @@ class World(ABC, Generic[Done_co]):
     # What can be done to it -----------------------------------------------------------
 
     @abstractmethod
-    def start(self, *names: str) -> Done_co:
+    def start(self, *names: str) -> MaybeAwaitable[None]:
         """Start those that do not run; with no name all of them.  Done when they are ready.
 
         A node that ran before listens where it listened, on what it stored.  A machine
@@ -208,7 +210,7 @@ class World(ABC, Generic[Done_co]):
         """
 
     @abstractmethod
-    def stop(self, *names: str) -> Done_co:
+    def stop(self, *names: str) -> MaybeAwaitable[None]:
         """An orderly end of these, or of all: brokers first, and they unregister.
 
         A paused node is resumed for it.  One that has not ended after 8 s is killed.
@@ -223,7 +225,7 @@ class World(ABC, Generic[Done_co]):
         """
 
     @abstractmethod
-    def restart(self, name: str) -> Done_co:
+    def restart(self, name: str) -> MaybeAwaitable[None]:
         """Kill it if it runs, then start it.  For an orderly restart ``stop`` it first."""
 
     @abstractmethod
@@ -244,7 +246,7 @@ class World(ABC, Generic[Done_co]):
         """
         raise CannotDo(self.kind, "power_off", name)
 
-    def power_on(self, name: str) -> Done_co:
+    def power_on(self, name: str) -> MaybeAwaitable[None]:
         """A machine without power boots, and its node starts.  Done when the node is ready."""
         raise CannotDo(self.kind, "power_on", name)
 
@@ -263,7 +265,7 @@ class World(ABC, Generic[Done_co]):
         It stays so through restarts.
         """
 
-    def reset(self) -> Done_co:
+    def reset(self) -> MaybeAwaitable[None]:
         """As if it had just started, for the next test; see docs/pytest.md for what stays.
 
         Messages, topics, groups, offsets, queue locks, changed settings, faults and reply rules
@@ -272,7 +274,7 @@ class World(ABC, Generic[Done_co]):
         raise CannotDo(self.kind, "reset", "a reset")
 
     @abstractmethod
-    def advance(self, time: str | int) -> Any:
+    def advance(self, time: str | int) -> MaybeAwaitable[int]:
         """What falls due at its brokers in the next *time* ("10m", or ms) falls due now.
 
         Delay levels, retries among them, and timer messages; nothing else grows older by it.
@@ -283,53 +285,57 @@ class World(ABC, Generic[Done_co]):
     # What its servers answer, by rules; see docs/reply-rules.md -------------------------
 
     @abstractmethod
-    def set_reply_rule(self, node: str, rule: ReplyRule) -> Any:
+    def set_reply_rule(self, node: str, rule: ReplyRule) -> MaybeAwaitable[int]:
         """Let *node* obey *rule* after those it has; returns the rule's id at that node.
 
         A node that restarts has no rules.  Raises ``ReplyRuleRefused``.
         """
 
     @abstractmethod
-    def reply_rules(self, node: str) -> Any:
+    def reply_rules(self, node: str) -> MaybeAwaitable[tuple[ReplyRuleState, ...]]:
         """The rules that hold at *node* with what they did, in the order they are asked."""
 
     @abstractmethod
-    def remove_reply_rule(self, node: str, rule_id: int | None = None) -> Any:
+    def remove_reply_rule(
+        self, node: str, rule_id: int | None = None
+    ) -> MaybeAwaitable[tuple[int, ...]]:
         """Remove one rule, or all; returns the ids of those that held until now."""
 
     @abstractmethod
-    def call_server(self, node: str, call: ServerCall[Any]) -> Any:
+    def call_server(self, node: str, call: ServerCall[T]) -> MaybeAwaitable[T]:
         """Carry out *call* at *node*.  Raises ``ReplyRuleRefused`` for what is not granted."""
 
     # Faults: verbs with a lifetime; see docs/faults.md ------------------------------------
 
     @abstractmethod
-    def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> Any:
+    def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> MaybeAwaitable[int]:
         """Let *fault* hold for *for_ms*, or until it is ended; returns its id.
 
         Raises ``CannotDo`` for what this world cannot do; then nothing has happened.
         """
 
     @abstractmethod
-    def end_fault(self, fault_id: int) -> Any:
+    def end_fault(self, fault_id: int) -> MaybeAwaitable[bool]:
         """What the fault changed is as before; returns whether it held until now.
 
         A node comes back when the last fault that keeps it down has ended.
         """
 
     @abstractmethod
-    def end_faults(self, reason: Reason = "removed") -> Any:
+    def end_faults(self, reason: Reason = "removed") -> MaybeAwaitable[tuple[int, ...]]:
         """End all faults, the last one first; returns the ids of those that held.
 
         *reason* is for the journal.
         """
 
     @abstractmethod
-    def faults(self) -> Any:
+    def faults(self) -> tuple[FaultState, ...]:
         """The faults that hold, in the order in which they began."""
 
     @abstractmethod
-    def under(self, fault: AnyFault) -> Any:
+    def under(
+        self, fault: AnyFault
+    ) -> AbstractContextManager[int] | AbstractAsyncContextManager[int]:
         """Inside the block *fault* holds, and it is healed after it, even on error.
 
         Gives the fault's id; in the virtual world it is an ``async with``.
@@ -371,15 +377,24 @@ class World(ABC, Generic[Done_co]):
         return tuple(name for name in known if name in wanted)
 
 
-async def perform(world: World[Any], verb: Verb, *arguments: Any) -> Any:
-    """Carry out *verb* from a trio task, whatever the world; returns its result.
+async def perform(
+    world: World,
+    verb: Callable[P, MaybeAwaitable[T]],
+    *arguments: P.args,
+    **options: P.kwargs,
+) -> T:
+    """Carry out *verb*, a method of *world*, from a trio task; returns its result.
 
     A world that blocks does so in a thread, and the other tasks go on.
     """
-    action = getattr(world, verb)
+    call = partial(verb, *arguments, **options)
     if world.blocks:
         import trio  # noqa: PLC0415  # `up` starts processes before it loads trio
 
-        return await trio.to_thread.run_sync(action, *arguments)
-    result = action(*arguments)
+        return await maybe_await(await trio.to_thread.run_sync(call))
+    return await maybe_await(call())
+
+
+async def maybe_await(result: MaybeAwaitable[T]) -> T:
+    """The result of a verb, awaited where it has to be."""
     return await result if isinstance(result, Awaitable) else result

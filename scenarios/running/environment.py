@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import World, perform
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class RunEnvironment(ABC):
     """*world* has started nothing yet; ``watch`` is given every fact."""
 
-    def __init__(self, plan: Plan, world: World[Any]) -> None:
+    def __init__(self, plan: Plan, world: World) -> None:
         self.plan = plan
         self.world = world
         self.watch = RunObserver(plan)
@@ -70,28 +70,27 @@ class RunEnvironment(ABC):
 
     async def begin_fault(self, fault: AnyFault, for_ms: int | None) -> int:
         """Its id; it ends by itself after *for_ms*."""
-        fault_id: int = await perform(self.world, "begin_fault", fault, for_ms)
-        return fault_id
+        return await perform(self.world, self.world.begin_fault, fault, for_ms)
 
     async def end_fault(self, fault_id: int) -> None:
         """What it changed is as before; one that has ended already is left alone."""
-        await perform(self.world, "end_fault", fault_id)
+        await perform(self.world, self.world.end_fault, fault_id)
 
     async def heal(self) -> None:
         """All faults end, the last one first."""
-        await perform(self.world, "end_faults", "healed")
+        await perform(self.world, self.world.end_faults, "healed")
 
     async def stop(self, name: str) -> None:
         """An orderly end."""
-        await perform(self.world, "stop", name)
+        await perform(self.world, self.world.stop, name)
 
     async def kill(self, name: str) -> None:
         """At once."""
-        await perform(self.world, "kill", name)
+        await perform(self.world, self.world.kill, name)
 
     async def start(self, name: str) -> None:
         """What was stopped or killed plays on."""
-        await perform(self.world, "start", name)
+        await perform(self.world, self.world.start, name)
 
 
 # The cluster of a plan ----------------------------------------------------------------

@@ -117,12 +117,12 @@ class DemoRun:
         ledger.consumer_killed(CONSUMER_KILLED, _wall_ms())
         self._add_caption(timeline.CONSUMER_KILLED)
         await trio.sleep_until(began_s + plan.kill_broker_s)
-        await perform(self.cluster, "kill", BROKER_KILLED)
+        await perform(self.cluster, self.cluster.kill, BROKER_KILLED)
         self.broker_state[BROKER_KILLED] = KILLED
         ledger.broker_killed(BROKER_KILLED, _wall_ms())
         self._add_caption(timeline.BROKER_KILLED)
         await trio.sleep_until(began_s + plan.restart_broker_s)
-        await perform(self.cluster, "restart", BROKER_KILLED)
+        await perform(self.cluster, self.cluster.restart, BROKER_KILLED)
         self.broker_state[BROKER_KILLED] = "back"
         ledger.broker_back(_wall_ms())
         self._add_caption(timeline.BROKER_RETURNS)

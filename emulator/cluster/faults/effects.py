@@ -27,7 +27,7 @@ from rocketmq_emulator.cluster.fault_values import (
     FullDisk,
     SlowDisk,
 )
-from rocketmq_emulator.cluster.world import UnknownNode
+from rocketmq_emulator.cluster.world import UnknownNode, maybe_await
 from rocketmq_emulator.facts import FaultActed
 from rocketmq_emulator.facts.journal import WORLD_NODE
 from rocketmq_emulator.faults.links_and_drives import (
@@ -41,8 +41,9 @@ from rocketmq_emulator.faults.links_and_drives import (
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import AnyFault, LinkFault, Nodes
+    from rocketmq_emulator.cluster.reply_rules import ServerCall
     from rocketmq_emulator.cluster.spec import ClusterSpec
-    from rocketmq_emulator.cluster.world import Verb, World
+    from rocketmq_emulator.cluster.world import World
     from rocketmq_emulator.facts import Fact
     from rocketmq_emulator.faults.links_and_drives import DriveCondition, Traffic
 
@@ -98,7 +99,7 @@ class PendingUndo(NamedTuple):
 class FaultContext:
     """What the faults of *world* do to its nodes together."""
 
-    def __init__(self, world: World[Any]) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.down: dict[str, list[ActiveFault]] = {}  # by node, those that keep it down
         self.restart_at_end: set[str] = set()  # it ran when the first of those began
@@ -115,11 +116,11 @@ class FaultContext:
         """Does the node run, and does nobody hold it still?"""
         return self.world.is_running(name) and not self.world.is_paused(name)
 
-    async def ask(self, name: str, verb: Verb | Literal["call_server"], *arguments: Any) -> Any:
-        """What *verb* returns for the node; None if that process is gone, or stands still."""
+    async def ask(self, name: str, call: ServerCall[T]) -> T | None:
+        """The node's answer to *call*; None if that process is gone, or stands still."""
         life = self.start_counts.get(name)
         try:
-            result = await maybe_await(getattr(self.world, verb)(name, *arguments))
+            result = await maybe_await(self.world.call_server(name, call))
         except Exception:
             if self.can_answer(name) and self.start_counts.get(name) == life:
                 raise
@@ -162,11 +163,6 @@ def remove_holder(holds: dict[T, list[ActiveFault]], what: T, held: ActiveFault)
         return False
     del holds[what]
     return True
-
-
-async def maybe_await(result: Awaitable[T] | T) -> T:
-    """What a verb returned, in a world that blocks, or returns once it is awaited."""
-    return await result if isinstance(result, Awaitable) else result
 
 
 # A node: down, paused, or with a wrong clock ------------------------------------------

@@ -55,7 +55,7 @@ def run_without_waiting(work: Coroutine[Any, Any, T]) -> T:
 class RealTimeFaults:
     """Those of *world*; facts go to ``world.jsonl`` in the folder *journal*, if there is one."""
 
-    def __init__(self, world: World[None], journal: str) -> None:
+    def __init__(self, world: World, journal: str) -> None:
         self._world = world
         self._folder = journal
         self._clock = SystemClock()

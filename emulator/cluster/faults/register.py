@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -173,7 +173,7 @@ class UnknownFault(Exception):
 class FaultRegister:
     """Those of *world*, by ids that count up from 1.  *note* writes to its journal."""
 
-    def __init__(self, world: World[Any], note: Callable[[Fact], object]) -> None:
+    def __init__(self, world: World, note: Callable[[Fact], object]) -> None:
         self._context = FaultContext(world)
         self._note = note
         self._held: dict[int, ActiveFault] = {}
@@ -316,7 +316,7 @@ class FaultRegister:
         return bool(self._held or self._context.pending_undo)
 
 
-def effect_of(held: ActiveFault) -> Any:
+def effect_of(held: ActiveFault) -> Effect:
     """What carries out the fault."""
     return TABLE[word_of(held.fault)].effect
 

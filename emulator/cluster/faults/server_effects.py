@@ -13,10 +13,16 @@ did before it was killed is not known.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.cluster.faults.effects import Effect, PendingUndo, remove_holder
-from rocketmq_emulator.cluster.reply_rules import ServerCall, set_busy_pool
+from rocketmq_emulator.cluster.reply_rules import (
+    ServerCall,
+    list_rules,
+    remove_rule,
+    set_busy_pool,
+    set_rule,
+)
 from rocketmq_emulator.cluster.world import CannotDo
 from rocketmq_emulator.protocol import catalog, flags
 from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
@@ -74,7 +80,7 @@ class AnswerEffect(Effect):
         is_targeted = name in self.servers(held) and name not in held.placed
         if not is_targeted or not context.can_answer(name):
             return
-        rule_id = await context.ask(name, "set_reply_rule", self.rule(held))
+        rule_id = await context.ask(name, set_rule(self.rule(held)))
         if rule_id is None:
             return
         held.placed[name] = PlacedRule(rule_id)
@@ -86,7 +92,7 @@ class AnswerEffect(Effect):
         for name, (rule_id, known_count) in [*held.placed.items()]:
             if not context.can_answer(name):
                 continue
-            states = await context.ask(name, "reply_rules") or ()
+            states = await context.ask(name, list_rules()) or ()
             found = {state.rule_id: state.applied_count for state in states}
             # Not there any more: it was applied as often as it was meant to be.
             count = found.get(rule_id, self.rule(held).count or known_count)
@@ -136,7 +142,7 @@ async def _unregister(context: FaultContext, name_server: str, broker: str) -> N
     read = ServerCall(
         catalog.GET_BROKER_CLUSTER_INFO, b"", lambda data: decode_unlimited_body(data, ClusterInfo)
     )
-    info: ClusterInfo | None = await context.ask(name_server, "call_server", read)
+    info = await context.ask(name_server, read)
     data = None if info is None else info.broker_addr_table.get(broker)
     if data is None:
         return  # it knows nothing of it
@@ -148,7 +154,7 @@ async def _unregister(context: FaultContext, name_server: str, broker: str) -> N
             broker_id=broker_id,
         )
         call: ServerCall[None] = ServerCall(catalog.UNREGISTER_BROKER, b"", lambda _: None, header)
-        await context.ask(name_server, "call_server", call)
+        await context.ask(name_server, call)
 
 
 def rule_applied(held: ActiveFault, name: str, rule_id: int) -> None:
@@ -161,7 +167,7 @@ def rule_applied(held: ActiveFault, name: str, rule_id: int) -> None:
 
 async def _remove(context: FaultContext, name: str, rule_id: int) -> None:
     if context.can_answer(name):
-        await context.ask(name, "remove_reply_rule", rule_id)
+        await context.ask(name, remove_rule(rule_id))
     elif context.world.is_running(name):
         leftover = PendingUndo(partial(_remove, context, name, rule_id), ends_with_process=True)
         context.pending_undo.setdefault(name, []).append(leftover)
@@ -222,10 +228,9 @@ class PermissionEffect(Effect):
 async def _perm_of(context: FaultContext, name: str, topic: str) -> int | None:
     """None: the process has gone, or has no such topic."""
     if topic:
-        config = await context.ask(name, "call_server", read_topic(topic))
+        config = await context.ask(name, read_topic(topic))
         return None if config is None else config.perm
-    found: int | None = await context.ask(name, "call_server", read_permission())
-    return found
+    return await context.ask(name, read_permission())
 
 
 async def _set_perm(context: FaultContext, name: str, topic: str, given: int) -> None:
@@ -233,14 +238,14 @@ async def _set_perm(context: FaultContext, name: str, topic: str, given: int) ->
 
     Raises what the broker's error was if it has not the flags.
     """
-    call: ServerCall[Any] = write_permission(given)
+    call = write_permission(given)
     if topic:
-        config = await context.ask(name, "call_server", read_topic(topic))
+        config = await context.ask(name, read_topic(topic))
         if config is None:
             return  # deleted meanwhile
         call = write_topic(topic, config, given)
     try:
-        await context.ask(name, "call_server", call)
+        await context.ask(name, call)
     except Exception:
         if await _perm_of(context, name, topic) != given:
             raise
@@ -347,7 +352,7 @@ async def _apply_pool(context: FaultContext, name: str, pool: PoolName) -> None:
     while True:
         deciding = _deciding(context, name, pool)
         rule = set_busy_pool(BusyPool(pool=pool)) if deciding is None else _wanted(deciding)
-        state: BusyPoolState | None = await context.ask(name, "call_server", rule)
+        state = await context.ask(name, rule)
         if state is not None and deciding is not None:
             deciding.placed[name] = state.request_count
         if _deciding(context, name, pool) is deciding:
@@ -365,7 +370,7 @@ async def _count(context: FaultContext, name: str, pool: PoolName) -> None:
     if not holding or name not in holding[-1].placed or not context.can_answer(name):
         return
     held = holding[-1]
-    state: BusyPoolState | None = await context.ask(name, "call_server", _wanted(held))
+    state = await context.ask(name, _wanted(held))
     if state is not None:
         held.acted(ACTED, state.request_count - held.placed[name])
         held.placed[name] = state.request_count

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class RealWorld(World[None]):
+class RealWorld(World):
     """A cluster that programs outside of it can use.  ``ready_s``: how long its start took."""
 
     blocks = True

@@ -48,7 +48,7 @@ ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
 NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where upstream does
 
 
-class VirtualCluster(World[Awaitable[None]]):
+class VirtualCluster(World):
     """A spec in a virtual *world*; *lines* takes the journal, *facts_on_demand* included.
 
     *listener* is given the same as entries, for those who judge what happens as it does.

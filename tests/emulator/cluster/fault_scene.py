@@ -31,16 +31,16 @@ FLUSHED = {"flush_disk_type": "SYNC_FLUSH"}
 
 
 class Scene:
-    def __init__(self, world: World[Any], journal: Callable[[str], list[dict[str, Any]]]) -> None:
+    def __init__(self, world: World, journal: Callable[[str], list[dict[str, Any]]]) -> None:
         self.world = world
         self._journal = journal
         self._clients = self._topics = 0
 
     async def begin(self, fault: Any, *more: Any) -> int:
-        return await perform(self.world, "begin_fault", fault, *more)
+        return await perform(self.world, self.world.begin_fault, fault, *more)
 
     async def end(self, fault_id: int) -> bool:
-        return await perform(self.world, "end_fault", fault_id)
+        return await perform(self.world, self.world.end_fault, fault_id)
 
     async def ask(self, question: Callable[[ClientProcess], Awaitable[Any]]) -> Any:
         """What *question* returns to a client process of this world."""
@@ -156,7 +156,7 @@ def play(story: Story, kind: str = "virtual", journal: Path | None = None, **fie
         trio.run(told, scene_of(cluster, journal))
 
 
-def scene_of(cluster: World[Any], journal: Path) -> Scene:
+def scene_of(cluster: World, journal: Path) -> Scene:
     def read(node: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (journal / f"{node}.jsonl").read_text().splitlines()]
 

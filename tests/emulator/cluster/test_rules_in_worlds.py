@@ -8,6 +8,7 @@ import trio
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.spec import ClusterSpec
+from rocketmq_emulator.cluster.world import perform
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
@@ -99,9 +100,7 @@ class Story:
         return reply.code
 
     async def _do(self, verb, *arguments):
-        if self._cluster.blocks:
-            return await trio.to_thread.run_sync(verb, *arguments)
-        return await verb(*arguments)
+        return await perform(self._cluster, verb, *arguments)
 
 
 async def tell(story: Story) -> None:

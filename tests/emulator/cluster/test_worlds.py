@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -192,9 +193,9 @@ async def the_story(stage: Stage) -> int:
     for step in THE_STORY:
         if not world.can(step.verb):
             with pytest.raises(CannotDo, match=f"the {world.kind} world has no verb {step.verb}"):
-                await perform(world, step.verb, BROKER)
+                await perform(world, getattr(world, step.verb), BROKER)
             continue
-        await perform(world, step.verb, BROKER)
+        await perform(world, getattr(world, step.verb), BROKER)
         assert world.is_running(BROKER) == step.runs, step
         assert world.brokers[BROKER] == address, step
         if step.verb == "stop":
@@ -231,7 +232,7 @@ def test_without_a_store_a_node_keeps_what_it_stored_where_the_world_says_so(
     async def story(stage: Stage) -> None:
         await stage.make_topic()
         await stage.send()
-        await perform(stage.world, "restart", BROKER)
+        await perform(stage.world, stage.world.restart, BROKER)
         queue = await stage.queue()
         assert (queue.max_offset if queue else 0) == stage.world.keeps_memory
 
@@ -257,11 +258,11 @@ def test_an_orderly_end_saves_committed_offsets_and_a_kill_does_not(kind, tmp_pa
 
         await stage.make_topic()
         await commit(7)
-        await perform(world, "stop", BROKER)
-        await perform(world, "start", BROKER)
+        await perform(world, world.stop, BROKER)
+        await perform(world, world.start, BROKER)
         assert await committed() == 7
         await commit(8)
-        await perform(world, "restart", BROKER)
+        await perform(world, world.restart, BROKER)
         assert await committed() == 7
 
     play(kind, ClusterSpec(store=str(tmp_path / "store")), tmp_path, story)
@@ -277,12 +278,12 @@ def test_a_skewed_clock_shows_in_what_that_broker_stores(kind, tmp_path) -> None
         await stage.make_topic()
         await stage.send()
         right_ms = (await stage.queue()).last_update_timestamp
-        await perform(world, "skew_clock", BROKER, ahead_ms)
+        await perform(world, world.skew_clock, BROKER, ahead_ms)
         await stage.send()
         skewed_ms = (await stage.queue()).last_update_timestamp
         assert ahead_ms <= skewed_ms - right_ms < ahead_ms + 60_000
-        await perform(world, "skew_clock", BROKER, 2 * ahead_ms)
-        await perform(world, "restart", BROKER)
+        await perform(world, world.skew_clock, BROKER, 2 * ahead_ms)
+        await perform(world, world.restart, BROKER)
         await stage.send()
         again_ms = (await stage.queue()).last_update_timestamp
         assert ahead_ms <= again_ms - skewed_ms < ahead_ms + 60_000
@@ -306,10 +307,10 @@ def test_whole_clusters_stop_and_start_where_they_were(kind, tmp_path) -> None:
     async def story(stage: Stage) -> None:
         world = stage.world
         before = world.brokers, world.namesrv
-        await perform(world, "stop")
+        await perform(world, world.stop)
         assert not any(map(world.is_running, world.node_names))
         assert stage.farewells() == ["asked"], "the NameServer ends after its brokers"
-        await perform(world, "start")
+        await perform(world, world.start)
         assert (world.brokers, world.namesrv) == before
         assert await stage.admin(lambda admin: admin.masters()) == world.brokers
 
@@ -387,15 +388,28 @@ def test_a_clock_may_be_skewed_before_its_node_is_started(kind, tmp_path) -> Non
 
 def test_virtual_verbs_take_clients_too_and_refuse_who_is_neither(tmp_path) -> None:
     async def story(stage: Stage) -> None:
+        world = stage.world
         await stage.make_topic()  # by client-1
         for verb in VERBS_OF_NODES:
             if verb != "link":
+                call = getattr(world, verb)
                 with pytest.raises(UnknownNode, match="broker-a, broker-b"):
-                    await perform(stage.world, verb, *arguments_of(verb, "nobody"))
+                    await perform(world, call, *arguments_of(verb, "nobody"))
                 if "reply_rule" not in verb and verb != "begin_fault":  # only servers have any
-                    await perform(stage.world, verb, *arguments_of(verb, "client-1"))
+                    await perform(world, call, *arguments_of(verb, "client-1"))
 
     play("virtual", ClusterSpec(), tmp_path, story)
+
+
+def test_every_verb_says_what_it_takes_and_returns() -> None:
+    for verb in VERBS:
+        annotations = {**getattr(World, verb).__annotations__}
+        returned = annotations.pop("return")
+        assert "Any" not in re.findall(r"\w+", " ".join([returned, *annotations.values()])), verb
+        for world in WORLDS.values():
+            if world.can(verb):
+                narrowed = getattr(world, verb).__annotations__["return"]
+                assert returned in (narrowed, f"MaybeAwaitable[{narrowed}]"), (world, verb)
 
 
 @pytest.mark.parametrize("kind", WORLDS)
