@@ -79,7 +79,7 @@ def _held() -> Figures:
         return held_pulls(cluster)
 
 
-def run_module(name: str, *arguments: object) -> Any:
+def run_module(name: str, *arguments: object) -> Any:  # noqa: ANN401  # each its own JSON
     """What the module printed when it was run in a process of its own."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
     done = subprocess.run(

@@ -13,11 +13,12 @@ from rocketmq_emulator.net.remoting_server import RemotingServer
 from rocketmq_emulator.net.results import Call, Reply
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.settings.config import NetConfig
 from rocketmq_emulator.settings.releases import R_4_9_7
 
 
-def echo(call: Call) -> Reply:
+def echo(call: Call[Header]) -> Reply:
     return Reply(body=call.body)
 
 

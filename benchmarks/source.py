@@ -31,6 +31,7 @@ from rocketmq_emulator.pipeline.source.columns import ROW_SHAPE
 from rocketmq_emulator.pipeline.source.data_source import RocketMQDataSource
 from rocketmq_emulator.pipeline.source.options import SinkOptions
 from rocketmq_emulator.pipeline.source.sending import send_all
+from rocketmq_emulator.protocol.messages.message import MessageExt
 from rocketmq_emulator.sync import PushConsumer
 
 SIZES = (100, 1024)
@@ -117,7 +118,7 @@ def consume(namesrv: str, topic: str, count: int) -> None:
     """A new group from the first message to the last."""
     enough, seen = threading.Event(), [0]
 
-    def listen(messages: list[object]) -> None:
+    def listen(messages: list[MessageExt]) -> None:
         seen[0] += len(messages)
         if seen[0] >= count:
             enough.set()

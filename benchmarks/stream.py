@@ -17,7 +17,7 @@ from rocketmq_emulator.protocol.command import (
 )
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.framing import FrameDecoder
-from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.protocol.rpc import AnyRpc
 
 READ_BYTES = 1 << 20
 SILENCE_S_MAX = 60.0
@@ -52,7 +52,7 @@ class Stream:
             data, at = data[at:] + self._read(), 0
         self._rest = data[at:]
 
-    def ask(self, rpc: Rpc, header: Header, body: bytes = b"") -> RemotingCommand:
+    def ask(self, rpc: AnyRpc, header: Header, body: bytes = b"") -> RemotingCommand:
         """One request, its answer.  Raises ``NoSuccess``."""
         self.send(request(rpc, header, body))
         decoder = FrameDecoder()
@@ -81,7 +81,9 @@ class Stream:
         return data
 
 
-def request(rpc: Rpc, header: Header | None = None, body: bytes = b"", opaque: int = 1) -> bytes:
+def request(
+    rpc: AnyRpc, header: Header | None = None, body: bytes = b"", opaque: int = 1
+) -> bytes:
     """The frame of one request."""
     return encode_command(
         RemotingCommand(code=rpc.code, opaque=opaque, ext=ext_of(header), body=body)

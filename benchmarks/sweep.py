@@ -68,7 +68,8 @@ def plain(jobs: int, rows: int) -> tuple[float, float]:
 def in_a_process(what: str, cores: int, rows: int) -> dict[str, float]:
     words = [sys.executable, "-m", "benchmarks.sweep", what, str(cores), str(rows)]
     run = subprocess.run(words, capture_output=True, text=True, check=True)
-    return json.loads(run.stdout.splitlines()[-1])
+    found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
+    return found
 
 
 def swept(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -73,7 +74,7 @@ def shown(value: float, unit: str) -> str:
     return f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}".strip()
 
 
-def terminal(headings: Row, rows: list[Row]) -> Table:
+def terminal(headings: Row, rows: Sequence[Row]) -> Table:
     table = Table(*headings)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -82,7 +83,7 @@ def terminal(headings: Row, rows: list[Row]) -> Table:
     return table
 
 
-def markdown(headings: Row, rows: list[Row]) -> str:
+def markdown(headings: Row, rows: Sequence[Row]) -> str:
     rule = ("---", *["---:"] * (len(headings) - 1))
     lines = [headings, rule, *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

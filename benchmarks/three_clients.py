@@ -22,7 +22,8 @@ from rocketmq_emulator import Message, Producer, aio, sync
 
 CALLERS = (1, 32)
 ROUNDS = 3
-SETTINGS = {"group": "three-clients", "send_timeout_ms": 30_000}
+GROUP = "three-clients"
+SEND_MS_MAX = 30_000
 
 
 def of_trio(namesrv: str, topic: str, callers: int, count: int) -> dict[str, float]:
@@ -33,7 +34,7 @@ def of_trio(namesrv: str, topic: str, callers: int, count: int) -> dict[str, flo
             await producer.send(Message(topic, BODY), worker=number)
 
     async def main() -> dict[str, float]:
-        async with Producer(namesrv=namesrv, **SETTINGS) as producer:
+        async with Producer(namesrv=namesrv, group=GROUP, send_timeout_ms=SEND_MS_MAX) as producer:
             await caller(producer, 0, WARM_UP_SENDS)
             watch = Stopwatch()
             async with trio.open_nursery() as nursery:
@@ -46,7 +47,7 @@ def of_trio(namesrv: str, topic: str, callers: int, count: int) -> dict[str, flo
 
 def of_sync(namesrv: str, topic: str, callers: int, count: int) -> dict[str, float]:
     """Threads, all of them new; by one caller, this thread."""
-    with sync.Producer(namesrv=namesrv, **SETTINGS) as producer:
+    with sync.Producer(namesrv=namesrv, group=GROUP, send_timeout_ms=SEND_MS_MAX) as producer:
 
         def caller(number: int, sends: int) -> None:
             for _ in range(sends):
@@ -74,7 +75,9 @@ def of_aio(namesrv: str, topic: str, callers: int, count: int) -> dict[str, floa
             await producer.send(Message(topic, BODY), worker=number)
 
     async def main() -> dict[str, float]:
-        async with aio.Producer(namesrv=namesrv, **SETTINGS) as producer:
+        async with aio.Producer(
+            namesrv=namesrv, group=GROUP, send_timeout_ms=SEND_MS_MAX
+        ) as producer:
             await caller(producer, 0, WARM_UP_SENDS)
             watch = Stopwatch()
             shares = [caller(producer, number, count // callers) for number in range(callers)]

@@ -25,6 +25,8 @@ class Echo:
 
     def writable(self) -> None: ...
 
+    def drained(self) -> None: ...
+
     def closed(self, reason: str) -> None: ...
 
 
@@ -47,6 +49,8 @@ class Caller:
         self._replied.set()
 
     def writable(self) -> None: ...
+
+    def drained(self) -> None: ...
 
     def closed(self, reason: str) -> None: ...
 
@@ -78,7 +82,7 @@ async def calls_beside_idle_links(world: VirtualWorld, count: int) -> None:
         await caller.call(b"ping")
 
 
-async def timers(_: VirtualWorld, count: int) -> None:
+async def timers(_world: VirtualWorld, count: int) -> None:
     for _ in range(count):
         await trio.sleep(0.001)
 

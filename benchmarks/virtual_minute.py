@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 import trio
 
-from rocketmq_emulator.client import Message, Producer, PushConsumer
+from rocketmq_emulator.client import ClientProcess, Message, MessageExt, Producer, PushConsumer
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
-from rocketmq_emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 VIRTUAL_S = 60
 RATES = (0, 10, 100)
@@ -41,22 +40,23 @@ def live(rate: int) -> tuple[int, int]:
     """Messages that were sent, and that came."""
     counts = {"sent": 0, "came": 0}
 
-    async def life(world: Any) -> None:
+    async def life(world: VirtualWorld) -> None:
         cluster = VirtualCluster(world, ClusterSpec(brokers=3))
         await cluster.start()
 
-        async def listen(messages: Any) -> None:
+        async def listen(messages: list[MessageExt]) -> None:
             counts["came"] += len(messages)
 
-        async def consume(process: Any) -> None:
-            topics = {"orders": "*"}
-            where = {"process": process, "namesrv": cluster.namesrv, "group": "billing"}
-            async with PushConsumer(listen, topics, **where):
+        async def consume(process: ClientProcess) -> None:
+            topics, namesrv = {"orders": "*"}, cluster.namesrv
+            async with PushConsumer(
+                listen, topics, process=process, namesrv=namesrv, group="billing"
+            ):
                 await trio.sleep_forever()
 
-        async def produce(process: Any) -> None:
-            where = {"process": process, "namesrv": cluster.namesrv, "group": "shop"}
-            async with Producer(**where) as producer:
+        async def produce(process: ClientProcess) -> None:
+            namesrv = cluster.namesrv
+            async with Producer(process=process, namesrv=namesrv, group="shop") as producer:
                 while True:
                     await producer.send(Message("orders", b"x" * 100))
                     counts["sent"] += 1

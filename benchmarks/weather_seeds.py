@@ -46,4 +46,4 @@ def cpu_s_of(first: RunOrder, orders: list[RunOrder]) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(float(sys.argv[1]), int(sys.argv[2]), int((*sys.argv, 0)[3]))))
+    print(json.dumps(main(float(sys.argv[1]), int(sys.argv[2]), int((*sys.argv, "0")[3]))))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client import (
@@ -178,7 +178,7 @@ if find_spec("rocketmq_emulator.protocol") is None:
     )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"rocketmq_emulator has no {name}")
     if name == "__version__":

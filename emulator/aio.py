@@ -91,7 +91,7 @@ class Producer(ProducerMethods):
         config: ProducerConfig | None = None,
         *,
         process: ClientProcess | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         core = CoreProducer(config, process=core_of(process, ClientProcess), **settings)
         super().__init__(core)
@@ -190,7 +190,7 @@ class PushConsumer(PushConsumerMethods):
         strategy: Strategy = AVG,
         documents: Documents | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         self._in_loop: LoopFunction[ConsumeResult | None] | None = None
         self._listener: Callable[..., Any] | None = None
@@ -288,7 +288,7 @@ class PullConsumer(PullConsumerMethods):
         strategy: Strategy = AVG,
         documents: Documents | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         core = CorePullConsumer(
             subscriptions,
@@ -326,7 +326,7 @@ class LitePullConsumer(LitePullConsumerMethods):
         documents: Documents | None = None,
         assign_expressions: Mapping[str, str] | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         core = CoreLitePullConsumer(
             subscriptions,

@@ -9,7 +9,7 @@ name is loaded at its first use.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rocketmq_emulator.pipeline.session import SparkUnavailable, spark_session
@@ -81,7 +81,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
         raise AttributeError(f"rocketmq_emulator.spark has no {name}")
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rocketmq_emulator.client import LitePullConsumer as CoreLitePullConsumer
 from rocketmq_emulator.client import Producer as CoreProducer
@@ -88,7 +88,7 @@ class Producer(ProducerMethods):
         config: ProducerConfig | None = None,
         *,
         process: ClientProcess | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         super().__init__(CoreProducer(config, process=core_of(process, ClientProcess), **settings))
 
@@ -191,7 +191,7 @@ class PushConsumer(PushConsumerMethods):
         strategy: Strategy = AVG,
         documents: Documents | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         if listener is not None and is_coroutine_function(listener):
             raise Misuse(
@@ -274,7 +274,7 @@ class PullConsumer(PullConsumerMethods):
         strategy: Strategy = AVG,
         documents: Documents | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         core = CorePullConsumer(
             subscriptions,
@@ -312,7 +312,7 @@ class LitePullConsumer(LitePullConsumerMethods):
         documents: Documents | None = None,
         assign_expressions: Mapping[str, str] | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         core = CoreLitePullConsumer(
             subscriptions,

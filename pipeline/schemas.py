@@ -14,8 +14,8 @@ A value that may be of several plain types (``int | str``) is its text as JSON s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import inspect
@@ -135,15 +135,18 @@ def _arrow(found: T.DataType) -> pa.DataType:
 # Values -----------------------------------------------------------------------------------
 
 
-def _cell(value: Any, wanted: T.DataType) -> Any:
+def _cell(value: object, wanted: T.DataType) -> object:
     """*value*, of JSON's types, as the column *wanted* takes it."""
     if value is None:
         return None
     if isinstance(wanted, T.StructType):
+        assert isinstance(value, Mapping)
         return {field.name: _cell(value.get(field.name), field.dataType) for field in wanted}
     if isinstance(wanted, T.ArrayType):
+        assert isinstance(value, Sequence)
         return [_cell(item, wanted.elementType) for item in value]
     if isinstance(wanted, T.MapType):
+        assert isinstance(value, Mapping)
         return [(name, _cell(item, wanted.valueType)) for name, item in value.items()]
     if isinstance(wanted, T.StringType) and not isinstance(value, str):
         return msgspec.json.encode(value).decode()

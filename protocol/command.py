@@ -254,6 +254,7 @@ def _decode_lax(header: bytes, release: Release) -> RemotingCommand:
         found = convert(given, kind)
     except (java_json.NotJson, DoesNotFit, RecursionError) as error:
         raise BadFrame(f"the header is no JSON that fastjson would take: {error}") from error
+    assert isinstance(given, dict), "it was converted"
     members = {smart_match_name(str(name)): member for name, member in given.items()}
     if any(isinstance(key, int) for key in members.get("extfields") or ()):
         raise BadFrame("ext fields have names, not numbers")

@@ -59,7 +59,7 @@ def _fields(kind: type[Header]) -> tuple[_Field, ...]:
     )
 
 
-def _plain(hint: Any) -> tuple[type, int]:
+def _plain(hint: object) -> tuple[type, int]:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
     if hint is bool:

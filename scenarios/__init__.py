@@ -8,7 +8,7 @@ A name is loaded at its first use.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if __name__ != "rocketmq_emulator.scenarios":
     raise ImportError(f"import rocketmq_emulator.scenarios instead of {__name__}", name=__name__)
@@ -173,7 +173,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
         raise AttributeError(f"rocketmq_emulator.scenarios has no {name}")
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)

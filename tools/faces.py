@@ -142,7 +142,7 @@ def _opening(name: str, face: Face) -> str:
             "from __future__ import annotations",
             "",
             *runs,
-            "from typing import TYPE_CHECKING, Any",
+            "from typing import TYPE_CHECKING",
             "",
             f"from rocketmq_emulator.client import {', '.join(names)}",
             f"from rocketmq_emulator.portal.{name}_client import {face.base}",

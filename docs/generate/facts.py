@@ -12,7 +12,6 @@ import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from docs.generate.sections import DOCS, write_section
 from docs.generate.settings import explanations
@@ -29,6 +28,7 @@ TITLES = {
     "rocketmq_emulator.facts.clients": "Clients",
     "rocketmq_emulator.facts.faults": "Faults and runs",
 }
+TYPE_WORDS: Mapping[object, str] = {int: "integer", bool: "boolean", Queue: "queue"}
 
 EVERYWHERE = {  # what these mean where the source says no more
     "broker": "its name",
@@ -101,14 +101,14 @@ def _when(kind: type[Fact]) -> str:
     return "written only where it is asked for; " if kind.on_demand else ""
 
 
-def _type(kind: Any) -> str:
+def _type(kind: object) -> str:
     """The type as readers of JSON know it."""
     if typing.get_origin(kind) is tuple:
         return f"list of {_type(typing.get_args(kind)[0])}"
-    return {int: "integer", bool: "boolean", Queue: "queue"}.get(kind, "string")
+    return TYPE_WORDS.get(kind, "string")
 
 
-def _values(kind: Any) -> str:
+def _values(kind: object) -> str:
     """What a literal can be."""
     values = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
     return ", ".join(f'"{value}"' for value in values)

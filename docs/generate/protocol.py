@@ -121,7 +121,7 @@ def _details(rpc: AnyRpc) -> Iterator[str]:
     yield ""
 
 
-def _side(name: str, header: type[Header], body: Any) -> Iterator[str]:
+def _side(name: str, header: type[Header], body: object) -> Iterator[str]:
     fields = list(_fields(header))
     if fields:
         yield f"- {name}: {', '.join(fields)}"
@@ -139,7 +139,7 @@ def _fields(header: type[Header]) -> Iterator[str]:
         yield f"`{field.encode_name}` {TYPE_NAMES.get(hint, 'string')}{mark}"
 
 
-def _body_name(body: Any) -> str:
+def _body_name(body: object) -> str:
     return "bytes" if body is bytes else f"`{getattr(body, '__name__', body)}`"
 
 

@@ -117,7 +117,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _type(kind: Any) -> str:
+def _type(kind: object) -> str:
     if kind in KINDS:
         return KINDS[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)

@@ -182,8 +182,8 @@ class CommandLine(TyperGroup):
         complete_var: str | None = None,
         standalone_mode: bool = True,
         windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+        **extra: Any,  # noqa: ANN401  # as click takes them
+    ) -> object:
         """Parse *args* and run the command.  Standing alone, ends the program."""
         extra |= {
             "prog_name": prog_name,
@@ -208,7 +208,7 @@ class CommandLine(TyperGroup):
         return code if isinstance(code, int) else 0
 
 
-def _usage_error(error: Any) -> int:
+def _usage_error(error: Any) -> int:  # noqa: ANN401  # the parser's error has no public name
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return BAD_USE

@@ -11,7 +11,7 @@ their inner producer.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rocketmq_emulator.client.instance import interfaces
 
@@ -164,7 +164,7 @@ _NAMES_OF = {  # by the module that has them
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"rocketmq_emulator.client has no {name}")
     module = _MODULE_OF.get(name, "rocketmq_emulator.errors.call_errors")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -181,7 +181,7 @@ def encode_entry(entry: Entry) -> bytes:
         return _encode_whole(without_surrogates(msgspec.to_builtins(entry))) + b"\n"
 
 
-def without_surrogates(value: Any) -> Any:
+def without_surrogates(value: object) -> object:
     """The same with question marks for what no UTF-8 can say."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()

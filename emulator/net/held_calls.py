@@ -71,7 +71,7 @@ class Bells:
         self.held_count += 1
         self._end_at(held, wait.until_ms)
 
-    def ring(self, bell: Hashable, news: Any = None) -> None:
+    def ring(self, bell: Hashable, news: object = None) -> None:
         """Wake those who hang on *bell* and want *news*, when this turn has ended.
 
         Outside of a turn that is at once.  It costs little when nobody is held there.

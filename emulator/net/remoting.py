@@ -185,7 +185,7 @@ class Remoting:
             self._ask(pending, result)
 
     def _resume(
-        self, pending: _Pending, resume: Callable[[int, Any], Result], now_ms: int, found: Any
+        self, pending: _Pending, resume: Callable[[int, Any], Result], now_ms: int, found: object
     ) -> None:
         """A held call goes on; what it raises is answered as at its first pass."""
         try:

@@ -120,7 +120,7 @@ class AioClient(PortalClient[C]):
             return None
         check_plain_function(name, function, takes=takes)
 
-        def call_back(*arguments: Any) -> None:
+        def call_back(*arguments: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop_inbox.loop.call_soon_threadsafe(function, *arguments)
 
@@ -181,7 +181,7 @@ class CallFuture(asyncio.Future[R]):
         self.call = PortalCall(self._notify_done, function, (arguments, named))
         portal.begin(self.call)
 
-    def cancel(self, msg: Any | None = None) -> bool:
+    def cancel(self, msg: object = None) -> bool:
         """True if the call was under way; then it is ended, and only then is this cancelled."""
         if self.done():
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from rocketmq_emulator.client import ClientProcess as CoreProcess
 from rocketmq_emulator.client.settings.arguments import check_plain_function
@@ -91,7 +91,7 @@ def in_callback_thread(
         return None
     check_plain_function(name, function, takes=takes)
 
-    def call_back(*arguments: Any) -> None:
+    def call_back(*arguments: object) -> None:
         portal().call_back(function, *arguments)
 
     return cast("F", call_back)

@@ -5,7 +5,7 @@ Written by ``python -m tools.faces`` from their source.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rocketmq_emulator.client import LitePullConsumer, Producer, PullConsumer, PushConsumer
 from rocketmq_emulator.portal.sync_client import SyncClient
@@ -47,7 +47,7 @@ class ProducerMethods(SyncClient[Producer]):
         self,
         message: Message,
         selector: Selector,
-        argument: Any = None,
+        argument: object = None,
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:

@@ -143,7 +143,7 @@ class Settings:
 
     # Inside ---------------------------------------------------------------------------
 
-    def _set(self, name: str, value: Any, where: str, unit: int = 1) -> None:
+    def _set(self, name: str, value: object, where: str, unit: int = 1) -> None:
         if self._types[name] == tuple[str, ...] and isinstance(value, str):
             value = _parts(value)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 from rocketmq_emulator.broker.handlers.clients import ClientManageProcessor
 from rocketmq_emulator.broker.state.broker import Announce, Broker
@@ -24,7 +23,7 @@ class LosesBells(Broker):
         super().connect(ring, push, announce, later)
         count = 0
 
-        def ring_most(bell: Hashable, news: Any) -> None:
+        def ring_most(bell: Hashable, news: object) -> None:
             nonlocal count
             count += 1
             if count % LOST_EVERY:

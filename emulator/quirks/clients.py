@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from rocketmq_emulator.client.consumer.group.listeners import ConsumeContext, ListenerOutcome
@@ -23,9 +23,17 @@ from rocketmq_emulator.client.producer.send_attempts import AsyncSend
 from rocketmq_emulator.errors.call_errors import ClientError, RemoteError
 
 if TYPE_CHECKING:
-    from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue, PullRequest
+    from rocketmq_emulator.client.consumer.group.listeners import ConsumptionFacts, ListenerInvoker
+    from rocketmq_emulator.client.consumer.group.member import PushMember
+    from rocketmq_emulator.client.consumer.group.process_queue import (
+        FlowControl,
+        ProcessQueue,
+        PullRequest,
+    )
     from rocketmq_emulator.client.consumer.pull.pull_tasks import MessageQueueState
     from rocketmq_emulator.client.consumer.push.consume_concurrently import ConsumeRequest
+    from rocketmq_emulator.client.consumer.push.pulling import Submit
+    from rocketmq_emulator.client.consumer.push.send_back import SendBack
     from rocketmq_emulator.protocol.messages.message import MessageExt
     from rocketmq_emulator.protocol.queues import MessageQueue
 
@@ -53,9 +61,11 @@ class RetriesOnAnotherQueue(AsyncSend):
 class CommitsWhenPulled(Pulling):
     """``commit_when_pulled``."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        submit, table = self._submit, self._member.offsets.table
+    def __init__(
+        self, member: PushMember, flow: FlowControl, rebalance: Rebalance, submit: Submit
+    ) -> None:
+        super().__init__(member, flow, rebalance, submit)
+        table = member.offsets.table
 
         def submit_and_commit(
             found: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue, wake: bool
@@ -69,8 +79,10 @@ class CommitsWhenPulled(Pulling):
 class ForgetsFullQueues(Pulling):
     """``forget_full_queues``: as if a pull were noted after the look whether the queue is full."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
+    def __init__(
+        self, member: PushMember, flow: FlowControl, rebalance: Rebalance, submit: Submit
+    ) -> None:
+        super().__init__(member, flow, rebalance, submit)
         self._pulled_ms: WeakKeyDictionary[ProcessQueue, int] = WeakKeyDictionary()
 
     def _delay_ms(self, request: PullRequest) -> int | None:
@@ -132,8 +144,14 @@ class FailsWhenInterrupted(ConsumeConcurrently):
     before DefaultMQPushConsumerImpl.shutdown writes the offsets.
     """
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
+    def __init__(
+        self,
+        member: PushMember,
+        invoker: ListenerInvoker,
+        facts: ConsumptionFacts,
+        send_back: SendBack,
+    ) -> None:
+        super().__init__(member, invoker, facts, send_back)
         self.pool.on_interrupted = self._fail
 
     def _fail(self, batch: ConsumeRequest) -> None:

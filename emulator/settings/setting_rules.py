@@ -67,7 +67,7 @@ def _cause(error: BaseException) -> BadField:
     return BadField(str(error))
 
 
-def _check_type(name: str, wanted: Any, value: object) -> None:
+def _check_type(name: str, wanted: object, value: object) -> None:
     try:
         msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
@@ -78,7 +78,7 @@ def _check_type(name: str, wanted: Any, value: object) -> None:
         raise BadField(type_error_text(name, _described(wanted), value)) from None
 
 
-def _described(wanted: Any) -> str:
+def _described(wanted: object) -> str:
     parts = typing.get_args(wanted)
     if typing.get_origin(wanted) is Literal:
         return f"one of {', '.join(map(str, parts))}"
@@ -86,7 +86,8 @@ def _described(wanted: Any) -> str:
         return " or ".join(_described(part) for part in parts)
     if wanted is type(None):
         return "None"
-    name = (typing.get_origin(wanted) or wanted).__name__
+    kind = typing.get_origin(wanted) or wanted
+    name: str = getattr(kind, "__name__", str(kind))
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
@@ -222,12 +223,12 @@ def unknown_setting(name: str, known: Collection[str]) -> str:
     return f"there is no setting {name!r} here{advice}"
 
 
-def wrong_type(kind: Any, value: object) -> str:
+def wrong_type(kind: object, value: object) -> str:
     """Why *value* is none of the type *kind*, as the end of a sentence."""
     return f"is {_values_of(kind)}, not {value!r}"
 
 
-def _values_of(kind: Any) -> str:
+def _values_of(kind: object) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(get_args(kind))
     if get_origin(kind) in (Union, UnionType):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import trio
 
@@ -27,6 +27,7 @@ from rocketmq_emulator.sim.scheduler import current_runner
 if TYPE_CHECKING:
     from trio._core._run import Runner
 
+T = TypeVar("T")
 
 _IDLE_SLEEP_S = 3600.0
 
@@ -60,7 +61,13 @@ class VirtualClock(trio.abc.Clock):
         self._runner: Runner | None = None
         self._has_stopped = False
 
-    def at(self, at_us: int, action: Callable[[Any], object], argument: Any = None) -> None:
+    @overload
+    def at(self, at_us: int, action: Callable[[None], object]) -> None: ...
+
+    @overload
+    def at(self, at_us: int, action: Callable[[T], object], argument: T) -> None: ...
+
+    def at(self, at_us: int, action: Callable[[Any], object], argument: object = None) -> None:
         """Call ``action(argument)`` at *at_us*; within one instant, in the order of asking."""
         self._scheduled = number = self._scheduled + 1
         heappush(self._due, (at_us, number, action, argument))

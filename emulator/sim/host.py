@@ -8,7 +8,7 @@ that closes.  It implements the ``Network`` port for whatever runs on it.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import trio
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from rocketmq_emulator.net.transport import Accept, CommandsInFlight
     from rocketmq_emulator.sim.clock import VirtualClock
-    from rocketmq_emulator.sim.stream import Path
+    from rocketmq_emulator.sim.stream import Path, PendingConnect
+
+T = TypeVar("T")
 
 EPHEMERAL_PORTS = range(32_768, 61_000)  # what a Linux kernel gives to clients
 CONNECT_AGAIN_S = (1, 3, 7, 15, 31, 63)  # Linux, tcp_syn_retries = 6
@@ -179,7 +181,7 @@ class Host:
         elif not attempt.is_given_up:
             self._answer(attempt)
 
-    def receive_accept(self, attempt: ConnectAttempt) -> None:
+    def receive_accept(self, attempt: PendingConnect) -> None:
         """The target accepted an attempt of this host; it may have been given up meanwhile."""
         if attempt.is_given_up and self.has_power:
             attempt.client.abandon("reset")
@@ -190,7 +192,7 @@ class Host:
             attempt.succeed()
 
     def receive_later(
-        self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
+        self, stream: Stream, action: Callable[[T], object], argument: T, size: int = 0
     ) -> None:
         """Not awake: our kernel keeps it while we are stopped, the sender's without power."""
         if self.has_power:
@@ -198,7 +200,7 @@ class Host:
         elif stream.peer is not None:
             stream.peer.carry(action, argument, size)
 
-    def handle_interrupt(self, action: Callable[[Any], object], argument: Any) -> None:
+    def handle_interrupt(self, action: Callable[[T], object], argument: T) -> None:
         """A device of this machine has finished something: handled when the host is awake."""
         if self.is_awake:
             action(argument)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from rocketmq_emulator.sim.clock import VirtualClock
 
 
+T = TypeVar("T")
+
+
 class StreamHost(Protocol):
     """The machine at which a stream ends, as far as the stream knows it."""
 
@@ -38,17 +41,28 @@ class StreamHost(Protocol):
     values: CommandsInFlight
 
     def receive_later(
-        self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
+        self, stream: Stream, action: Callable[[T], object], argument: T, size: int = 0
     ) -> None:
         """Keep what arrives until the machine is awake."""
         ...
 
-    def receive_accept(self, attempt: Any) -> None:
+    def receive_accept(self, attempt: PendingConnect) -> None:
         """The target accepted an attempt of this host."""
         ...
 
     def forget(self, stream: Stream) -> None:
         """*stream* has ended here."""
+        ...
+
+
+class PendingConnect(Protocol):
+    """An attempt to connect, as the host that made it knows it."""
+
+    client: Stream
+    is_given_up: bool
+
+    def succeed(self) -> None:
+        """The target accepted."""
         ...
 
 
@@ -124,7 +138,7 @@ class Stream:
         here, there = self.host.name, self.peer.host.name
         return here != there and (traffic(here, there) or traffic(there, here))
 
-    def carry(self, action: Callable[[Any], object], argument: Any, size: int = 0) -> None:
+    def carry(self, action: Callable[[T], object], argument: T, size: int = 0) -> None:
         """Call ``action(argument)`` at the far end, after all that was sent before."""
         self._path.carry(self, action, argument, size)
 
@@ -258,7 +272,7 @@ class Path:
     # For streams ----------------------------------------------------------------------
 
     def carry(
-        self, stream: CarriedStream, action: Callable[[Any], object], argument: Any, size: int = 0
+        self, stream: CarriedStream, action: Callable[[T], object], argument: T, size: int = 0
     ) -> None:
         """Call ``action(argument)`` at the far end, after all that *stream* sent before."""
         if not self._is_plain:

@@ -73,7 +73,7 @@ class Clusters:
         """What makes clusters that end with the test of *item*."""
         with ExitStack() as closing:
 
-            def make(**given: Any) -> RocketMQ:
+            def make(**given: object) -> RocketMQ:
                 fields = fields_of(given, option(self._config, "release"))
                 cluster = closing.enter_context(_cluster(fields))
                 self._of_item.setdefault(item.nodeid, []).append(cluster)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from rocketmq_emulator.testing.clusters import Clusters
     from rocketmq_emulator.testing.rocketmq import RocketMQ
+    from rocketmq_emulator.testing.scenario_tests import ScenarioRuns
+    from rocketmq_emulator.testing.virtual_tests import VirtualRuns
 
 MARKER = (
     "rocketmq(brokers=2, release=…, topics=…, settings=…, seed=…, seeds=…): "
@@ -73,7 +75,7 @@ def rocketmq_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., R
 
 
 @pytest.fixture
-def virtual_cluster(request: pytest.FixtureRequest) -> Any:
+def virtual_cluster(request: pytest.FixtureRequest) -> VirtualRuns:
     """A cluster in virtual time, for an async test written for trio; a process for each seed.
 
     The test itself is given a ``VirtualCluster``; other fixtures cannot use this one.
@@ -84,7 +86,7 @@ def virtual_cluster(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Any]:
+def run_scenario(request: pytest.FixtureRequest) -> ScenarioRuns:
     """``run_scenario("name", seeds=100, members=5)``: each seed must pass, in virtual time."""
     from rocketmq_emulator.testing.scenario_tests import ScenarioRuns  # noqa: PLC0415  # see above
 
@@ -92,7 +94,9 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: Any) -> Any:
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Function] | None:
     """Async tests of ``virtual_cluster`` are ours, whatever other plugin is there."""
     if not isinstance(obj, FunctionType):
         return None

@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 import trio
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from rocketmq_emulator.cluster.spec import SpecFields
     from rocketmq_emulator.facts.journal import Journal
     from rocketmq_emulator.protocol.messages.message import MessageExt
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ENTRIES_MAX = 200_000  # of one test; the oldest go
 QUEUES_OF_A_TOPIC = 4
@@ -48,6 +50,21 @@ FAILING: Mapping[str, tuple[int, ...]] = {  # what ``fail_next`` knows by a word
     "members": (RequestCode.GET_CONSUMER_LIST_BY_GROUP,),
     "route": (RequestCode.GET_ROUTEINFO_BY_TOPIC,),
 }
+
+
+class RuleFields(TypedDict, total=False):
+    """What ``fail_next`` takes besides: fields of a ``ReplyRule``."""
+
+    topic: str | None
+    group: str | None
+    client_id: str | None
+    broker_name: str | None
+    probability: float
+    delay_ms: int
+    error_code: int | None
+    remark: str
+    no_answer: bool
+    cut_connection: bool
 
 
 class NotConsumed(AssertionError):
@@ -163,7 +180,7 @@ class RocketMQ(EmbeddedCluster):
         *,
         error: int = ResponseCode.SYSTEM_BUSY,
         nodes: Nodes | None = None,
-        **rule: Any,
+        **rule: Unpack[RuleFields],
     ) -> None:
         """The next *count* requests of that kind are answered with *error*, at each node.
 
@@ -203,11 +220,11 @@ class AsyncCluster:
 
     async def sent_to(self, topic: str) -> list[MessageExt]:
         """As ``RocketMQ.sent_to``."""
-        return await self.call(self._cluster.sent_to, topic)  # type: ignore[no-any-return]
+        return await self.call(self._cluster.sent_to, topic)
 
     async def consumed_by(self, group: str) -> list[MessageExt]:
         """As ``RocketMQ.consumed_by``."""
-        return await self.call(self._cluster.consumed_by, group)  # type: ignore[no-any-return]
+        return await self.call(self._cluster.consumed_by, group)
 
     async def wait_until_consumed(
         self,
@@ -219,7 +236,7 @@ class AsyncCluster:
         """As ``RocketMQ.wait_until_consumed``."""
         await self.call(self._cluster.wait_blocking, group, timeout, tuple(topics))
 
-    async def call(self, verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    async def call(self, verb: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
         """Any verb of the cluster, in a thread: ``awaited.call(rocketmq.restart, "broker-a")``."""
         work = partial(verb, *given, **named)
         if trio.lowlevel.in_trio_run():

@@ -32,7 +32,7 @@ class ScenarioRuns:
         seeds: int = 1,
         release: str = "",
         jobs: int = 1,
-        **parameters: Any,
+        **parameters: object,
     ) -> list[RunResult]:
         """One row a seed; fails the test at the first that does not pass.
 

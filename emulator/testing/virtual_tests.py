@@ -58,11 +58,11 @@ def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]
     """A plain test function that runs the async *test* for each of its seeds."""
 
     @functools.wraps(test)
-    def run(*arguments: Any, virtual_cluster: VirtualRuns, **others: Any) -> None:
+    def run(*arguments: object, virtual_cluster: VirtualRuns, **others: object) -> None:
         virtual_cluster.run(functools.partial(test, *arguments, **others))
 
     @functools.wraps(test)
-    def refuse(*_arguments: Any, **_others: Any) -> None:
+    def refuse(*_arguments: object, **_others: object) -> None:
         pytest.fail(f"{test.__name__} uses virtual_cluster: it must be async", pytrace=False)
 
     return run if inspect.iscoroutinefunction(test) else refuse

@@ -12,7 +12,7 @@ import linecache
 import sys
 from collections.abc import Mapping
 from functools import cache
-from types import CodeType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 REMOVED_FROM = 2  # sys.flags.optimize of python -OO
@@ -27,7 +27,7 @@ class NoSource(Exception):
         )
 
 
-def docstring_of(thing: Any) -> str:
+def docstring_of(thing: object) -> str:
     """As ``inspect.getdoc``, of a module, a class or a function; empty if there is none.
 
     The same text under ``python``, ``-O`` and ``-OO``.  Raises ``NoSource``, under ``-OO`` only.
@@ -39,19 +39,20 @@ def docstring_of(thing: Any) -> str:
     return docstring_in_source(thing)
 
 
-def docstring_in_source(thing: Any) -> str:
+def docstring_in_source(thing: object) -> str:
     """The same, always from the source.  Raises ``NoSource``."""
     if isinstance(thing, ModuleType):
         return ast.get_docstring(_tree(thing.__file__, vars(thing), thing.__name__)) or ""
     if isinstance(thing, type):
         return next(filter(None, map(_of_class, thing.__mro__)), "")
-    return _of_function(inspect.unwrap(thing))
+    return _of_function(inspect.unwrap(thing) if callable(thing) else thing)
 
 
-def _of_function(function: Any) -> str:
-    code: CodeType | None = getattr(function, "__code__", None)
-    if code is None:
+def _of_function(function: object) -> str:
+    function = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(function, FunctionType):
         raise NoSource(repr(function))
+    code = function.__code__
     tree = _tree(code.co_filename, function.__globals__, code.co_name)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:

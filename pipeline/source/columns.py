@@ -217,7 +217,7 @@ class PropertyPairs:
         found[self._rows[places]] = places
         return self._values.take(pa.array(found, mask=found < 0))
 
-    def maps(self, kind: Any) -> Array:
+    def maps(self, kind: pa.DataType) -> Array:
         """All properties of each row as an Arrow map of type *kind*."""
         keep = self._last_of_each_name()
         names, values, rows = self._names, self._values, self._rows
@@ -235,7 +235,7 @@ class PropertyPairs:
         return np.sort(len(keys) - 1 - places)
 
 
-ColumnMaker = Callable[[RecordColumns, Any, MessageQueue], Array]
+ColumnMaker = Callable[[RecordColumns, pa.DataType, MessageQueue], Array]
 COLUMNS: Mapping[str, ColumnMaker] = {
     "topic": lambda block, _, queue: pa.repeat(queue.topic, len(block)),
     "broker": lambda block, _, queue: pa.repeat(queue.broker_name, len(block)),
@@ -253,8 +253,8 @@ COLUMNS: Mapping[str, ColumnMaker] = {
 
 
 def record_batch(
-    data: bytes, schema: Any, queue: MessageQueue, offsets: range, tags: Sequence[str] = ()
-) -> Any:
+    data: bytes, schema: pa.Schema, queue: MessageQueue, offsets: range, tags: Sequence[str] = ()
+) -> pa.RecordBatch:
     """The records in *data* as an Arrow batch of *schema*, whose names are those of ``COLUMNS``.
 
     Records outside of *offsets* are left out, and with *tags* those with another tag: brokers

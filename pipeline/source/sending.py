@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -62,6 +62,9 @@ from rocketmq_emulator.protocol.messages.validation import (
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 QUEUES_OF_A_NEW_TOPIC = 4  # DefaultMQProducer.defaultTopicQueueNums
 STORED = (  # but not yet as safe as the broker's settings ask for
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -80,7 +83,7 @@ LOOPBACK = ip_address("127.0.0.1").packed
 log = logging.getLogger("rocketmq_emulator.spark")
 
 
-def send_all(batches: Iterable[Any], options: SinkOptions, first_queue: int) -> int:
+def send_all(batches: Iterable[pa.RecordBatch], options: SinkOptions, first_queue: int) -> int:
     """Sends the rows of Arrow *batches*; how many they were.  Raises ``NotSent``.
 
     The queues of a topic take turns, from *first_queue* on.
@@ -111,7 +114,7 @@ class TaskSender:
         self._brokers.close()
         self._name_servers.close()
 
-    def send(self, batch: Any) -> None:
+    def send(self, batch: pa.RecordBatch) -> None:
         """The rows of an Arrow batch, none of them if one cannot be sent."""
         rows = rows_of(batch, self._options.topic, lambda: self._keys.make(_now_ms()))
         left = len(rows)
@@ -256,7 +259,7 @@ class OutgoingBatch(msgspec.Struct, frozen=True):
     is_batch: bool = False
 
 
-def rows_of(batch: Any, topic: str, new_key: Callable[[], str]) -> list[OutgoingRow]:
+def rows_of(batch: pa.RecordBatch, topic: str, new_key: Callable[[], str]) -> list[OutgoingRow]:
     """The rows of an Arrow batch; *topic* for those without one.  Raises ``NotSent``."""
     found = []
     for number, row in enumerate(batch.to_pylist()):

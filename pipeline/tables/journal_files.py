@@ -12,7 +12,6 @@ import gzip
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -215,6 +214,6 @@ def _foreign(file: Path, why: str) -> JournalRun:
     )
 
 
-def _digest(*parts: Any) -> str:
+def _digest(*parts: object) -> str:
     text = msgspec.json.encode(parts, order="deterministic")
     return "r" + hashlib.sha256(text).hexdigest()[:DIGEST_CHARS]

@@ -45,7 +45,7 @@ class Body(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
 B = TypeVar("B", bound=msgspec.Struct)
 
 
-def encode_body(value: Any, release: Release, *, standard: bool = False) -> bytes:
+def encode_body(value: object, release: Release, *, standard: bool = False) -> bytes:
     """The text that a peer of *release* would send; *standard* for clients that want real JSON.
 
     Upstream: RemotingSerializable.encode, TopicRouteData's standard form in the NameServer.
@@ -53,7 +53,7 @@ def encode_body(value: Any, release: Release, *, standard: bool = False) -> byte
     return _encode(value, release, STANDARD if standard else COMPACT)
 
 
-def encode_config_file(value: Any, release: Release) -> bytes:
+def encode_config_file(value: object, release: Release) -> bytes:
     """The text of a configuration file.  Upstream: RemotingSerializable.toJson(value, true)."""
     return _encode(value, release, PRETTY)
 
@@ -96,7 +96,7 @@ def _decode_tolerantly(data: bytes, kind: type[B]) -> B:
         raise BadFields(f"the body is no {kind.__name__}: {error}") from error
 
 
-def _encode(value: Any, release: Release, style: Style) -> bytes:
+def _encode(value: object, release: Release, style: Style) -> bytes:
     return java_json.write(value, _shape(release), style)
 
 

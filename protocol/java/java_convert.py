@@ -39,7 +39,7 @@ class DoesNotFit(ValueError):
     """A value that fastjson would not put into such a field."""
 
 
-def convert(value: Any, kind: type[S]) -> S:
+def convert(value: object, kind: type[S]) -> S:
     """The value as a struct.  Raises ``DoesNotFit``."""
     if not isinstance(value, Mapping):
         raise DoesNotFit(f"a {kind.__name__} is an object, not {value!r:.50}")
@@ -71,7 +71,7 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any]]:
     return {**{smart_match_name(name): field for name, field in exact.items()}, **exact}
 
 
-def _as(value: Any, hint: Any, where: str) -> Any:
+def _as(value: object, hint: object, where: str) -> object:
     """The value as the hinted type, or None where fastjson would leave or set null."""
     if value is None:
         return None
@@ -85,23 +85,25 @@ def _as(value: Any, hint: Any, where: str) -> Any:
     return _AS_SCALAR[hint](value, where) if hint in _AS_SCALAR else value
 
 
-def _as_optional(value: Any, hints: tuple[Any, ...], where: str) -> Any:
+def _as_optional(value: object, hints: tuple[object, ...], where: str) -> object:
     return _as(value, next(hint for hint in hints if hint is not type(None)), where)
 
 
-def _as_annotated(value: Any, hints: tuple[Any, ...], where: str) -> Any:
+def _as_annotated(value: object, hints: tuple[object, ...], where: str) -> object:
     if NoNulls in hints and isinstance(value, Mapping) and None in value.values():
         raise DoesNotFit(f"{where} has a null")
     value = _as(value, hints[0], where)
     for check in hints[1:]:
-        if isinstance(check, msgspec.Meta) and value is not None and check.le is not None:
+        if not isinstance(check, msgspec.Meta) or check.le is None:
+            continue
+        if isinstance(value, int | float):
             low = check.ge if check.ge is not None else value
             if not low <= value <= check.le:
                 raise DoesNotFit(f"{where} is out of range: {value}")
     return value
 
 
-def _as_enum_name(value: Any, names: tuple[str, ...], where: str) -> str | None:
+def _as_enum_name(value: object, names: tuple[str, ...], where: str) -> str | None:
     """An enum by number or by name; an unknown name is null.  Upstream: fastjson's enums."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value < len(names):
@@ -112,14 +114,14 @@ def _as_enum_name(value: Any, names: tuple[str, ...], where: str) -> str | None:
     return next((name for name in names if name.lower() == value.lower()), None)
 
 
-def _as_items(value: Any, hints: tuple[Any, ...], where: str) -> list[Any]:
+def _as_items(value: object, hints: tuple[object, ...], where: str) -> list[object]:
     items = [value] if isinstance(value, Mapping) else value
     if not isinstance(items, list):
         raise DoesNotFit(f"{where} is a list, not {value!r:.50}")
     return [found for item in items if (found := _as(item, hints[0], where)) is not None]
 
 
-def _as_map(value: Any, hints: tuple[Any, ...], where: str) -> dict[Any, Any]:
+def _as_map(value: object, hints: tuple[object, ...], where: str) -> dict[object, object]:
     if not isinstance(value, Mapping):
         raise DoesNotFit(f"{where} is a map, not {value!r:.50}")
     return {
@@ -129,13 +131,13 @@ def _as_map(value: Any, hints: tuple[Any, ...], where: str) -> dict[Any, Any]:
     }
 
 
-def _as_key(key: Any, hint: Any, where: str) -> Any:
+def _as_key(key: object, hint: object, where: str) -> object:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct) and isinstance(key, str):
         key = read_tolerantly(key)
     return _as(key, hint, where)
 
 
-def _as_int(value: Any, where: str) -> int | None:
+def _as_int(value: object, where: str) -> int | None:
     if value in ("", "null"):
         return None
     if isinstance(value, str):
@@ -147,16 +149,18 @@ def _as_int(value: Any, where: str) -> int | None:
     raise DoesNotFit(f"{where} is a number, not {value!r:.50}")
 
 
-def _as_float(value: Any, where: str) -> float | None:
+def _as_float(value: object, where: str) -> float | None:
     if value in ("", "null"):
         return None
     try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise DoesNotFit(f"{where} is a number, not {value!r:.50}") from None
+        if isinstance(value, str | int | float | Decimal):
+            return float(value)
+    except (ValueError, OverflowError):
+        pass
+    raise DoesNotFit(f"{where} is a number, not {value!r:.50}")
 
 
-def _as_bool(value: Any, where: str) -> bool | None:
+def _as_bool(value: object, where: str) -> bool | None:
     if isinstance(value, (bool, int, Decimal)):
         return value == 1
     if value in ("", "null"):

@@ -20,7 +20,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
-from typing import Any
 
 import msgspec
 
@@ -54,7 +53,7 @@ DECODE_ERRORS = (msgspec.DecodeError, ValueError, RecursionError, ArithmeticErro
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
-def read(data: bytes, *, strict_utf8: bool = False) -> Any:
+def read(data: bytes, *, strict_utf8: bool = False) -> object:
     """Plain values; fractions as ``Decimal``, object keys as their text.  Raises ``NotJson``."""
     try:
         return _decode(data)
@@ -62,7 +61,7 @@ def read(data: bytes, *, strict_utf8: bool = False) -> Any:
         return _read_tolerantly(data, strict_utf8=strict_utf8)
 
 
-def _read_tolerantly(data: bytes, *, strict_utf8: bool) -> Any:
+def _read_tolerantly(data: bytes, *, strict_utf8: bool) -> object:
     try:
         text = data.decode("utf-8", "strict" if strict_utf8 else "replace")
     except UnicodeDecodeError as error:
@@ -75,14 +74,14 @@ def _read_tolerantly(data: bytes, *, strict_utf8: bool) -> Any:
     return read_tolerantly(text)
 
 
-def write(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> bytes:
+def write(value: object, shape: Shape = all_members, style: Style = COMPACT) -> bytes:
     """The value's text.  Structs are written with the members *shape* gives, sorted by name."""
     if style is COMPACT and type(value) is str:
         return write_texts(value)
     return write_value(value, shape, style)
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """What fastjson makes of any value where a string is expected."""
     if isinstance(value, str):
         return value
@@ -223,7 +222,7 @@ class JavaDate(int):
         return f"{_DAYS[at.weekday()]} {_MONTHS[at.month - 1]} {at:%d %H:%M:%S} UTC {at.year}"
 
 
-def read_tolerantly(text: str) -> Any:
+def read_tolerantly(text: str) -> object:
     """The value of the whole text.  Raises ``NotJson``."""
     reader = _JsonReader(text)
     try:
@@ -250,7 +249,7 @@ class _JsonReader:
         self.at = found.end()
         return self.text[self.at] if self.at < len(self.text) else ""
 
-    def value(self, depth: int) -> Any:
+    def value(self, depth: int) -> object:
         first = self.skip()
         if first == "{":
             return self._object(depth + 1)
@@ -260,9 +259,9 @@ class _JsonReader:
             return self._string(first)
         return self._scalar()
 
-    def _object(self, depth: int) -> dict[str | int, Any]:
+    def _object(self, depth: int) -> dict[str | int, object]:
         self._open(depth)
-        members: dict[str | int, Any] = {}
+        members: dict[str | int, object] = {}
         while self.skip(_SEPARATORS) != "}":
             key = self._key(depth)
             if self.skip() != ":":
@@ -290,9 +289,9 @@ class _JsonReader:
             raise NotJson(f"no key at {self.at}")
         return number
 
-    def _array(self, depth: int) -> list[Any]:
+    def _array(self, depth: int) -> list[object]:
         self._open(depth)
-        items: list[Any] = []
+        items: list[object] = []
         while self.skip(_SEPARATORS) != "]":
             items.append(self.value(depth))
             if self.skip() not in (",", "]"):
@@ -305,7 +304,7 @@ class _JsonReader:
             raise NotJson(f"nested deeper than {DEPTH_MAX}")
         self.at += 1
 
-    def _scalar(self) -> Any:
+    def _scalar(self) -> object:
         if number := _NUMBER.match(self.text, self.at):
             self.at = number.end()
             if number.end() - number.start() > DIGITS_MAX:

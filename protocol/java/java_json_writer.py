@@ -63,7 +63,7 @@ class CachedTextDict(dict[str, Value]):
         for kept in self._forms.values():
             kept.pop(name, None)
 
-    def pop(self, name: str, *default: Any) -> Any:
+    def pop(self, name: str, *default: Any) -> Any:  # noqa: ANN401  # as dict.pop
         """As ``dict.pop``; the text goes too."""
         if name in self:
             value = self[name]
@@ -134,14 +134,14 @@ def msgspec_texts(value: str | dict[str, str] | msgspec.Struct) -> bytes | None:
     return None if differs_from_fastjson(data) else data
 
 
-def write_value(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> bytes:
+def write_value(value: object, shape: Shape = all_members, style: Style = COMPACT) -> bytes:
     """The value's text.  A lone surrogate becomes a question mark."""
     writer = _Writer(shape, style)
     writer.value(value)
     return "".join(writer.parts).encode("utf-8", "replace")
 
 
-def write_pretty(value: Any, shape: Shape = all_members) -> bytes:
+def write_pretty(value: object, shape: Shape = all_members) -> bytes:
     """The form of configuration files.  Upstream: RemotingSerializable.toJson(obj, true)."""
     return write_value(value, shape, PRETTY)
 
@@ -155,7 +155,7 @@ class _Writer:
         self._style = style
         self._indent = 0
 
-    def value(self, value: Any) -> None:
+    def value(self, value: object) -> None:
         kind: type = type(value)
         _write_of(kind)(self, value)
 
@@ -215,7 +215,7 @@ class _Writer:
             self._break_line()
         self.parts.append("}")
 
-    def _entry(self, key: str, member: Any) -> str:
+    def _entry(self, key: str, member: object) -> str:
         writer = _Writer(self._shape, self._style)
         writer._indent = self._indent + 1  # one of us
         writer._key(key)
@@ -248,7 +248,7 @@ class _Writer:
             self._break_line()
         self.parts.append("}")
 
-    def _key(self, key: Any) -> None:
+    def _key(self, key: object) -> None:
         if isinstance(key, int) and self._style.standard:
             key = str(key)
         if isinstance(key, str):
@@ -320,7 +320,7 @@ def _is_plain(kind: type, shape: Shape) -> bool:
     return all(_is_plain_type(field.type, shape) for field in msgspec.structs.fields(kind))
 
 
-def _is_plain_type(kind: Any, shape: Shape) -> bool:
+def _is_plain_type(kind: object, shape: Shape) -> bool:
     if get_origin(kind) is list:
         return _is_plain_type(get_args(kind)[0], shape)
     if not isinstance(kind, type):

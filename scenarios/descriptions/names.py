@@ -68,7 +68,7 @@ class NodeNames:
         return f"fault {fault_id}" if began is None else fault_in_words(began.fault)
 
 
-def queues_of(fact: Any) -> tuple[Queue, ...]:
+def queues_of(fact: object) -> tuple[Queue, ...]:
     """All queues that *fact* names."""
     several = (getattr(fact, name, ()) for name in ("queues", "granted", "refused"))
     found = (getattr(fact, "queue", None), *(queue for queues in several for queue in queues))
@@ -104,7 +104,7 @@ def _fields(fault: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, dict):
         return f"({', '.join(f'{name} {_text(each)}' for name, each in value.items())})"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

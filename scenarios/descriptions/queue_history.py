@@ -118,6 +118,18 @@ def queue_histories_of(
     return reader.stories
 
 
+AnyAction: TypeAlias = (
+    PullHeld
+    | PullAnswered
+    | PullFailed
+    | MessageGivenToListener
+    | MessagePolled
+    | MessageConsumed
+    | OffsetCommitted
+)
+AnyRefusal: TypeAlias = PullAnswered | PullFailed | GroupOffsetMoved | OffsetRepaired
+
+
 class _HistoryReader:
     def __init__(self, names: NodeNames, pairs: Collection[Pair], until_us: int) -> None:
         self.names = names
@@ -195,7 +207,7 @@ class _HistoryReader:
 
     # What they do -------------------------------------------------------------------------
 
-    def acted(self, fact: Any, entry: Entry) -> None:
+    def acted(self, fact: AnyAction, entry: Entry) -> None:
         """A member did something in the queue, or its broker did for it."""
         name = LAST_ACTIONS[type(fact)]
         peer = getattr(fact, "peer", "")
@@ -212,7 +224,7 @@ class _HistoryReader:
         self.acted(fact, entry)
         self.refused(fact, entry)
 
-    def refused(self, fact: Any, entry: Entry) -> None:
+    def refused(self, fact: AnyRefusal, entry: Entry) -> None:
         for story in self.of(fact.group, fact.queue):
             story.refusals.append(entry)
 

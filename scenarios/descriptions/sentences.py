@@ -192,7 +192,9 @@ def _unlocked(fact: QueuesUnlocked, _: Entry, names: NodeNames) -> str:
 # Messages -----------------------------------------------------------------------------------
 
 
-def _place(fact: Any) -> str:
+def _place(
+    fact: MessageGivenToListener | MessageConsumed | MessagePolled | ListenerRaised,
+) -> str:
     return f"{fact.uniq_key}, {fact.offset} of {place_of(fact.queue)}"
 
 
@@ -364,7 +366,7 @@ def _places(queues: Sequence[Queue], more: Sequence[str] = ()) -> str:
     return listed(found)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, Queue):
         return place_of(value)
     if isinstance(value, tuple):

@@ -153,23 +153,23 @@ def _like(entry: Entry, names: NodeNames) -> tuple[Any, ...]:
 Many: TypeAlias = Callable[[Entry, Entry, NodeNames], str]  # of the first and the last of a run
 
 
-def _span(first: Any, last: Any) -> str:
-    if first.offset == last.offset:
-        return f"at {first.offset}"
-    return f"from {first.offset} to {last.offset}"
+def _span(first: Entry, last: Entry) -> str:
+    facts: tuple[Any, Any] = first.fact, last.fact
+    begin, end = facts[0].offset, facts[1].offset
+    return f"at {begin}" if begin == end else f"from {begin} to {end}"
 
 
 def _commits(first: Entry, last: Entry, names: NodeNames) -> str:
     fact: Any = first.fact
     who = names.at(first.node, fact.peer, first.mono_us)
-    return f"commits of {place_of(fact.queue)} by {who} ({fact.group}), {_span(fact, last.fact)}"
+    return f"commits of {place_of(fact.queue)} by {who} ({fact.group}), {_span(first, last)}"
 
 
 def _holds(first: Entry, last: Entry, names: NodeNames) -> str:
     fact: Any = first.fact
     who = names.at(first.node, fact.peer, first.mono_us)
     place = place_of(fact.queue)
-    return f"pulls of {place} by {who} ({fact.group}) were held, {_span(fact, last.fact)}"
+    return f"pulls of {place} by {who} ({fact.group}) were held, {_span(first, last)}"
 
 
 def _answers(first: Entry, last: Entry, names: NodeNames) -> str:
@@ -178,7 +178,7 @@ def _answers(first: Entry, last: Entry, names: NodeNames) -> str:
     with_what = code_in_words(fact.response_code) if fact.response_code else "messages"
     return (
         f"pulls of {place_of(fact.queue)} by {who} ({fact.group}) were answered with {with_what}, "
-        f"{_span(fact, last.fact)}"
+        f"{_span(first, last)}"
     )
 
 
@@ -186,7 +186,7 @@ def _messages(did: str) -> Many:
     def tell(first: Entry, last: Entry, _: NodeNames) -> str:
         fact: Any = first.fact
         group = f" for {fact.group}" if getattr(fact, "group", "") else ""
-        return f"messages of {place_of(fact.queue)} {did}{group}, {_span(fact, last.fact)}"
+        return f"messages of {place_of(fact.queue)} {did}{group}, {_span(first, last)}"
 
     return tell
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rocketmq_emulator.scenarios.plan.problems import Path, Problem, nearest
 
@@ -63,7 +63,7 @@ class Substitution:
         self.problems: list[Problem] = []
         self.moved: dict[Path, Path] = {}  # keys with parameters: where they stand in the file
 
-    def into(self, value: Any, path: Path = (), origin: Path | None = None) -> Any:
+    def into(self, value: object, path: Path = (), origin: Path | None = None) -> object:
         """*value* with all parameters replaced; *origin* is its place in the document."""
         origin = path if origin is None else origin
         if origin != path:

@@ -90,6 +90,7 @@ class _Reading:
         ]
         self._check([*problems, *unused, *put.problems])
         try:
+            assert isinstance(document, dict), "a table stays one"
             plan = self._whole(document, values)
         except CannotConvert:
             self._check(self.fitting.problems)
@@ -193,6 +194,7 @@ class _Reading:
             except CannotConvert:
                 is_good = False
                 continue
+            assert isinstance(bound, float)
             found.append(Expectation(metric=metric, operator=operator, bound=bound, scope=scope))
         if not is_good:
             raise CannotConvert

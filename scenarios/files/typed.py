@@ -167,8 +167,8 @@ class StructConverter:
         return field, self._quantity(value, wanted, path, field, unit)
 
     def _quantity(
-        self, value: object, wanted: Any, path: Path, field: str, must_be: Unit | None
-    ) -> Any:
+        self, value: object, wanted: object, path: Path, field: str, must_be: Unit | None
+    ) -> object:
         unit = spelling(field).unit
         if unit is None:
             return self.value(value, wanted, path)
@@ -201,7 +201,7 @@ class StructConverter:
 
     # Values by type -----------------------------------------------------------------------
 
-    def value(self, value: object, wanted: Any, path: Path) -> Any:
+    def value(self, value: object, wanted: object, path: Path) -> object:
         """*value* as the type *wanted*.  Raises ``CannotConvert``."""
         if wanted is Any:
             return value
@@ -214,7 +214,7 @@ class StructConverter:
             return self.struct(wanted, value, path)
         return self._plain(value, wanted, path)
 
-    def _plain(self, value: object, wanted: Any, path: Path) -> Any:
+    def _plain(self, value: object, wanted: object, path: Path) -> object:
         if wanted is float and _is_number(value):
             return float(typing.cast("float", value))
         if wanted is int and isinstance(value, float) and value.is_integer():
@@ -223,7 +223,7 @@ class StructConverter:
             return value
         raise self.refuse(path, f"is {TYPES[wanted]}, not {_shown(value)}")
 
-    def one_of(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
+    def one_of(self, value: object, kinds: tuple[object, ...], path: Path) -> object:
         """The kind that has *value*'s shape; None stands for what a file leaves out."""
         wanted = [kind for kind in kinds if kind is not type(None)]
         is_list = isinstance(value, list)
@@ -232,13 +232,13 @@ class StructConverter:
                 return self.value(value, kind, path)
         return self.value(value, wanted[0], path)
 
-    def word(self, value: object, words: tuple[Any, ...], path: Path) -> Any:
+    def word(self, value: object, words: tuple[object, ...], path: Path) -> object:
         """One of *words*.  Raises ``CannotConvert``."""
         if value in words:
             return value
-        raise self.refuse(path, f"is one of {', '.join(words)}, not {_shown(value)}")
+        raise self.refuse(path, f"is one of {', '.join(map(str, words))}, not {_shown(value)}")
 
-    def list(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
+    def list(self, value: object, kinds: tuple[object, ...], path: Path) -> object:
         """As many as *kinds*, or any number; one alone is a list.  Raises ``CannotConvert``."""
         is_open = kinds[-1] is Ellipsis
         if is_open and not isinstance(value, list) and type(value) is kinds[0]:
@@ -253,7 +253,7 @@ class StructConverter:
             for at, (part, kind) in enumerate(zip(value, each, strict=True))
         )
 
-    def table(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
+    def table(self, value: object, kinds: tuple[object, ...], path: Path) -> object:
         """A table of any names.  Raises ``CannotConvert``."""
         if not isinstance(value, Mapping):
             raise self.refuse(path, f"is a table, not {_shown(value)}")
@@ -277,7 +277,7 @@ KINDS: Mapping[Any, Callable[[StructConverter, object, tuple[Any, ...], Path], A
 }
 
 
-def _of_a_parameter(value: object, wanted: Any) -> object:
+def _of_a_parameter(value: object, wanted: object) -> object:
     """As the place needs it: a number where a text stands, a number of a text."""
     if wanted is str and not isinstance(value, str):
         return str(value).lower() if isinstance(value, bool) else str(value)

@@ -106,7 +106,7 @@ def _fields(part: msgspec.Struct) -> dict[str, Any]:
     return table
 
 
-def _short(part: msgspec.Struct) -> Any:
+def _short(part: msgspec.Struct) -> object:
     """Its only field's value, if reading would take it for that field."""
     table = _fields(part)
     if len(table) == 1:
@@ -116,7 +116,7 @@ def _short(part: msgspec.Struct) -> Any:
     return table
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         return _fields(value)
     if isinstance(value, Mapping):
@@ -162,7 +162,7 @@ def a_key(name: str) -> str:
     return text if BARE_KEY.fullmatch(text) else _text(text)
 
 
-def a_value(value: Any) -> str:
+def a_value(value: object) -> str:
     """*value* on one line.  Raises ``ValueError``."""
     if isinstance(value, str):
         return _text(value.replace("$", "$$"))

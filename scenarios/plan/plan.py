@@ -287,7 +287,7 @@ def changed_fields(value: msgspec.Struct) -> dict[str, Any]:
     return found
 
 
-def _default(field: msgspec.structs.FieldInfo) -> Any:
+def _default(field: msgspec.structs.FieldInfo) -> object:
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return field.default

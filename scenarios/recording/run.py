@@ -92,7 +92,7 @@ class FaultsAndActions:
             raise NotRecordable(f"{text}; {hint}")
 
         def begin(
-            *values: Any, name: str = "", for_ms: int | None = None, **fields: Any
+            *values: object, name: str = "", for_ms: int | None = None, **fields: object
         ) -> RecordedFault:
             return self._begin(_made(WORDS[word], values, fields, word), name, for_ms)
 
@@ -150,7 +150,7 @@ class Run(FaultsAndActions):
     # Who is there --------------------------------------------------------------------------
 
     async def cluster(
-        self, topics: Mapping[str, Any] | None = None, **fields: Any
+        self, topics: Mapping[str, Any] | None = None, **fields: object
     ) -> RecordedCluster:
         """Servers, by the fields of ``ClusterPlan``, and *topics* with their queues or fields."""
         if "cluster" in self._fields:
@@ -160,7 +160,7 @@ class Run(FaultsAndActions):
             self.topic(name, topic)
         return RecordedCluster(self._line, plan)
 
-    def topic(self, name: str, queues: Any = None, **fields: Any) -> None:
+    def topic(self, name: str, queues: object = None, **fields: object) -> None:
         """A topic, by the fields of ``TopicPlan``, made before the run begins."""
         given = {} if queues is None else queues if isinstance(queues, Mapping) else None
         if given is None:
@@ -176,7 +176,7 @@ class Run(FaultsAndActions):
         topic: str = "",
         tags: str = ALL_TAGS,
         strategy: str | Strategy = "averagely",
-        **fields: Any,
+        **fields: object,
     ) -> RecordedGroup:
         """Members of a group that start now, by the fields of ``ConsumersPlan``."""
         if topic:
@@ -189,7 +189,7 @@ class Run(FaultsAndActions):
         self._parts["consumers"].append(plan)
         return RecordedGroup(self._line, group, plan.members, 1 + others)
 
-    def load(self, topic: str, rate: float | str, **fields: Any) -> _RecordedLoad:
+    def load(self, topic: str, rate: float | str, **fields: object) -> _RecordedLoad:
         """Messages from now on, by the fields of ``LoadPlan``; in a ``with`` until its end."""
         if (now_ms := self._line.now_ms) is None:
             raise NotRecordable("a load begins at a time, so before run.until")
@@ -259,11 +259,11 @@ class Run(FaultsAndActions):
         """Bugs switched on, in clients and brokers."""
         self._fields["quirks"] = names
 
-    def limits(self, **fields: Any) -> None:
+    def limits(self, **fields: object) -> None:
         """By the fields of ``Limits``."""
         self._fields["limits"] = _made(Limits, (), fields, "limits")
 
-    def _plan(self, **fields: Any) -> Plan:
+    def _plan(self, **fields: object) -> Plan:
         """What was recorded."""
         line = self._line
         if "lasts_ms" not in self._fields:
@@ -293,7 +293,7 @@ class _RecordedLoad:
             self._load[self._at] = msgspec.structs.replace(self._load[self._at], until_ms=now_ms)
 
 
-def fact(kind: str, node: str = "", wait: float | str = 120, **fields: Any) -> When:
+def fact(kind: str, node: str = "", wait: float | str = 120, **fields: object) -> When:
     """The next fact of *kind*, for ``run.until``; it must come within *wait* seconds."""
     return When(kind=kind, node=node, fields=fields, wait_ms_max=_ms(wait))
 
@@ -320,7 +320,7 @@ def _made(kind: type[P], values: tuple[Any, ...], fields: Mapping[str, Any], wha
     raise AssertionError("either it fits or it does not")
 
 
-def _lists(value: Any) -> Any:
+def _lists(value: object) -> object:
     """Tuples as lists, as files have them."""
     if isinstance(value, Mapping):
         return {name: _lists(part) for name, part in value.items()}

@@ -191,7 +191,7 @@ READS_THE_CLOCK = ("now", "today", "utcnow")
 def only_recorded(file: str) -> Iterator[None]:
     """Inside, code of *file* that calls what cannot be recorded raises ``NotRecordable``."""
 
-    def watch(frame: FrameType, event: str, called: Any) -> None:
+    def watch(frame: FrameType, event: str, called: object) -> None:
         if event == "c_call" and frame.f_code.co_filename == file:
             _check(_module_of(called), getattr(called, "__qualname__", ""), called)
         elif event == "call" and _is_called_by(frame, file):
@@ -211,7 +211,7 @@ def _is_called_by(frame: FrameType, file: str) -> bool:
     return caller is not None and caller.f_code.co_filename == file != frame.f_code.co_filename
 
 
-def _check(module: str, function: str, owner: Any) -> None:
+def _check(module: str, function: str, owner: object) -> None:
     top = module.partition(".")[0]
     room = next((each for each in REFUSED if f"{module}.".startswith(f"{each}.")), None)
     if room is None:
@@ -225,7 +225,7 @@ def _check(module: str, function: str, owner: Any) -> None:
     raise NotRecordable(f"{function} of {top} cannot be recorded: {REFUSED[room]}")
 
 
-def _module_of(called: Any) -> str:
+def _module_of(called: object) -> str:
     owner = getattr(called, "__self__", None)
     module = getattr(called, "__module__", None)
     if module is None and owner is not None:

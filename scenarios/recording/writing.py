@@ -170,7 +170,7 @@ def _call(
     return [f"{function}(", *(f"    {part}," for part in parts), ")"]
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     if isinstance(value, _Code):
         return value
     if isinstance(value, msgspec.Struct):

@@ -232,7 +232,7 @@ def fault_text(fault: str) -> tuple[str, str]:
     return word, " ".join([word, *(f"{name}={_short(value)}" for name, value in fields.items())])
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()

@@ -48,6 +48,7 @@ from rocketmq_emulator.scenarios.running.client_specs import (
 if TYPE_CHECKING:
     from rocketmq_emulator.client import ClientProcess
     from rocketmq_emulator.protocol.messages.message import MessageExt
+    from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 ReportOpenWork = Callable[
@@ -251,7 +252,7 @@ class _Sender:
         queue = await self._queue_of(message)
         await self._producer.send_oneway(message, queue=queue, worker=worker)
 
-    async def _queue_of(self, message: Message) -> Any:
+    async def _queue_of(self, message: Message) -> MessageQueue | None:
         if message.keys is None:
             return None
         return by_hash(await self._producer.publish_queues(message.topic), message, message.keys)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TypeAlias
 
 import trio
 
@@ -27,6 +27,7 @@ LIBRARIES = tuple(
 OURS = str(Path(__file__).absolute().parents[2])
 
 Refused = Callable[["WallTimeRefused"], object]
+Wrap: TypeAlias = Callable[[Callable[..., object]], Callable[..., object]]
 
 WALL_TIME: Mapping[str, str] = {  # of the module time, and what to use instead
     "sleep": "await trio.sleep(seconds)",
@@ -105,7 +106,7 @@ class _Wrappers:
             if not self._users:
                 self._originals.close()
 
-    def _replace(self, owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Any]) -> None:
+    def _replace(self, owner: object, name: str, wrap: Wrap) -> None:
         original = getattr(owner, name)
         setattr(owner, name, wrap(original))
         self._originals.callback(setattr, owner, name, original)
@@ -114,10 +115,10 @@ class _Wrappers:
 _wrappers = _Wrappers()
 
 
-def _refusing_users(what: str, instead: str) -> Callable[[Callable[..., Any]], Any]:
-    def wrap(original: Callable[..., Any]) -> Any:
+def _refusing_users(what: str, instead: str) -> Wrap:
+    def wrap(original: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(original)
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: object) -> object:
             refused = _of_thread.refused
             frame = sys._getframe(1)  # noqa: SLF001  # documented; the cheapest way to see a caller
             file = frame.f_code.co_filename
@@ -132,10 +133,10 @@ def _refusing_users(what: str, instead: str) -> Callable[[Callable[..., Any]], A
     return wrap
 
 
-def _refusing_all(what: str) -> Callable[[Callable[..., Any]], Any]:
-    def wrap(original: Callable[..., Any]) -> Any:
+def _refusing_all(what: str) -> Wrap:
+    def wrap(original: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(original)
-        def call(*arguments: Any, **options: Any) -> Any:
+        def call(*arguments: object, **options: object) -> object:
             refused = _of_thread.refused
             if refused is None:
                 return original(*arguments, **options)

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import msgspec
 
@@ -76,6 +76,16 @@ class SweepTally:
         found, before = Worst(expectation, value, row.seed), self.worst.get(name)
         if before is None or found.is_worse_than(before):
             self.worst[name] = found
+
+
+class SweepOptions(TypedDict, total=False):
+    """What ``Sweep`` takes by name, for those that pass it on."""
+
+    jobs: int
+    keeps_passed: bool
+    paths: Sequence[str]
+    world: WorldKind
+    look: Callable[[], object]
 
 
 class Sweep:
@@ -180,9 +190,17 @@ class WeatherSweep(Sweep):
     """*plan_of(seed)* makes the plans; ``coverage`` is what all rows so far have met."""
 
     def __init__(
-        self, plan_of: Callable[[int], Plan], base: Plan, seeds: Sequence[int], **rest: Any
+        self,
+        plan_of: Callable[[int], Plan],
+        base: Plan,
+        seeds: Sequence[int],
+        journals: Path,
+        *,
+        finished: FinishedRuns | None = None,
+        **options: Unpack[SweepOptions],
     ) -> None:
-        super().__init__(msgspec.structs.replace(base, name="weather"), seeds, **rest)
+        plan = msgspec.structs.replace(base, name="weather")
+        super().__init__(plan, seeds, journals, finished=finished, **options)
         self.coverage = Coverage()
         self._plan_of = plan_of
         self._counts_coverage = True

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
@@ -147,12 +149,14 @@ class Clients:
             few = self._rng.choice(("queue_messages_max", "queue_span_max"))
             settings[few] = self._rng.choice((2, 5, 20))
         return self._group(
-            "billing",
+            ConsumersPlan(
+                group="billing",
+                topics=self._topics(filtered=0.6),
+                strategy=self._strategy(),
+                listener=listener,
+                settings=settings,
+            ),
             self._shape.billing,
-            topics=self._topics(filtered=0.6),
-            strategy=self._strategy(),
-            listener=listener,
-            settings=settings,
         )
 
     def _stepping(self) -> ConsumersPlan:
@@ -166,13 +170,15 @@ class Clients:
         if self.has("poison_steps"):
             settings["reconsume_times_max"] = self._rng.choice((1, 2))
         return self._group(
-            "stepping",
+            ConsumersPlan(
+                group="stepping",
+                topics={"steps": "*"},
+                orderly=True,
+                listener=listener,
+                settings=settings,
+            ),
             self._shape.stepping,
             least=2 if self.has("orderly_death") else 1,
-            topics={"steps": "*"},
-            orderly=True,
-            listener=listener,
-            settings=settings,
         )
 
     def _steps_take(self) -> dict[str, Any]:
@@ -183,16 +189,18 @@ class Clients:
     def _news(self) -> ConsumersPlan:
         """Broadcasting consumers."""
         return self._group(
-            "news",
+            ConsumersPlan(
+                group="news",
+                topics={"orders": self._expression(1.0 if self.has("news_tags") else 0.0)},
+                broadcast=True,
+                listener=ListenerPlan(**self._takes("slow", self._capacity_ms(THREADS, 0.7))),
+                settings={
+                    **self._pulls(),
+                    **({"offset_folder": "offsets"} if self._has_folder else {}),
+                },
+            ),
             self._shape.news,
             few=True,
-            topics={"orders": self._expression(1.0 if self.has("news_tags") else 0.0)},
-            broadcast=True,
-            listener=ListenerPlan(**self._takes("slow", self._capacity_ms(THREADS, 0.7))),
-            settings={
-                **self._pulls(),
-                **({"offset_folder": "offsets"} if self._has_folder else {}),
-            },
         )
 
     @property
@@ -210,35 +218,37 @@ class Clients:
             last_ms = self._shape.seconds * 1_000
             seeks = tuple(sorted(self._rng.randrange(8_000, last_ms) for _ in range(2)))
         return self._group(
-            "reading",
+            ConsumersPlan(
+                group="reading",
+                topics=self._topics(filtered=0.0),
+                kind="lite_pull",
+                listener=self._reader(),
+                settings={**self._starts(), **(SHORT_HOLD if self._shape.brokers > 3 else {})},
+                seeks_ms=seeks,
+                seek_back_max=10,
+            ),
             self._shape.reading,
             few=True,
-            topics=self._topics(filtered=0.0),
-            kind="lite_pull",
-            listener=self._reader(),
-            settings={**self._starts(), **(SHORT_HOLD if self._shape.brokers > 3 else {})},
-            seeks_ms=seeks,
-            seek_back_max=10,
         )
 
     def _group(
-        self, group: str, most: int, *, few: bool = False, least: int = 1, **fields: Any
+        self, plan: ConsumersPlan, most: int, *, few: bool = False, least: int = 1
     ) -> ConsumersPlan:
+        """*plan* with its number of members, and when they start."""
         most = min(most, self._shape.members_max)
         members = max(self._members(most, few=few), min(least, most))
         settings_of = {}
-        can_mix = fields.get("kind") != "lite_pull" or self._is_5x
+        can_mix = plan.kind != "lite_pull" or self._is_5x
         if self.has("mixed_members") and members > 1 and can_mix:
-            settings_of = {f"{group}-{members}": {"release": self._other_release}}
+            settings_of = {f"{plan.group}-{members}": {"release": self._other_release}}
         every_ms = LATE_MS // members if self.has("late_members") and members else 0
-        is_late = self.has("late_groups") and not fields.get("broadcast") and not every_ms
-        return ConsumersPlan(
-            group=group,
+        is_late = self.has("late_groups") and not plan.broadcast and not every_ms
+        return msgspec.structs.replace(
+            plan,
             members=members,
             settings_of=settings_of,
-            starts_ms=self._late_ms(group) if is_late else 0,
+            starts_ms=self._late_ms(plan.group) if is_late else 0,
             every_ms=every_ms,
-            **fields,
         )
 
     def _late_ms(self, group: str) -> int:

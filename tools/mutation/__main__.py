@@ -16,7 +16,14 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from tools.mutation import page, running
 from tools.mutation.diffs import Change
@@ -47,7 +54,7 @@ def _run_all(wanted: list[Module], copy: Path, children_max: int) -> None:
         for module in wanted:
             task = progress.add_task(module.name, total=None)
 
-            def show(done: int, total: int, task=task) -> None:  # noqa: ANN001  # rich's TaskID
+            def show(done: int, total: int, task: TaskID = task) -> None:
                 progress.update(task, completed=done, total=total or None)
 
             found = running.run(copy, module, children_max, show)

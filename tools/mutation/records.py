@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tools.mutation.diffs import Change, change_of
 
@@ -43,7 +43,7 @@ def load_found(path: Path = FOUND) -> dict[str, Found]:
     return {name: _found(row) for name, row in rows.items()}
 
 
-def _found(row: dict) -> Found:
+def _found(row: dict[str, Any]) -> Found:
     return Found(**{**row, "survivors": tuple(Change(*one) for one in row["survivors"])})
 
 

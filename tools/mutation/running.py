@@ -85,7 +85,12 @@ def run(copy: Path, module: Module, children_max: int, shown: Progress) -> Found
     """Mutate *module* in *copy* and run its tests; raises MutmutFailed."""
     configure(copy, module)
     shutil.rmtree(copy / "mutants", ignore_errors=True)
-    command = [Path(sys.executable).parent / "mutmut", "run", "--max-children", str(children_max)]
+    command = [
+        str(Path(sys.executable).parent / "mutmut"),
+        "run",
+        "--max-children",
+        str(children_max),
+    ]
     with (copy / "mutmut.log").open("w+") as log:
         process = subprocess.Popen(command, cwd=copy, stdout=log, stderr=log)
         while process.poll() is None:

@@ -25,7 +25,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rocketmq_emulator.processes.roles import CONFIG_OF_ROLE, import_role
 from rocketmq_emulator.scenarios.catalog.finding import weather_of
@@ -35,6 +35,9 @@ from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 from rocketmq_emulator.scenarios.sweeps.run_forks import warm_up
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 from tools.power.trial import SHAPES
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 RELEASES = ("4.9.7", "5.3.3")  # of odd seeds, of even ones
 CPU_S_MAX = 8  # of one process: a run takes a quarter of a second, and what starts it one
@@ -170,11 +173,11 @@ def executed(seed: int, files: Iterable[str]) -> dict[str, list[int]]:
     lines: dict[str, set[int]] = {str(Path(file).resolve()): set() for file in files}
     real = functools.cache(os.path.realpath)  # modules are loaded through a link
 
-    def called(frame: FrameType, _event: str, _argument: object) -> Any:
+    def called(frame: FrameType, _event: str, _argument: object) -> TraceFunction | None:
         found = lines.get(real(frame.f_code.co_filename))
         return None if found is None else stepped(frame, "line", None)
 
-    def stepped(frame: FrameType, event: str, _argument: object) -> Any:
+    def stepped(frame: FrameType, event: str, _argument: object) -> TraceFunction:
         if event == "line":
             lines[real(frame.f_code.co_filename)].add(frame.f_lineno)
         return stepped

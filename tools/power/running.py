@@ -42,7 +42,7 @@ def version_of(bug: Bug | None, root: Path = ROOT) -> str:
     return digest.hexdigest()[:16]
 
 
-def run_trial(folder: Path, *arguments: str) -> Any:  # whatever JSON it prints
+def run_trial(folder: Path, *arguments: str) -> Found:
     """What a trial in *folder* prints; raises ``CalledProcessError``."""
     done = subprocess.run(
         [sys.executable, "-m", "tools.power.trial", *arguments],
@@ -52,7 +52,8 @@ def run_trial(folder: Path, *arguments: str) -> Any:  # whatever JSON it prints
         text=True,
         check=True,
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    found: Found = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def copy_tree(root: Path, folder: Path) -> None:
@@ -73,7 +74,7 @@ class PlantedTree:
         copy_tree(root, folder)
         (folder / bug.file).write_text(planted(bug, root))
 
-    def trial(self, *arguments: str) -> Any:
+    def trial(self, *arguments: str) -> Found:
         """What it prints; a trial that died is its ``error``."""
         try:
             return run_trial(self.folder, *arguments)
@@ -111,7 +112,7 @@ class Healthy:
         answer: dict[str, list[str]] = self._asked("library")
         return answer
 
-    def _asked(self, *arguments: str) -> Any:
+    def _asked(self, *arguments: str) -> Found:
         key = " ".join(arguments)
         with self._lock:
             if key not in self._rows:
@@ -119,7 +120,8 @@ class Healthy:
                 self._rows["version"] = self._version
                 rows = dict(sorted(self._rows.items()))
                 self._path.write_text(json.dumps(rows, indent=1) + "\n")
-            return self._rows[key]
+            found: Found = self._rows[key]
+            return found
 
 
 class Results:

@@ -15,6 +15,7 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -88,7 +89,8 @@ def _run_apart(theme: str) -> list[Row]:
     return [Row(*row) for row in json.loads(ended.stdout.splitlines()[-1])]
 
 
-def _module(theme: str):  # noqa: ANN202  # a module with NAME and run()
+def _module(theme: str) -> ModuleType:
+    """It has a ``NAME`` and, if it is a theme, ``run``."""
     return importlib.import_module(f"tools.torture.{theme}")
 
 

@@ -276,10 +276,10 @@ class _Crowd:
                 selector.register(member, selectors.EVENT_READ)
             while not self._has_ended.is_set():
                 for key, _ in selector.select(0.1):
-                    member = key.fileobj
-                    assert isinstance(member, socket.socket), "only these were registered"
-                    if b'"code":' + notice in member.recv(1 << 20):
-                        member.sendall(question)
+                    peer = key.fileobj
+                    assert isinstance(peer, socket.socket), "only these were registered"
+                    if b'"code":' + notice in peer.recv(1 << 20):
+                        peer.sendall(question)
 
 
 def _heartbeat(client_id: str) -> bytes:

@@ -12,7 +12,6 @@ Upstream: AdminBrokerProcessor, Configuration.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -182,7 +181,7 @@ def _settings_of(body: bytes) -> Mapping[str, str]:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error") from error
 
 
-def _value(text: str, *, like: Any) -> bool | int | None:
+def _value(text: str, *, like: object) -> bool | int | None:
     """None for a number that is none: upstream keeps the old one."""
     if isinstance(like, bool):
         return text.lower() == "true"

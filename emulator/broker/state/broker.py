@@ -14,7 +14,6 @@ import collections
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 
@@ -358,7 +357,7 @@ def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:
     return 0, 0
 
 
-def _no_ring(_bell: Hashable, _news: Any) -> None:
+def _no_ring(_bell: Hashable, _news: object) -> None:
     """No call is held before there is a shell."""
 
 

@@ -54,7 +54,7 @@ class FieldOption(msgspec.Struct, frozen=True):
     read: Callable[[str], Any]
 
     @property
-    def annotation(self) -> Any:
+    def annotation(self) -> object:
         """As typer takes it."""
         if self.is_switch:
             return Annotated[bool, typer.Option(self.flag, help="What the first side sends only.")]
@@ -88,7 +88,7 @@ def _link_ends(text: str) -> list[str | list[str]]:
     return [_names(side) for side in text.split(LINK_END_SEPARATOR)]
 
 
-def _rule(text: str) -> Any:
+def _rule(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
@@ -113,7 +113,7 @@ def _add_command(kind: type[Fault]) -> Callable[..., None]:
     options = options_of(kind)
     word = word_of_kind(kind)
 
-    def command(control: str, namesrv: str, as_json: bool, **given: Any) -> None:
+    def command(control: str, namesrv: str, as_json: bool, **given: object) -> None:
         with errors_as_exit_codes():
             body = {"fault": word, **dict(_given(options, given))}
             if (duration := given["duration"]) is not None:
@@ -138,7 +138,7 @@ def _add_command(kind: type[Fault]) -> Callable[..., None]:
     return command
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def _parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
@@ -251,7 +251,7 @@ def fault_text(fault: Fault) -> str:
     return " ".join([word_of(fault), *(f"{name}={_short(given[name])}" for name in fields)])
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 

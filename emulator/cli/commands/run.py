@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Unpack
 
 import msgspec
 import typer
@@ -27,7 +27,12 @@ from rocketmq_emulator.scenarios.plan.result import RunResult
 from rocketmq_emulator.scenarios.plan.validity import refusals_of
 from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns, cache_folder, junit_xml
 from rocketmq_emulator.scenarios.sweeps.run_pool import JOBS
-from rocketmq_emulator.scenarios.sweeps.sweep import Sweep, WeatherSweep, cache_plan_of
+from rocketmq_emulator.scenarios.sweeps.sweep import (
+    Sweep,
+    SweepOptions,
+    WeatherSweep,
+    cache_plan_of,
+)
 from rocketmq_emulator.settings.releases import known_release
 
 SEEDS_MAX = 1_000_000
@@ -133,22 +138,23 @@ def _sweep(
     parameters: list[str],
     release: str,
     *,
+    journals: Path,
     cache: Path | None,
-    **rest: Any,
+    **options: Unpack[SweepOptions],
 ) -> Sweep:
     """Weather has another plan for each seed, unless it was given the seed of one."""
     plan = loaded(scenario, parameters, release)
     if scenario != WEATHER.name or any(text.startswith("seed=") for text in parameters):
         finished = None if cache is None else FinishedRuns(plan, cache)
-        return Sweep(plan, seeds, finished=finished, **rest)
+        return Sweep(plan, seeds, journals, finished=finished, **options)
 
     def plan_of(seed: int) -> Plan:
         made = loaded(scenario, [*parameters, f"seed={seed}"], release)
-        world_for(made, f"{scenario}, seed {seed}", rest["world"])
+        world_for(made, f"{scenario}, seed {seed}", options["world"])
         return made
 
     finished = None if cache is None else FinishedRuns(cache_plan_of(plan), cache)
-    return WeatherSweep(plan_of, plan, seeds, finished=finished, **rest)
+    return WeatherSweep(plan_of, plan, seeds, journals, finished=finished, **options)
 
 
 def loaded(scenario: str, parameters: list[str], release: str) -> Plan:

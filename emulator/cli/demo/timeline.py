@@ -73,7 +73,7 @@ class EventTemplate(msgspec.Struct, frozen=True):
     why: str
     kind: str = ""
 
-    def event(self, at_ms: int, at_s: float, **known: Any) -> DemoEvent:
+    def event(self, at_ms: int, at_s: float, **known: object) -> DemoEvent:
         """It happens now."""
         texts = self.text.format(**known), self.why.format(**known)
         return DemoEvent(at_ms, at_s, *texts, kind=self.kind, is_bad=self.kind in (KILL, LOSS))

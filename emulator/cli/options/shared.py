@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import trio
@@ -93,7 +93,7 @@ def _no_answer_text(broker: BrokerView) -> str:
     return f"{broker.name} at {broker.address} {broker.problem}: what it has is not shown"
 
 
-def show_json(value: Any) -> None:
+def show_json(value: object) -> None:
     """One line of JSON on standard output."""
     typer.echo(msgspec.json.encode(value).decode())
 

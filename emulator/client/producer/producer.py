@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import trio
 
@@ -73,7 +73,7 @@ class Producer:
         config: ProducerConfig | None = None,
         *,
         process: ClientProcess | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         self.config = merged_config(ProducerConfig, config, settings)
         _check_group(self.config.group)
@@ -159,7 +159,7 @@ class Producer:
         self,
         message: Message,
         selector: Selector,
-        argument: Any = None,
+        argument: object = None,
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:

@@ -10,7 +10,7 @@ Upstream: DefaultMQProducerImpl (recallMessage: 5.3.2), MQClientAPIImpl.recallMe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rocketmq_emulator.client.instance.plain_functions import callback_raised
 from rocketmq_emulator.client.producer.fault_strategy import AttemptEnding
@@ -111,7 +111,7 @@ class SendPipeline:
         return await self._sync_send(outgoing, timeout_ms).send_to(given)
 
     async def send_to_selected(
-        self, message: Message, selector: Selector, argument: Any, timeout_ms: int | None = None
+        self, message: Message, selector: Selector, argument: object, timeout_ms: int | None = None
     ) -> SendResult:
         """One attempt, at the queue that *selector* picks.  Raises ``BadSelector`` too."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
@@ -235,7 +235,7 @@ def inner_producer(instance: ClientInstance) -> SendPipeline:
 
 
 def _selected(
-    info: TopicPublishInfo, selector: Selector, message: Message, argument: Any
+    info: TopicPublishInfo, selector: Selector, message: Message, argument: object
 ) -> MessageQueue:
     try:
         queue = selector(tuple(info.queues), message, argument)

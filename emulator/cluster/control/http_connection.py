@@ -15,7 +15,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import h11
@@ -54,7 +53,9 @@ class HttpResponse(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
     @classmethod
-    def json(cls, value: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> HttpResponse:
+    def json(
+        cls, value: object, status: HTTPStatus = HTTPStatus.OK, **headers: str
+    ) -> HttpResponse:
         """*value* as a line of JSON."""
         return cls(status, msgspec.json.encode(value) + b"\n", headers)
 

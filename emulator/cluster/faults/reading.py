@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -29,7 +28,7 @@ class BadFault(Exception):
     """What was written is no fault; nothing has happened."""
 
 
-def parse_fault(given: Any, *, from_texts: bool = False) -> tuple[AnyFault, int | None]:
+def parse_fault(given: object, *, from_texts: bool = False) -> tuple[AnyFault, int | None]:
     """The fault, and for how many milliseconds.  Raises ``BadFault``.
 
     *from_texts*: numbers may be texts, as options have them.
@@ -56,7 +55,7 @@ def parse_fault(given: Any, *, from_texts: bool = False) -> tuple[AnyFault, int 
     return fault, for_ms
 
 
-def parse_duration_ms(given: Any) -> int:
+def parse_duration_ms(given: object) -> int:
     """``"20s"``, ``"200ms"``, ``"2m"``.  Raises ``BadFault``."""
     match = DURATION.fullmatch(given) if isinstance(given, str) else None
     if match is None:

@@ -14,7 +14,7 @@ import inspect
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
@@ -78,7 +78,7 @@ class ListenerInvoker:
     def __init__(
         self, listener: Listener, facts: ConsumptionFacts, plain_calls: PlainCalls | None
     ) -> None:
-        self._listener: Callable[..., Any] = listener
+        self._listener: Callable[..., Outcome | Awaitable[Outcome]] = listener
         self._facts = facts
         self._wants_context = takes_context(listener)
         self._is_async = is_coroutine_function(listener)
@@ -92,7 +92,8 @@ class ListenerInvoker:
             self._facts.note_given(context.queue, messages)
         if self._is_async:
             try:
-                outcome = self._outcome(context, await self._call(messages, context))
+                called = cast("Awaitable[Outcome]", self._call(messages, context))
+                outcome = self._outcome(context, await called)
             except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
                 outcome = _failure(context, on_error, error)
         elif self.plain_calls is None:
@@ -112,12 +113,14 @@ class ListenerInvoker:
         except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
             return _failure(context, on_error, error)
 
-    def _call(self, messages: list[MessageExt], context: ConsumeContext) -> Any:
+    def _call(
+        self, messages: list[MessageExt], context: ConsumeContext
+    ) -> Outcome | Awaitable[Outcome]:
         if self._wants_context:
             return self._listener(messages, context)
         return self._listener(messages)
 
-    def _outcome(self, context: ConsumeContext, returned: Any) -> ListenerOutcome:
+    def _outcome(self, context: ConsumeContext, returned: object) -> ListenerOutcome:
         """Raises ``TypeError`` for what a listener may not return, or set in its context."""
         if self._wants_context:
             _check_context(context)

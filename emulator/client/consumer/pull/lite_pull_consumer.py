@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
 from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls, no_answer_is_refused
@@ -83,7 +83,7 @@ class LitePullConsumer:
         documents: Documents | None = None,
         assign_expressions: Mapping[str, str] | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         check_consumer_arguments(subscriptions, process, strategy, documents, on_queues)
         if assign_expressions is not None:

@@ -13,7 +13,7 @@ pulling others.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
 from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls, no_answer_is_refused
@@ -96,7 +96,7 @@ class PullConsumer:
         strategy: Strategy = AVG,
         documents: Documents | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         check_consumer_arguments(subscriptions, process, strategy, documents, on_queues)
         self.config = merged_config(PullConsumerConfig, config, settings)

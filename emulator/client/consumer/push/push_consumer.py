@@ -21,7 +21,7 @@ cancelled it sends nothing, as a process that is killed.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
 from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls
@@ -99,7 +99,7 @@ class PushConsumer:
         strategy: Strategy = AVG,
         documents: Documents | None = None,
         on_queues: QueuesChanged | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
         hand_over = HandOver()
         self._hand_over = hand_over if listener is None else None
