@@ -48,7 +48,7 @@ SEES_ONLY = {  # what a room of the pipeline may know of the emulator
     "pipeline.session": ("pipeline",),
     "pipeline.schemas": ("pipeline",),
     "pipeline.tables": ("pipeline", "facts"),
-    "pipeline.source": ("pipeline", "protocol"),
+    "pipeline.source": ("pipeline", "protocol", "text"),  # text: how a wrong name is refused
 }
 SAME_ROW_MAY_MEET = {1, 6, 9}  # facts know clocks, worlds start processes, tests have portals
 
@@ -278,3 +278,8 @@ def test_the_virtual_world_knows_no_rocketmq() -> None:
         for name in imports(path):
             if (below := inside(name)) is not None:
                 assert is_in(below, BYTES_ONLY), f"{path} may not import {name}: it moves bytes"
+
+
+def test_one_module_looks_for_near_names() -> None:
+    importers = {inside(module_of(path)) for path in paths() if "difflib" in imports(path)}
+    assert importers == {"text.suggestions"}

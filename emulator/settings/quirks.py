@@ -10,10 +10,11 @@ a role does not know them: it asks ``class_for`` for the classes that it builds,
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
+
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 T = TypeVar("T")
 
@@ -110,8 +111,8 @@ def check_quirks(names: Collection[str]) -> None:
     """Raises ``ValueError`` for a name that is no quirk, with the nearest one that is."""
     for name in names:
         if name not in QUIRKS:
-            near = difflib.get_close_matches(name, QUIRKS, n=1)
-            meant = f": did you mean {near[0]}?" if near else f", only {', '.join(QUIRKS)}"
+            only = f", only {', '.join(QUIRKS)}"
+            meant = did_you_mean(name, QUIRKS, before=": ", otherwise=only)
             raise ValueError(f"there is no quirk {name!r}{meant}")
 
 

@@ -13,7 +13,6 @@ command line adds where it came from.
 
 from __future__ import annotations
 
-import difflib
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,6 +22,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args,
 import msgspec
 
 from rocketmq_emulator.protocol.messages.validation import type_error_text
+from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 
 # Fields by name -----------------------------------------------------------------------
 
@@ -94,8 +94,8 @@ def _described(wanted: object) -> str:
 def _suggestion(name: str, fields: Iterable[str], aliases: Mapping[str, str]) -> str:
     plain = {_plain(theirs): ours for theirs, ours in aliases.items() if ours in fields}
     plain |= {_plain(ours): ours for ours in fields}
-    near = difflib.get_close_matches(_plain(name), plain, n=1)
-    return f": did you mean {plain[near[0]]}?" if near else ""
+    near = nearest(_plain(name), plain)
+    return f": did you mean {plain[near]}?" if near else ""
 
 
 def _plain(name: str) -> str:
@@ -218,8 +218,7 @@ def refusal_of(error: Exception) -> SettingRefused:
 
 def unknown_setting(name: str, known: Collection[str]) -> str:
     """The sentence about a name that is no setting, with the nearest one that is."""
-    near = difflib.get_close_matches(name, known, n=1)
-    advice = f"; did you mean {near[0]}?" if near else ""
+    advice = did_you_mean(name, known, before="; ", otherwise="")
     return f"there is no setting {name!r} here{advice}"
 
 

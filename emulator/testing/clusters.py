@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from rocketmq_emulator.checks.judging.reading import read_journals
-from rocketmq_emulator.cluster.faults.effects import nearest
 from rocketmq_emulator.testing.rocketmq import RocketMQ
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from rocketmq_emulator.facts.journal import Entry
@@ -101,8 +101,7 @@ def fields_of(given: Mapping[str, Any], release: str) -> dict[str, Any]:
     for name in given:
         if name not in OPTIONS and name not in VIRTUAL_TIME_OPTIONS:
             known = (*OPTIONS, *VIRTUAL_TIME_OPTIONS)
-            meant = nearest(name, known)
-            hint = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+            hint = did_you_mean(name, known)
             raise pytest.UsageError(f"a cluster has no option {name!r}: {hint}")
     fields = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
     if release:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpa
 
 import trio
 
-from rocketmq_emulator.cluster.faults.effects import nearest
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.facts import DelayedDelivered, MessageSentBack
 from rocketmq_emulator.facts.journal import Entry, encode_entry
@@ -27,6 +26,7 @@ from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.messages.names import retry_topic
 from rocketmq_emulator.testing import cluster_queries
+from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import Nodes

@@ -10,7 +10,6 @@ body and one of its properties.  ``COLUMN_TYPES`` and ``COLUMNS`` have the same 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -43,6 +42,7 @@ from rocketmq_emulator.protocol.messages.properties import (
 )
 from rocketmq_emulator.protocol.messages.records import MAGIC_V1, MAGIC_V2
 from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 # Types --------------------------------------------------------------------------------
 
@@ -68,8 +68,7 @@ def check_shape(wanted: StructType) -> None:
     """Raises ``BadOption`` for a column there is not, or one under another type."""
     for field in wanted.fields:
         if field.name not in COLUMN_TYPES:
-            near = difflib.get_close_matches(field.name, COLUMN_TYPES, 1)
-            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMN_TYPES)}"
+            advice = did_you_mean(field.name, COLUMN_TYPES)
             raise BadOption(f"the rocketmq source has no column {field.name!r}: {advice}")
         if field.dataType != COLUMN_TYPES[field.name]:
             kind = COLUMN_TYPES[field.name].simpleString()

@@ -12,7 +12,6 @@ unknown name is answered with the nearest one; names of Spark's Kafka source wit
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from rocketmq_emulator.protocol.messages.validation import (
     client_refuses_group,
     client_refuses_send_to,
 )
+from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 
 EARLIEST, LATEST = "earliest", "latest"
 ByQueue: TypeAlias = dict[str, dict[str, dict[int, int]]]  # topic, broker, queue id
@@ -226,8 +226,7 @@ def sink_options(given: Mapping[str, str], schema: StructType) -> SinkOptions:
 def _check_columns(schema: StructType, *, has_topic: bool) -> None:
     for field in schema.fields:
         if field.name not in SINK_COLUMN_TYPES:
-            near = difflib.get_close_matches(field.name, SINK_COLUMN_TYPES, 1)
-            meant = f"did you mean {near[0]}?" if near else "select those"
+            meant = did_you_mean(field.name, SINK_COLUMN_TYPES, otherwise="select those")
             raise BadOption(
                 f"the rocketmq sink has no column {field.name!r}: it writes "
                 f"{', '.join(SINK_COLUMN_TYPES)}; {meant}"
@@ -276,8 +275,8 @@ def check_names(
         if low in spelt or low in for_spark:
             continue
         meant = spelt.get(FROM_KAFKA.get(low, "").lower())
-        near = [meant] if meant else [spelt[n] for n in difflib.get_close_matches(low, spelt, 1)]
-        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        near = meant or spelt.get(nearest(low, spelt))
+        advice = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
         raise BadOption(f"{who} has no option {name!r}: {advice}")
 
 

@@ -6,7 +6,6 @@ an error that names the nearest topic there is.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -31,6 +30,7 @@ from rocketmq_emulator.protocol.messages.names import MASTER_ID
 from rocketmq_emulator.protocol.queues import MessageQueue, queue_order
 from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
 from rocketmq_emulator.protocol.rpc import AnyRpc
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 
 class RoutedQueues(msgspec.Struct, frozen=True):
@@ -111,12 +111,8 @@ class NameServers:
             known = decode_unlimited_body(body, TopicList).topic_list
         except SourceError:
             known = []
-        near = difflib.get_close_matches(topic, known, 1)
-        advice = (
-            f"did you mean {near[0]}?"
-            if near
-            else "create it, send to it first, or start its broker"
-        )
+        others = "create it, send to it first, or start its broker"
+        advice = did_you_mean(topic, known, otherwise=others)
         return f"no broker has registered a topic {topic!r} at the NameServer: {advice}"
 
     def _ask(self, rpc: AnyRpc, header: Header | None = None) -> RemotingCommand:

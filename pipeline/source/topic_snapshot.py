@@ -6,7 +6,6 @@ or to go on without its queues.
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping
 from functools import partial
@@ -38,6 +37,7 @@ from rocketmq_emulator.pipeline.source.pulling import DATA_LOSS_ADVICE
 from rocketmq_emulator.pipeline.source.queue_offsets import flat
 from rocketmq_emulator.pipeline.source.routing import NameServers, RoutedQueues
 from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 log = logging.getLogger("rocketmq_emulator.spark")
 
@@ -153,8 +153,7 @@ def _check_known(given: Mapping[MessageQueue, int], snapshot: TopicSnapshot, nam
     for queue in given:
         if _short(queue) in known:
             continue
-        near = difflib.get_close_matches(_short(queue), known, 1)
-        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        advice = did_you_mean(_short(queue), known)
         raise BadOption(f"{name} names {_short(queue)}, which there is not: {advice}")
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rocketmq_emulator.checks.judging.table import METRICS
-from rocketmq_emulator.scenarios.plan.problems import nearest
+from rocketmq_emulator.text.suggestions import suggestion
 
 METRICS_MAX = 12
 BETWEEN_MIN = 0.01  # of its variance: less is the same everywhere
@@ -42,7 +42,7 @@ def metrics_shown(
     rows = {str(row["metric"]): row for row in overview}
     for name in wanted:
         if name not in rows:
-            raise NoSuchMetric(f"no run measured {name!r}{nearest(name, rows)}")
+            raise NoSuchMetric(f"no run measured {name!r}{suggestion(name, rows)}")
     bounds = _bounds(expected)
     if wanted:
         return tuple(_shown(name, rows, bounds) for name in dict.fromkeys(wanted))

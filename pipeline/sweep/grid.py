@@ -20,11 +20,12 @@ from rocketmq_emulator.scenarios.catalog.finding import WEATHER, find_question, 
 from rocketmq_emulator.scenarios.catalog.questions import Question
 from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
 from rocketmq_emulator.scenarios.plan.plan import Plan
-from rocketmq_emulator.scenarios.plan.problems import BadScenario, nearest
+from rocketmq_emulator.scenarios.plan.problems import BadScenario
 from rocketmq_emulator.scenarios.plan.validity import refusals_of
 from rocketmq_emulator.scenarios.sweeps.row_files import DIGEST_DIGITS, made_from
 from rocketmq_emulator.scenarios.sweeps.sweep import cache_plan_of
 from rocketmq_emulator.settings.releases import known_release
+from rocketmq_emulator.text.suggestions import suggestion
 
 Kind: TypeAlias = Literal["scenario", "weather", "question"]
 
@@ -183,7 +184,7 @@ def releases_of(asked: SweepSpec, known: Mapping[str, Value]) -> tuple[str, ...]
 
 def _typed(name: str, texts: Sequence[str], known: Mapping[str, Value]) -> list[Value]:
     if name not in known:
-        raise BadGrid(f"--vary {name}: there is no such parameter{nearest(name, known)}")
+        raise BadGrid(f"--vary {name}: there is no such parameter{suggestion(name, known)}")
     found: list[Value] = []
     for text in texts:
         values, problems = parameter_values(known, {name: text})

@@ -26,8 +26,8 @@ import msgspec
 from rocketmq_emulator.client.consumer.group.allocation import HashRing, md5_hash
 from rocketmq_emulator.protocol.queues import MessageQueue, java_order, sorted_queues
 from rocketmq_emulator.scenarios.catalog.strategy_judge import shares
-from rocketmq_emulator.scenarios.plan.problems import nearest
 from rocketmq_emulator.scenarios.plan.strategies import strategy_named
+from rocketmq_emulator.text.suggestions import suggestion
 
 Owners: TypeAlias = Mapping[MessageQueue, str]
 OwnersOf: TypeAlias = Callable[[Sequence[str]], Owners]  # members, in order -> each queue's owner
@@ -132,7 +132,7 @@ def owners_of(asked: Allocation, members: Sequence[str]) -> Owners:
 
 def _check(name: str, given: str, known: Collection[str]) -> None:
     if given not in known:
-        text = f"{name} is one of {', '.join(known)}, not {given!r}{nearest(given, known)}"
+        text = f"{name} is one of {', '.join(known)}, not {given!r}{suggestion(given, known)}"
         raise ValueError(text)
 
 

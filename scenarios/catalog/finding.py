@@ -26,11 +26,12 @@ from rocketmq_emulator.scenarios.catalog.questions import Question
 from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
 from rocketmq_emulator.scenarios.files.reading import read_plan
 from rocketmq_emulator.scenarios.plan.plan import Plan
-from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem, nearest
+from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem
 from rocketmq_emulator.scenarios.plan.validity import problems_of
 from rocketmq_emulator.scenarios.recording.scenario import Scenario
 from rocketmq_emulator.scenarios.weather.generating import weather
 from rocketmq_emulator.scenarios.weather.shape import WeatherShape
+from rocketmq_emulator.text.suggestions import suggestion
 
 HERE = Path(__file__).parents[1]
 LIBRARY = HERE / "library"
@@ -106,7 +107,7 @@ def find(name: str) -> Listed:
             name,
             "it is a question, which needs no cluster: `rmqemu run` and `rmqemu sweep` answer it",
         )
-    raise _refused(name, f"there is no such scenario{nearest(name, [*known, *questions])}")
+    raise _refused(name, f"there is no such scenario{suggestion(name, [*known, *questions])}")
 
 
 def find_question(name: str) -> Question | None:
@@ -175,7 +176,7 @@ def _one_of(name: str, found: list[Listed], wanted: str) -> Listed:
         return known[wanted]
     if wanted or len(found) > 1:
         what = f"there is no scenario {wanted!r} in it" if wanted else "it has several scenarios"
-        raise _refused(name, f"{what}{nearest(wanted, known)}")
+        raise _refused(name, f"{what}{suggestion(wanted, known)}")
     return found[0]
 
 

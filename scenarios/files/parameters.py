@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from rocketmq_emulator.scenarios.plan.problems import Path, Problem, nearest
+from rocketmq_emulator.scenarios.plan.problems import Path, Problem
+from rocketmq_emulator.text.suggestions import suggestion
 
 Value: TypeAlias = bool | int | float | str
 
@@ -28,7 +29,7 @@ def parameter_values(
     values, problems = dict(defaults), []
     for name, value in given.items():
         if name not in defaults:
-            text = f"there is no parameter {name!r}{nearest(name, defaults)}"
+            text = f"there is no parameter {name!r}{suggestion(name, defaults)}"
             problems.append(Problem((f"{SET} {name}",), text))
             continue
         try:
@@ -87,7 +88,7 @@ class Substitution:
 
     def _value(self, name: str, path: Path) -> Value:
         if name not in self.values:
-            text = f"there is no parameter {name!r}{nearest(name, self.values)}"
+            text = f"there is no parameter {name!r}{suggestion(name, self.values)}"
             self.problems.append(Problem(path, f"{text}; a dollar is written $$"))
             return ""
         self.used.add(name)

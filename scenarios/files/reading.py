@@ -34,8 +34,9 @@ from rocketmq_emulator.scenarios.plan.plan import (
     Step,
     timed,
 )
-from rocketmq_emulator.scenarios.plan.problems import BadScenario, Path, Problem, nearest
+from rocketmq_emulator.scenarios.plan.problems import BadScenario, Path, Problem
 from rocketmq_emulator.scenarios.plan.validity import problems_of
+from rocketmq_emulator.text.suggestions import suggestion
 
 TOML_CHARS_MAX = 1_000_000
 TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
@@ -160,7 +161,7 @@ class _Reading:
             name for name in value if name == "does"
         ]
         for name in strange:
-            text = f"there is no fault or act {name!r}{nearest(name, known)}"
+            text = f"there is no fault or act {name!r}{suggestion(name, known)}"
             fitting.refuse((*path, name), text)
         if len(words) != 1 and not strange:
             text = (

@@ -20,7 +20,8 @@ from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.scenarios.files.quantities import Unit, parse, spelling
 from rocketmq_emulator.scenarios.plan.plan import first_field
-from rocketmq_emulator.scenarios.plan.problems import Path, Problem, nearest
+from rocketmq_emulator.scenarios.plan.problems import Path, Problem
+from rocketmq_emulator.text.suggestions import suggestion
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -159,7 +160,7 @@ class StructConverter:
         names = names_of(kind)
         if name not in names:
             known = {spelling(field).plain for field in types_of(kind)} | {*own_words}
-            raise self.refuse(path, f"there is no such field here{nearest(name, known)}")
+            raise self.refuse(path, f"there is no such field here{suggestion(name, known)}")
         field, unit = names[name]
         wanted = types_of(kind)[field]
         if (codes := NUMBERS.get((kind, field))) is not None and isinstance(value, str):
@@ -196,7 +197,7 @@ class StructConverter:
 
     def _code(self, codes: Mapping[str, int], value: str, path: Path) -> int:
         if value not in codes:
-            raise self.refuse(path, f"there is no code {value!r}{nearest(value, codes)}")
+            raise self.refuse(path, f"there is no code {value!r}{suggestion(value, codes)}")
         return int(codes[value])
 
     # Values by type -----------------------------------------------------------------------

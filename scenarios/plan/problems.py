@@ -9,8 +9,7 @@ Nothing has been started when they are shown.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]  # of a field: ("timeline", 2, "for")
@@ -45,14 +44,3 @@ class BadScenario(ValueError):
         if (more := len(problems) - PROBLEMS_MAX) > 0:
             lines.append(f"{source}: and {more} more")
         super().__init__("\n".join(lines))
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown *name*: what was meant, or what there is."""
-    names = sorted(set(known))
-    if near := difflib.get_close_matches(name, names, n=1):
-        return f"; did you mean {near[0]}?"
-    if not names:
-        return "; there is none"
-    shown = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
-    return f"; there {'is' if len(names) == 1 else 'are'} {shown}"

@@ -10,7 +10,6 @@ A row names the code that made it: another version may run differently from the 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import operator
 import platform
@@ -27,6 +26,7 @@ from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.cluster.world import WorldKind
 from rocketmq_emulator.facts import RunEnded, RunStarted
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
+from rocketmq_emulator.text.suggestions import nearest_names
 
 # The order ----------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ def _measured(one: Expectation, judgement: Judgement) -> float:
     for checker, why in judgement.not_judged.items():
         if one.metric in (metric.name for metric in ALL[checker].metrics):
             raise NoMetric(f"{name!r} was not judged: {why}")
-    near = difflib.get_close_matches(name, judgement.metrics, n=3)
+    near = nearest_names(name, judgement.metrics, 3)
     meant = f"; there is {', '.join(near)}" if near else ""
     raise NoMetric(f"no checker measured {name!r} in this run{meant}")
 

@@ -7,7 +7,6 @@ Some have settings, which stand behind the name: ``averagely_auto(4.9.7)``,
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import re
@@ -24,6 +23,7 @@ from rocketmq_emulator.client.consumer.group.allocation import (
     pinned,
     refusing,
 )
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 STRATEGIES: Mapping[str, Strategy] = {
     "averagely": AVG,
@@ -63,8 +63,7 @@ def _with_settings(name: str) -> Strategy:
     make = WITH_SETTINGS.get(called[1] if called else name)
     if make is None:
         known = [*STRATEGIES, *WITH_SETTINGS]
-        near = difflib.get_close_matches(called[1] if called else name, known, n=1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        meant = did_you_mean(called[1] if called else name, known)
         raise ValueError(f"there is no strategy {name!r}: {meant}; your own is FILE.py:FUNCTION")
     given = [part.strip() for part in called[2].split(",")] if called else []
     try:

@@ -36,7 +36,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     Step,
     word_of,
 )
-from rocketmq_emulator.scenarios.plan.problems import Path, nearest
+from rocketmq_emulator.scenarios.plan.problems import Path
 from rocketmq_emulator.scenarios.plan.strategies import (
     ALIASES,
     STRATEGIES,
@@ -45,6 +45,7 @@ from rocketmq_emulator.scenarios.plan.strategies import (
 )
 from rocketmq_emulator.settings.quirks import QUIRKS
 from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
+from rocketmq_emulator.text.suggestions import suggestion
 
 FoundProblems: TypeAlias = Iterator[tuple[Path, str]]
 
@@ -393,7 +394,7 @@ def _listed(value: str | Iterable[str]) -> tuple[str, ...]:
 def _known(path: Path, what: str, names: Iterable[str], known: Iterable[str]) -> FoundProblems:
     for name in names:
         if name not in known:
-            yield path, f"there is no {what} {name!r}{nearest(name, known)}"
+            yield path, f"there is no {what} {name!r}{suggestion(name, known)}"
 
 
 def _positive(path: Path, value: float | None, *, least: int | None) -> FoundProblems:

@@ -43,9 +43,9 @@ from rocketmq_emulator.scenarios.plan.plan import (
     first_field,
     word_of,
 )
-from rocketmq_emulator.scenarios.plan.problems import nearest
 from rocketmq_emulator.scenarios.plan.strategies import STRATEGIES
 from rocketmq_emulator.scenarios.plan.validity import spec_of
+from rocketmq_emulator.text.suggestions import suggestion
 
 P = TypeVar("P", bound=msgspec.Struct)
 
@@ -87,7 +87,7 @@ class FaultsAndActions:
         if word.startswith("_"):
             raise AttributeError(word)
         if word not in WORDS:
-            text = f"a scenario cannot {word!r}{nearest(word, [*WORDS, *_methods(self)])}"
+            text = f"a scenario cannot {word!r}{suggestion(word, [*WORDS, *_methods(self)])}"
             hint = "it is recorded, nothing runs yet, so there is no state to read"
             raise NotRecordable(f"{text}; {hint}")
 

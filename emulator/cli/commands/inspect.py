@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated
@@ -30,6 +29,7 @@ from rocketmq_emulator.scenarios.after.node_tables import (
     Row,
 )
 from rocketmq_emulator.scenarios.descriptions.sentences import in_words
+from rocketmq_emulator.text.suggestions import did_you_mean
 from rocketmq_emulator.text.values import parse_duration_ms
 
 MANY = 100  # facts that a long step takes
@@ -100,9 +100,7 @@ def _checked(names: list[str], entries: list[Entry]) -> list[str]:
     known = sorted({entry.node for entry in entries})
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise Missing(f"the journal has no node {name!r}; {meant}")
+            raise Missing(f"the journal has no node {name!r}; {did_you_mean(name, known)}")
     return names
 
 

@@ -13,7 +13,6 @@ counts as consumed.
 from __future__ import annotations
 
 import base64
-import difflib
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -26,6 +25,7 @@ import typer
 
 from rocketmq_emulator.cli.options.errors import BadUse, OutputFailed, output_failed
 from rocketmq_emulator.protocol.messages.properties import split_keys
+from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
     from rocketmq_emulator.protocol.messages.message import MessageExt
@@ -149,8 +149,8 @@ def _field(name: str, spec: str, conversion: str | None) -> Part:
         return lambda message: _as_bytes(message.properties.get(spec))
     found = FIELDS.get(name)
     if found is None or spec:
-        near = difflib.get_close_matches(name, FIELDS, 1)
-        meant = f" (did you mean {{{near[0]}}}?)" if near and not spec else ""
+        near = nearest(name, FIELDS)
+        meant = f" (did you mean {{{near}}}?)" if near and not spec else ""
         known = ", ".join([*FIELDS, f"{PROPERTY}:NAME"])
         raise BadUse(f"--format has no field {name!r}{meant}: it knows {known}")
     value = found[0]

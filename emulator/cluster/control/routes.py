@@ -8,7 +8,6 @@ is refused here: the world itself would do nothing and report nothing.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +36,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     ReplyRuleList,
 )
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 T = TypeVar("T")
 Names: TypeAlias = Mapping[str, str]
@@ -185,8 +185,7 @@ def _check_kinds(kinds: tuple[str, ...]) -> None:
     known = [kind.__name__ for kind in all_facts()]
     for kind in kinds:
         if kind not in known:
-            near = difflib.get_close_matches(kind, known, n=1)
-            advice = f"; did you mean {near[0]}?" if near else "; see docs/facts.md"
+            advice = did_you_mean(kind, known, before="; ", otherwise="; see docs/facts.md")
             raise Refused(HTTPStatus.BAD_REQUEST, f"there is no kind of fact {kind!r}{advice}")
 
 

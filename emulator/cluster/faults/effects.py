@@ -12,7 +12,6 @@ members (``<group>-1``, ``<group>-2`` …).  The name alone decides whether a no
 
 from __future__ import annotations
 
-import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -38,6 +37,7 @@ from rocketmq_emulator.faults.links_and_drives import (
     SlowFlushes,
     Tally,
 )
+from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import AnyFault, LinkFault, Nodes
@@ -368,8 +368,3 @@ def targeted_names(spec: ClusterSpec, wanted: Nodes, known: Iterable[str]) -> tu
         if one not in SELECTORS and not any(is_targeted(spec, one, name) for name in known):
             raise UnknownNode(one, known, near=nearest(one, (*known, *SELECTORS)))
     return tuple(name for name in known if is_targeted(spec, wanted, name))
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that was probably meant, or an empty one."""
-    return next(iter(difflib.get_close_matches(word, [*known], n=1)), "")

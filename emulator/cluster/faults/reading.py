@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from rocketmq_emulator.cluster.fault_values import FAULTS, AnyFault
-from rocketmq_emulator.cluster.faults.effects import nearest
 from rocketmq_emulator.cluster.faults.register import FOR_MS_MAX
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 WORD, FOR = "fault", "for"  # the members that are no fields of the value
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -69,8 +69,7 @@ def parse_duration_ms(given: object) -> int:
 def advice(word: str, known: Iterable[str]) -> str:
     """The end of a sentence that refuses *word*."""
     known = [*known]
-    near = nearest(word, known)
-    return f"; did you mean {near}?" if near else f": there are {', '.join(known)}"
+    return did_you_mean(word, known, before="; ", otherwise=f": there are {', '.join(known)}")
 
 
 def _plain(text: str) -> str:

@@ -29,7 +29,6 @@ from rocketmq_emulator.cluster.faults.effects import (
     LinkEffect,
     PauseEffect,
     is_targeted,
-    nearest,
     targeted_names,
 )
 from rocketmq_emulator.cluster.faults.server_effects import (
@@ -41,6 +40,7 @@ from rocketmq_emulator.cluster.faults.server_effects import (
 )
 from rocketmq_emulator.cluster.world import CannotDo, WorldKind
 from rocketmq_emulator.facts import FaultBegan, FaultEnded
+from rocketmq_emulator.text.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import Reason
@@ -150,8 +150,7 @@ def _unknown_server(
                 is_targeted(spec, given, name) for name in clients
             ):
                 continue
-            near = nearest(given, names)
-            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+            advice = did_you_mean(given, names)
             return f"{word_of(fault)}: there is no {field} named {given!r}; {advice}"
     return None
 
