@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from rocketmq_emulator.scenarios.catalog.finding import load
-from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.plan import Plan, of_release
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
 from rocketmq_emulator.scenarios.plan.result import RunResult
 from rocketmq_emulator.scenarios.sweeps.sweep import Sweep
@@ -39,10 +38,7 @@ class ScenarioRuns:
         *scenario* is a name of the library, FILE.toml, FILE.py:NAME, or a plan.  Raises
         ``UsageError`` for what is no scenario.
         """
-        plan = self._loaded(scenario, parameters)
-        if release:
-            cluster = msgspec.structs.replace(plan.cluster, release=release)
-            plan = msgspec.structs.replace(plan, cluster=cluster)
+        plan = self._loaded(scenario, parameters, release)
         folder = folder_of(self._item)
         sweep = Sweep(plan, range(seed, seed + seeds), folder, jobs=jobs, paths=(str(Path.cwd()),))
         rows = sorted(sweep.rows(), key=lambda row: row.seed)
@@ -51,11 +47,11 @@ class ScenarioRuns:
                 self._fail(row, scenario if isinstance(scenario, str) else row.scenario)
         return rows
 
-    def _loaded(self, scenario: str | Plan, parameters: dict[str, Any]) -> Plan:
+    def _loaded(self, scenario: str | Plan, parameters: dict[str, Any], release: str) -> Plan:
         if not isinstance(scenario, str):
-            return scenario
+            return of_release(scenario, release)
         try:
-            return load(scenario, parameters)
+            return load(scenario, parameters, release)
         except BadScenario as bad:
             raise pytest.UsageError(str(bad)) from None
 

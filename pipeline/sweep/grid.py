@@ -16,7 +16,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.scenarios.catalog.finding import WEATHER, find_question, given_as, load
+from rocketmq_emulator.scenarios.catalog.finding import (
+    WEATHER,
+    find_question,
+    has_plan_per_seed,
+    load,
+)
 from rocketmq_emulator.scenarios.catalog.questions import Question
 from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
 from rocketmq_emulator.scenarios.plan.plan import Plan
@@ -151,8 +156,8 @@ def grid_of(asked: SweepSpec) -> SweepGrid:
 
 
 def is_of_many_plans(asked: SweepSpec) -> bool:
-    """Weather has another plan for each seed, unless it was given the seed of one."""
-    return asked.scenario == WEATHER.name and "seed" not in {**asked.settings, **asked.vary}
+    """Each seed has a plan of its own."""
+    return has_plan_per_seed(asked.scenario, {**asked.settings, **asked.vary})
 
 
 def _combinations(
@@ -220,7 +225,7 @@ def _cell(
         plan = Plan(name=question.name, title=question.title, parameters=question.given(given))
         digest = _digest_of_question(question, plan)
     else:
-        plan = _plan(asked, given_as(asked.scenario, given, release), release)
+        plan = _plan(asked, given, release)
         digest = made_from(plan)
         if is_of_many_plans(asked):
             plan = msgspec.structs.replace(plan, name=WEATHER.name)
@@ -232,7 +237,7 @@ def _cell(
 
 def _plan(asked: SweepSpec, given: Mapping[str, Value | str], release: str) -> Plan:
     try:
-        plan = of_release(load(asked.scenario, given), release)
+        plan = load(asked.scenario, given, release)
     except BadScenario as error:
         shown = ", ".join(f"{name}={value}" for name, value in given.items())
         raise BadGrid(f"{error} (with {shown})" if given else str(error)) from None
@@ -248,11 +253,3 @@ def _digest_of_question(question: Question, plan: Plan) -> str:
     for file in (question.file, *(place for place in places if place.endswith(".py"))):
         digest.update(Path(file).read_bytes() if Path(file).is_file() else b"")
     return digest.hexdigest()[:DIGEST_DIGITS]
-
-
-def of_release(plan: Plan, release: str) -> Plan:
-    """*plan* with a cluster of that release, if one is given."""
-    if not release:
-        return plan
-    cluster = msgspec.structs.replace(plan.cluster, release=release)
-    return msgspec.structs.replace(plan, cluster=cluster)

@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_emulator.pipeline.sweep.grid import Cell, SweepGrid
 from rocketmq_emulator.pipeline.sweep.rows import RowKey, SweptRow, swept
-from rocketmq_emulator.scenarios.catalog.finding import WEATHER, given_as, weather_of
+from rocketmq_emulator.scenarios.catalog.finding import WEATHER, load
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.result import RowWorld, without_answer
 
@@ -59,8 +59,7 @@ class PendingRows:
 
 def _order(grid: SweepGrid, cell: Cell, seed: int) -> RowSpec:
     if grid.kind == "weather":
-        given = given_as(WEATHER.name, cell.given, cell.release)
-        plan = weather_of({**given, "seed": seed})
+        plan = load(WEATHER.name, {**cell.given, "seed": seed}, cell.release)
         return RowSpec(cell.made_from, seed, plan, counts_coverage=True)
     question = grid.asked.scenario if grid.kind == "question" else ""
     return RowSpec(cell.made_from, seed, cell.plan, question)

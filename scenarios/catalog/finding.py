@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -25,7 +25,7 @@ import msgspec
 from rocketmq_emulator.scenarios.catalog.questions import Question
 from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
 from rocketmq_emulator.scenarios.files.reading import read_plan
-from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.plan.plan import Plan, of_release
 from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem
 from rocketmq_emulator.scenarios.plan.validity import problems_of
 from rocketmq_emulator.scenarios.recording.scenario import Scenario
@@ -74,16 +74,22 @@ def weather_of(given: Mapping[str, Value | str]) -> Plan:
 WEATHER = Listed("weather", HERE / "weather" / "generating.py", weather_of)
 
 
-def given_as(
-    name: str, given: Mapping[str, Value | str], release: str
-) -> Mapping[str, Value | str]:
-    """The parameters of *name* as *release*, if one is given: weather is drawn for a release."""
-    return {**given, "release": release} if release and name == WEATHER.name else given
+def has_plan_per_seed(name: str, given: Container[str]) -> bool:
+    """Weather has another plan for each seed, unless *given* names the seed of one."""
+    return name == WEATHER.name and "seed" not in given
 
 
-def load(name: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:
-    """The plan of the scenario *name*, with these *parameters*.  Raises ``BadScenario``."""
-    return find(name).plan(parameters or {})
+def load(
+    name: str, parameters: Mapping[str, Value | str] | None = None, release: str = ""
+) -> Plan:
+    """The plan of the scenario *name*, with these *parameters*.  Raises ``BadScenario``.
+
+    Its cluster is of *release*, if one is given; weather is also drawn for it.
+    """
+    given = parameters or {}
+    if release and name == WEATHER.name:
+        given = {**given, "release": release}
+    return of_release(find(name).plan(given), release)
 
 
 def find(name: str) -> Listed:

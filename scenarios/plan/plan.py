@@ -254,6 +254,14 @@ class Plan(PlanPart, frozen=True, kw_only=True):
 FaultOrAction: TypeAlias = Fault | Action
 
 
+def of_release(plan: Plan, release: str) -> Plan:
+    """*plan* with a cluster of *release*; as it is if that is empty."""
+    if not release:
+        return plan
+    cluster = msgspec.structs.replace(plan.cluster, release=release)
+    return msgspec.structs.replace(plan, cluster=cluster)
+
+
 def word_of(does: FaultOrAction | type[FaultOrAction]) -> str:
     """``kill``, ``slow_link``, ``join`` …"""
     word = does.__struct_config__.tag

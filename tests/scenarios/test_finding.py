@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, find, in_folder, load
+from rocketmq_emulator.scenarios.catalog.finding import (
+    LIBRARY,
+    find,
+    has_plan_per_seed,
+    in_folder,
+    load,
+)
+from rocketmq_emulator.scenarios.plan.plan import of_release
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
 
 MINE = """\
@@ -75,3 +83,23 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         load(str(file))
     with pytest.raises(BadScenario, match="there is no such folder"):
         list(in_folder(tmp_path / "none"))
+
+
+def test_weather_is_drawn_for_the_release_that_is_asked_for() -> None:
+    plan = load("weather", {"seed": 3}, "5.3.3")
+    assert plan == load("weather", {"seed": 3, "release": "5.3.3"})
+    assert plan.cluster.release == "5.3.3"
+
+
+def test_another_release_changes_only_the_cluster_of_a_scenario() -> None:
+    name = "broker_dies"
+    own, other = load(name), load(name, release="4.7.0")
+    assert other.cluster.release == "4.7.0"
+    assert msgspec.structs.replace(other, cluster=own.cluster) == own
+    assert of_release(own, "") is own
+
+
+def test_weather_has_a_plan_for_each_seed_unless_it_is_given_one() -> None:
+    assert has_plan_per_seed("weather", {"rate": "4"})
+    assert not has_plan_per_seed("weather", {"seed": "7"})
+    assert not has_plan_per_seed("broker_dies", {})

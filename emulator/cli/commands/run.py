@@ -20,7 +20,7 @@ from rocketmq_emulator.cli.options.shared import AsJson, make_console, show
 from rocketmq_emulator.cli.screens.columns import Column, Sheet, clean
 from rocketmq_emulator.cli.screens.sweep_screen import SweepProgress, coverage_screen, sweep_screen
 from rocketmq_emulator.cluster.world import WorldKind
-from rocketmq_emulator.scenarios.catalog.finding import WEATHER, find_question, given_as, load
+from rocketmq_emulator.scenarios.catalog.finding import find_question, has_plan_per_seed, load
 from rocketmq_emulator.scenarios.catalog.questions import Question
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.result import RunResult
@@ -142,9 +142,8 @@ def _sweep(
     cache: Path | None,
     **options: Unpack[SweepOptions],
 ) -> Sweep:
-    """Weather has another plan for each seed, unless it was given the seed of one."""
     plan = loaded(scenario, parameters, release)
-    if scenario != WEATHER.name or any(text.startswith("seed=") for text in parameters):
+    if not has_plan_per_seed(scenario, dict(map(pair_of, parameters))):
         finished = None if cache is None else FinishedRuns(plan, cache)
         return Sweep(plan, seeds, journals, finished=finished, **options)
 
@@ -160,16 +159,12 @@ def _sweep(
 def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
     """The plan; raises ``BadScenario`` and ``BadUse``."""
     given = dict(pair_of(text) for text in parameters)
-    if not release:
-        return load(scenario, given)
-    try:
-        known_release(release)
-    except ValueError as error:
-        raise BadUse(f"--release: {error}") from None
-    plan = load(scenario, given_as(scenario, given, release))
-    return msgspec.structs.replace(
-        plan, cluster=msgspec.structs.replace(plan.cluster, release=release)
-    )
+    if release:
+        try:
+            known_release(release)
+        except ValueError as error:
+            raise BadUse(f"--release: {error}") from None
+    return load(scenario, given, release)
 
 
 def world_for(plan: Plan, scenario: str, world: str) -> WorldKind:
