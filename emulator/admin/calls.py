@@ -18,8 +18,7 @@ import msgspec
 from rocketmq_emulator.admin.overview import GroupView
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.errors.call_errors import RemoteError
-from rocketmq_emulator.facts.journal import discard_fact
-from rocketmq_emulator.net.remoting_client import RemotingClient
+from rocketmq_emulator.net.remoting_client import RemotingClient, tool_connections
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.protocol import catalog
@@ -64,13 +63,13 @@ from rocketmq_emulator.protocol.requests.offsets import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from rocketmq_emulator.settings.config import NetConfig
 from rocketmq_emulator.settings.releases import R_4_9_7
 from rocketmq_emulator.text.values import in_natural_order
 
 if TYPE_CHECKING:
     import trio
 
+    from rocketmq_emulator.net.transport import Network
     from rocketmq_emulator.protocol.command import RemotingCommand
     from rocketmq_emulator.protocol.fields import Header
     from rocketmq_emulator.protocol.queues import MessageQueue
@@ -349,25 +348,27 @@ def topic_request(config: TopicConfig) -> CreateTopicRequest:
 
 
 def tool_client(nursery: trio.Nursery) -> RemotingClient:
-    """The connections of a tool over TCP: it answers no requests, and keeps no journal."""
-    return RemotingClient(
-        TcpNetwork(nursery),
-        nursery,
-        clock=WallClock.of_this_machine(),
-        config=NetConfig(),
-        release=TOOL_RELEASE,
-        note=discard_fact,
-        handlers={},
-    )
+    """The connections of a tool over TCP, until *nursery* ends."""
+    clock = WallClock.of_this_machine()
+    return RemotingClient.of_tool(TcpNetwork(nursery), nursery, clock=clock, release=TOOL_RELEASE)
+
+
+@asynccontextmanager
+async def admin_on(
+    network: Network, clock: WallClock, namesrv: str, call_ms_max: int = CALL_MS_MAX
+) -> AsyncIterator[Admin]:
+    """An ``Admin`` that calls over *network*, and lives as long as the block."""
+    async with tool_connections(network, clock, TOOL_RELEASE) as remoting:
+        yield Admin(namesrv, remoting, call_ms_max)
 
 
 @asynccontextmanager
 async def admin_over_tcp(namesrv: str, call_ms_max: int = CALL_MS_MAX) -> AsyncIterator[Admin]:
-    """An ``Admin`` that lives as long as the block."""
+    """The same over TCP."""
     async with cancelling_nursery() as nursery:
-        remoting = tool_client(nursery)
-        yield Admin(namesrv, remoting, call_ms_max)
-        remoting.close_all()
+        network, clock = TcpNetwork(nursery), WallClock.of_this_machine()
+        async with admin_on(network, clock, namesrv, call_ms_max) as admin:
+            yield admin
 
 
 def masters_of(info: ClusterInfo) -> dict[str, str]:

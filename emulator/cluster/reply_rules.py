@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from rocketmq_emulator.facts.journal import discard_fact
 from rocketmq_emulator.net.blocking_calls import CALL_MS_MAX, call_all_blocking, call_blocking
-from rocketmq_emulator.net.remoting_client import RemotingClient
-from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.net.remoting_client import tool_connections
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.extensions import (
     AdvanceTime,
@@ -38,7 +36,6 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.rpc import AnyRpc
-from rocketmq_emulator.settings.config import NetConfig
 from rocketmq_emulator.settings.releases import Release
 from rocketmq_emulator.text.values import parse_duration_ms
 
@@ -154,20 +151,11 @@ async def call_from(
     operator: Operator, node: str, address: str, call: ServerCall[R], release: str
 ) -> R:
     """From *operator*, over its links.  Raises ``ReplyRuleRefused`` and ``RemoteError``."""
-    async with cancelling_nursery() as nursery:
-        client = RemotingClient(
-            operator.network,
-            nursery,
-            clock=operator.clock,
-            config=NetConfig(),
-            release=Release.parse(release),
-            note=discard_fact,
-            handlers={},
-        )
+    rules = Release.parse(release)
+    async with tool_connections(operator.network, operator.clock, rules) as client:
         reply = await client.invoke(
             address, call.rpc, call.header, call.body, timeout_ms=CALL_MS_MAX
         )
-        client.close_all()
     return _result(node, reply, call)
 
 

@@ -16,20 +16,22 @@ Upstream: NettyRemotingClient.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 import trio
 
 from rocketmq_emulator.errors.call_errors import NeverSent, RemoteError, TimedOut
 from rocketmq_emulator.facts import ConnectionOpened, Note
+from rocketmq_emulator.facts.journal import discard_fact
 from rocketmq_emulator.net.connection import Connection, OnDone
 from rocketmq_emulator.net.remoting import Remoting
-from rocketmq_emulator.net.tasks import NextPass
+from rocketmq_emulator.net.tasks import NextPass, cancelling_nursery
 from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.settings.config import NetConfig
 
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import WallClock
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from rocketmq_emulator.net.tasks import TaskNursery
     from rocketmq_emulator.net.transport import Network, Transport
     from rocketmq_emulator.protocol.rpc import Rpc
-    from rocketmq_emulator.settings.config import NetConfig
     from rocketmq_emulator.settings.releases import Release
 
 _NO_TURN: AbstractContextManager[object] = nullcontext()
@@ -212,6 +213,21 @@ class RemotingClient(Remoting):
         if isinstance(reply, TimedOut) and self.config.close_on_timeout:
             self.disconnect(address)
 
+    @classmethod
+    def of_tool(
+        cls, network: Network, nursery: trio.Nursery, *, clock: WallClock, release: Release
+    ) -> Self:
+        """The connections of a tool: it answers no requests, and keeps no journal."""
+        return cls(
+            network,
+            nursery,
+            clock=clock,
+            config=NetConfig(),
+            release=release,
+            note=discard_fact,
+            handlers={},
+        )
+
     def close_all(self) -> None:
         """Close every connection; their calls get ``NoAnswer``.  What was written leaves first."""
         self.turn.end_now()
@@ -291,3 +307,16 @@ class RemotingClient(Remoting):
 
 
 __all__ = ["OnDone", "RemotingClient", "TimedOut"]
+
+
+@asynccontextmanager
+async def tool_connections(
+    network: Network, clock: WallClock, release: Release
+) -> AsyncIterator[RemotingClient]:
+    """``RemotingClient.of_tool``, whose connections end with the block."""
+    async with cancelling_nursery() as nursery:
+        client = RemotingClient.of_tool(network, nursery, clock=clock, release=release)
+        try:
+            yield client
+        finally:
+            client.close_all()

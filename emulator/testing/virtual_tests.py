@@ -24,13 +24,9 @@ import msgspec
 import pytest
 import trio
 
-from rocketmq_emulator.admin.calls import TOOL_RELEASE, Admin
+from rocketmq_emulator.admin.calls import admin_on
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
-from rocketmq_emulator.facts.journal import discard_fact
-from rocketmq_emulator.net.remoting_client import RemotingClient
-from rocketmq_emulator.net.tasks import cancelling_nursery
-from rocketmq_emulator.settings.config import NetConfig
 from rocketmq_emulator.sim.world import run_virtual
 from rocketmq_emulator.testing.cluster_queries import create_topics
 from rocketmq_emulator.testing.clusters import JOURNAL_LINES, fields_of, option, options_of
@@ -129,18 +125,8 @@ async def _make_topics(cluster: VirtualCluster, topics: Iterable[str] | Mapping[
 
     async def make(process: ClientProcess) -> None:
         assert process.network is not None, "a virtual machine has one"
-        async with cancelling_nursery() as nursery:
-            remoting = RemotingClient(
-                process.network,
-                nursery,
-                clock=process.clock,
-                config=NetConfig(),
-                release=TOOL_RELEASE,
-                note=discard_fact,
-                handlers={},
-            )
-            await create_topics(dict(named), Admin(cluster.namesrv, remoting))
-            remoting.close_all()
+        async with admin_on(process.network, process.clock, cluster.namesrv) as admin:
+            await create_topics(dict(named), admin)
 
     await cluster.start_client("topics", make).wait_ended()
 

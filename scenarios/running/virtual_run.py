@@ -17,21 +17,18 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import trio
 
-from rocketmq_emulator.admin.calls import TOOL_RELEASE, Admin
+from rocketmq_emulator.admin.calls import Admin, admin_on
 from rocketmq_emulator.checks.judging.judging import judge
 from rocketmq_emulator.cluster.faults.effects import OPERATOR
 from rocketmq_emulator.cluster.world import STOP_S_MAX
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.facts import RunEnded
-from rocketmq_emulator.facts.journal import Entry, discard_fact
-from rocketmq_emulator.net.remoting_client import RemotingClient
-from rocketmq_emulator.net.tasks import cancelling_nursery
+from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.plan.result import code_version, result_of, started
 from rocketmq_emulator.scenarios.running.client_runner import run_client
 from rocketmq_emulator.scenarios.running.environment import RunEnvironment, cluster_spec_of
 from rocketmq_emulator.scenarios.running.no_wall_time import WallTimeRefused, no_wall_time
 from rocketmq_emulator.scenarios.running.runner import PlanRunner, StepTimedOut, waiting_summary
-from rocketmq_emulator.settings.config import NetConfig
 from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 if TYPE_CHECKING:
@@ -207,20 +204,9 @@ class VirtualEnvironment(RunEnvironment):
     async def admin(self) -> AsyncIterator[Admin]:
         """Calls from the machine ``operator``."""
         machine = self._world.machines.machine(OPERATOR)
-        async with cancelling_nursery() as nursery:
-            client = RemotingClient(
-                machine.network,
-                nursery,
-                clock=machine.clock,
-                config=NetConfig(),
-                release=TOOL_RELEASE,
-                note=discard_fact,
-                handlers={},
-            )
-            try:
-                yield Admin(self._cluster.namesrv, client)
-            finally:
-                client.close_all()
+        namesrv = self._cluster.namesrv
+        async with admin_on(machine.network, machine.clock, namesrv) as admin:
+            yield admin
 
     async def start_client(self, part: AnyClientSpec) -> None:
         """A machine of that name, whose process plays *part*."""
