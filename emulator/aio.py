@@ -59,9 +59,8 @@ from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client.consumer.group.listeners import Listener
-    from rocketmq_emulator.client.consumer.group.member import Expression
+    from rocketmq_emulator.client.consumer.group.member import Expression, QueuesChanged
     from rocketmq_emulator.client.consumer.pull.lite_pull_pipeline import TopicQueuesChanged
-    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
     from rocketmq_emulator.client.consumer.push.message_loop import HandOver
     from rocketmq_emulator.client.instance.interfaces import Documents
     from rocketmq_emulator.client.producer.send_attempts import Callback

@@ -34,14 +34,13 @@ class Core(NamedTuple):
 
 CLIENTS = (
     Core(Producer, frozenset({"instance", "pipeline", "start_send"})),
-    Core(PushConsumer, frozenset({"instance", "loops", "messages"})),
-    Core(PullConsumer, frozenset({"instance"})),
+    Core(PushConsumer, frozenset({"loops", "messages"})),
+    Core(PullConsumer, frozenset()),
     Core(
         LitePullConsumer,
         frozenset(
             {
-                "give_back",
-                "instance",
+                "requeue",
                 "poll",
                 "register_topic_message_queue_change_listener",
                 "subscribe",

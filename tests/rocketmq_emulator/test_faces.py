@@ -16,7 +16,7 @@ from tools import faces
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = ("Producer", "PushConsumer", "PullConsumer", "LitePullConsumer")
-HIDDEN = {"give_back", "instance", "loops", "pipeline"}  # what other parts of the emulator ask for
+HIDDEN = {"requeue", "instance", "loops", "pipeline"}  # what other parts of the emulator ask for
 
 
 @pytest.mark.parametrize("name", faces.FACES)

@@ -38,7 +38,7 @@ from rocketmq_emulator.protocol.messages.validation import client_refuses_group,
 from rocketmq_emulator.settings.quirks import class_for
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AsyncExitStack
 
     from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls
@@ -91,7 +91,7 @@ class Member:
         self.process_queue_table: dict[MessageQueue, ProcessQueue] = {}
         self.started_ms = self.now_ms()
         self.is_running = False
-        self._nursery = nursery
+        self.nursery = nursery
 
     def call_later(self, delay_ms: int, action: Callable[[], object]) -> Timer:
         """Call the short *action* after *delay_ms*; not once the consumer is closed."""
@@ -109,7 +109,7 @@ class Member:
         A rebalance pass may outlive its consumer.
         """
         if self.is_running:
-            self._nursery.start_soon(work)
+            self.nursery.start_soon(work)
 
 
 class PushMember(Member):
@@ -180,6 +180,9 @@ class LitePullMember(Member):
 
 
 Expression: TypeAlias = str | tuple[str, str]  # alone, or with its type
+QueuesChanged: TypeAlias = (  # called with a topic, all its queues, and those of this consumer
+    "Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], object]"
+)
 
 
 def check_group(group: str) -> None:

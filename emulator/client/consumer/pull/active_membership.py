@@ -26,9 +26,8 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.settings.releases import REBALANCE_PACED
 
 if TYPE_CHECKING:
-    from rocketmq_emulator.client.consumer.group.member import Member
+    from rocketmq_emulator.client.consumer.group.member import Member, QueuesChanged
     from rocketmq_emulator.client.consumer.group.rebalance import Rebalance
-    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
     from rocketmq_emulator.client.instance.interfaces import QueuedPull
     from rocketmq_emulator.facts.clients import RebalanceCause
     from rocketmq_emulator.protocol.bodies.groups import ConsumeFromWhere

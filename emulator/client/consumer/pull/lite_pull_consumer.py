@@ -17,16 +17,10 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
 from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
-from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls, no_answer_is_refused
+from rocketmq_emulator.client.consumer.group.group_calls import no_answer_is_refused
+from rocketmq_emulator.client.consumer.group.group_consumer import GroupConsumer
 from rocketmq_emulator.client.consumer.group.member import (
     LitePullMember,
-    check_consumer_arguments,
-    check_group,
-    instance_for,
-    note_started,
-    note_stopped,
-    offset_store,
-    process_for,
 )
 from rocketmq_emulator.client.consumer.pull.lite_pull_pipeline import LitePullPipeline
 from rocketmq_emulator.client.settings.arguments import (
@@ -38,25 +32,20 @@ from rocketmq_emulator.client.settings.arguments import (
     check_timing,
     check_whole,
 )
-from rocketmq_emulator.client.settings.config import LitePullConsumerConfig, merged_config
+from rocketmq_emulator.client.settings.config import LitePullConsumerConfig
 from rocketmq_emulator.errors.call_errors import (
     Misuse,
-    NotRunning,
-    check_not_running,
-    refuse_sync_with,
 )
-from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from types import TracebackType
 
     import trio
 
-    from rocketmq_emulator.client.consumer.group.member import Expression
+    from rocketmq_emulator.client.consumer.group.member import Expression, QueuesChanged
+    from rocketmq_emulator.client.consumer.pull.active_membership import RegisteredPullConsumer
     from rocketmq_emulator.client.consumer.pull.lite_pull_pipeline import TopicQueuesChanged
-    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
     from rocketmq_emulator.client.instance.instance import ClientInstance
     from rocketmq_emulator.client.instance.interfaces import Documents
     from rocketmq_emulator.client.instance.process import ClientProcess
@@ -64,14 +53,21 @@ if TYPE_CHECKING:
     from rocketmq_emulator.protocol.queues import MessageQueue
 
 
-class LitePullConsumer:
+class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
     """Hands out messages by ``poll`` or in a loop, as a member of one group.
 
     *subscriptions* are as with ``PushConsumer``; without any, subscribe or assign later.
     *assign_expressions* are tags by topic, for assigned queues.  Settings by name are those
     of ``LitePullConsumerConfig``.  ``on_queues(topic, all, mine)`` is called after every
-    change of the queues that subscribed topics give it.  Upstream: DefaultLitePullConsumer.
+    change of the queues that subscribed topics give it.
+
+    Its start looks for the routes of subscribed topics and, as upstream's, sends no heartbeat:
+    the first one comes after a second, and with it its queues.  It raises ``GroupTaken``;
+    ``BadSubscription``; ``GroupCallRefused`` for an expression that a broker cannot read.  At its
+    end the messages of the last poll are not committed.  Upstream: DefaultLitePullConsumer.
     """
+
+    _KIND = "lite_pull"
 
     def __init__(
         self,
@@ -85,65 +81,22 @@ class LitePullConsumer:
         on_queues: QueuesChanged | None = None,
         **settings: object,
     ) -> None:
-        check_consumer_arguments(subscriptions, process, strategy, documents, on_queues)
+        super().__init__(
+            config,
+            settings,
+            config_type=LitePullConsumerConfig,
+            subscriptions=subscriptions,
+            process=process,
+            strategy=strategy,
+            documents=documents,
+            on_queues=on_queues,
+        )
         if assign_expressions is not None:
             check_subscriptions(assign_expressions)
-        self.config = merged_config(LitePullConsumerConfig, config, settings)
-        check_group(self.config.group)
         if subscriptions and assign_expressions:
             raise Misuse("subscribe and assign are mutually exclusive")
-        self._subscriptions = dict(subscriptions or {})
         self._assign_expressions = dict(assign_expressions or {})
-        self._process = process
-        self._strategy = strategy
-        self._documents = documents
-        self._on_queues = on_queues
         self._unpolled: deque[MessageExt] = deque()  # of the batch that a loop is at
-        self._stack = AsyncExitStack()
-        self._pipeline: LitePullPipeline | None = None
-
-    # Life -----------------------------------------------------------------------------
-
-    async def __aenter__(self) -> Self:
-        """Start: register, look for the routes of subscribed topics.
-
-        As upstream's, it sends no heartbeat now: the first one comes after a second, and
-        with it its queues.  Raises ``GroupTaken``; ``BadSubscription``; ``GroupCallRefused``
-        for an expression that a broker cannot read.
-        """
-        check_not_running(self._pipeline, "consumer")
-        async with AsyncExitStack() as stack:
-            process = await process_for(stack, self._process)
-            instance = await instance_for(stack, process, self.config)
-            nursery = await stack.enter_async_context(cancelling_nursery())
-            running = self._build(instance, nursery)
-            instance.register_consumer(running.membership)
-            note_started(running.member, "lite_pull")
-            stack.callback(note_stopped, running.member)
-            stack.callback(running.membership.stop)
-            stack.push_async_callback(running.membership.unregister)
-            await running.start(nursery)
-            self._pipeline = running
-            self._stack = stack.pop_all()
-        return self
-
-    __enter__ = refuse_sync_with
-    __exit__ = refuse_sync_with
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """Store what was committed, and unregister; the last poll's messages come again."""
-        self._pipeline = None
-        return await self._stack.__aexit__(kind, error, traceback)
-
-    @property
-    def instance(self) -> ClientInstance:
-        """The client instance it runs on.  Raises ``NotRunning``, as all that follows."""
-        return self._open_pipeline.member.instance
 
     # Which queues ---------------------------------------------------------------------
 
@@ -153,7 +106,7 @@ class LitePullConsumer:
 
         Upstream: assignment.
         """
-        return self._open_pipeline.assigned.queues
+        return self._running.assigned.queues
 
     async def subscribe(
         self,
@@ -171,19 +124,19 @@ class LitePullConsumer:
         """
         if on_queues is not None:
             check_plain_function("on_queues", on_queues, takes="topic, all, mine")
-        await self._open_pipeline.subscribe(topic, (expression, kind), on_queues)
+        await self._running.subscribe(topic, (expression, kind), on_queues)
 
     def unsubscribe(self, topic: str) -> None:
         """Pull it no more; the next pass gives its queues away."""
         check_text("topic", topic)
-        self._open_pipeline.unsubscribe(topic)
+        self._running.unsubscribe(topic)
 
     def assign(self, queues: Collection[MessageQueue]) -> None:
         """From now on pull exactly these; nobody else in the group is told.
 
         Raises ``Misuse`` without any, or if a topic is subscribed.
         """
-        self._open_pipeline.assign(queues)
+        self._running.assign(queues)
 
     async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
         """Every queue of *topic* that may be read, as a NameServer has them now.
@@ -191,7 +144,7 @@ class LitePullConsumer:
         Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
         """
         check_subscribed(topic)
-        return await self._open_pipeline.member.calls.queues_of(topic)
+        return await self._running.member.calls.queues_of(topic)
 
     async def register_topic_message_queue_change_listener(
         self, topic: str, listener: TopicQueuesChanged
@@ -201,7 +154,7 @@ class LitePullConsumer:
         One listener a topic: a second one replaces the first.  Raises what
         ``fetch_message_queues`` raises.
         """
-        await self._open_pipeline.watch.listen(topic, listener)
+        await self._running.watch.listen(topic, listener)
 
     # Messages -------------------------------------------------------------------------
 
@@ -213,7 +166,7 @@ class LitePullConsumer:
         """
         check_timing(timeout_ms)
         wait_ms = self.config.poll_timeout_ms if timeout_ms is None else timeout_ms
-        now = self._open_pipeline
+        now = self._running
         if self._unpolled:  # of a loop that was left: these are not consumed yet
             messages, self._unpolled = list(self._unpolled), deque()
             return messages
@@ -235,11 +188,11 @@ class LitePullConsumer:
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pull these no more; what was pulled already is still polled."""
-        self._open_pipeline.pause(queues, paused=True)
+        self._running.pause(queues, paused=True)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Pull them again, within a second."""
-        self._open_pipeline.pause(queues, paused=False)
+        self._running.pause(queues, paused=False)
 
     # Positions ------------------------------------------------------------------------
 
@@ -250,21 +203,21 @@ class LitePullConsumer:
         ``GroupCallRefused`` if its broker does not say which it has.
         """
         with no_answer_is_refused():
-            await self._open_pipeline.seek(queue, offset)
+            await self._running.seek(queue, offset)
         self._unpolled = deque(message for message in self._unpolled if not _is_of(message, queue))
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the first message that is still there.  Raises what ``seek`` raises."""
         check_is_queue(queue)
         with no_answer_is_refused():
-            first = await self._open_pipeline.member.calls.min_offset(queue)
+            first = await self._running.member.calls.min_offset(queue)
         await self.seek(queue, first)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Go on at the next message to be stored.  Raises what ``seek`` raises."""
         check_is_queue(queue)
         with no_answer_is_refused():
-            end = await self._open_pipeline.member.calls.max_offset(queue)
+            end = await self._running.member.calls.max_offset(queue)
         await self.seek(queue, end)
 
     async def offset_for_timestamp(self, queue: MessageQueue, at_ms: int) -> int:
@@ -275,7 +228,7 @@ class LitePullConsumer:
         check_is_queue(queue)
         check_whole("at_ms", at_ms)
         with no_answer_is_refused():
-            return await self._open_pipeline.member.calls.offset_at(queue, at_ms)
+            return await self._running.member.calls.offset_at(queue, at_ms)
 
     def commit(
         self,
@@ -289,29 +242,27 @@ class LitePullConsumer:
         five seconds; with *persist* the given queues' are sent now.  Queues it does not have
         are ignored.
         """
-        self._open_pipeline.commit(offsets, persist=persist)
+        self._running.commit(offsets, persist=persist)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's offset; None: there is none.  Raises ``GroupCallRefused``."""
         with no_answer_is_refused():
-            return await self._open_pipeline.committed(queue)
+            return await self._running.committed(queue)
 
     # Inside ---------------------------------------------------------------------------
 
-    @property
-    def _open_pipeline(self) -> LitePullPipeline:
-        if self._pipeline is None:
-            raise NotRunning("a consumer is used inside its ``async with`` only")
-        return self._pipeline
-
     def _build(self, instance: ClientInstance, nursery: trio.Nursery) -> LitePullPipeline:
-        calls = GroupCalls(instance, self.config.group)
-        offsets = offset_store(self.config, instance, calls, self._documents)
-        member = LitePullMember(self.config, instance, calls, offsets, nursery)
-        offsets.load()
+        member = self._member(LitePullMember, instance, nursery)
         running = LitePullPipeline(member, self._strategy, self._on_queues)
         running.begin_with(self._subscriptions, self._assign_expressions)
         return running
+
+    def _membership(self, running: LitePullPipeline) -> RegisteredPullConsumer:
+        return running.membership
+
+    async def _start(self, running: LitePullPipeline, stack: AsyncExitStack) -> None:
+        del stack
+        await running.start()
 
 
 def _is_of(message: MessageExt, queue: MessageQueue) -> bool:

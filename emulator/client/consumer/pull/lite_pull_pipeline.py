@@ -53,13 +53,15 @@ from rocketmq_emulator.settings.releases import (
 )
 
 if TYPE_CHECKING:
-    import trio
-
     from rocketmq_emulator.client.consumer.group.allocation import Strategy
-    from rocketmq_emulator.client.consumer.group.member import Expression, LitePullMember, Member
+    from rocketmq_emulator.client.consumer.group.member import (
+        Expression,
+        LitePullMember,
+        Member,
+        QueuesChanged,
+    )
     from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
     from rocketmq_emulator.client.consumer.pull.pull_tasks import PulledBatch
-    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
     from rocketmq_emulator.protocol.messages.message import MessageExt
     from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
     from rocketmq_emulator.protocol.queues import MessageQueue
@@ -109,13 +111,13 @@ class LitePullPipeline:
             subscription_to(topic, tags, TAG, 0)
             self._assign_expressions[topic] = tags
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self) -> None:
         """Find routes, have brokers check expressions.  Raises ``GroupCallRefused``."""
         member, config = self.member, self.member.config
         every = Periodic(
             config.topic_check_first_ms, config.topic_check_interval_ms, self.watch.compare
         )
-        nursery.start_soon(run_schedule, [every], member.instance.clock.new_alarm())
+        member.nursery.start_soon(run_schedule, [every], member.instance.clock.new_alarm())
         member.is_running = True
         await self._refresh_routes()
         for subscription in list(member.subscriptions.values()):

@@ -12,20 +12,13 @@ pulling others.
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
-from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls, no_answer_is_refused
+from rocketmq_emulator.client.consumer.group.group_calls import no_answer_is_refused
+from rocketmq_emulator.client.consumer.group.group_consumer import GroupConsumer
 from rocketmq_emulator.client.consumer.group.member import (
     PullMember,
-    check_consumer_arguments,
-    check_group,
-    instance_for,
-    note_started,
-    note_stopped,
-    offset_store,
-    process_for,
     subscription_of,
     subscriptions_to,
 )
@@ -49,15 +42,11 @@ from rocketmq_emulator.client.settings.arguments import (
     check_timing,
     check_whole,
 )
-from rocketmq_emulator.client.settings.config import PullConsumerConfig, merged_config
+from rocketmq_emulator.client.settings.config import PullConsumerConfig
 from rocketmq_emulator.errors.call_errors import (
     BadArgument,
     GroupCallRefused,
-    NotRunning,
-    check_not_running,
-    refuse_sync_with,
 )
-from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.protocol.messages.message import MessageExt
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, build_subscription
 from rocketmq_emulator.protocol.messages.validation import type_error_text
@@ -65,27 +54,28 @@ from rocketmq_emulator.protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from types import TracebackType
 
     import trio
 
-    from rocketmq_emulator.client.consumer.group.member import Expression
+    from rocketmq_emulator.client.consumer.group.member import Expression, QueuesChanged
     from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
-    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
     from rocketmq_emulator.client.instance.instance import ClientInstance
     from rocketmq_emulator.client.instance.interfaces import Documents
     from rocketmq_emulator.client.instance.process import ClientProcess
     from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
 
 
-class PullConsumer:
+class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
     """Pulls queues as its application asks, as a member of one group.
 
     *subscriptions* are the topics it tells brokers of; it may pull others, too.  The rest
     is as with ``PushConsumer``: settings by name are those of ``PullConsumerConfig``, and
     ``on_queues(topic, all, mine)`` is called after every change of the queues that fall to
-    it.  Upstream: DefaultMQPullConsumer.
+    it.  The group hears of it with its first heartbeat, a second after the start.
+    Upstream: DefaultMQPullConsumer.
     """
+
+    _KIND = "pull"
 
     def __init__(
         self,
@@ -98,64 +88,23 @@ class PullConsumer:
         on_queues: QueuesChanged | None = None,
         **settings: object,
     ) -> None:
-        check_consumer_arguments(subscriptions, process, strategy, documents, on_queues)
-        self.config = merged_config(PullConsumerConfig, config, settings)
-        check_group(self.config.group)
-        self._subscriptions = dict(subscriptions or {})
-        self._process = process
-        self._strategy = strategy
-        self._documents = documents
-        self._on_queues = on_queues
-        self._stack = AsyncExitStack()
-        self._pipeline: _PullPipeline | None = None
-
-    # Life -----------------------------------------------------------------------------
-
-    async def __aenter__(self) -> Self:
-        """Start: register; the group hears of it with the first heartbeat, a second later.
-
-        Raises ``GroupTaken``, and ``BadSubscription`` for an expression that makes no sense.
-        """
-        check_not_running(self._pipeline, "consumer")
-        async with AsyncExitStack() as stack:
-            process = await process_for(stack, self._process)
-            instance = await instance_for(stack, process, self.config)
-            nursery = await stack.enter_async_context(cancelling_nursery())
-            running = self._build(instance, nursery)
-            instance.register_consumer(running.membership)
-            note_started(running.member, "pull")
-            stack.callback(note_stopped, running.member)
-            stack.callback(running.membership.stop)
-            stack.push_async_callback(running.membership.unregister)
-            running.member.is_running = True
-            self._pipeline = running
-            self._stack = stack.pop_all()
-        return self
-
-    __enter__ = refuse_sync_with
-    __exit__ = refuse_sync_with
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """Store the offsets of its queues, and unregister."""
-        self._pipeline = None
-        return await self._stack.__aexit__(kind, error, traceback)
-
-    @property
-    def instance(self) -> ClientInstance:
-        """The client instance it runs on.  Raises ``NotRunning``, as all that follows."""
-        return self._open_pipeline.member.instance
+        super().__init__(
+            config,
+            settings,
+            config_type=PullConsumerConfig,
+            subscriptions=subscriptions,
+            process=process,
+            strategy=strategy,
+            documents=documents,
+            on_queues=on_queues,
+        )
 
     # Queues ---------------------------------------------------------------------------
 
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that fall to it now, of every topic.  It may pull others as well."""
-        return sorted(self._open_pipeline.member.process_queue_table)
+        return sorted(self._running.member.process_queue_table)
 
     def fetch_message_queues_in_balance(self, topic: str) -> list[MessageQueue]:
         """The queues of *topic* that fall to it now."""
@@ -168,7 +117,7 @@ class PullConsumer:
         Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
         """
         check_subscribed(topic)
-        now = self._open_pipeline
+        now = self._running
         known = now.rebalance.queues.get(topic)
         if known is not None:
             return sorted(known)
@@ -222,7 +171,7 @@ class PullConsumer:
     async def _pull(
         self, queue: MessageQueue, expression: Expression, options: PullOptions
     ) -> PullResult:
-        now = self._open_pipeline
+        now = self._running
         check_is_queue(queue)
         check_whole("offset", options.offset)
         check_whole("messages_max", options.messages_max, least=1)
@@ -242,12 +191,12 @@ class PullConsumer:
         """
         check_is_queue(queue)
         check_whole("offset", offset)
-        self._open_pipeline.member.offsets.table.update(queue, offset)
+        self._running.member.offsets.table.update(queue, offset)
 
     def persist(self, queue: MessageQueue) -> None:
         """Store its offset now, whomever the queue falls to; the broker does not answer."""
         check_is_queue(queue)
-        self._open_pipeline.member.offsets.persist(queue)
+        self._running.member.offsets.persist(queue)
 
     async def fetch_consume_offset(
         self, queue: MessageQueue, *, from_store: bool = False
@@ -257,7 +206,7 @@ class PullConsumer:
         Raises ``GroupCallRefused``.
         """
         check_is_queue(queue)
-        offsets = self._open_pipeline.member.offsets
+        offsets = self._running.member.offsets
         known = None if from_store else offsets.table.get(queue)
         if known is not None:
             return known
@@ -268,13 +217,13 @@ class PullConsumer:
         """The offset of the first message that is still there.  Raises ``GroupCallRefused``."""
         check_is_queue(queue)
         with no_answer_is_refused():
-            return await self._open_pipeline.member.calls.min_offset(queue)
+            return await self._running.member.calls.min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset of the next message to be stored.  Raises ``GroupCallRefused``."""
         check_is_queue(queue)
         with no_answer_is_refused():
-            return await self._open_pipeline.member.calls.max_offset(queue)
+            return await self._running.member.calls.max_offset(queue)
 
     async def search_offset(self, queue: MessageQueue, at_ms: int) -> int:
         """The first message stored at *at_ms* (wall time) or later.
@@ -284,7 +233,7 @@ class PullConsumer:
         check_is_queue(queue)
         check_whole("at_ms", at_ms)
         with no_answer_is_refused():
-            return await self._open_pipeline.member.calls.offset_at(queue, at_ms)
+            return await self._running.member.calls.offset_at(queue, at_ms)
 
     async def earliest_msg_store_time(self, queue: MessageQueue) -> int:
         """When the first message that is still there was stored, in milliseconds.
@@ -293,7 +242,7 @@ class PullConsumer:
         """
         check_is_queue(queue)
         with no_answer_is_refused():
-            return await self._open_pipeline.member.calls.earliest_store_ms(queue)
+            return await self._running.member.calls.earliest_store_ms(queue)
 
     # Messages -------------------------------------------------------------------------
 
@@ -310,25 +259,19 @@ class PullConsumer:
         check_whole("delay_level", delay_level, least=-1)
         broker = message.broker_name if broker_name is None else broker_name
         queue = MessageQueue(message.topic, broker, message.queue_id)
-        if not await self._open_pipeline.send_back.send_back(message, queue, delay_level):
+        if not await self._running.send_back.send_back(message, queue, delay_level):
             raise GroupCallRefused(f"no broker stored {message.msg_id} to be delivered again")
 
     # Inside ---------------------------------------------------------------------------
 
-    @property
-    def _open_pipeline(self) -> _PullPipeline:
-        if self._pipeline is None:
-            raise NotRunning("a consumer is used inside its `async with` only")
-        return self._pipeline
-
     def _build(self, instance: ClientInstance, nursery: trio.Nursery) -> _PullPipeline:
-        calls = GroupCalls(instance, self.config.group)
-        offsets = offset_store(self.config, instance, calls, self._documents)
-        member = PullMember(self.config, instance, calls, offsets, nursery)
-        offsets.load()
+        member = self._member(PullMember, instance, nursery)
         registered = subscriptions_to(self._subscriptions, 0)
         member.subscriptions.update(registered)
         return _PullPipeline(member, self._strategy, list(registered.values()), self._on_queues)
+
+    def _membership(self, running: _PullPipeline) -> RegisteredPullConsumer:
+        return running.membership
 
 
 class _PullPipeline:

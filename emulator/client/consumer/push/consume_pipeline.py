@@ -9,7 +9,7 @@ Upstream: DefaultMQPushConsumerImpl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,13 +35,11 @@ from rocketmq_emulator.settings.releases import REBALANCE_PACED, START_NEEDS_HEA
 if TYPE_CHECKING:
     from rocketmq_emulator.client.consumer.group.allocation import Strategy
     from rocketmq_emulator.client.consumer.group.listeners import ConsumptionFacts, ListenerInvoker
-    from rocketmq_emulator.client.consumer.group.member import PushMember
+    from rocketmq_emulator.client.consumer.group.member import PushMember, QueuesChanged
     from rocketmq_emulator.client.consumer.push.worker_pool import WorkerPool
     from rocketmq_emulator.client.instance.interfaces import QueuedPull
     from rocketmq_emulator.facts.clients import RebalanceCause
     from rocketmq_emulator.protocol.queues import MessageQueue
-
-QueuesChanged = Callable[[str, Sequence["MessageQueue"], Sequence["MessageQueue"]], object]
 
 
 class ConsumePipeline:

@@ -21,10 +21,10 @@ cancelled it sends nothing, as a process that is killed.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rocketmq_emulator.client.consumer.group.allocation import AVG, Strategy
-from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls
+from rocketmq_emulator.client.consumer.group.group_consumer import GroupConsumer
 from rocketmq_emulator.client.consumer.group.listeners import (
     ConsumptionFacts,
     Listener,
@@ -32,13 +32,6 @@ from rocketmq_emulator.client.consumer.group.listeners import (
 )
 from rocketmq_emulator.client.consumer.group.member import (
     PushMember,
-    check_consumer_arguments,
-    check_group,
-    instance_for,
-    note_started,
-    note_stopped,
-    offset_store,
-    process_for,
     subscription_to,
     subscriptions_to,
 )
@@ -52,12 +45,9 @@ from rocketmq_emulator.client.settings.arguments import (
     check_text,
     is_coroutine_function,
 )
-from rocketmq_emulator.client.settings.config import PushConsumerConfig, merged_config
+from rocketmq_emulator.client.settings.config import PushConsumerConfig
 from rocketmq_emulator.errors.call_errors import (
     Misuse,
-    NotRunning,
-    check_not_running,
-    refuse_sync_with,
 )
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG, build_subscription
@@ -65,11 +55,10 @@ from rocketmq_emulator.settings.quirks import class_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     import trio
 
-    from rocketmq_emulator.client.consumer.push.consume_pipeline import QueuesChanged
+    from rocketmq_emulator.client.consumer.group.member import QueuesChanged
     from rocketmq_emulator.client.instance.instance import ClientInstance
     from rocketmq_emulator.client.instance.interfaces import Documents
     from rocketmq_emulator.client.instance.plain_functions import PlainCalls
@@ -77,7 +66,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.protocol.queues import MessageQueue
 
 
-class PushConsumer:
+class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
     """Consumes topics as a member of one group.
 
     *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
@@ -86,8 +75,15 @@ class PushConsumer:
     *process* it makes its own, on TCP and this machine's clock.  *documents* keep a
     broadcasting consumer's offsets.  ``on_queues(topic, all, mine)`` is called after every
     change of the queues it holds.  Without a *listener* messages come in loops, one at a
-    time unless ``consume_threads_max`` is given.  Upstream: DefaultMQPushConsumer.
+    time unless ``consume_threads_max`` is given.
+
+    Its start finds routes, joins the group and begins to consume.  It raises ``GroupTaken``;
+    ``BadSubscription`` for an expression that makes no sense, ``GroupCallRefused`` for one that
+    a broker cannot read; ``Misuse`` if the listener is a plain function and the world needs a
+    duration for it.  Upstream: DefaultMQPushConsumer.
     """
+
+    _KIND = "push"
 
     def __init__(
         self,
@@ -105,73 +101,21 @@ class PushConsumer:
         self._hand_over = hand_over if listener is None else None
         self._listener: Listener = hand_over.listen if listener is None else listener
         check_listener(self._listener)
-        check_consumer_arguments(subscriptions, process, strategy, documents, on_queues)
         if listener is None and config is None:
             settings = {"consume_threads_max": 1, **settings}
-        self.config = merged_config(PushConsumerConfig, config, settings)
-        check_group(self.config.group)
+        super().__init__(
+            config,
+            settings,
+            config_type=PushConsumerConfig,
+            subscriptions=subscriptions,
+            process=process,
+            strategy=strategy,
+            documents=documents,
+            on_queues=on_queues,
+        )
         if listener is None and self.config.consume_batch_max != 1:
             raise Misuse("a loop takes one message at a time: consume_batch_max is for listeners")
-        self._strategy = strategy
-        self._documents = documents
-        self._on_queues = on_queues
-        self._process = process
-        self._subscriptions = dict(subscriptions or {})
-        self._stack = AsyncExitStack()
-        self._pipeline: ConsumePipeline | None = None
-
-    # Life -----------------------------------------------------------------------------
-
-    async def __aenter__(self) -> Self:
-        """Start: find routes, join the group, begin to consume.
-
-        Raises ``GroupTaken``; ``BadSubscription`` for an expression that makes no sense,
-        ``GroupCallRefused`` for one that a broker cannot read; ``Misuse`` if the listener
-        is a plain function and the world needs a duration for it.
-        """
-        check_not_running(self._pipeline, "consumer")
-        async with AsyncExitStack() as stack:
-            process = await process_for(stack, self._process)
-            plain_calls = self._plain_calls(process)
-            instance = await instance_for(stack, process, self.config)
-            member = self._member(instance, await stack.enter_async_context(cancelling_nursery()))
-            pipeline = self._build(member, plain_calls)
-            instance.register_consumer(pipeline)
-            note_started(member, "push", orderly=self.config.orderly)
-            stack.callback(note_stopped, member)
-            # What is pushed last ends first: listeners, then offsets and the group, then queues.
-            stack.callback(pipeline.stop)
-            stack.push_async_callback(pipeline.unregister)
-            workers = await stack.enter_async_context(cancelling_nursery())
-            stack.push_async_callback(pipeline.wait_finished)
-            pipeline.start(workers)
-            if self._hand_over is not None:
-                self._hand_over.is_closed = False
-                pipeline.pool.on_job_over = self._hand_over.notify_change
-                wait_ms = self.config.api_timeout_ms
-                stack.push_async_callback(self._hand_over.finish, pipeline.pool, wait_ms)
-            await pipeline.join_group()
-            self._pipeline = pipeline
-            self._stack = stack.pop_all()
-        return self
-
-    __enter__ = refuse_sync_with
-    __exit__ = refuse_sync_with
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """Work under way is not acknowledged, so it will be delivered again."""
-        self._pipeline = None
-        return await self._stack.__aexit__(kind, error, traceback)
-
-    @property
-    def instance(self) -> ClientInstance:
-        """The client instance it runs on.  Raises ``NotRunning``, as all that follows."""
-        return self._running.member.instance
+        self._plain_calls: PlainCalls | None = None
 
     # While it runs --------------------------------------------------------------------
 
@@ -231,12 +175,6 @@ class PushConsumer:
     # Inside ---------------------------------------------------------------------------
 
     @property
-    def _running(self) -> ConsumePipeline:
-        if self._pipeline is None:
-            raise NotRunning("a consumer is used inside its `async with` only")
-        return self._pipeline
-
-    @property
     def loops(self) -> HandOver:
         """What its loops take messages from.  Raises ``Misuse`` if there is a listener."""
         _ = self._running
@@ -244,31 +182,45 @@ class PushConsumer:
             raise Misuse("this consumer has a listener; a loop is for a consumer without one")
         return self._hand_over
 
-    def _plain_calls(self, process: ClientProcess) -> PlainCalls | None:
-        """What runs a listener that is a plain function; None: the event loop itself."""
+    @property
+    def _is_orderly(self) -> bool:
+        return self.config.orderly
+
+    def _prepare(self, process: ClientProcess) -> None:
+        """What runs a listener that is a plain function; without it, the event loop itself."""
         config = self.config
         if is_coroutine_function(self._listener):
-            return None
-        if config.listeners_inline:
-            return InlineCalls(config.listener_ms) if config.listener_ms else None
-        return process.plain_functions.for_listener(
-            threads_max=config.consume_threads_max, listener_ms=config.listener_ms
-        )
+            self._plain_calls = None
+        elif config.listeners_inline:
+            self._plain_calls = InlineCalls(config.listener_ms) if config.listener_ms else None
+        else:
+            self._plain_calls = process.plain_functions.for_listener(
+                threads_max=config.consume_threads_max, listener_ms=config.listener_ms
+            )
 
-    def _build(self, member: PushMember, plain_calls: PlainCalls | None) -> ConsumePipeline:
-        facts = ConsumptionFacts(member.group, member.note, member.instance.wants)
-        invoker = ListenerInvoker(self._listener, facts, plain_calls)
-        pipeline = class_for(ConsumePipeline, "consumer", member.config.quirks)
-        return pipeline(member, invoker, facts, self._strategy, self._on_queues)
-
-    def _member(self, instance: ClientInstance, nursery: trio.Nursery) -> PushMember:
-        calls = GroupCalls(instance, self.config.group)
-        offsets = offset_store(self.config, instance, calls, self._documents)
-        member = PushMember(self.config, instance, calls, offsets, nursery)
-        member.offsets.load()
+    def _build(self, instance: ClientInstance, nursery: trio.Nursery) -> ConsumePipeline:
+        member = self._member(PushMember, instance, nursery)
         now_ms = member.now_ms()
         member.subscriptions.update(subscriptions_to(self._subscriptions, now_ms))
         if not self.config.is_broadcasting:
             retries = member.retry_topic
             member.subscriptions[retries] = build_subscription(retries, SUB_ALL, TAG, now_ms)
-        return member
+        facts = ConsumptionFacts(member.group, member.note, member.instance.wants)
+        invoker = ListenerInvoker(self._listener, facts, self._plain_calls)
+        pipeline = class_for(ConsumePipeline, "consumer", member.config.quirks)
+        return pipeline(member, invoker, facts, self._strategy, self._on_queues)
+
+    def _membership(self, running: ConsumePipeline) -> ConsumePipeline:
+        return running
+
+    async def _start(self, running: ConsumePipeline, stack: AsyncExitStack) -> None:
+        """Its listeners work in a nursery of their own, which ends before offsets are written."""
+        workers = await stack.enter_async_context(cancelling_nursery())
+        stack.push_async_callback(running.wait_finished)
+        running.start(workers)
+        if self._hand_over is not None:
+            self._hand_over.is_closed = False
+            running.pool.on_job_over = self._hand_over.notify_change
+            wait_ms = self.config.api_timeout_ms
+            stack.push_async_callback(self._hand_over.finish, running.pool, wait_ms)
+        await running.join_group()
