@@ -1,4 +1,4 @@
-"""A socket to one server, and calls over it: sent now, answered when they are waited for.
+"""Calls to one server over a socket: sent now, answered when they are waited for.
 
 Plain blocking Python: Spark runs it in processes of its own, without an event loop.  Several
 calls may be under way; their answers come in any order.  What a server asks of its clients is
@@ -9,11 +9,11 @@ and never used again.
 from __future__ import annotations
 
 import contextlib
-import socket
 import ssl
 from types import TracebackType
 from typing import Self
 
+from rocketmq_emulator.net.blocking_calls import RequestSocket, connect_blocking
 from rocketmq_emulator.pipeline.source.errors import (
     CredentialsRequired,
     ServerRefused,
@@ -24,16 +24,14 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import (
     Header,
     RemotingCommand,
-    decode_command,
     encode_request,
     encode_response,
     ext_of,
 )
-from rocketmq_emulator.protocol.framing import BadFrame, FrameDecoder
+from rocketmq_emulator.protocol.framing import BadFrame
 from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.protocol.versions import R_4_9_7
 
-READ_BYTES = 1 << 18
 OPAQUE_MAX = (1 << 31) - 1
 PLAIN_REFUSALS = ("is forbidden", "subscription group no permission")  # code 16 without ACL
 RETRYABLE_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
@@ -49,12 +47,10 @@ class BlockingConnection:
     def __init__(self, address: str, timeout_ms: int) -> None:
         self.address = address
         self._timeout_ms = timeout_ms
-        self._decoder = FrameDecoder()
         self._replies: dict[int, RemotingCommand] = {}
         self._names: dict[int, str] = {}  # of the calls under way
         self._last = 0
-        self._has_received = False
-        self._socket = _connected(address, timeout_ms)
+        self._socket = _opened(address, timeout_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -91,10 +87,7 @@ class BlockingConnection:
             body=body,
             language="PYTHON",
         )
-        try:
-            self._socket.sendall(data)
-        except OSError as error:
-            raise self._broken(error) from None
+        self._write(data)
         self._names[self._last] = rpc.name
         return self._last
 
@@ -123,23 +116,19 @@ class BlockingConnection:
 
     def _read(self) -> None:
         try:
-            data = self._socket.recv(READ_BYTES)
+            commands = self._socket.read()
         except OSError as error:
             raise self._broken(error) from None
-        if not data:
-            raise self._ended()
-        self._decoder.feed(data)
-        try:
-            for frame in self._decoder:
-                command = decode_command(frame)
-                if not command.is_response:
-                    self._reply_not_supported(command)
-                elif command.opaque in self._names:
-                    self._replies[command.opaque] = command
         except BadFrame as error:
             self.close()
             raise _protocol_error(self.address, self._timeout_ms, error) from None
-        self._has_received = True
+        if commands is None:
+            raise self._ended()
+        for command in commands:
+            if not command.is_response:
+                self._reply_not_supported(command)
+            elif command.opaque in self._names:
+                self._replies[command.opaque] = command
 
     def _reply_not_supported(self, asked: RemotingCommand) -> None:
         """Tools ask members of a group through its broker, and would wait for seconds."""
@@ -151,8 +140,11 @@ class BlockingConnection:
             version=R_4_9_7.version,
             remark="a Spark source answers no questions",
         )
+        self._write(answer)
+
+    def _write(self, data: bytes) -> None:
         try:
-            self._socket.sendall(answer)
+            self._socket.write(data)
         except OSError as error:
             raise self._broken(error) from None
 
@@ -160,14 +152,14 @@ class BlockingConnection:
         self.close()
         if isinstance(error, TimeoutError):
             return ServerUnavailable(f"{self.address} did not answer within {self._timeout_ms} ms")
-        if not self._has_received and isinstance(error, ConnectionResetError):
+        if not self._socket.has_received and isinstance(error, ConnectionResetError):
             return self._ended()
         return ServerUnavailable(f"the connection to {self.address} broke: {error}")
 
     def _ended(self) -> Exception:
         """A server that takes TLS only closes at the first plain byte."""
         self.close()
-        if not self._has_received and _uses_tls(self.address, self._timeout_ms):
+        if not self._socket.has_received and _uses_tls(self.address, self._timeout_ms):
             return _tls_required(self.address)
         return ServerUnavailable(f"{self.address} closed the connection and did not answer")
 
@@ -179,14 +171,11 @@ def refusal(address: str, call: str, reply: RemotingCommand) -> Exception:
     return ServerRefused(address, call, reply.code, reply.remark)
 
 
-def _connected(address: str, timeout_ms: int) -> socket.socket:
-    host, _, port = address.rpartition(":")
+def _opened(address: str, timeout_ms: int) -> RequestSocket:
     try:
-        found = socket.create_connection((host.strip("[]"), int(port)), timeout_ms / 1000)
+        return RequestSocket(address, timeout_ms)
     except OSError as error:
         raise ServerUnavailable(f"nobody answers at {address}: {error}") from None
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return found
 
 
 def _protocol_error(address: str, timeout_ms: int, error: BadFrame) -> Exception:
@@ -209,7 +198,7 @@ def _uses_tls(address: str, timeout_ms: int) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with contextlib.suppress(OSError, ServerUnavailable), _connected(address, timeout_ms) as plain:
+    with contextlib.suppress(OSError), connect_blocking(address, timeout_ms) as plain:
         try:
             context.wrap_socket(plain).close()
         except ssl.SSLError as error:

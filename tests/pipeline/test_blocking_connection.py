@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from rocketmq_emulator.net.blocking_calls import call_each_blocking
 from rocketmq_emulator.pipeline.source.connection import BlockingConnection
 from rocketmq_emulator.pipeline.source.errors import ServerUnavailable, TlsRequired
 from rocketmq_emulator.protocol.catalog import GET_BROKER_CLUSTER_INFO
@@ -128,3 +129,18 @@ def test_answers_come_in_any_order_among_questions_of_the_server() -> None:
             assert connection.done(number).remark == f"to {number}"
     (declined,) = heard
     assert (declined.opaque, declined.code, declined.is_response) == (77, 3, True)
+
+
+def test_tools_get_replies_in_the_order_of_their_requests_and_no_questions() -> None:
+    requests = [RemotingCommand(code=200, opaque=number) for number in (4, 9)]
+
+    def serve(line: socket.socket) -> None:
+        line.recv(65_536)
+        line.sendall(encode_command(RemotingCommand(code=307, opaque=4)))
+        for opaque in (9, 4):
+            line.sendall(encode_command(RemotingCommand(code=0, flag=1, opaque=opaque)))
+
+    with a_server(serve) as address:
+        ((first, second),) = call_each_blocking([address], requests, 2_000)
+    assert (first.opaque, first.is_response) == (4, True)
+    assert (second.opaque, second.is_response) == (9, True)

@@ -348,7 +348,8 @@ def test_a_stream_that_was_killed_does_not_stop_its_restart(cluster, open_stream
     killed = open_stream(cluster, group="one")
     at = killed.initialOffset()
     for connection in killed._membership._brokers.all():
-        connection._socket.shutdown(socket.SHUT_RDWR)  # as the kernel does for who was killed
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)  # as the kernel does when a process is killed
     assert open_stream(cluster, group="one").latestOffset(at, ALL) == at
 
 
