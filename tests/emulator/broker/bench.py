@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import trio
+from trio.testing import MockClock
 
 from rocketmq_emulator.broker.handlers.table import handler_table
 from rocketmq_emulator.broker.service import ScheduledTasks
@@ -198,6 +199,7 @@ class Bench:
     def __init__(
         self, disk: Disk | None = None, *, keeps_facts: bool = True, **settings: Any
     ) -> None:
+        assert isinstance(trio.lowlevel.current_clock(), MockClock), "a bench has no real time"
         self.entries: list[Entry] = []
         self.announced: list[tuple[TopicConfig, Hashable | None]] = []
         self.clock = WallClock(EPOCH_MS, trio.current_time())

@@ -156,7 +156,7 @@ def all_codes() -> list[int]:
     async def find() -> list[int]:
         return sorted(set().union(*(Bench(release=r).server.handlers for r in RELEASES)))
 
-    return trio.run(find)
+    return trio.run(find, clock=MockClock())
 
 
 REQUESTS = st.tuples(

@@ -1,0 +1,36 @@
+"""Virtual time in every test of this folder: it passes only while all tasks wait.
+
+A bench reads trio's clock, and the real one goes on while a test works: more on a busy machine.
+pytest-trio takes a clock from the parameters of the test alone, not from those of its fixtures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.abc import Clock, Instrument
+from trio.testing import MockClock
+
+HERE = Path(__file__).parent
+
+
+def run_in_virtual_time(
+    test: Callable[[], Awaitable[Any]],
+    *,
+    clock: Clock | None = None,
+    instruments: Sequence[Instrument] = (),
+) -> Any:
+    """As ``trio.run``; *clock* is the test's own, if it has one."""
+    clock = clock or MockClock(autojump_threshold=0)
+    return trio.run(test, clock=clock, instruments=instruments)
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-trio has marked the tests that it runs
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("trio") is not None:
+            item.add_marker(pytest.mark.trio(run=run_in_virtual_time), append=False)
