@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rocketmq_emulator.scenarios.plan.result import RunResult
 
 
-def a_row(seed: int, **fields: object) -> RunResult:
+def a_row(seed: int, **fields: Any) -> RunResult:
     """Of weather that passed, unless *fields* say something else."""
-    known = {
+    known: dict[str, Any] = {
         "scenario": "weather",
         "code_version": "1",
         "world": "virtual",

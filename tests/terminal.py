@@ -24,7 +24,7 @@ import termios
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import pyte
 from pyte.screens import Char, Cursor, Margins, StaticDefaultDict
@@ -76,7 +76,7 @@ class Screen(pyte.Screen):
             self.lines = lines
         super().resize(lines, columns)
 
-    def set_mode(self, *modes: int, **kwargs) -> None:
+    def set_mode(self, *modes: int, **kwargs: Any) -> None:
         super().set_mode(*modes, **kwargs)
         if kwargs.get("private") and ALTERNATE_SCREEN in modes and not self.is_alternate:
             self.is_alternate = True
@@ -84,13 +84,13 @@ class Screen(pyte.Screen):
             self.buffer = defaultdict(lambda: StaticDefaultDict(self.default_char))
             self.cursor = Cursor(0, 0)
 
-    def reset_mode(self, *modes: int, **kwargs) -> None:
+    def reset_mode(self, *modes: int, **kwargs: Any) -> None:
         super().reset_mode(*modes, **kwargs)
         if kwargs.get("private") and ALTERNATE_SCREEN in modes and self.is_alternate:
             self.is_alternate = False
             self.buffer, self.cursor = self._first
 
-    def select_graphic_rendition(self, *attrs: int, **kwargs) -> None:
+    def select_graphic_rendition(self, *attrs: int, **kwargs: Any) -> None:
         self.uses_colour |= bool(COLOURS & set(attrs))
         known = []
         for attr in attrs:

@@ -10,8 +10,10 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import trio
@@ -19,6 +21,8 @@ import trio
 from rocketmq_emulator.admin.calls import Admin, tool_client
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.net.remoting_client import RemotingClient
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.processes.spawning import node_command, node_environment
 from rocketmq_emulator.protocol import catalog
@@ -27,8 +31,10 @@ from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_emulator.protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.flags import pull_flag
-from rocketmq_emulator.protocol.messages.message import decode_messages
+from rocketmq_emulator.protocol.messages.message import MessageExt, decode_messages
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.offsets import (
     GetMaxOffsetRequest,
@@ -37,6 +43,7 @@ from rocketmq_emulator.protocol.requests.offsets import (
 )
 from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendMessageRequestV2
+from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.settings.config import BrokerConfig
 
 BROKER = "broker-a"
@@ -46,18 +53,18 @@ SMALL = {"message_bytes_max": 64 * 1024, "segment_bytes": 256 * 1024}  # many se
 
 
 @contextmanager
-def a_cluster(folder, **settings):
+def a_cluster(folder: Path, **settings: Any) -> Iterator[ProcessCluster]:
     """Running inside the block; its store and its journals lie below *folder*."""
     spec = ClusterSpec(brokers=1, store=str(folder / "store"), broker_settings=settings)
     with ProcessCluster(spec, journal=str(folder / "journal")) as cluster:
         yield cluster
 
 
-def store_of(folder) -> Path:
+def store_of(folder: Path) -> Path:
     return folder / "store" / BROKER
 
 
-def saved_offsets(folder) -> dict[str, dict[int, int]] | None:
+def saved_offsets(folder: Path) -> dict[str, dict[int, int]] | None:
     """The broker's table of consumer offsets as it is on disk; None before it is first written."""
     path = store_of(folder) / "config" / "consumerOffset.json"
     if not path.exists():
@@ -65,23 +72,23 @@ def saved_offsets(folder) -> dict[str, dict[int, int]] | None:
     return decode_body(path.read_bytes(), ConsumerOffsetSerializeWrapper).offset_table
 
 
-def facts_of(folder, kind):
+def facts_of(folder: Path, kind: type[Fact]) -> list[dict[str, Any]]:
     """What the broker has noted of one *kind*, over all its lives; a torn last line is none."""
     lines = (folder / "journal" / f"{BROKER}.jsonl").read_bytes().split(b"\n")[:-1]
     facts = [json.loads(line)["fact"] for line in lines]
     return [fact for fact in facts if fact["kind"] == kind.__name__]
 
 
-def kill_now(cluster) -> None:
+def kill_now(cluster: ProcessCluster) -> None:
     os.kill(cluster.pids[BROKER], signal.SIGKILL)
 
 
-async def wait_restarted(cluster) -> None:
+async def wait_restarted(cluster: ProcessCluster) -> None:
     """Dead if it was not yet, and ready again: the same port, the same store."""
     await trio.to_thread.run_sync(cluster.restart, BROKER)
 
 
-async def wait_ended_in_order(cluster) -> int:
+async def wait_ended_in_order(cluster: ProcessCluster) -> int:
     """Stop it with SIGTERM; its exit code."""
     node = cluster._nodes[BROKER]
     node.requested_end = "stop"
@@ -89,7 +96,7 @@ async def wait_ended_in_order(cluster) -> int:
     return await trio.to_thread.run_sync(node.popen.wait, START_S_MAX)
 
 
-def failed_start(config) -> tuple[int, list[str]]:
+def failed_start(config: BrokerConfig) -> tuple[int, list[str]]:
     """Exit code and last words of a broker that cannot start."""
     ended = subprocess.run(
         node_command("broker", msgspec.json.encode(config).decode()),
@@ -106,7 +113,7 @@ def failed_start(config) -> tuple[int, list[str]]:
 class LoneBroker:
     """A broker without a NameServer, started with *before* in front of its command."""
 
-    def __init__(self, folder, before=(), **settings) -> None:
+    def __init__(self, folder: Path, before: Sequence[str] = (), **settings: Any) -> None:
         store, journal = str(store_of(folder)), folder / "journal"
         journal.mkdir()
         config = BrokerConfig(listen_address="127.0.0.1:0", store=store, **settings)
@@ -116,6 +123,7 @@ class LoneBroker:
             env=node_environment(),
             stdout=subprocess.PIPE,
         )
+        assert self.process.stdout is not None
         self.brokers = {BROKER: json.loads(self.process.stdout.readline())["address"]}
         self.namesrv = ""
 
@@ -133,40 +141,42 @@ class LoneBroker:
 class Questions:
     """The requests of a test to the broker."""
 
-    def __init__(self, cluster, remoting) -> None:
+    def __init__(self, cluster: ProcessCluster | LoneBroker, remoting: RemotingClient) -> None:
         self.address = cluster.brokers[BROKER]
         self.admin = Admin(cluster.namesrv, remoting)
         self._remoting = remoting
 
-    async def create_topic(self, name, queues=4) -> None:
+    async def create_topic(self, name: str, queues: int = 4) -> None:
         config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
         await self.admin.create_topic(self.address, config)
 
-    async def create_group(self, name) -> None:
+    async def create_group(self, name: str) -> None:
         await self.admin.create_group(self.address, SubscriptionGroupConfig(group_name=name))
 
-    async def topics(self) -> set[str]:
+    async def topics(self) -> set[str | None]:
         return {topic.topic_name for topic in await self.admin.topics(self.address)}
 
-    async def groups(self) -> set[str]:
+    async def groups(self) -> set[str | None]:
         return {group.group_name for group in await self.admin.groups(self.address)}
 
-    async def commit(self, group, topic, queue_id, offset) -> None:
+    async def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Acknowledged, unlike a consumer's own commits."""
         queue = MessageQueue(topic, BROKER, queue_id)
         await self.admin.commit(self.address, group, queue, offset)
 
-    async def committed(self, group, topic, queue_id) -> int:
+    async def committed(self, group: str, topic: str, queue_id: int) -> int:
         header = QueryConsumerOffsetRequest(consumer_group=group, topic=topic, queue_id=queue_id)
         reply = await self._ask(catalog.QUERY_CONSUMER_OFFSET, header)
         assert reply.code == ResponseCode.SUCCESS, reply.remark
         return reply.decode(OffsetReply).offset
 
-    async def max_offset(self, topic, queue_id) -> int:
+    async def max_offset(self, topic: str, queue_id: int) -> int:
         header = GetMaxOffsetRequest(topic=topic, queue_id=queue_id)
         return (await self._ask(catalog.GET_MAX_OFFSET, header)).decode(OffsetReply).offset
 
-    async def send(self, topic, queue_id, body, properties=""):
+    async def send(
+        self, topic: str, queue_id: int, body: bytes, properties: str = ""
+    ) -> RemotingCommand:
         """One send as it is: the reply, whatever its code."""
         header = SendMessageRequestV2(
             producer_group="pg",
@@ -181,15 +191,15 @@ class Questions:
         )
         return await self._ask(catalog.SEND_MESSAGE_V2, header, body)
 
-    async def stored(self, topic, queue_id, body, properties="") -> int:
+    async def stored(self, topic: str, queue_id: int, body: bytes, properties: str = "") -> int:
         """The same for one that must succeed: its queue offset."""
         reply = await self.send(topic, queue_id, body, properties)
         assert reply.code == ResponseCode.SUCCESS, reply.remark
         return reply.decode(SendMessageReply).queue_offset
 
-    async def messages(self, topic, queue_id, from_offset=0):
+    async def messages(self, topic: str, queue_id: int, from_offset: int = 0) -> list[MessageExt]:
         """Everything the queue has, in order, by as many pulls as that takes."""
-        found = []
+        found: list[MessageExt] = []
         offset = from_offset
         while True:
             reply = await self._ask(catalog.PULL_MESSAGE, _pull(topic, queue_id, offset))
@@ -199,26 +209,26 @@ class Questions:
             found += decode_messages(reply.body)
             offset = reply.decode(PullMessageReply).next_begin_offset
 
-    async def wait_messages(self, topic, queue_id, count) -> None:
+    async def wait_messages(self, topic: str, queue_id: int, count: int) -> None:
         """Until the queue has *count* messages: the broker holds the pulls of those to come."""
         for offset in range(count):
             header = _pull(topic, queue_id, offset, hold_ms=CALL_MS_MAX)
             reply = await self._ask(catalog.PULL_MESSAGE, header)
             assert reply.code == ResponseCode.SUCCESS, (reply.code, reply.remark)
 
-    async def _ask(self, rpc, header, body=b""):
+    async def _ask(self, rpc: AnyRpc, header: Header, body: bytes = b"") -> RemotingCommand:
         return await self._remoting.invoke(self.address, rpc, header, body, timeout_ms=CALL_MS_MAX)
 
 
 @asynccontextmanager
-async def questions_to(cluster):
+async def questions_to(cluster: ProcessCluster | LoneBroker) -> AsyncIterator[Questions]:
     async with cancelling_nursery() as nursery:
         remoting = tool_client(nursery)
         yield Questions(cluster, remoting)
         remoting.close_all()
 
 
-def _pull(topic, queue_id, offset, hold_ms=0) -> PullMessageRequest:
+def _pull(topic: str, queue_id: int, offset: int, hold_ms: int = 0) -> PullMessageRequest:
     """A pull without a group's member; answered at once unless it may be held."""
     return PullMessageRequest(
         consumer_group="readers",

@@ -6,12 +6,16 @@ that fails is no loss: its message was not acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from random import Random
 from typing import NamedTuple
 
 import trio
 
+from rocketmq_emulator.client import SendResult
 from rocketmq_emulator.client.producer.producer import Producer
+from rocketmq_emulator.cluster.worlds.real_world import RealWorld
 from rocketmq_emulator.errors.call_errors import SendError
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.protocol.messages.message import Message
@@ -44,7 +48,7 @@ class Ledger:
     def bodies(self) -> set[bytes]:
         return {body for _, body in self.placed.values()} | self.delayed.keys()
 
-    def store(self, result, messages) -> None:
+    def store(self, result: SendResult, messages: Sequence[Message]) -> None:
         """Record *messages*, stored side by side at the place in *result*."""
         for n, (msg_id, message) in enumerate(
             zip(result.msg_id.split(","), messages, strict=True)
@@ -59,7 +63,7 @@ class Ledger:
             if len(self) >= wanted:
                 reached.set()
 
-    async def wait_more(self, count) -> None:
+    async def wait_more(self, count: int) -> None:
         """Until *count* more were acknowledged."""
         awaited = len(self) + count, trio.Event()
         self._awaited.append(awaited)
@@ -70,7 +74,7 @@ class Ledger:
 class Load:
     """Sends in every way there is; ``pause`` while the broker is down."""
 
-    def __init__(self, producer, chance) -> None:
+    def __init__(self, producer: Producer, chance: Random) -> None:
         self.ledger = Ledger()
         self._producer = producer
         self._chance = chance
@@ -115,13 +119,15 @@ class Load:
             await self._acknowledged(self._send, message)
             await self.ledger.wait_more(DELAYED_EVERY)
 
-    def _a_message(self, topic=None) -> Message:
+    def _a_message(self, topic: str | None = None) -> Message:
         self._made += 1
         size = self._chance.choice((0, 10, 100, 1_000, 6_000))
         body = b"%d " % self._made + self._chance.randbytes(size)
         return Message(topic or self._chance.choice(TOPICS), body)
 
-    async def _acknowledged(self, send, *messages) -> None:
+    async def _acknowledged(
+        self, send: Callable[..., Awaitable[SendResult]], *messages: Message
+    ) -> None:
         await self._may_send.wait()
         try:
             result = await send(*messages)
@@ -131,15 +137,15 @@ class Load:
             assert result.is_ok
             self.ledger.store(result, messages)
 
-    async def _send(self, message):
+    async def _send(self, message: Message) -> SendResult:
         return await self._producer.send(message, timeout_ms=SEND_MS_MAX)
 
-    async def _send_batch(self, *messages):
+    async def _send_batch(self, *messages: Message) -> SendResult:
         return await self._producer.send_batch(messages, timeout_ms=SEND_MS_MAX)
 
 
 @asynccontextmanager
-async def a_load(cluster, chance):
+async def a_load(cluster: RealWorld, chance: Random) -> AsyncIterator[Load]:
     """Sends before the block begins and until it ends; sends under way are then cancelled."""
     async with (
         Producer(namesrv=cluster.namesrv, group="load") as producer,

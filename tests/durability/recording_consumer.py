@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import trio
 
 from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.protocol.messages.message import MessageExt
 
-IMPATIENT = {
+IMPATIENT: dict[str, Any] = {
     "first_pull_delay_ms": 10,
     "pull_error_delay_ms": 50,
     # A restarted broker has no members until their next heartbeats.
@@ -26,7 +30,7 @@ class RecordingConsumer:
         self._missing: set[bytes] = set()
         self._complete = trio.Event()
 
-    async def listen(self, messages) -> None:
+    async def listen(self, messages: list[MessageExt]) -> None:
         for message in messages:
             self.deliveries += 1
             self.received.add(message.body)
@@ -34,7 +38,7 @@ class RecordingConsumer:
         if not self._missing:
             self._complete.set()
 
-    async def wait_received(self, bodies, within_s) -> set[bytes]:
+    async def wait_received(self, bodies: set[bytes], within_s: float) -> set[bytes]:
         """Those of *bodies* that were not received within that time."""
         self._missing = bodies - self.received
         self._complete = trio.Event()
@@ -45,7 +49,9 @@ class RecordingConsumer:
 
 
 @asynccontextmanager
-async def a_recording_consumer(cluster, topics, group="recorder"):
+async def a_recording_consumer(
+    cluster: ProcessCluster, topics: Iterable[str], group: str = "recorder"
+) -> AsyncIterator[RecordingConsumer]:
     """A running member of *group*, which starts at the first message."""
     consumer = RecordingConsumer()
     async with PushConsumer(

@@ -38,9 +38,13 @@ class Load:
         self._pause_s_max = pause_s_max
 
     async def run(self, process: Any) -> None:
-        settings = {"namesrv": self._namesrv, "send_timeout_ms": SEND_TIMEOUT_MS}
         async with (
-            Producer(process=process, group="shop", **settings) as producer,
+            Producer(
+                process=process,
+                group="shop",
+                namesrv=self._namesrv,
+                send_timeout_ms=SEND_TIMEOUT_MS,
+            ) as producer,
             trio.open_nursery() as nursery,
         ):
             for number in range(SENDERS):

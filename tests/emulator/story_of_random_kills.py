@@ -7,27 +7,32 @@ from __future__ import annotations
 
 import json
 import sys
+from random import Random
 
 import trio
 from story_of_two_worlds import GROUP, TOPIC, a_producer, a_tool
 
+from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
 from rocketmq_emulator.client.consumer.push.consume_concurrently import ConsumeConcurrently
 from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.client.instance.process import ClientProcess
 from rocketmq_emulator.cluster.spec import ClusterSpec
-from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.cluster.worlds.virtual import ClientProgram, VirtualCluster
 from rocketmq_emulator.facts import HandlerFailed, MessageConsumed, MessageSent
 from rocketmq_emulator.faults.links_and_drives import Cut, Rule, Stall, between
+from rocketmq_emulator.protocol.messages.message import MessageExt
+from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 SENDS_END_S, END_S = 200, 400
 CONSUMERS = ["consumer-a", "consumer-b", "consumer-c"]
 
 
-def a_slow_consumer(namesrv: str):
+def a_slow_consumer(namesrv: str) -> ClientProgram:
     """Each message takes up to four seconds, so that whoever dies has some in hand."""
 
-    async def program(process) -> None:
-        async def on_orders(messages) -> None:
+    async def program(process: ClientProcess) -> None:
+        async def on_orders(messages: list[MessageExt]) -> None:
             await trio.sleep(process.rng.uniform(0.1, 4))
 
         async with PushConsumer(
@@ -42,12 +47,18 @@ def commit_when_pulled() -> None:
     """Break the client: a message counts as consumed when it has come."""
     submit = ConsumeConcurrently.submit
 
-    def eager(service, messages, process_queue, queue, *more) -> None:
+    def eager(
+        service: ConsumeConcurrently,
+        messages: list[MessageExt],
+        process_queue: ProcessQueue,
+        queue: MessageQueue,
+        *more: bool,
+    ) -> None:
         if messages:
             service._member.offsets.table.raise_to(queue, messages[-1].queue_offset + 1)
         submit(service, messages, process_queue, queue, *more)
 
-    ConsumeConcurrently.submit = eager
+    ConsumeConcurrently.submit = eager  # type: ignore[method-assign,assignment]
 
 
 async def main(world: VirtualWorld) -> list[bytes]:
@@ -68,7 +79,7 @@ async def main(world: VirtualWorld) -> list[bytes]:
     return lines
 
 
-async def kill_consumers(cluster, rng) -> None:
+async def kill_consumers(cluster: VirtualCluster, rng: Random) -> None:
     for name in rng.sample(CONSUMERS, 2):
         await trio.sleep(rng.uniform(8, 40))
         cluster.kill(name)
@@ -76,7 +87,7 @@ async def kill_consumers(cluster, rng) -> None:
         cluster.start_client(f"{name}-again", a_slow_consumer(cluster.namesrv))
 
 
-async def kill_brokers(cluster, rng) -> None:
+async def kill_brokers(cluster: VirtualCluster, rng: Random) -> None:
     for _ in range(3):
         await trio.sleep(rng.uniform(5, 40))
         broker = rng.choice(["broker-a", "broker-b"])
@@ -85,7 +96,7 @@ async def kill_brokers(cluster, rng) -> None:
         await cluster.restart(broker)
 
 
-async def cut_off(cluster, rng) -> None:
+async def cut_off(cluster: VirtualCluster, rng: Random) -> None:
     """A consumer and a broker do not reach each other for a while, twice."""
     for verdict in (Cut(), Stall()):
         await trio.sleep(rng.uniform(1, 50))

@@ -12,17 +12,19 @@ import trio
 from rocketmq_emulator.admin.calls import Admin
 from rocketmq_emulator.client import ClientConfig, Message, Producer, SendError
 from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
+from rocketmq_emulator.client.instance.process import ClientProcess
 from rocketmq_emulator.cluster.spec import ClusterSpec
-from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.cluster.worlds.virtual import ClientProgram, VirtualCluster
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
-from rocketmq_emulator.sim.world import run_virtual
+from rocketmq_emulator.protocol.messages.message import MessageExt
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 TOPIC, GROUP = "orders", "billing"
 KILLED_S, RESTARTED_S, SENDS_END_S, END_S = 190, 250, 540, 600
 
 
-def a_tool(namesrv: str):
-    async def program(process) -> None:
+def a_tool(namesrv: str) -> ClientProgram:
+    async def program(process: ClientProcess) -> None:
         instance = await process.instance(ClientConfig(namesrv=namesrv))
         topic = TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4)
         await Admin(namesrv, instance.remoting).create_topic_everywhere(topic)
@@ -30,8 +32,8 @@ def a_tool(namesrv: str):
     return program
 
 
-def a_producer(namesrv: str, sends_end_s: float = SENDS_END_S):
-    async def program(process) -> None:
+def a_producer(namesrv: str, sends_end_s: float = SENDS_END_S) -> ClientProgram:
+    async def program(process: ClientProcess) -> None:
         async with Producer(process=process, namesrv=namesrv, group="shop") as producer:
             number = 0
             while trio.current_time() < sends_end_s:
@@ -46,11 +48,11 @@ def a_producer(namesrv: str, sends_end_s: float = SENDS_END_S):
     return program
 
 
-def a_consumer(namesrv: str):
-    async def on_orders(messages) -> None:
+def a_consumer(namesrv: str) -> ClientProgram:
+    async def on_orders(messages: list[MessageExt]) -> None:
         await trio.sleep(0.01)
 
-    async def program(process) -> None:
+    async def program(process: ClientProcess) -> None:
         async with PushConsumer(
             on_orders, {TOPIC: "*"}, process=process, namesrv=namesrv, group=GROUP
         ):
@@ -59,7 +61,7 @@ def a_consumer(namesrv: str):
     return program
 
 
-async def main(world) -> None:
+async def main(world: VirtualWorld) -> None:
     cluster = VirtualCluster(world, ClusterSpec(brokers=2), sys.stdout.buffer.write)
     await cluster.start()
     await cluster.start_client("tool", a_tool(cluster.namesrv)).wait_ended()

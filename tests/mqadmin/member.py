@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from typing import Any
 
 import msgspec
 
@@ -22,7 +23,7 @@ HEART_BEAT = 34
 GET_CONSUMER_RUNNING_INFO, CONSUME_MESSAGE_DIRECTLY = 307, 309
 ANSWER_S_MAX = 10.0
 CLIENT_ID = "10.0.0.7@member"
-BEAT = {
+BEAT: dict[str, Any] = {
     "clientID": CLIENT_ID,
     "producerDataSet": [{"groupName": "cashiers"}],
     "consumerDataSet": [

@@ -7,6 +7,7 @@ the real one are recorded.  The topic has one queue and one message when it begi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import trio
@@ -46,7 +47,7 @@ async def answers_of(process: ClientProcess, namesrv: str, release: str, topic: 
 
 
 class _Story:
-    def __init__(self, process: ClientProcess, client: dict[str, str], topic: str) -> None:
+    def __init__(self, process: ClientProcess, client: dict[str, Any], topic: str) -> None:
         self.answers: Answers = {}
         self._process, self._client, self._topic = process, client, topic
         self._calls: list[Any] = []
@@ -61,7 +62,7 @@ class _Story:
         async with self._puller("explicit") as consumer:
             self._listen(consumer)
             [queue] = await consumer.fetch_subscribe_message_queues(self._topic)
-            for title, offset, more in (
+            pulls: tuple[tuple[str, int, dict[str, Any]], ...] = (
                 ("the first five", 0, {"messages_max": 5}),
                 ("from the middle", 20, {}),
                 ("one tag", 0, {"expression": "B", "messages_max": 6}),
@@ -69,8 +70,9 @@ class _Story:
                 ("at the end", SENT + 1, {}),
                 ("far behind the end", 1_000, {}),
                 ("an expression of a type that is off", 0, {"expression": ("a > 1", "SQL92")}),
-            ):
-                await self._step(title, lambda o=offset, m=more: consumer.pull(queue, o, **m))
+            )
+            for title, offset, more in pulls:
+                await self._step(title, partial(consumer.pull, queue, offset, **more))
             beyond = MessageQueue(queue.topic, queue.broker_name, 7)
             await self._step("a queue there is not", lambda: consumer.pull(beyond, 0))
             nowhere = MessageQueue("no-such-topic-1", queue.broker_name, 0)

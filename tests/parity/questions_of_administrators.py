@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from parity.question import (
     CloseConnection,
     Question,
@@ -37,12 +39,12 @@ def _query(title: str, group: str, queue: int) -> Question:
     return plain(title, _QUERY, consumerGroup=group, topic="Rest", queueId=str(queue))
 
 
-def _reset(title: str, group: str = "g", topic: str = "Rest", /, **changed: object) -> Question:
+def _reset(title: str, group: str = "g", topic: str = "Rest", /, **changed: Any) -> Question:
     fields = {"topic": topic, "group": group, "timestamp": "0", "isForce": "true", **changed}
     return plain(title, _RESET, **{k: v for k, v in fields.items() if v is not ...})
 
 
-def _clone(title: str, **changed: object) -> Question:
+def _clone(title: str, **changed: Any) -> Question:
     fields = {"srcGroup": "g", "destGroup": "copy", "topic": "Rest", "offline": "true", **changed}
     return plain(title, _CLONE, **{k: v for k, v in fields.items() if v is not ...})
 

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PROGRAM = Path(__file__).with_name("streaming_query.py")
 LOOK_S = 0.01
@@ -46,7 +47,7 @@ class KilledQuery:
         assert process.returncode == -signal.SIGKILL
         self.kills += 1
 
-    def at_the_end(self) -> dict:
+    def at_the_end(self) -> dict[str, Any]:
         """A life that reads what there is; what the sink holds then."""
         process = self._start("to_the_end", stdout=subprocess.PIPE)
         try:
@@ -55,15 +56,18 @@ class KilledQuery:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
         assert process.returncode == 0
-        return json.loads(out)
+        found: dict[str, Any] = json.loads(out)
+        return found
 
     def batches_done(self) -> int:
         """Of all lives together."""
         return len(self._files("commits"))
 
-    def _start(self, how: str, **more: int) -> subprocess.Popen[bytes]:
+    def _start(self, how: str, stdout: int | None = None) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(PROGRAM), *self._arguments, how]
-        return subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL, **more)
+        return subprocess.Popen(
+            command, start_new_session=True, stdout=stdout, stderr=subprocess.DEVNULL
+        )
 
     def _files(self, kind: str) -> set[str]:
         folder = self._folder / ("sink" if kind == "rows" else f"checkpoint/{kind}")

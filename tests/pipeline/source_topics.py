@@ -7,9 +7,10 @@ takes milliseconds, and a few ask through Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
 from pyspark.sql.types import StructType
 
 from rocketmq_emulator import Message
@@ -20,7 +21,7 @@ from rocketmq_emulator.sync import Producer
 QUICK = {"requestTimeoutMs": "2000", "brokerTimeoutMs": "0"}  # nobody is waited for
 
 
-def a_source(namesrv: str, topic: str, **options: object) -> RocketMQDataSource:
+def a_source(namesrv: str, topic: str, **options: Any) -> RocketMQDataSource:
     """As Spark makes it: texts under names without capitals."""
     texts = {name: str(value) for name, value in options.items()}
     given = {"namesrv": namesrv, "topic": topic, **QUICK, **texts}
@@ -32,32 +33,32 @@ def shape_of(columns: str) -> StructType:
     return StructType([ROW_SHAPE[name] for name in columns.split()]) if columns else ROW_SHAPE
 
 
-def a_reader(namesrv: str, topic: str, columns: str = "", **options: object):
+def a_reader(namesrv: str, topic: str, columns: str = "", **options: Any) -> DataSourceReader:
     return a_source(namesrv, topic, **options).reader(shape_of(columns))
 
 
-def rows_of(reader, partitions: Iterable | None = None) -> list[dict]:
+def rows_of(reader: Any, partitions: Iterable[Any] | None = None) -> list[dict[str, Any]]:
     """All rows of a read, through the bytes that Spark's processes exchange."""
     found = reader.partitions() if partitions is None else partitions
     batches = [batch for partition in found for batch in reader.read(partition)]
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
 
-def read(namesrv: str, topic: str, columns: str = "", **options: object) -> list[dict]:
+def read(namesrv: str, topic: str, columns: str = "", **options: Any) -> list[dict[str, Any]]:
     return rows_of(a_reader(namesrv, topic, columns, **options))
 
 
-def bodies(rows: Iterable[dict]) -> list[bytes]:
+def bodies(rows: Iterable[dict[str, Any]]) -> list[bytes]:
     return sorted(row["body"] for row in rows)
 
 
-def send(namesrv: str, *messages: Message, **settings: object) -> None:
+def send(namesrv: str, *messages: Message, **settings: Any) -> None:
     with Producer(group="source-tests", namesrv=namesrv, **settings) as producer:
         for message in messages:
             producer.send(message)
 
 
-def numbered(topic: str, count: int, start: int = 0, **more: object) -> list[Message]:
+def numbered(topic: str, count: int, start: int = 0, **more: Any) -> list[Message]:
     return [Message(topic, b"%06d" % i, keys=f"k{i}", **more) for i in range(start, start + count)]
 
 

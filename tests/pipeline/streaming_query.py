@@ -45,7 +45,9 @@ def main(namesrv: str, topic: str, folder: str, how: str) -> None:
         return
     query = sink.trigger(availableNow=True).start()
     query.awaitTermination()
-    end = json.loads(query.lastProgress["sources"][0]["endOffset"])
+    progress = query.lastProgress
+    assert progress is not None
+    end = json.loads(progress["sources"][0]["endOffset"])
     rows = spark.read.parquet(f"{folder}/sink")
     found = rows.agg(
         F.count("*").alias("rows"),
@@ -54,6 +56,7 @@ def main(namesrv: str, topic: str, folder: str, how: str) -> None:
         F.min("body").alias("first"),
         F.max("body").alias("last"),
     ).first()
+    assert found is not None
     sys.stdout.write(json.dumps({**found.asDict(), "lost": end["lost"]}) + "\n")
 
 

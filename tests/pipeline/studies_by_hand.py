@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
 from rocketmq_emulator.pipeline.studies.metrics_shown import StudyMetric
 from rocketmq_emulator.pipeline.studies.study import (
     Change,
@@ -19,18 +24,29 @@ COLUMNS = (
 SWEEP = "rmqemu sweep a_story --seeds 1..4 --vary strategy=circle,block --vary members=2,10"
 
 
-def a_row(seed, metrics, *, verdict="passed", reason="", release="4.9.7") -> tuple:
+def a_row(
+    seed: int,
+    metrics: Mapping[str, float],
+    *,
+    verdict: str = "passed",
+    reason: str = "",
+    release: str = "4.9.7",
+) -> tuple[Any, ...]:
     return seed, verdict, reason, {name: float(v) for name, v in metrics.items()}, 0.5, release
 
 
-def a_sweep(spark, cells, types="strategy string, members long"):
+def a_sweep(
+    spark: SparkSession,
+    cells: Mapping[tuple[Any, ...], Iterable[tuple[Any, ...]]],
+    types: str = "strategy string, members long",
+) -> DataFrame:
     """Of {values of the varied parameters: rows}."""
     rows = [(*at, *row) for at, of_cell in cells.items() for row in of_cell]
     return spark.createDataFrame(rows, f"{types}, {COLUMNS}" if types else COLUMNS)
 
 
-def about(**fields) -> SweepDescription:
-    known = {
+def about(**fields: Any) -> SweepDescription:
+    known: dict[str, Any] = {
         "scenario": "a_story",
         "settings": {"queues": "8"},
         "varied": {"strategy": ("circle", "block"), "members": (2, 10)},
@@ -47,7 +63,7 @@ def about(**fields) -> SweepDescription:
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def numbers_of(values, first_seed: int = 1) -> Numbers:
+def numbers_of(values: Sequence[float], first_seed: int = 1) -> Numbers:
     """*values* by seed, as many quantiles as there are of them."""
     ranked = sorted((value, seed) for seed, value in enumerate(values, first_seed))
     mean = sum(values) / len(values)
@@ -62,7 +78,9 @@ def numbers_of(values, first_seed: int = 1) -> Numbers:
     )
 
 
-def a_cell(at, idle, *, failed: int = 0, lost: int = 0) -> StudyCell:
+def a_cell(
+    at: tuple[Any, ...], idle: Sequence[float], *, failed: int = 0, lost: int = 0
+) -> StudyCell:
     reason = f"idle == 0 was expected, it is {HOSTILE}"
     return StudyCell(
         at=at,
@@ -80,7 +98,11 @@ def a_cell(at, idle, *, failed: int = 0, lost: int = 0) -> StudyCell:
 
 def a_study() -> Study:
     """Two strategies, two groups, two releases; hostile words wherever words come from outside."""
-    varied = {"strategy": ("circle", HOSTILE), "members": (2, 10), "release": ("4.9.7", "5.1.4")}
+    varied: dict[str, Any] = {
+        "strategy": ("circle", HOSTILE),
+        "members": (2, 10),
+        "release": ("4.9.7", "5.1.4"),
+    }
     cells = [
         a_cell((strategy, members, release), [float(base + n * n) for n in range(members)])
         for base, strategy in enumerate(varied["strategy"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
 from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep
@@ -55,7 +58,7 @@ def hangs(seed: int) -> dict[str, float]:
 '''
 
 
-def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more) -> SweepSpec:
+def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more: Any) -> SweepSpec:
     return SweepSpec(
         scenario=str(scenario),
         vary=dict(map(variation, vary)),
@@ -66,7 +69,7 @@ def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more) 
 
 
 def swept_here(
-    spark, folder: Path, asked_for: SweepSpec, **more
+    spark: SparkSession, folder: Path, asked_for: SweepSpec, **more: Any
 ) -> tuple[SparkSweep, list[SweptRow]]:
     """The sweep when it is over, and the rows that it made."""
     grid = grid_of(asked_for)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from rocketmq_emulator.facts import Fact, MessageStored, Queue, RunStarted
 from rocketmq_emulator.facts.journal import Entry, encode_entry
@@ -11,8 +12,8 @@ from rocketmq_emulator.facts.journal import Entry, encode_entry
 QUEUE = Queue("orders", "broker-a", 0)
 
 
-def a_start(seed: int = 1, **changed) -> RunStarted:
-    known = {
+def a_start(seed: int = 1, **changed: Any) -> RunStarted:
+    known: dict[str, Any] = {
         "scenario": "storm",
         "plan": "{}",
         "parameters": '{"members":3}',
@@ -47,6 +48,6 @@ def write(path: Path, written: Iterable[Entry]) -> Path:
 
 def a_journal(path: Path, seed: int = 1, messages: int = 2) -> Path:
     """One run that stored so many messages."""
-    facts = [(0, "world", a_start(seed))]
+    facts: list[tuple[int, str, Fact]] = [(0, "world", a_start(seed))]
     facts += [(1_000 * offset, "broker-a", stored(offset)) for offset in range(messages)]
     return write(path, entries(*facts))

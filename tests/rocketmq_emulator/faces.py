@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from collections.abc import Callable
 from contextlib import contextmanager
+from typing import Any
 
 import trio
 
@@ -22,6 +24,9 @@ SHORT_TIMERS = {"route_poll_interval_ms": 250, "rebalance_interval_ms": 250}
 
 class Face:
     """Clients of one module, each open inside a ``with`` and used by blocking calls."""
+
+    opened: Callable[[Any], Any]  # the client inside its ``with``, and what it awaits awaited
+    listener: Callable[[Any], Any]
 
     def __init__(self, module) -> None:
         self._module = module
@@ -74,6 +79,8 @@ class LoopFace(Face):
 
 
 class TrioFace(LoopFace):
+    nursery: trio.Nursery
+
     @contextmanager
     def opened(self, client):
         """A task of its own has the client's ``async with``."""
@@ -160,7 +167,7 @@ def in_asyncio():
 @contextmanager
 def in_trio():
     ready, over = threading.Event(), trio.Event()
-    held = {}
+    held: dict[str, Any] = {}
 
     async def live():
         async with trio.open_nursery() as held["nursery"]:

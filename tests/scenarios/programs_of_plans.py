@@ -9,16 +9,16 @@ import sys
 import trio
 
 
-async def dies(_process, _namesrv) -> None:
+async def dies(_process: object, _namesrv: str) -> None:
     await trio.sleep(1)
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-async def hangs(_process, _namesrv) -> None:
+async def hangs(_process: object, _namesrv: str) -> None:
     while True:
         pass
 
 
-async def says(_process, _namesrv) -> None:
+async def says(_process: object, _namesrv: str) -> None:
     print("this is no answer")  # noqa: T201
     print("nor this", file=sys.stderr)  # noqa: T201

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.plan.plan import (
     ConsumersPlan,
     LoadPlan,
@@ -11,10 +16,12 @@ from rocketmq_emulator.scenarios.plan.plan import (
     TopicPlan,
 )
 
+F = TypeVar("F", bound=Fact)
 
-def a_plan(*steps: Step, **fields) -> Plan:
+
+def a_plan(*steps: Step, **fields: Any) -> Plan:
     """Two brokers, a topic, a group of two and a load; without steps it lasts 20 s."""
-    given = {
+    given: dict[str, Any] = {
         "name": "a plan of a test",
         "topics": {"orders": TopicPlan()},
         "consumers": (ConsumersPlan(group="billing", topics={"orders": "*"}, members=2),),
@@ -24,7 +31,9 @@ def a_plan(*steps: Step, **fields) -> Plan:
     return Plan(**{**given, **fields})
 
 
-def facts_of(entries, kind, node: str | None = None) -> list:
+def facts_of(
+    entries: Iterable[Entry], kind: type[F] | tuple[type[F], ...], node: str | None = None
+) -> list[F]:
     """The facts of *kind*, of one node or of all."""
     return [
         entry.fact

@@ -15,7 +15,9 @@ THREADS = "a_lite_pull_member_has_more_queues_than_threads"
 BEGINS = "a_new_group_begins_behind_the_first_message"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 
-CASES = [  # scenario, parameters, verdict, and what the reason says
+CASES: list[
+    tuple[str, dict[str, bool | int | str], str, str]
+] = [  # scenario, parameters, verdict, and what the reason says
     ("identity:three_containers_have_one_client_id", {}, "failed", "backlog == 0"),
     ("identity:three_containers_have_one_client_id", {"distinct": True}, "passed", ""),
     ("identity:members_subscribe_different_tags", {}, "failed", "filtered == 0"),

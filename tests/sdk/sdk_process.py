@@ -80,7 +80,8 @@ class SdkProcess:
             found = self._select(event, wanted)
             return found if len(found) >= count else None
 
-        return self._wait(enough, seconds, f"{count} × {event} {wanted}")
+        found: list[Event] = self._wait(enough, seconds, f"{count} × {event} {wanted}")
+        return found
 
     def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
         """Poll *holds*: for state of the client that causes no event."""

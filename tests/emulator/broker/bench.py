@@ -37,7 +37,7 @@ from rocketmq_emulator.protocol.messages.records import StoredMessage, decode_re
 from rocketmq_emulator.protocol.messages.subscription import build_subscription
 from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendMessageRequestV2
-from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.settings.config import BrokerConfig
 
 EPOCH_MS = 1_700_000_000_000
@@ -77,7 +77,7 @@ class Client:
 
     # The client's half
     def ask(
-        self, rpc: Rpc, header: Header | None = None, body: bytes = b"", flag: int = 0
+        self, rpc: AnyRpc, header: Header | None = None, body: bytes = b"", flag: int = 0
     ) -> RemotingCommand | None:
         """The answer if there is one now."""
         command = RemotingCommand(
@@ -96,7 +96,9 @@ class Client:
         self.endpoint.feed(encode_command(command))
         return self.answer_to(self._opaque)
 
-    def must(self, rpc: Rpc, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
+    def must(
+        self, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
+    ) -> RemotingCommand:
         answer = self.ask(rpc, header, body)
         assert answer is not None, f"{rpc.name} was not answered"
         return answer
@@ -216,7 +218,7 @@ class Bench:
         self.broker.connect(
             self.server.ring,
             self.server.push,
-            lambda topics, bell: self.announced.extend((topic, bell) for topic in topics),
+            lambda topics, bell: self.announced.extend((topic, bell) for topic in topics or ()),
             self.server.later,
         )
         self.server.on_closed = self.broker.clients.close

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -31,7 +31,7 @@ from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.requests.nameserver import RegisterBrokerReply
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
-from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.settings.config import BrokerConfig, NetConfig
 from rocketmq_emulator.settings.releases import Release
 from rocketmq_emulator.sim.stream import Latency
@@ -75,7 +75,7 @@ class FakeNameServer:
             },
         )
 
-    def register(self, call: Call) -> Result:
+    def register(self, call: Call[Any]) -> Result:
         self.times_s.append(self._stage.now_s())
         self.addresses.append(call.request.broker_addr)
         self.told.append(decode_register_broker(call.body, call.command.version))
@@ -86,7 +86,7 @@ class FakeNameServer:
             done = Reply(code=ResponseCode.SYSTEM_ERROR, remark=self.refusal)
         return Wait(object(), until_ms, lambda _now_ms, _expired: done)
 
-    def unregister(self, call: Call) -> Result:
+    def unregister(self, call: Call[Any]) -> Result:
         self.addresses.append(call.request.broker_addr)
         self.goodbyes_s.append(self._stage.now_s())
         return Reply()
@@ -130,7 +130,7 @@ class Stage:
         await fake.server.serve(host, address, self.world.nursery)
         return fake
 
-    async def broker(self, **settings: object) -> None:
+    async def broker(self, **settings: Any) -> None:
         host = self.world.network.host("broker")
         config = BrokerConfig(
             release=str(self.release),
@@ -150,7 +150,7 @@ class Stage:
         )
         self._address = await self.world.nursery.start(serve)
 
-    async def ask(self, rpc: Rpc, header: Header, body: bytes = b"x") -> int:
+    async def ask(self, rpc: AnyRpc, header: Header, body: bytes = b"x") -> int:
         reply = await self._client.invoke(self._address, rpc, header, body, timeout_ms=60_000)
         return reply.code
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Literal, Self
 
 from rocketmq_emulator.checks.judging.judging import judge
 from rocketmq_emulator.checks.state.violation import Judgement
@@ -26,6 +26,7 @@ from rocketmq_emulator.facts import (
     Queue,
     QueuesClaimed,
     QueuesReleased,
+    ReleaseReason,
     RunEnded,
     RunStarted,
     StoreOpened,
@@ -84,7 +85,7 @@ class AJournal:
         return self.note("world", RunEnded("finished", ""))
 
     def store(self, broker: str = "broker-a", *, sync: bool = False) -> Self:
-        kind = "SYNC_FLUSH" if sync else "ASYNC_FLUSH"
+        kind: Literal["SYNC_FLUSH", "ASYNC_FLUSH"] = "SYNC_FLUSH" if sync else "ASYNC_FLUSH"
         return self.note(broker, StoreOpened(kind, outlives_process=True, retained_hours_max=72))
 
     def fault(self, word: str, *nodes: str, number: int = 1, **fields: float) -> Self:
@@ -109,16 +110,14 @@ class AJournal:
         return self.note(queue.broker, DelayedDelivered(queue, level, 0))
 
     def sent(
-        self, offset: int, queue: Queue = Q0, key: str = "", tags: str = "", **fields: object
+        self, offset: int, queue: Queue = Q0, key: str = "", tags: str = "", **fields: Any
     ) -> Self:
         self.stored(offset, queue, key, tags)
         return self.acknowledged(offset, queue, key, **fields)
 
-    def acknowledged(
-        self, offset: int, queue: Queue = Q0, key: str = "", **fields: object
-    ) -> Self:
+    def acknowledged(self, offset: int, queue: Queue = Q0, key: str = "", **fields: Any) -> Self:
         key = key or f"{queue.queue_id}-{offset}"
-        known = {"attempts": 1, "took_ms": 1, "status": "SEND_OK", **fields}
+        known: dict[str, Any] = {"attempts": 1, "took_ms": 1, "status": "SEND_OK", **fields}
         return self.note("producer", MessageSent(queue.topic, queue, offset, key, **known))
 
     def given(self, node: str, offset: int, queue: Queue = Q0, group: str = "billing") -> Self:
@@ -151,8 +150,8 @@ class AJournal:
 
     # Members ----------------------------------------------------------------------------
 
-    def consumer(self, node: str, **fields: object) -> Self:
-        known = {
+    def consumer(self, node: str, **fields: Any) -> Self:
+        known: dict[str, Any] = {
             "group": "billing",
             "client": client_of(node),
             "consumer_kind": "push",
@@ -173,7 +172,7 @@ class AJournal:
     ) -> Self:
         return self.note(node, QueuesClaimed(group, queues, offsets))
 
-    def released(self, node: str, *queues: Queue, reason: str = "not mine") -> Self:
+    def released(self, node: str, *queues: Queue, reason: ReleaseReason = "not mine") -> Self:
         return self.note(node, QueuesReleased("billing", queues, reason))
 
     # What comes out ---------------------------------------------------------------------

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 RMQEMU = (sys.executable, "-m", "rocketmq_emulator")
@@ -24,7 +25,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**plain, "PYTHONPATH": str(ROOT), **more}
 
 
-def rmqemu(*arguments: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess:
+def rmqemu(*arguments: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
     """Run one command to its end."""
     return subprocess.run(
         [*RMQEMU, *arguments],
@@ -37,7 +38,9 @@ def rmqemu(*arguments: str, stdin: bytes = b"", **more: str) -> subprocess.Compl
 
 
 @contextlib.contextmanager
-def started(*arguments: str, command: tuple[str, ...] = RMQEMU) -> Iterator[subprocess.Popen]:
+def started(
+    *arguments: str, command: tuple[str, ...] = RMQEMU
+) -> Iterator[subprocess.Popen[bytes]]:
     """A command that stays until the block ends."""
     process = subprocess.Popen(
         [*command, *arguments],
@@ -53,14 +56,17 @@ def started(*arguments: str, command: tuple[str, ...] = RMQEMU) -> Iterator[subp
         process.communicate(timeout=PATIENCE_S)
 
 
-def ready_line(process: subprocess.Popen) -> dict:
+def ready_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     """Its first line, when it comes; readline ends at the latest with the process."""
+    assert process.stdout is not None
+    assert process.stderr is not None
     line = process.stdout.readline()
     assert line, process.stderr.read().decode()
-    return json.loads(line)
+    found: dict[str, Any] = json.loads(line)
+    return found
 
 
-def wait_gone(pids) -> None:
+def wait_gone(pids: Collection[int]) -> None:
     """Until none of these processes runs; they are no children of ours."""
     until_s = time.monotonic() + PATIENCE_S
     while any(map(is_running, pids)):

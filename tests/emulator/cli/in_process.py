@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import trio
 from typer.testing import CliRunner, Result
 
 from rocketmq_emulator.cli.app import COMMANDS, application
 from rocketmq_emulator.client import PushConsumer
+from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+from rocketmq_emulator.protocol.messages.message import MessageExt
 
 Run = Callable[..., Result]
 PATIENCE_S = 30
@@ -31,23 +34,27 @@ def commands(**environment: str) -> Run:
     return run
 
 
-def give_up(cluster, topic: str, group: str, count: int, tags: str = "*") -> None:
+def give_up(cluster: RealWorld, topic: str, group: str, count: int, tags: str = "*") -> None:
     """A member of *group* gives up *count* messages of *topic* at its first try."""
 
     async def run() -> None:
         refused: set[str] = set()
         done = trio.Event()
 
-        async def refuse(messages) -> None:
+        async def refuse(messages: list[MessageExt]) -> None:
             refused.update(message.msg_id for message in messages)
             if len(refused) == count:
                 done.set()
             raise ValueError("never")
 
-        settings = {"namesrv": cluster.namesrv, "group": group, "reconsume_times_max": 0}
-        start = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
+        settings: dict[str, Any] = {
+            "namesrv": cluster.namesrv,
+            "group": group,
+            "reconsume_times_max": 0,
+        }
+        settings["consume_from"] = "CONSUME_FROM_FIRST_OFFSET"
         with trio.fail_after(PATIENCE_S):
-            async with PushConsumer(refuse, {topic: tags}, **settings, **start):
+            async with PushConsumer(refuse, {topic: tags}, **settings):
                 await done.wait()
 
     trio.run(run)

@@ -8,6 +8,8 @@ def test_…() -> None:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 from rocketmq_emulator.client.instance.process import ClientProcess
 from rocketmq_emulator.client.producer.producer import Producer
@@ -16,6 +18,7 @@ from rocketmq_emulator.facts import Fact
 from rocketmq_emulator.facts.journal import discard_fact
 from rocketmq_emulator.net.remoting_server import RemotingServer
 from rocketmq_emulator.net.results import NO_REPLY, Reply, Wait
+from rocketmq_emulator.net.transport import Listener
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
 from rocketmq_emulator.protocol.bodies.groups import HeartbeatData
@@ -130,12 +133,14 @@ class Cluster:
 
 
 class FakeServer:
+    _table: Callable[[], Any]  # what it answers
+
     def __init__(self, cluster, host, port) -> None:
         self.cluster = cluster
         self.host = cluster.world.network.host(host)
         self.address = f"{self.host.ip}:{port}"
         self.now_s = cluster.now_s
-        self.listener = None
+        self.listener: Listener | None = None
         self.server = RemotingServer(
             WallClock(EPOCH_MS, 0.0), NetConfig(), R_4_9_7, discard_fact, self._table()
         )
@@ -147,6 +152,7 @@ class FakeServer:
 
     def stop(self) -> None:
         """As a process that dies: connections are reset, later ones refused."""
+        assert self.listener is not None
         self.listener.close()
         self.server.close_all()
 
@@ -183,17 +189,17 @@ class FakeBroker(FakeServer):
     def __init__(self, cluster, name, broker_id=0) -> None:
         self.name = name
         self.broker_id = broker_id
-        self.sends = []  # (time, request, body)
-        self.send_codes = []
+        self.sends: list[Any] = []  # (time, request, body)
+        self.send_codes: list[Any] = []
         self.heartbeats: list[tuple[float, HeartbeatData]] = []
-        self.unregistered = []
-        self.probes = []  # GET_MAX_OFFSET
-        self.recalls = []
-        self.answers = []
+        self.unregistered: list[Any] = []
+        self.probes: list[Any] = []  # GET_MAX_OFFSET
+        self.recalls: list[Any] = []
+        self.answers: list[Any] = []
         self.always = None
         self.slow_ms = 0
         self.heartbeats_answered = True
-        self._offsets = Counter()
+        self._offsets: Counter[tuple[str, int]] = Counter()
         super().__init__(cluster, name if broker_id == 0 else f"{name}-{broker_id}", 10911)
 
     def _table(self):

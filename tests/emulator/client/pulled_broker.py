@@ -7,6 +7,7 @@ an answer that never comes.  Every request is kept, with its time, in ``received
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from client_cluster import SILENT, Cluster, FakeBroker
 
@@ -97,13 +98,15 @@ class PulledBroker(FakeBroker):
     """Queues are lists of records by offset; ``offsets`` is what groups have stored."""
 
     def __init__(self, cluster, name, broker_id=0) -> None:
-        self.received = defaultdict(list)  # code -> [(seconds, request or body)]
-        self.commands = []
-        self.replies = defaultdict(list)
-        self.queues = defaultdict(dict)
-        self.offsets = {}
+        self.received: dict[int, list[Any]] = defaultdict(
+            list
+        )  # code -> [(seconds, request or body)]
+        self.commands: list[Any] = []
+        self.replies: dict[Any, list[Any]] = defaultdict(list)
+        self.queues: dict[Any, dict[Any, Any]] = defaultdict(dict)
+        self.offsets: dict[Any, Any] = {}
         self.members = None  # None: those that have sent a heartbeat
-        self.refused = set()  # queue ids whose locks are refused
+        self.refused: set[int] = set()  # queue ids whose locks are refused
         super().__init__(cluster, name, broker_id)
 
     def _table(self):
@@ -214,13 +217,16 @@ class PulledBroker(FakeBroker):
     def _list(self, call):
         ids = self.members
         if ids is None:
-            ids = sorted({data.client_id for _, data in self.heartbeats})
+            ids = self._heard_clients()
         body = GetConsumerListByGroupReply(consumer_id_list=ids)
         return Reply(body=encode_body(body, R_4_9_7))
 
+    def _heard_clients(self) -> list[str | None]:
+        return [*sorted({data.client_id or "" for _, data in self.heartbeats})]
+
     def _connections(self, _call):
         """Every member, of the same release as the broker."""
-        ids = sorted({data.client_id for _, data in self.heartbeats})
+        ids = self._heard_clients()
         connections = [ClientConnection(client_id=i, version=R_4_9_7.version) for i in ids]
         body = ConsumerConnection(connection_set=connections)
         return Reply(body=encode_body(body, R_4_9_7))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from typing import Any
 
 import trio
 
@@ -20,6 +21,7 @@ from rocketmq_emulator.client.instance.process import ClientProcess
 from rocketmq_emulator.client.producer.producer import Producer
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.facts import Fact
 from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.nameserver.service import serve_name_server
 from rocketmq_emulator.protocol.messages.message import Message
@@ -46,11 +48,11 @@ class WholeCluster:
     def __init__(self, world, release) -> None:
         self.world = world
         self.release = release
-        self.facts = []
-        self.entries = []
+        self.facts: list[Fact] = []
+        self.entries: list[tuple[float, Fact]] = []
         self.clock = WallClock(EPOCH_MS, 0.0)
         self.namesrv = f"{world.network.host('namesrv').ip}:9876"
-        self.stops = {}
+        self.stops: dict[str, Any] = {}
 
     def now_s(self) -> float:
         return (self.world.now_ms() - EPOCH_MS) / 1000

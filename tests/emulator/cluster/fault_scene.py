@@ -108,7 +108,8 @@ class Scene:
                     status = type(error).__name__
                 return status, (trio.current_time() - began_s) * 1_000
 
-        return await self.ask(sent)
+        found: tuple[str, float] = await self.ask(sent)
+        return found
 
     async def ahead_ms(self) -> int:
         """How far the broker's clock is ahead, by what it notes now."""
@@ -117,7 +118,8 @@ class Scene:
         ours_ms = time.time_ns() // 1_000_000
         if isinstance(self.world, VirtualCluster):
             ours_ms = self.world.world.now_ms()
-        return self._journal(BROKER)[-1]["at_ms"] - ours_ms
+        theirs_ms: int = self._journal(BROKER)[-1]["at_ms"]
+        return theirs_ms - ours_ms
 
     def facts(self, *kinds: str) -> list[dict[str, Any]]:
         """Of the world itself."""

@@ -20,7 +20,7 @@ from rocketmq_emulator.protocol.command import (
 )
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.framing import FrameDecoder
-from rocketmq_emulator.protocol.rpc import Rpc
+from rocketmq_emulator.protocol.rpc import AnyRpc, Rpc
 from rocketmq_emulator.settings.config import NetConfig
 from rocketmq_emulator.settings.releases import R_4_9_7, Release
 
@@ -40,11 +40,11 @@ CLOCK = Rpc(code=13, name="CLOCK", answered_by=("broker",), reply=Word, request=
 ASK = Rpc(code=11, name="ASK", answered_by=("broker",), reply=Word, request=Header)
 
 
-def echo(call: Call) -> Result:
+def echo(call: Call[Any]) -> Result:
     return Reply(Word(word=call.request.word), call.body)
 
 
-def hold(call: Call, gone: Callable[[], object] | None = None) -> Result:
+def hold(call: Call[Any], gone: Callable[[], object] | None = None) -> Result:
     def resume(now_ms: int, expired: bool) -> Result:
         return Reply(Word(word=f"{call.request.word} {expired} {now_ms - call.now_ms}"))
 
@@ -59,22 +59,22 @@ def hold(call: Call, gone: Callable[[], object] | None = None) -> Result:
     )
 
 
-def fail(_call: Call) -> Result:
+def fail(_call: Call[Any]) -> Result:
     raise ZeroDivisionError("by nothing")
 
 
-def refuse(_call: Call) -> Result:
+def refuse(_call: Call[Any]) -> Result:
     raise Refusal(17, "no such thing")
 
 
-def ask(call: Call) -> Result:
+def ask(call: Call[Any]) -> Result:
     def resume(_now_ms: int, reply: RemotingCommand | None) -> Result:
         return Reply(Word(word="silence" if reply is None else reply.fields()["word"]))
 
     return InvokePeer(call.peer, 307, Word(word="who?"), b"", call.now_ms + 10_000, resume)
 
 
-HANDLERS = {
+HANDLERS: dict[int, tuple[AnyRpc, Callable[[Call[Any]], Result]]] = {
     5: (ECHO, echo),
     10: (TURNSTILE, lambda call: Wait("door", call.now_ms + 15_000, lambda *_: Reply())),
     12: (FLOOD, lambda _call: Reply(Word(word="big"), bytes(16 * 1024 * 1024))),
@@ -138,7 +138,7 @@ class Server:
         self.connection = self.remoting.accept(self.wire)
         self.wire.endpoint = self.connection
 
-    def hold(self, call: Call) -> Result:
+    def hold(self, call: Call[Any]) -> Result:
         return hold(call, gone=lambda: self.gone.append(call.request.word))
 
     def said(self, kind: type[Fact]) -> list[Any]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio
+
+from rocketmq_emulator.net.transport import Transport
+from rocketmq_emulator.sim.machines import Machine, Program
+from rocketmq_emulator.sim.world import VirtualWorld
 
 
 class Listening:
     """Keeps everything it is told, with the time; can be waited for."""
 
-    def __init__(self, transport) -> None:
+    def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self.heard: list[tuple[float, str, bytes | str]] = []
+        self.heard: list[tuple[float, str, Any]] = []
         self._news = trio.Event()
 
     @property
@@ -47,7 +53,7 @@ class Listening:
         self._news = trio.Event()
         await self._news.wait()
 
-    def _note(self, kind: str, what) -> None:
+    def _note(self, kind: str, what: bytes | str) -> None:
         self.heard.append((trio.current_time(), kind, what))
         self._news.set()
 
@@ -63,16 +69,18 @@ class Echo(Listening):
 class Ends:
     """An ``accept`` that keeps the endpoints it made."""
 
-    def __init__(self, kind=Listening) -> None:
+    def __init__(self, kind: type[Listening] = Listening) -> None:
         self._kind = kind
         self.all: list[Listening] = []
 
-    def __call__(self, transport) -> Listening:
+    def __call__(self, transport: Transport) -> Listening:
         self.all.append(self._kind(transport))
         return self.all[-1]
 
 
-async def a_link(world, *, server: str = "b", kind=Listening, port: int = 1000):
+async def a_link(
+    world: VirtualWorld, *, server: str = "b", kind: type[Listening] = Listening, port: int = 1000
+) -> tuple[Listening, Listening]:
     """Both ends of a stream from host "a" to *server*."""
     there = Ends(kind)
     listener = await world.network.host(server).listen(f"0.0.0.0:{port}", there)
@@ -81,16 +89,16 @@ async def a_link(world, *, server: str = "b", kind=Listening, port: int = 1000):
     return near, there.all[0]
 
 
-async def a_client(world, address: str, *, host: str = "a") -> Listening:
+async def a_client(world: VirtualWorld, address: str, *, host: str = "a") -> Listening:
     here = Ends()
     await world.network.host(host).connect(address, here)
     return here.all[0]
 
 
-def a_server(port: int, ends: Ends):
+def a_server(port: int, ends: Ends) -> Program:
     """A program that listens and then waits for its death."""
 
-    async def program(machine) -> None:
+    async def program(machine: Machine) -> None:
         await machine.network.listen(f"0.0.0.0:{port}", ends)
         machine.ready()
         await trio.sleep_forever()

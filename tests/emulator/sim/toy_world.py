@@ -11,11 +11,12 @@ import trio
 from toy_endpoints import Echo, Ends, a_server
 
 from rocketmq_emulator.faults.links_and_drives import Rule, Slow, Stall, around
-from rocketmq_emulator.sim.world import run_virtual
+from rocketmq_emulator.sim.machines import Machine, Program
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 
-def a_chatterer(log: list[str]):
-    async def program(machine) -> None:
+def a_chatterer(log: list[str]) -> Program:
+    async def program(machine: Machine) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(5):
                 nursery.start_soon(chatter, machine, number, log)
@@ -23,7 +24,7 @@ def a_chatterer(log: list[str]):
     return program
 
 
-async def chatter(machine, number: int, log: list[str]) -> None:
+async def chatter(machine: Machine, number: int, log: list[str]) -> None:
     rng = machine.rng(f"chatter {number}")
     ends = Ends()
     while True:
@@ -39,7 +40,7 @@ async def chatter(machine, number: int, log: list[str]) -> None:
         await trio.sleep(rng.choice([0, 0.1, 0.1, 1]))
 
 
-async def main(world) -> None:
+async def main(world: VirtualWorld) -> None:
     log: list[str] = []
     world.machines.start("server", a_server(1, Ends(Echo)))
     for name in ("amy", "bob", "cid"):

@@ -13,6 +13,7 @@ from rocketmq_emulator.facts import (
     Queue,
     QueuesClaimed,
     QueuesReleased,
+    ReleaseReason,
 )
 from rocketmq_emulator.facts.journal import Entry
 
@@ -29,7 +30,7 @@ def a_claim(*numbers: int) -> QueuesClaimed:
     return QueuesClaimed(GROUP, tuple(map(a_queue, numbers)))
 
 
-def a_release(*numbers: int, reason: str = "not mine") -> QueuesReleased:
+def a_release(*numbers: int, reason: ReleaseReason = "not mine") -> QueuesReleased:
     return QueuesReleased(GROUP, tuple(map(a_queue, numbers)), reason)
 
 
@@ -49,7 +50,9 @@ def a_commit(offset: int, peer: str = "10.0.0.9:4000", group: str = GROUP) -> Of
     return OffsetCommitted(group, a_queue(), offset, peer)
 
 
-def a_journal(*noted: tuple[float, str, Fact], lives: Sequence[tuple[float, str]] = ()) -> list:
+def a_journal(
+    *noted: tuple[float, str, Fact], lives: Sequence[tuple[float, str]] = ()
+) -> list[Entry]:
     """Entries of (second, node, fact); at each of *lives* the numbers of a node begin again."""
     entries, numbers = [], {}
     starts = sorted(lives)

@@ -6,19 +6,22 @@ python story_of_plain_listeners.py SEED
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import trio
 
 from rocketmq_emulator.client import Message, Producer, PushConsumer
+from rocketmq_emulator.client.instance.process import ClientProcess
 from rocketmq_emulator.cluster.spec import ClusterSpec
-from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
-from rocketmq_emulator.sim.world import run_virtual
+from rocketmq_emulator.cluster.worlds.virtual import ClientProgram, VirtualCluster
+from rocketmq_emulator.protocol.messages.message import MessageExt
+from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 MESSAGES = 100
 
 
-def a_producer(namesrv: str):
-    async def program(process) -> None:
+def a_producer(namesrv: str) -> ClientProgram:
+    async def program(process: ClientProcess) -> None:
         async with Producer(process=process, namesrv=namesrv, group="shop") as producer:
             for number in range(MESSAGES):
                 await producer.send(Message("orders", b"%d" % number))
@@ -28,12 +31,12 @@ def a_producer(namesrv: str):
     return program
 
 
-def a_consumer(namesrv: str, group: str, **settings):
-    def on_orders(messages) -> None:
+def a_consumer(namesrv: str, group: str, **settings: Any) -> ClientProgram:
+    def on_orders(messages: list[MessageExt]) -> None:
         if messages[0].queue_offset % 10 == 3 and not messages[0].reconsume_times:
             raise ValueError(f"not {messages[0].body.decode()}")
 
-    async def program(process) -> None:
+    async def program(process: ClientProcess) -> None:
         consumer = PushConsumer(
             on_orders,
             {"orders": "*"},
@@ -50,7 +53,7 @@ def a_consumer(namesrv: str, group: str, **settings):
     return program
 
 
-async def main(world) -> None:
+async def main(world: VirtualWorld) -> None:
     cluster = VirtualCluster(world, ClusterSpec(brokers=1), sys.stdout.buffer.write)
     await cluster.start()
     namesrv = cluster.namesrv

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
 from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.spec import ClusterSpec
@@ -27,7 +29,7 @@ class FakeCluster:
         self.spec = ClusterSpec(brokers=1)
         self.brokers = {"broker-a": "127.0.0.1:10911"}
         self.states: dict[str, NodeState] = {"namesrv": "running", "broker-a": "running"}
-        self.done: list[tuple] = []
+        self.done: list[tuple[object, ...]] = []
         self.rules: dict[int, ReplyRule] = {}
         self.fails: Exception | None = None
 
@@ -44,7 +46,7 @@ class FakeCluster:
         pid = 7 if state in RUNNING_STATES else None
         return NodeView(name, role, address, pid, state, since_ms=1)
 
-    def __getattr__(self, verb: str):
+    def __getattr__(self, verb: str) -> Callable[[str], None]:
         if verb not in RESULTS:
             raise AttributeError(verb)
 
