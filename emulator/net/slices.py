@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from rocketmq_emulator.net.results import Refusal, Reply, Result, Wait
 from rocketmq_emulator.protocol.bodies.body import Body, encode_body
@@ -42,7 +42,7 @@ def reply_of(body: Generator[None, None, bytes], header: Header | None = None) -
 
 
 def long_body(
-    empty: Body, pieces: Mapping[str, Iterable[Any]], release: Release
+    empty: Body, pieces: Mapping[str, Iterable[object]], release: Release
 ) -> Generator[None, None, bytes]:
     """The text of *empty*, its collections filled: *pieces* of maps or lists by name on the wire.
 

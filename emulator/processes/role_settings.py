@@ -135,7 +135,7 @@ class Settings:
         sources = {self._sources[name]: None for name in refusal.settings if name in self._sources}
         return BadSetting(": ".join((*sources, str(refusal))))
 
-    def nested(self) -> dict[str, Any]:
+    def nested(self) -> dict[str, object]:
         """What was given, in the shape of the config struct."""
         net = {k.removeprefix(NET): v for k, v in self.given.items() if k.startswith(NET)}
         plain = {k: v for k, v in self.given.items() if not k.startswith(NET)}

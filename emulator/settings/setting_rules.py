@@ -35,7 +35,10 @@ class BadField(msgspec.ValidationError, ValueError):
 
 
 def convert_fields(
-    kind: type[S], given: Mapping[str, Any], owner: str, aliases: Mapping[str, str] | None = None
+    kind: type[S],
+    given: Mapping[str, object],
+    owner: str,
+    aliases: Mapping[str, str] | None = None,
 ) -> S:
     """A *kind* of these fields, which *owner* was given.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
@@ -27,6 +27,9 @@ from rocketmq_emulator.pipeline.source.errors import BadOption
 from rocketmq_emulator.pipeline.source.options import SinkOptions, sink_options, source_options
 from rocketmq_emulator.pipeline.source.readers import RocketMQBatchReader, RocketMQStreamReader
 from rocketmq_emulator.pipeline.source.sending import send_all
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class RocketMQDataSource(DataSource):
@@ -92,7 +95,7 @@ class RocketMQWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[Any]) -> RowsSent:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsSent:
         """In a task.  Raises ``NotSent``."""
         return _sent(iterator, self._options)
 
@@ -107,7 +110,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[Any]) -> RowsSent:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsSent:
         """In a task.  Raises ``NotSent``."""
         return _sent(iterator, self._options)
 
@@ -116,7 +119,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         _log_rows_kept(messages)
 
 
-def _sent(iterator: Iterator[Any], options: SinkOptions) -> RowsSent:
+def _sent(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> RowsSent:
     task = TaskContext.get()
     return RowsSent(send_all(iterator, options, task.partitionId() if task else 0))
 

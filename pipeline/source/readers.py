@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -57,6 +57,9 @@ from rocketmq_emulator.pipeline.source.topic_snapshot import SnapshotReader, Top
 from rocketmq_emulator.protocol.messages.subscription import build_subscription
 from rocketmq_emulator.protocol.queues import MessageQueue
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 # A batch ------------------------------------------------------------------------------
 
 
@@ -93,14 +96,14 @@ class RocketMQBatchReader(DataSourceReader):
         ends = view.places(options.end or PlaceInQueues(LATEST), "endingOffsets", snapshot)
         return ranges(starts, ends, snapshot.topics.addresses, options.partitions_min)
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The Arrow batches of one of them."""
         return batches_of(partition, self._options, self._schema)
 
 
 def batches_of(
     partition: InputPartition, options: SourceOptions, schema: StructType
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """The Arrow batches of one range.  Raises ``SourceError``.
 
     Spark hands in a partition without a range when there was none to plan.
@@ -153,7 +156,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Where a batch ends ---------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
         """Of a query without a checkpoint.  Raises ``SourceError``."""
         where = self._options.start or PlaceInQueues(LATEST)
         view = self._seen()
@@ -164,7 +167,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seen = view.look(view.topics()) if is_early else self._all_queues()
         return Positions(view.places(where, "startingOffsets", seen)).as_json()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
         """Behind what is stored now, or behind as much as *limit* allows."""
         self._join()
         before = positions_of(start)
@@ -195,7 +198,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         count_max = self._options.offsets_per_trigger_max
         return ReadMaxRows(count_max) if count_max else ReadAllAvailable()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
+    def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802  # Spark's name
         """For the progress of the query: how far the queues had been filled when last seen."""
         return None if self._newest is None else self._newest.as_json()
 
@@ -206,7 +209,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # What is read ---------------------------------------------------------------------
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueueRange]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[QueueRange]:
         """The ranges of a batch, also of one that was planned by an earlier run."""
         before, until = positions_of(start).offsets, positions_of(end).offsets
         if before == until:
@@ -214,11 +217,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         addresses = self._routes().addresses
         return ranges(before, until, addresses, self._options.partitions_min)
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The Arrow batches of one range, in a task."""
         return batches_of(partition, self._options, self._schema)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: dict[str, object]) -> None:
         """Spark is done with everything before *end*."""
         self._commit(positions_of(end).offsets)
 

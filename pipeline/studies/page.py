@@ -63,7 +63,7 @@ def title_of(study: Study) -> str:
     return study.about.title or study.about.scenario
 
 
-def page_data(study: Study) -> dict[str, Any]:
+def page_data(study: Study) -> dict[str, object]:
     """What the scripts read: numbers of six digits, values and metrics by their places."""
     about = study.about
     places = {metric.name: at for at, metric in enumerate(study.metrics)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -43,6 +43,7 @@ class Body(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
 
 
 B = TypeVar("B", bound=msgspec.Struct)
+K = TypeVar("K")
 
 
 def encode_body(value: object, release: Release, *, standard: bool = False) -> bytes:
@@ -130,7 +131,7 @@ def _decoder(kind: type[B]) -> msgspec.json.Decoder[B] | None:
 _BEGIN, _END = b'{\n\t"":{', b"\n\t}\n}"
 
 
-def config_entries(piece: Mapping[Any, Any], release: Release) -> bytes:
+def config_entries(piece: Mapping[K, object], release: Release) -> bytes:
     """The entries of *piece* as they stand in a map that is a member of the file."""
     if not piece:
         return b""

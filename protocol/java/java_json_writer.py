@@ -223,7 +223,7 @@ class _Writer:
         writer.value(member)
         return "".join(writer.parts)
 
-    def items(self, items: Iterable[Any]) -> None:
+    def items(self, items: Iterable[object]) -> None:
         self.parts.append("[")
         for number, item in enumerate(items):
             if number:

@@ -150,7 +150,7 @@ class Run(FaultsAndActions):
     # Who is there --------------------------------------------------------------------------
 
     async def cluster(
-        self, topics: Mapping[str, Any] | None = None, **fields: object
+        self, topics: Mapping[str, object] | None = None, **fields: object
     ) -> RecordedCluster:
         """Servers, by the fields of ``ClusterPlan``, and *topics* with their queues or fields."""
         if "cluster" in self._fields:
@@ -200,8 +200,8 @@ class Run(FaultsAndActions):
     def program(
         self,
         name: str,
-        run: str | Callable[..., Any],
-        arguments: Mapping[str, Any] | None = None,
+        run: str | Callable[..., object],
+        arguments: Mapping[str, object] | None = None,
         starts_ms: int | None = None,
     ) -> None:
         """A client program of one's own: ``module:function``, or the function itself."""

@@ -77,7 +77,7 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
     """A topic's queues, broker by broker, and who consumes it."""
     with errors_as_exit_codes():
 
-        async def look(admin: Admin) -> dict[str, Any]:
+        async def look(admin: Admin) -> dict[str, object]:
             await admin.route(name)  # or say that there is none
             masters = await admin.masters()
             queues: list[dict[str, Any]] = []

@@ -181,7 +181,7 @@ class LineSender:
         raise BadUse(f"--queue {wanted}: {self._job.shape.topic} has {names}")
 
 
-def send_result_value(result: SendResult) -> dict[str, Any]:
+def send_result_value(result: SendResult) -> dict[str, object]:
     """By the names that ``consume`` gives the same things."""
     return {
         "topic": result.queue.topic,

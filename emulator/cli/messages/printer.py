@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from string import Formatter
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 import trio
@@ -104,7 +104,7 @@ def local_time(at_ms: int) -> str:
     return at.replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
-def message_value(message: MessageExt) -> dict[str, Any]:
+def message_value(message: MessageExt) -> dict[str, object]:
     """Everything, for JSON.  A body that is no text comes as base64."""
     try:
         body = {"body": message.body.decode()}

@@ -11,7 +11,7 @@ are not taken, but the error for ``Producer(retryTimesWhenSendFailed=3)`` names 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -160,7 +160,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
 C = TypeVar("C", bound=ClientConfig)
 
 
-def merged_config(kind: type[C], config: C | None, settings: dict[str, Any]) -> C:
+def merged_config(kind: type[C], config: C | None, settings: dict[str, object]) -> C:
     """A whole *config*, or single fields by name, or the one changed by the others.
 
     Raises ``BadArgument`` for a field there is not, of another type, or of a value that

@@ -10,7 +10,7 @@ import contextlib
 import http.client
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -81,7 +81,7 @@ class ControlClient:
         """The faults that hold."""
         return self._call("GET", "/faults", _Faults).faults
 
-    def begin_fault(self, given: Mapping[str, Any]) -> FaultState:
+    def begin_fault(self, given: Mapping[str, object]) -> FaultState:
         """A fault with its fields, and perhaps ``for``."""
         return self._call("POST", "/faults", FaultState, msgspec.json.encode(given))
 

@@ -14,7 +14,7 @@ import inspect
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import msgspec
 
@@ -233,7 +233,7 @@ def _text_of(error: Exception) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def takes_context(listener: Callable[..., Any]) -> bool:
+def takes_context(listener: Callable[..., object]) -> bool:
     """Whether it wants a ``ConsumeContext`` beside the messages."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
