@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from real_time_runs import named as cased
 from real_time_runs import recorded
@@ -166,6 +167,18 @@ def test_virtual_time_comes_to_what_was_recorded_of_processes(rows, record) -> N
     row = rows[cases.index(record.case)]
     assert row.verdict == record.verdict, (row.reason, record)
     assert tuple(one.expected for one in row.unmet) == record.unmet
+
+
+def test_a_lock_that_is_refused_at_the_start_is_not_judged_as_a_takeover(fleet) -> None:
+    plan = load("orderly_queues_are_taken_over")
+    race = msgspec.structs.replace(plan.consumers[0], every_ms=3)  # the second one is refused
+    race_plan = msgspec.structs.replace(plan, consumers=[race])
+    early = msgspec.structs.replace(plan.load[0], from_ms=0)
+    early_plan = msgspec.structs.replace(race_plan, load=[early])
+    orders = [RunOrder(plan=each, seed=SEED) for each in (early_plan, race_plan)]
+    gaps_s = {id(o): row.metrics["delivery_gap_s"] for o, row in fleet.finished(orders, jobs=2)}
+    assert gaps_s[id(orders[0])] >= 19, "messages at the start wait for the next pass"
+    assert gaps_s[id(orders[1])] <= 1
 
 
 def test_every_scenario_of_the_library_says_what_it_shows_and_teaches() -> None:
