@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from rocketmq_emulator.checks.state.checker import place_of
+from rocketmq_emulator.checks.state.queue_positions import QueueOwners, QueuePositions
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerExpired,
@@ -29,20 +31,16 @@ from rocketmq_emulator.facts import (
     ConsumerStopped,
     FaultBegan,
     FaultEnded,
-    GroupOffsetMoved,
     MemberJoined,
     MemberLeft,
     MessageConsumed,
     MessagePolled,
-    MessageStored,
     NameServerReset,
     NodeKilled,
     NodeStarted,
     NodeStopped,
-    OffsetCommitted,
     PullAnswered,
     PullHeld,
-    Queue,
     QueuesClaimed,
     QueuesLocked,
     QueuesReleased,
@@ -167,7 +165,7 @@ Row: TypeAlias = dict[str, Value]
 Tables: TypeAlias = dict[str, dict[str, Row]]  # table: row: item: value
 
 LOCK_US = 60_000_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
-STORED = ("topics", "stored", "committed")  # what a store keeps, if it outlives the process
+STORED = ("topics",)  # and positions of queues: what a store keeps, if it outlives the process
 ENDS = {"kill": "killed", "stop": "stopped", "power_off": "without power", "pause": "paused"}
 
 
@@ -207,6 +205,8 @@ class ClusterTables:
         self.nodes: dict[str, NodeTables] = {}
         self._expiring: dict[tuple[str, str, str, str], int] = {}  # node, table, row, item: when
         self._held: dict[int, tuple[str, ...]] = {}  # faults that end nodes: which
+        self._positions = QueuePositions()
+        self._owners = QueueOwners[None]()
         self._takers = self._table()
 
     def take(self, entry: Entry) -> None:
@@ -230,11 +230,25 @@ class ClusterTables:
                 tables[table] = {row: items for row, items in left.items() if items}
             tables = {table: rows for table, rows in tables.items() if rows}
             shown[name] = NodeTables(node.role, node.state, tables, node.keeps_store)
+            for group, queue in self._owners.owned_by(name):
+                shown[name].set("owns", group, place_of(queue), "")
+        self._show_positions(shown)
         return shown
+
+    def _show_positions(self, shown: dict[str, NodeTables]) -> None:
+        """At the broker of each queue: how far it is stored, and committed by groups."""
+        for queue, end in self._positions.ends.items():
+            if (node := shown.get(queue.broker)) is not None:
+                node.set("stored", queue.topic, str(queue.queue_id), end)
+        for group, offsets in self._positions.committed.items():
+            for queue, offset in offsets.items():
+                if (node := shown.get(queue.broker)) is not None:
+                    node.set("committed", f"{group} {queue.topic}", str(queue.queue_id), offset)
 
     def _table(self) -> Table:
         """Which kinds change what."""
         return {
+            **self._positions.table(),
             NodeStarted: self._started,
             NodeStopped: self._stopped,
             NodeKilled: self._killed,
@@ -242,11 +256,8 @@ class ClusterTables:
             BrokerReset: self._broker_reset,
             TopicCreated: self._topic,
             TopicChanged: self._topic,
-            MessageStored: self._message_stored,
             MemberJoined: self._joined,
             MemberLeft: self._left_group,
-            OffsetCommitted: self._committed,
-            GroupOffsetMoved: self._committed,
             QueuesLocked: self._locked,
             QueuesUnlocked: self._unlocked,
             PullHeld: self._pull_held,
@@ -284,8 +295,15 @@ class ClusterTables:
     # What facts change --------------------------------------------------------------------
 
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
-        node = self._node(entry.node)
-        node.begin(fact.role)
+        self._begin(entry.node, fact.role)
+
+    def _begin(self, name: str, role: str) -> None:
+        """A process has started: what was in memory is gone."""
+        node = self._node(name)
+        node.begin(role)
+        self._owners.end(name)
+        if not node.keeps_store:
+            self._positions.forget(name)
 
     def _stopped(self, fact: NodeStopped, entry: Entry) -> None:
         node = self._node(entry.node)
@@ -306,16 +324,13 @@ class ClusterTables:
             "members": {group: row for group, row in members.items() if group in fact.kept_groups},
             "topics": {topic: row for topic, row in topics.items() if topic in fact.kept_topics},
         }
+        self._positions.forget(entry.node)
 
     def _topic(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
         node = self._node(entry.node)
         node.set("topics", fact.topic, "read", fact.read_queue_count)
         node.set("topics", fact.topic, "write", fact.write_queue_count)
         node.set("topics", fact.topic, "perm", fact.perm)
-
-    def _message_stored(self, fact: MessageStored, entry: Entry) -> None:
-        node = self._node(entry.node)
-        node.set("stored", fact.queue.topic, str(fact.queue.queue_id), fact.offset + 1)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         node = self._node(entry.node)
@@ -324,11 +339,6 @@ class ClusterTables:
     def _left_group(self, fact: MemberLeft, entry: Entry) -> None:
         node = self._node(entry.node)
         node.drop("members", fact.group, fact.client)
-
-    def _committed(self, fact: OffsetCommitted | GroupOffsetMoved, entry: Entry) -> None:
-        node = self._node(entry.node)
-        row = f"{fact.group} {fact.queue.topic}"
-        node.set("committed", row, str(fact.queue.queue_id), fact.offset)
 
     def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
         node = self._node(entry.node)
@@ -402,32 +412,29 @@ class ClusterTables:
     def _consumer_started(self, fact: ConsumerStarted, entry: Entry) -> None:
         node = self._node(entry.node)
         if node.state != "running":
-            node.begin("")
+            self._begin(entry.node, "")
         node.role = node.role or "consumer"
         node.set("groups", fact.group, fact.client, fact.consumer_kind)
 
     def _consumer_stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
-        node = self._node(entry.node)
-        for table in ("groups", "owns"):
-            node.drop(table, fact.group)
+        self._node(entry.node).drop("groups", fact.group)
+        self._owners.end(entry.node, fact.group)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
-        node = self._node(entry.node)
         for queue in fact.queues:
-            node.set("owns", fact.group, _name(queue), "")
+            self._owners.claim(entry.node, fact.group, queue, None)
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
-        node = self._node(entry.node)
         for queue in fact.queues:
-            node.drop("owns", fact.group, _name(queue))
+            self._owners.release(entry.node, fact.group, queue)
 
     def _delivered(self, fact: MessageConsumed | MessagePolled, entry: Entry) -> None:
         node = self._node(entry.node)
-        node.set("delivered", fact.group, _name(fact.queue), fact.offset + 1)
+        node.set("delivered", fact.group, place_of(fact.queue), fact.offset + 1)
 
     def _sought(self, fact: SeekRequested, entry: Entry) -> None:
         node = self._node(entry.node)
-        node.set("delivered", fact.group, _name(fact.queue), fact.offset)
+        node.set("delivered", fact.group, place_of(fact.queue), fact.offset)
 
     # Faults
 
@@ -458,7 +465,3 @@ class ClusterTables:
 
 
 EXPIRING = frozenset({"locks", "avoided brokers"})
-
-
-def _name(queue: Queue) -> str:
-    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"

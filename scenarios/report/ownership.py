@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
+from rocketmq_emulator.checks.state.queue_positions import QueueOwners
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     MemberJoined,
@@ -62,7 +63,7 @@ class Owners:
     def __init__(self) -> None:
         self._claimed: dict[tuple[str, Queue], list[Span]] = {}
         self._committed: dict[tuple[str, Queue], list[Span]] = {}
-        self._open: dict[str, dict[tuple[str, Queue], Span]] = {}  # by node
+        self._owners = QueueOwners[Span]()
         self._broadcast: set[str] = set()  # groups
         self._clients: dict[tuple[str, str], str] = {}  # by broker and address: the client's id
 
@@ -73,24 +74,21 @@ class Owners:
 
     def claimed(self, number: int, entry: Entry, fact: QueuesClaimed) -> None:
         """A consumer owns these queues from now on."""
-        held = self._open.setdefault(entry.node, {})
         for queue in fact.queues:
-            if (fact.group, queue) not in held:
-                span = Span(entry.node, entry.mono_us, OPEN_END, number)
-                held[fact.group, queue] = span
+            span = Span(entry.node, entry.mono_us, OPEN_END, number)
+            if self._owners.claim(entry.node, fact.group, queue, span):
                 self._claimed.setdefault((fact.group, queue), []).append(span)
 
     def released(self, number: int, entry: Entry, fact: QueuesReleased) -> None:
         """A consumer owns these queues no more."""
-        held = self._open.get(entry.node, {})
         for queue in fact.queues:
-            span = held.pop((fact.group, queue), None)
+            span = self._owners.release(entry.node, fact.group, queue)
             if span is not None:
                 span.until_us, span.release, span.why = entry.mono_us, number, fact.reason
 
     def died(self, node: str, at_us: int) -> None:
         """*node* lives no more, and owns nothing."""
-        for span in self._open.pop(node, {}).values():
+        for span in self._owners.end(node).values():
             span.until_us, span.why = max(at_us, span.from_us), "its owner died"
 
     def committed(self, number: int, entry: Entry, fact: OffsetCommitted) -> None:

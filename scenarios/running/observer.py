@@ -13,26 +13,22 @@ for an hour if brokers were away while it failed): nobody consumes it, so it is 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from rocketmq_emulator.checks.state.queue_positions import QueuePositions
+from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ConsumerStopped,
     DelayedDelivered,
     DelayedMessageDropped,
-    Fact,
     FaultEnded,
-    GroupOffsetMoved,
-    LogFlushed,
-    LogRecovered,
     MessageConsumed,
     MessageStored,
     NodeKilled,
-    OffsetCommitted,
-    PowerLost,
     Queue,
     QueuesClaimed,
     QueuesReleased,
@@ -49,7 +45,6 @@ from rocketmq_emulator.scenarios.plan.plan import Plan, When
 
 TEMPORARY_RELEASES = ("not mine", "pull expired", "reset")  # queues that were given up for a while
 FOREVER = 2**31
-UNFLUSHED_MAX = 100_000  # records of a broker; of older ones a loss is not noticed
 
 
 class AwaitedFact:
@@ -81,11 +76,8 @@ class RunObserver:
         self.consumed_us = 0
         self.healed_us: int | None = None  # when the last fault ended
         self._awaited: list[AwaitedFact] = []
-        self._stored: dict[Queue, int] = {}  # the next offset
-        self._stored_in: dict[str, list[Queue]] = defaultdict(list)
-        self._committed: dict[str, dict[Queue, int]] = defaultdict(dict)
         self._delayed_messages = DelayedMessageCounter()
-        self._unflushed: dict[str, deque[MessageStored]] = {}  # by broker
+        self._positions = QueuePositions(on_lost=self._delayed_messages.lost)
         self._groups = {
             group.group: (*group.topics, retry_topic(group.group))
             for group in plan.consumers
@@ -98,11 +90,9 @@ class RunObserver:
         }
         self._broadcast = {group.group for group in plan.consumers if group.broadcast}
         self._given_up: dict[str, set[Queue]] = {}  # by broadcasting member that runs
-        self._readers: dict[type[Fact], Callable[[Entry, Any], None]] = {
-            MessageStored: self._see_stored,
-            LogFlushed: self._see_flushed,
-            LogRecovered: lambda entry, fact: self._see_lost(entry, fact.end_position),
-            PowerLost: lambda entry, fact: self._see_lost(entry, fact.kept_position),
+        self._readers: Table = {
+            **self._positions.table(),
+            MessageStored: self._stored,
             DelayedDelivered: self._delayed_messages.delivered,
             DelayedMessageDropped: self._delayed_messages.dropped,
             TimerMessagePutAside: self._delayed_messages.timer_put_aside,
@@ -110,21 +100,19 @@ class RunObserver:
             TimerMessageDelivered: self._delayed_messages.timer_over,
             TimerMessageRecalled: self._delayed_messages.timer_over,
             TimerMessageDropped: self._delayed_messages.timer_over,
-            OffsetCommitted: self._see_offset,
-            GroupOffsetMoved: self._see_offset,
-            MessageConsumed: self._see_consumed,
-            ConsumerStopped: lambda entry, _fact: self._see_no_queues(entry.node),
-            NodeKilled: lambda _entry, fact: self._see_no_queues(fact.node),
-            QueuesClaimed: self._see_claimed,
-            QueuesReleased: self._see_released,
-            FaultEnded: self._see_healed,
+            MessageConsumed: self._consumed,
+            ConsumerStopped: self._stopped,
+            NodeKilled: self._killed,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            FaultEnded: self._healed,
         }
 
     def take(self, entry: Entry) -> None:
         """The next entry."""
         self.fact_count += 1
         if (read := self._readers.get(type(entry.fact))) is not None:
-            read(entry, entry.fact)
+            read(entry.fact, entry)
         if self._awaited:
             self._awaited = [one for one in self._awaited if not one.takes(entry)]
 
@@ -134,7 +122,11 @@ class RunObserver:
 
     def backlogs(self) -> dict[str, int]:
         """Messages that are stored and not yet committed, by group; only those that have some."""
-        found = {group: self._backlog(group, topics) for group, topics in self._groups.items()}
+        backlog = self._positions.backlog
+        found = {
+            group: sum(backlog(group, topic) for topic in topics)
+            for group, topics in self._groups.items()
+        }
         return {group: count for group, count in found.items() if count}
 
     @property
@@ -148,74 +140,41 @@ class RunObserver:
         Nobody else consumes them for it: it waits for a route that has their broker again.
         """
         counts = {
-            node: sum(queue in self._stored for queue in queues)
+            node: sum(queue in self._positions.ends for queue in queues)
             for node, queues in self._given_up.items()
         }
         return {node: count for node, count in counts.items() if count}
 
-    def _see_healed(self, entry: Entry, _fact: FaultEnded) -> None:
-        self.healed_us = entry.mono_us
-
-    def _backlog(self, group: str, topics: tuple[str, ...]) -> int:
-        committed = self._committed[group]
-        return sum(
-            max(0, self._stored[queue] - committed.get(queue, 0))
-            for topic in topics
-            for queue in self._stored_in.get(topic, ())
-        )
-
     # What facts say -------------------------------------------------------------------
 
-    def _see_stored(self, entry: Entry, fact: MessageStored) -> None:
-        queue = fact.queue
-        unflushed = self._unflushed.get(entry.node)
-        if unflushed is None:
-            unflushed = self._unflushed[entry.node] = deque(maxlen=UNFLUSHED_MAX)
-        unflushed.append(fact)
-        if self._delayed_messages.stored(entry.node, fact):
-            return
-        if queue not in self._stored:
-            self._stored_in[queue.topic].append(queue)
-        self._stored[queue] = fact.offset + 1
+    def _healed(self, _fact: FaultEnded, entry: Entry) -> None:
+        self.healed_us = entry.mono_us
 
-    def _see_flushed(self, entry: Entry, fact: LogFlushed) -> None:
-        unflushed = self._unflushed.get(entry.node)
-        while unflushed and _end_of(unflushed[0]) <= fact.position:
-            unflushed.popleft()
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        self._positions.stored(fact, entry)
+        self._delayed_messages.stored(entry.node, fact)
 
-    def _see_lost(self, entry: Entry, end_position: int) -> None:
-        """What a broker lost with its power nobody will consume."""
-        unflushed = self._unflushed.get(entry.node)
-        while unflushed and _end_of(unflushed[-1]) > end_position:
-            lost = unflushed.pop()
-            if not self._delayed_messages.lost(entry.node, lost):
-                self._stored[lost.queue] = min(self._stored[lost.queue], lost.offset)
-
-    def _see_offset(self, _entry: Entry, fact: OffsetCommitted | GroupOffsetMoved) -> None:
-        self._committed[fact.group][fact.queue] = fact.offset
-
-    def _see_consumed(self, entry: Entry, fact: MessageConsumed) -> None:
+    def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         self.consumed_us = entry.mono_us
         if not fact.ok and fact.reconsume_times >= self._tries_max.get(fact.group, FOREVER):
             self._delayed_messages.failed_for_good(fact.uniq_key)
 
-    def _see_claimed(self, entry: Entry, fact: QueuesClaimed) -> None:
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         self.queues_changed_us = entry.mono_us
         if fact.group in self._broadcast:
             self._given_up.get(entry.node, set()).difference_update(fact.queues)
 
-    def _see_released(self, entry: Entry, fact: QueuesReleased) -> None:
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         self.queues_changed_us = entry.mono_us
         if fact.group in self._broadcast and fact.reason in TEMPORARY_RELEASES:
             self._given_up.setdefault(entry.node, set()).update(fact.queues)
 
-    def _see_no_queues(self, node: str) -> None:
-        """It ended: if it begins again, then anew."""
-        self._given_up.pop(node, None)
+    def _stopped(self, _fact: ConsumerStopped, entry: Entry) -> None:
+        """If it begins again, then anew."""
+        self._given_up.pop(entry.node, None)
 
-
-def _end_of(fact: MessageStored) -> int:
-    return fact.position + fact.size_bytes
+    def _killed(self, fact: NodeKilled, _entry: Entry) -> None:
+        self._given_up.pop(fact.node, None)
 
 
 # Whether it is quiet ------------------------------------------------------------------
@@ -270,8 +229,8 @@ class DelayedMessageCounter:
         """An orderly member will send it back as a dead letter."""
         self._dying.add(key)
 
-    def stored(self, node: str, fact: MessageStored) -> bool:
-        """True if it is put aside: nobody can consume it now."""
+    def stored(self, node: str, fact: MessageStored) -> None:
+        """It waits if it is put aside: nobody can consume it now."""
         self._last_stored[node] = fact
         queue = fact.queue
         if queue.topic == SCHEDULE_TOPIC and fact.uniq_key in self._dying:
@@ -280,37 +239,35 @@ class DelayedMessageCounter:
             self._delayed[node, queue.queue_id, fact.uniq_key] += 1
         elif queue.topic == TIMER_TOPIC:
             self._last_timer[node] = fact.offset
-        return queue.topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
 
-    def lost(self, node: str, fact: MessageStored) -> bool:
-        """Its record is gone with the power; True if it was put aside."""
+    def lost(self, node: str, fact: MessageStored) -> None:
+        """Its record is gone with the power."""
         queue = fact.queue
         if queue.topic == SCHEDULE_TOPIC:
             self._take(node, queue.queue_id, fact.uniq_key)
         elif queue.topic == TIMER_TOPIC:
             self._timers.discard((node, fact.offset))
-        return queue.topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
 
-    def delivered(self, entry: Entry, fact: DelayedDelivered) -> None:
+    def delivered(self, fact: DelayedDelivered, entry: Entry) -> None:
         """A delayed one was stored where it belongs, just before this fact."""
         stored = self._last_stored.get(entry.node)
         key = "" if stored is None else stored.uniq_key
         self._take(entry.node, queue_of_level(fact.delay_level), key)
 
-    def dropped(self, entry: Entry, fact: DelayedMessageDropped) -> None:
+    def dropped(self, fact: DelayedMessageDropped, entry: Entry) -> None:
         """It will never come."""
         self._take(entry.node, queue_of_level(fact.delay_level), fact.uniq_key)
 
-    def timer_put_aside(self, entry: Entry, fact: TimerMessagePutAside) -> None:
+    def timer_put_aside(self, fact: TimerMessagePutAside, entry: Entry) -> None:
         """One waits for its time."""
         self._timers.add((entry.node, fact.offset))
 
-    def timer_rolled(self, entry: Entry, fact: TimerMessageRolled) -> None:
+    def timer_rolled(self, fact: TimerMessageRolled, entry: Entry) -> None:
         """It was stored again, just before this fact."""
         self._timers.discard((entry.node, fact.offset))
         self._timers.add((entry.node, self._last_timer.get(entry.node, fact.offset)))
 
-    def timer_over(self, entry: Entry, fact: TimerOver) -> None:
+    def timer_over(self, fact: TimerOver, entry: Entry) -> None:
         """It waits no more."""
         self._timers.discard((entry.node, fact.offset))
 

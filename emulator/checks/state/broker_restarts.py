@@ -11,11 +11,11 @@ last, and delivers once more what it had delivered since then: each of these, an
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages
+from rocketmq_emulator.checks.state.queue_positions import UnflushedRecords
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -43,7 +43,7 @@ class LogEnds:
         self._cluster = cluster
         self._queues = queues
         self._chains = pending
-        self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
+        self._unflushed = UnflushedRecords[tuple[QueueRecords, int]](UNFLUSHED_MAX)
         self._without_power: set[str] = (
             set()
         )  # brokers that lost power, and have not recovered since
@@ -65,10 +65,7 @@ class LogEnds:
     def stored(self, broker: str, end_position: int, records: QueueRecords, offset: int) -> None:
         """A record of *broker* ends there, and is not safe yet."""
         self._ends[broker] = end_position
-        unflushed = self._unflushed.get(broker)
-        if unflushed is None:
-            unflushed = self._unflushed[broker] = deque(maxlen=UNFLUSHED_MAX)
-        unflushed.append((end_position, records, offset))
+        self._unflushed.stored(broker, end_position, (records, offset))
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         if not fact.outlives_process and entry.node not in self._read_back:
@@ -101,9 +98,7 @@ class LogEnds:
             reading.committed = None
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        unflushed = self._unflushed.get(entry.node)
-        while unflushed and unflushed[0][0] <= fact.position:
-            unflushed.popleft()
+        self._unflushed.flushed(entry.node, fact.position)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         promise = self._cluster.stores.get(entry.node)
@@ -155,9 +150,7 @@ class LogEnds:
 
         Power takes with it also what was acknowledged before it was flushed, and never promised.
         """
-        unflushed = self._unflushed.get(entry.node)
-        while unflushed and unflushed[-1][0] > end_position:
-            _, records, offset = unflushed.pop()
+        for records, offset in self._unflushed.lost(entry.node, end_position):
             if offset in records.acked:
                 if is_promised and not (by_power and offset in records.unsafe):
                     here = EntryKey(entry.mono_us, entry.node, entry.seq)

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.cli.demo.timeline import TOPIC
+from rocketmq_emulator.checks.state.queue_positions import QueueOwners
+from rocketmq_emulator.cli.demo.timeline import GROUP, TOPIC
 from rocketmq_emulator.facts import (
     MessageConsumed,
     MessageSent,
@@ -46,34 +47,18 @@ class Bar(msgspec.Struct):
 
 
 class QueueHistory(msgspec.Struct):
-    """One queue's deliveries.  While queues change hands it may have two owners, or none.
+    """One queue's deliveries.
 
     ``waiting``: acknowledged to the producer, not delivered yet.  ``bars``: where something was
     delivered, by wall time divided by the bar's time.
     """
 
-    owners: list[str] = []
     delivered: int = 0
     waiting: int = 0
     bars: dict[int, Bar] = {}
     last_ms: int = 0
     longest_gap_ms: int = 0
     gap_began_ms: int = 0
-
-    @property
-    def owner(self) -> str:
-        """Who took it last and still has it."""
-        return self.owners[-1] if self.owners else ""
-
-    def claim(self, member: str) -> None:
-        """*member* took the queue."""
-        self.release(member)
-        self.owners.append(member)
-
-    def release(self, member: str) -> None:
-        """*member* gave the queue up, or died."""
-        if member in self.owners:
-            self.owners.remove(member)
 
     def deliver(self, at_ms: int, consumer: str, bar_ms: int) -> None:
         """*consumer* has consumed a message of the queue."""
@@ -109,6 +94,7 @@ class Ledger:
         self.failed_sends = 0
         self.maybe_stored = 0
         self.queues: dict[Queue, QueueHistory] = {}
+        self.owners = QueueOwners[int]()  # with the time of the claim
         self.of_member: dict[str, int] = {}  # messages sent or consumed
         self.takeovers: list[Takeover] = []
         self.broker_killed_ms = 0
@@ -133,16 +119,14 @@ class Ledger:
             self._claimed(entry.node, entry.at_ms, fact.queues)
         elif isinstance(fact, QueuesReleased):
             for queue in fact.queues:
-                if queue in self.queues:
-                    self.queues[queue].release(entry.node)
+                self.owners.release(entry.node, GROUP, queue)
 
     def consumer_killed(self, name: str, at_ms: int) -> None:
         """Its queues are nobody's until somebody claims them."""
         self._dead.add(name)
-        for queue, history in self.queues.items():
-            was_owned = bool(history.owners)
-            history.release(name)
-            if was_owned and not history.owners:
+        ended = self.owners.end(name)
+        for queue in self.queues:
+            if (GROUP, queue) in ended and not self.owners_of(queue):
                 self.takeovers.append(Takeover(queue, name, at_ms))
 
     def broker_killed(self, name: str, at_ms: int) -> None:
@@ -154,6 +138,10 @@ class Ledger:
         self.broker_back_ms = at_ms
 
     # What it proves --------------------------------------------------------------------
+
+    def owners_of(self, queue: Queue) -> tuple[str, ...]:
+        """The last one to claim it comes last; two or none while queues change hands."""
+        return tuple(self.owners.of_queue(GROUP, queue))
 
     @property
     def duplicates(self) -> int:
@@ -198,7 +186,8 @@ class Ledger:
         for queue in queues:
             if queue.topic != TOPIC or node in self._dead:
                 continue
-            self._history(queue).claim(node)
+            self._history(queue)
+            self.owners.claim(node, GROUP, queue, at_ms)
             for takeover in self.takeovers:
                 if takeover.queue == queue and takeover.owned_after_ms is None:
                     takeover.owner = node

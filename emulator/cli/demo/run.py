@@ -129,9 +129,9 @@ class DemoRun:
 
     def _is_shared(self) -> bool:
         """Every queue has an owner, and every consumer has queues."""
-        owners = [history.owner for history in self.ledger.queues.values()]
+        owners = [self.ledger.owners_of(queue)[-1:] for queue in self.ledger.queues]
         everywhere = len(owners) == QUEUES_A_BROKER * len(self.cluster.brokers)
-        return everywhere and all(owners) and set(owners) == set(CONSUMERS)
+        return everywhere and all(owners) and {owner for (owner,) in owners} == set(CONSUMERS)
 
     def _broker_waits(self) -> bool:
         """The restarted broker has messages, and has delivered none since its return."""

@@ -166,7 +166,8 @@ class DemoScreen:
         lines = [Text(heading, "bold"), over]
         for queue, history in sorted(run.ledger.queues.items()):
             is_dead = run.broker_state.get(queue.broker) == KILLED
-            row = _queue_row(queue, history, is_dead=is_dead)
+            owners = run.ledger.owners_of(queue)
+            row = _queue_row(queue, history, owners, is_dead=is_dead)
             is_cut = is_dead or bool(history.waiting)
             usual = self._usual(until)
             row.append_text(strip(history, until, usual, length=length, is_cut=is_cut))
@@ -225,21 +226,23 @@ def event_paragraph(event: DemoEvent, columns: int) -> list[Text]:
     return [Text(line, "red" if event.is_bad else "") for line in told] + [*map(Text, why)]
 
 
-def _queue_row(queue: Queue, history: QueueHistory, *, is_dead: bool) -> Text:
+def _queue_row(
+    queue: Queue, history: QueueHistory, owners: tuple[str, ...], *, is_dead: bool
+) -> Text:
     name = f"{queue.broker}/{queue.queue_id}"
     delivered, waiting = f"{history.delivered:>9,}  ", f"{history.waiting:>7,}  "
-    owner = f"{_owner(history):<10}  "
+    owner = f"{_owner(owners):<10}  "
     if is_dead:
         return Text(f"{name:<10}  {owner}{delivered}{waiting}", "dim")
-    style = OWNER_STYLES.get(history.owner, "red")
+    style = OWNER_STYLES.get(owners[-1] if owners else "", "red")
     much = "red" if history.waiting else ""
     return Text.assemble(f"{name:<10}  ", (owner, style), delivered, (waiting, much))
 
 
-def _owner(history: QueueHistory) -> str:
-    if len(history.owners) > 1:
-        return " and ".join(sorted(owner.rpartition("-")[2] for owner in history.owners))
-    return history.owner or "nobody"
+def _owner(owners: tuple[str, ...]) -> str:
+    if len(owners) > 1:
+        return " and ".join(sorted(owner.rpartition("-")[2] for owner in owners))
+    return owners[0] if owners else "nobody"
 
 
 def _process(name: str, shown: str, state: str) -> Text:

@@ -83,14 +83,14 @@ def test_a_dead_consumers_queues_are_taken_over_and_read_after_some_time() -> No
     assert (taken.queue, taken.owner) == (A0, "consumer-a")
     assert (taken.owned_after_ms, taken.delivered_after_ms) == (40, 300)
     assert (orphan.queue, orphan.owner, orphan.owned_after_ms) == (B0, "", None)
-    assert ledger.queues[B0].owner == ""
+    assert ledger.owners_of(B0) == ()
 
 
 def test_a_queue_in_two_hands_stays_with_the_other_when_one_lets_go() -> None:
     ledger = a_ledger(claimed("consumer-a", 1, A0), claimed("consumer-b", 2, A0))
-    assert ledger.queues[A0].owners == ["consumer-a", "consumer-b"]
+    assert ledger.owners_of(A0) == ("consumer-a", "consumer-b")
     ledger.read(MemberEntry(1, 3, "consumer-b", QueuesReleased("readers", (A0,), "not mine")))
-    assert ledger.queues[A0].owner == "consumer-a"
+    assert ledger.owners_of(A0) == ("consumer-a",)
     ledger.consumer_killed("consumer-b", 4)
     assert ledger.takeovers == []
 

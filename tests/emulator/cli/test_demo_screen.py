@@ -20,7 +20,7 @@ from rocketmq_emulator.cli.demo.screen import (
     marks,
     strip,
 )
-from rocketmq_emulator.cli.demo.timeline import DemoEvent, DemoPlan, EventTemplate
+from rocketmq_emulator.cli.demo.timeline import GROUP, DemoEvent, DemoPlan, EventTemplate
 from rocketmq_emulator.facts import Queue
 
 NOW_S = 1_000
@@ -61,7 +61,7 @@ def an_event(number: int) -> DemoEvent:
 
 def a_queue(*deliveries: tuple[int, int], by: str = "consumer-a") -> QueueHistory:
     """So many delivered in each of these seconds."""
-    return QueueHistory(owners=[by], bars={at_s: Bar(n, by) for at_s, n in deliveries})
+    return QueueHistory(bars={at_s: Bar(n, by) for at_s, n in deliveries})
 
 
 def a_run(*events: DemoEvent, broker_b: str = "running") -> ARun:
@@ -72,6 +72,7 @@ def a_run(*events: DemoEvent, broker_b: str = "running") -> ARun:
             queue = a_queue((NOW_S - 3, 10), (NOW_S - 1, 20))
             queue.delivered, queue.waiting = 1_250_000, 250_000
             ledger.queues[Queue("demo", broker, number)] = queue
+            ledger.owners.claim("consumer-a", GROUP, Queue("demo", broker, number), 0)
     ledger.delivered = {str(number) for number in range(8 * 3 * 10)}
     names = ("producer", "consumer-a", "consumer-b", "consumer-c")
     members = {name: AMember("running") for name in names}
@@ -184,7 +185,9 @@ def test_marks_stand_over_the_seconds_of_kills_and_returns() -> None:
 )
 def test_a_queue_may_have_one_owner_none_or_two(owners, shown) -> None:
     run = a_run()
-    run.ledger.queues[Queue("demo", "broker-a", 0)].owners = owners
+    run.ledger.owners.end("consumer-a")
+    for owner in owners:
+        run.ledger.owners.claim(owner, GROUP, Queue("demo", "broker-a", 0), 0)
     assert frame(run)[5].startswith(f"broker-a/0  {shown}  ")
 
 

@@ -21,6 +21,7 @@ from rocketmq_emulator.facts import (
     NodeKilled,
     NodeStarted,
     OffsetCommitted,
+    PowerLost,
     PullAnswered,
     PullHeld,
     Queue,
@@ -163,6 +164,11 @@ def test_a_broker_that_starts_again_has_what_its_store_kept(outlives: bool) -> N
     stored, member = MessageStored(A0, 4, 0, "K", 99), MemberJoined("billing", "me", PEER, *HOW)
     found = after(BROKER, opened, stored, member, BROKER)
     assert found == ({"stored": {"orders": {"0": 5}}} if outlives else {})
+
+
+def test_what_a_broker_lost_with_its_power_is_gone_from_its_table() -> None:
+    stored = [MessageStored(A0, n, n * 100, "K", 100) for n in range(3)]
+    assert after(*stored, PowerLost(0, 200, 300, ())) == {"stored": {"orders": {"0": 2}}}
 
 
 def test_a_reset_leaves_the_members_that_it_names() -> None:

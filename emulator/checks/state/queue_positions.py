@@ -1,0 +1,180 @@
+"""How far each queue is stored and committed, and which nodes own it, after any fact.
+
+The part of a cluster's state that is cheap: a few numbers a queue and no message.  A run watches
+it while it runs, tables of nodes are copies of it, the checkers' fold of all messages stands on
+``UnflushedRecords``.  What a broker loses with its power is the end of its log: the records that
+were not flushed; their places are used again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, Self, TypeVar
+
+from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.facts import (
+    GroupOffsetMoved,
+    LogFlushed,
+    LogRecovered,
+    MessageStored,
+    OffsetCommitted,
+    PowerLost,
+    Queue,
+)
+from rocketmq_emulator.facts.journal import Entry
+
+UNFLUSHED_MAX = 100_000  # records of a broker; of older ones a loss is not noticed
+
+Record = TypeVar("Record")
+Claim = TypeVar("Claim")
+
+
+class UnflushedRecords(Generic[Record]):
+    """The end of each broker's log, in order: what a loss of power may take.
+
+    At most *records_max* a broker; beyond it the oldest count as flushed.
+    """
+
+    def __init__(
+        self, records_max: int, logs: dict[str, deque[tuple[int, Record]]] | None = None
+    ) -> None:
+        self._records_max = records_max
+        self._logs = logs or {}
+
+    def stored(self, broker: str, end_position: int, record: Record) -> None:
+        """*record* ends there in the log of *broker*."""
+        log = self._logs.get(broker)
+        if log is None:
+            log = self._logs[broker] = deque(maxlen=self._records_max)
+        log.append((end_position, record))
+
+    def flushed(self, broker: str, position: int) -> None:
+        """What ends up to *position* is safe."""
+        log = self._logs.get(broker)
+        while log and log[0][0] <= position:
+            log.popleft()
+
+    def lost(self, broker: str, end_position: int) -> Iterator[Record]:
+        """The log of *broker* ends there now: its records that ended beyond, the last first."""
+        log = self._logs.get(broker)
+        while log and log[-1][0] > end_position:
+            yield log.pop()[1]
+
+    def forget(self, broker: str) -> None:
+        """Its log is empty."""
+        self._logs.pop(broker, None)
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Records themselves are shared: there may be many, and nobody changes one."""
+        return type(self)(
+            self._records_max, {broker: log.copy() for broker, log in self._logs.items()}
+        )
+
+
+class QueuePositions:
+    """``ends`` has the next offset of each queue, ``committed`` each group's offsets.
+
+    *on_lost* is called with each message that a broker has lost, and the broker.
+    """
+
+    def __init__(self, on_lost: Callable[[str, MessageStored], object] | None = None) -> None:
+        self.ends: dict[Queue, int] = {}
+        self.committed: defaultdict[str, dict[Queue, int]] = defaultdict(dict)
+        self._queues_of: defaultdict[str, list[Queue]] = defaultdict(list)  # by topic
+        self._unflushed = UnflushedRecords[MessageStored](UNFLUSHED_MAX)
+        self._on_lost = on_lost
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MessageStored: self.stored,
+            LogFlushed: self._flushed,
+            LogRecovered: self._recovered,
+            PowerLost: self._power_lost,
+            OffsetCommitted: self._committed,
+            GroupOffsetMoved: self._committed,
+        }
+
+    def backlog(self, group: str, topic: str) -> int:
+        """Messages of *topic* that are stored, and not yet committed by *group*."""
+        committed = self.committed[group]
+        return sum(
+            max(0, self.ends[queue] - committed.get(queue, 0))
+            for queue in self._queues_of.get(topic, ())
+        )
+
+    def forget(self, broker: str) -> None:
+        """Everything that *broker* had was in its memory, and is gone."""
+        for offsets in (self.ends, *self.committed.values()):
+            for queue in [queue for queue in offsets if queue.broker == broker]:
+                del offsets[queue]
+        for topic, queues in self._queues_of.items():
+            self._queues_of[topic] = [queue for queue in queues if queue.broker != broker]
+        self._unflushed.forget(broker)
+
+    # What facts change ----------------------------------------------------------------
+
+    def stored(self, fact: MessageStored, entry: Entry) -> None:
+        """A message is the last one of its queue."""
+        queue = fact.queue
+        self._unflushed.stored(entry.node, fact.position + fact.size_bytes, fact)
+        if queue not in self.ends:
+            self._queues_of[queue.topic].append(queue)
+        self.ends[queue] = fact.offset + 1
+
+    def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
+        self._unflushed.flushed(entry.node, fact.position)
+
+    def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
+        self._lose(entry.node, fact.end_position)
+
+    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        self._lose(entry.node, fact.kept_position)
+
+    def _lose(self, broker: str, end_position: int) -> None:
+        for lost in self._unflushed.lost(broker, end_position):
+            self.ends[lost.queue] = min(self.ends[lost.queue], lost.offset)
+            if self._on_lost is not None:
+                self._on_lost(broker, lost)
+
+    def _committed(self, fact: OffsetCommitted | GroupOffsetMoved, _entry: Entry) -> None:
+        self.committed[fact.group][fact.queue] = fact.offset
+
+
+class QueueOwners(Generic[Claim]):
+    """Nodes that have claimed queues of groups, each with a *claim* that the reader keeps."""
+
+    def __init__(self) -> None:
+        self._owners: dict[tuple[str, Queue], dict[str, Claim]] = {}
+
+    def claim(self, node: str, group: str, queue: Queue, claim: Claim) -> bool:
+        """*node* owns the queue from now on; False if it did before: the first claim stays."""
+        owners = self._owners.setdefault((group, queue), {})
+        if node in owners:
+            return False
+        owners[node] = claim
+        return True
+
+    def release(self, node: str, group: str, queue: Queue) -> Claim | None:
+        """*node* owns the queue no more: its claim, None if there is none."""
+        return self._owners.get((group, queue), {}).pop(node, None)
+
+    def end(self, node: str, group: str | None = None) -> dict[tuple[str, Queue], Claim]:
+        """*node*, or its member of *group*, has ended: the claims that ended with it."""
+        found = self.owned_by(node, group)
+        for place in found:
+            del self._owners[place][node]
+        return found
+
+    def owned_by(self, node: str, group: str | None = None) -> dict[tuple[str, Queue], Claim]:
+        """The claims of *node* by group and queue."""
+        return {
+            place: owners[node]
+            for place, owners in self._owners.items()
+            if node in owners and group in (None, place[0])
+        }
+
+    def of_queue(self, group: str, queue: Queue) -> Mapping[str, Claim]:
+        """The claims of the queue by node, the earliest first."""
+        return self._owners.get((group, queue), {})
