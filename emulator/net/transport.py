@@ -36,7 +36,7 @@ class Transport(Protocol):
 
     @property
     def values(self) -> CommandsInFlight | None:
-        """Shared with the far end, if that is in this process: see ``under_way``."""
+        """Shared with the far end, if that is in this process: see ``put_in_flight``."""
         ...
 
     def send(self, data: bytes) -> None:

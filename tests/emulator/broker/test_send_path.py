@@ -1,53 +1,23 @@
-"""The way of a message that wakes a held pull, file by file: it can be read in one sitting.
+"""The files of a send that wakes a held pull, in order: they can be read in one sitting.
 
 A reader who follows a send with a debugger changes files as often as calls do.  Run this
-file with ``-s`` to see the list that ARCHITECTURE.md describes.
+file with ``-s`` to see the functions, too.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import CodeType, FrameType
+from itertools import groupby
+from types import CodeType
 
 from bench import EPOCH_MS, Bench
+from visited_files import calls_kept, files_under, without_repeats
 
 from rocketmq_emulator.net.connection import Connection
 from rocketmq_emulator.protocol.command import RemotingCommand, encode_command, ext_of
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
 
-ROOT = Path(__file__).parents[3]
 SWITCHES_MAX = 40
 PROPERTIES = "UNIQ_KEY\x017F00000100002A9F0000000000000001\x02WAIT\x01true\x02TAGS\x01A"
-
-
-@contextmanager
-def calls_counted(path: list[CodeType]) -> Iterator[None]:
-    """Collect every Python function of ours that is called inside, in order."""
-    ours = str(ROOT / "rocketmq_emulator")
-
-    def on_event(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(ours):
-            path.append(frame.f_code)
-
-    sys.setprofile(on_event)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-
-
-def files_of(path: list[CodeType]) -> list[tuple[str, list[str]]]:
-    """Each stay in one file, and what was called there."""
-    stays: list[tuple[str, list[str]]] = []
-    for code in path:
-        file = str(Path(code.co_filename).resolve().relative_to(ROOT))
-        if not stays or stays[-1][0] != file:
-            stays.append((file, []))
-        stays[-1][1].append(code.co_name)
-    return stays
 
 
 def a_send(opaque: int) -> bytes:
@@ -69,24 +39,27 @@ def a_send(opaque: int) -> bytes:
     return encode_command(command)
 
 
-async def test_a_send_that_wakes_a_held_pull_switches_files_at_most_40_times() -> None:
+async def test_a_send_that_wakes_a_held_pull_visits_the_files_of_the_page() -> None:
     bench = Bench(keeps_facts=False)
     producer, consumer = bench.client(), bench.client()
     consumer.heartbeat("c", "g", {"Orders": "*"})
     for offset in range(3):  # what is looked up once is known by the third
         producer.endpoint.feed(a_send(offset))
         assert consumer.pull("Orders", offset + 1) is None
-    frame, path = a_send(9), list[CodeType]()
-    with calls_counted(path):
+    frame = a_send(9)
+    with calls_kept() as calls:
         producer.endpoint.feed(frame)
-    stays = files_of(path[: last_write_of(path) + 1])
-    for number, (file, names) in enumerate(stays):
-        print(f"{number:3} {file}: {' '.join(names)}")  # noqa: T201  # the list, with -s
-    assert len(stays) - 1 <= SWITCHES_MAX
+    calls = calls[: last_write_of(calls) + 1]
+    for file, inside in groupby(calls, key=lambda call: call[0]):
+        print(f"{file}: {' '.join(code.co_name for _, code in inside)}")  # noqa: T201  # with -s
+    visited = without_repeats(file for file, _ in calls)
+    assert visited == without_repeats(files_under("A send that wakes a pull"))
+    assert len(visited) - 1 <= SWITCHES_MAX
 
 
-def last_write_of(path: list[CodeType]) -> int:
+def last_write_of(calls: list[tuple[str, CodeType]]) -> int:
     """Where the pull's reply is written: the second write, the producer's is the first."""
-    writes = [n for n, code in enumerate(path) if code is Connection.write.__code__]
+    write = Connection.write.__code__
+    writes = [number for number, (_, code) in enumerate(calls) if code is write]
     assert len(writes) == 2
     return writes[1]

@@ -2,7 +2,7 @@
 
 Counted are the files of ``emulator/client``, and the allocation that brokers share, whose
 functions run in the task of the RebalanceService, for a clustering consumer with a
-concurrent listener.  The pass begins when the service wakes and ends when it waits again:
+concurrent listener.  A pass begins when the service wakes and ends when it waits again:
 the new queue's pull request is queued, and heartbeats were sent.  Of the broker calls
 (members, stored offset, heartbeat) the files up to ``RemotingClient.invoke`` count.
 """
@@ -10,53 +10,42 @@ the new queue's pull request is queued, and heartbeats were sent.  Of the broker
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from types import FrameType
 
 import trio
 from pulled_broker import a_queue, in_group
+from visited_files import files_under, place_of, without_repeats
 
-import rocketmq_emulator.client
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.requests.groups import NotifyConsumerIdsChangedRequest
 
-CLIENT = Path(rocketmq_emulator.client.__file__).parent
-ROOT = CLIENT.parent.parent
-ALLOCATION = ROOT / "protocol" / "allocation.py"
 FILES_MAX = 9
-
-PATH = [
-    "instance/consumer_services.py",  # wakes, and takes every consumer of the instance in turn
-    "consumer/consume_pipeline.py",  # a running consumer that is not paused
-    "consumer/rebalance.py",  # topic by topic: allocate, release, claim
-    "consumer/group_calls.py",  # who is in the group?
-    "protocol/allocation.py",  # which queues are mine?
-    "consumer/process_queue.py",  # what is held: has a pull request been lost?
-    "consumer/offsets.py",  # where does the new queue start?
-    "instance/addresses.py",  # of the broker that knows
-    # (again instance/consumer_services.py: the new queue's pull request is queued)
-    "instance/heartbeats.py",  # brokers get the newer subscription version
-]
 
 
 class Visits:
-    """The files of the client that the RebalanceService's task runs through."""
+    """The functions of the client that the RebalanceService's task calls, in order.
+
+    A coroutine that goes on after a wait is not called again.
+    """
 
     def __init__(self) -> None:
-        self.files: list[str] = []
-        self.queued_after: list[str] = []
+        self.calls: list[tuple[str, str]] = []  # file and function
+        self._frames: set[FrameType] = set()
 
     def __call__(self, frame, event, _arg) -> None:
-        code = frame.f_code
-        file = Path(code.co_filename)
-        if event != "call" or not (file == ALLOCATION or file.is_relative_to(CLIENT)):
+        name = place_of(frame.f_code.co_filename)
+        counts = name.startswith("emulator/client/") or name == "protocol/allocation.py"
+        if event != "call" or not counts or not in_rebalance_task():
             return
-        if not in_rebalance_task():
-            return
-        name = file.relative_to(ROOT if file == ALLOCATION else CLIENT).as_posix()
-        if name not in self.files:
-            self.files.append(name)
-        if code.co_name == "pull_now":
-            self.queued_after = list(self.files)
+        if frame not in self._frames:
+            self._frames.add(frame)
+            self.calls.append((name, frame.f_code.co_name))
+
+    def files(self, until: str = "") -> list[str]:
+        """Up to the first call of that function, or all; with each return to a file."""
+        names = [function for _, function in self.calls]
+        end = names.index(until) if until else len(names)
+        return without_repeats(file for file, _ in self.calls[:end])
 
 
 def in_rebalance_task() -> bool:
@@ -66,7 +55,8 @@ def in_rebalance_task() -> bool:
         return False
 
 
-def visits_of_a_pass() -> Visits:
+def visits_of_a_claim() -> Visits:
+    """A notice wakes the service after the route has got a second queue."""
     visits = Visits()
 
     async def story(cluster, broker):
@@ -89,8 +79,41 @@ def visits_of_a_pass() -> Visits:
     return visits
 
 
-def test_a_rebalance_visits_nine_files() -> None:
-    visits = visits_of_a_pass()
-    assert visits.files == PATH
-    assert visits.queued_after == PATH[:-1]
-    assert len(PATH) <= FILES_MAX
+def visits_of_a_release() -> Visits:
+    """The timer finds a second member, of which no notice has come."""
+    visits = Visits()
+
+    async def story(cluster, broker):
+        cluster.namesrv.routes["%RETRY%cg"] = cluster.route(1)
+        broker.store(3, queue_id=1)
+        async with cluster.process() as app, cluster.a_consumer(app) as consumer:
+            await trio.sleep(3)
+            assert a_queue(1) in consumer.queues
+            offset = broker.offsets.get(("T", 1))
+            (own,) = {data.client_id for _, data in broker.heartbeats}
+            broker.members = [own, "~later@than-ours"]
+            sys.setprofile(visits)
+            await trio.sleep(19)  # RebalanceService waits 20 s
+            sys.setprofile(None)
+            assert a_queue(0) in consumer.queues
+            assert a_queue(1) not in consumer.queues
+            assert offset is None
+            assert broker.offsets["T", 1] == 3, "the offset is written before the queue is gone"
+
+    in_group(story, queues=2)
+    return visits
+
+
+def test_a_rebalance_visits_the_files_of_the_page() -> None:
+    visits = visits_of_a_claim()
+    visited = list(dict.fromkeys(visits.files()))
+    assert visited == files_under("A rebalance")
+    assert len(visited) <= FILES_MAX
+    assert set(visits.files(until="pull_now")) == set(visited[:-1]), "then heartbeats are sent"
+
+
+def test_the_release_of_a_queue_visits_the_files_of_the_page() -> None:
+    visits = visits_of_a_release()
+    visited = visits.files(until="is_balanced")
+    assert visited == without_repeats(files_under("A queue is released by the rebalance timer"))
+    assert len(set(visited)) <= FILES_MAX

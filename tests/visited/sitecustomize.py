@@ -1,0 +1,69 @@
+"""Each Python process started with this folder on its path lists the files it visits.
+
+A file is visited when one of its functions is called: importing it does not count, nor does
+what runs below the functions that ``VISITS_LEAVE_OUT`` names.  Each process, also each forked
+one, writes a file into the folder ``VISITS_TO``: how it was started, then each file below
+``VISITS_ROOT`` at its first visit.  So a process that is killed has left its list, too.
+"""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = os.environ["VISITS_ROOT"] + os.sep
+FOLDER = Path(os.environ["VISITS_TO"])
+LEFT_OUT = os.environ["VISITS_LEAVE_OUT"].split()
+
+FOUND = {}  # the file of a code object to its place below ROOT, or None for files of others
+VISITED = set()
+
+
+def place_of(file):
+    real = os.path.realpath(file)
+    is_ours = real.startswith(ROOT) and real.endswith(".py") and "/.venv/" not in real
+    return real[len(ROOT) :] if is_ours and real != __file__ else None
+
+
+def is_left_out(frame):
+    """Whether *frame* runs because a module is imported, or below a function left out."""
+    while frame is not None:
+        name = frame.f_code.co_name
+        if name == "<module>" and frame.f_globals.get("__name__") != "__main__":
+            return True
+        if name in LEFT_OUT:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def on_event(frame, event, _argument):
+    if event != "call":
+        return
+    file = frame.f_code.co_filename
+    if file in VISITED:
+        return
+    if file not in FOUND:
+        FOUND[file] = place_of(file)
+    if FOUND[file] is None:
+        VISITED.add(file)
+    elif frame.f_code.co_flags & 1 and not is_left_out(frame):  # no class body
+        VISITED.add(file)
+        write(FOUND[file])
+
+
+def write(line):
+    with (FOLDER / str(os.getpid())).open("a") as file:
+        file.write(line + "\n")
+
+
+def begin():
+    VISITED.clear()
+    write(f"{time.monotonic_ns()} {os.getppid()} " + " ".join(sys.orig_argv))
+
+
+begin()
+os.register_at_fork(after_in_child=begin)
+threading.setprofile(on_event)
+sys.setprofile(on_event)
