@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from benchmarks.clusters import ROOT
-from docs.generate import failure_story
+from docs.generate import failure_run
 from rocketmq_emulator.checks.judging.reading import read_journals
 from rocketmq_emulator.scenarios.report.page import write_page
 from rocketmq_emulator.scenarios.report.report_data import read_and_judge, read_report_data
@@ -64,7 +64,7 @@ def timed(act: Callable[[], T]) -> tuple[float, T]:
 
 def lines(count: int) -> Iterator[bytes]:
     """A journal of so many facts."""
-    command = [sys.executable, "-m", failure_story.__name__]
+    command = [sys.executable, "-m", failure_run.__name__]
     run = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     story = [msgspec.json.decode(line) for line in run.stdout.splitlines()]
     last_us = max(entry["mono_us"] for entry in story) + 1_000

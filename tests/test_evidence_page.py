@@ -50,8 +50,8 @@ def names_in(path: str) -> set[str]:
 
 
 def releases_in(row: Row, side: int) -> list[str]:
-    found = [EVIDENCE.fullmatch(pair[side]) for pair in row.sides()]
-    assert all(found), f"not 'tag Class.method: what it does': {row.sides()}"
+    found = [EVIDENCE.fullmatch(pair[side]) for pair in row.ends()]
+    assert all(found), f"not 'tag Class.method: what it does': {row.ends()}"
     return [match["release"] for match in found if match]
 
 
@@ -75,7 +75,7 @@ def test_what_was_before_is_shown_in_the_release_just_before(row: Behaviour) -> 
 def test_sentences_name_constants_that_exist_and_evidence_of_releases_that_exist() -> None:
     for row in TABLE.sentence:
         assert set(row.rests_on) <= constants().keys(), row.claim
-        assert row.rests_on or row.sides() or not row.shown, f"no evidence: {row.claim}"
+        assert row.rests_on or row.ends() or not row.shown, f"no evidence: {row.claim}"
         assert set(releases_in(row, 0)) | set(releases_in(row, 1)) <= set(TAGGED), row.claim
         assert (ROOT / row.place).exists(), row.place
 
@@ -123,7 +123,7 @@ def rows_of(place: str, scenario: str = "") -> list[Sentence]:
 
 def releases_of(row: Sentence) -> set[str]:
     """Those that its claim or its evidence names, and those of the constants it rests on."""
-    said = " ".join([row.claim, row.why, *sum(row.sides(), ())])
+    said = " ".join([row.claim, row.why, *sum(row.ends(), ())])
     ends = {str(end) for name in row.rests_on for end in constants()[name].releases}
     return {*A_RELEASE.findall(said), *ends}
 
@@ -184,7 +184,7 @@ def test_what_is_not_shown_says_why() -> None:
 
 
 def test_no_cell_breaks_its_table() -> None:
-    cells = [text for row in ROWS for text in (row.claim, row.why, *sum(row.sides(), ()))]
+    cells = [text for row in ROWS for text in (row.claim, row.why, *sum(row.ends(), ()))]
     assert [text for text in cells if "|" in text or "\n" in text] == []
 
 

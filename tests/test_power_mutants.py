@@ -13,7 +13,7 @@ from tools.power.bug import planted
 from tools.power.drawing import Mutant, from_json, mutant_of, parts_of
 from tools.power.judging import Judged, MutantTree, statement_of
 from tools.power.mutant_page import BEGIN, END, load_reasons, sample_of, text_of
-from tools.power.mutant_trials import SeedRun, executed, first_seen
+from tools.power.mutant_runs import SeedRun, executed, first_seen
 from tools.power.mutants import DRAWN, JUDGED
 from tools.power.page import PAGE
 from tools.power.running import ROOT

@@ -7,10 +7,16 @@ tests, one a file, would take longer to collect than to run.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import typer
+
+from rocketmq_emulator.cli.app import application
 
 ROOT = Path(__file__).parent.parent
 LINES_MAX, FUNCTION_LINES_MAX = 600, 80  # hardly anything comes near; tools.lengths reports
@@ -21,6 +27,42 @@ BANNED_WORDS = {  # a coat, and what to do about it
     r"\w+Impl": "drop the coat",
     r"\w*Utils?": "name the one thing it knows",
 }
+RETIRED = {  # a word as part of a name, and what to write instead
+    "acts": "actions",
+    "backstage": "the world's own word",
+    "cast": "client specs",
+    "crew": "clients, or members",
+    "director": "runner",
+    "door": "proxy port",
+    "doors": "proxy ports",
+    "fleet": "run pool",
+    "head_start": "start delay",
+    "head_starts": "start delays",
+    "misfit": "unknown name, or stray record",
+    "misfits": "unknown names, or stray records",
+    "scene": "cluster state, or combination",
+    "scenes": "cluster states, or combinations",
+    "seat": "slot",
+    "seats": "slots",
+    "several": "many, or the number",
+    "sides": "ends, of a link",
+    "sight": "node view",
+    "stage": "environment",
+    "stages": "environments, or steps",
+    "stories": "runs, or histories",
+    "story": "run, or history",
+    "telling": "descriptions",
+    "theatre": "environment",
+    "told": "described, noted, or sent",
+    "trial": "run, or try",
+    "trials": "runs, or tries",
+    "turning": "changes of an expectation",
+    "under_way": "in flight, or running",
+    "way": "path, or one_way of a call without an answer and of a link",
+    "ways": "paths",
+}
+RETIRED_ALONE = {"parts": "client specs", "part": "client spec"}  # as a whole public name
+ONE_WAY = "one_way"  # the field's own word
 UNFINISHED = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK|for now)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(work|root|home/[a-z]+)/\w")
 
@@ -33,6 +75,7 @@ def sources(*tops: str) -> list[Path]:
 
 PACKAGES = sources("protocol", "emulator", "scenarios", "pipeline", "pyspark_rocketmq")
 EVERYTHING = [*PACKAGES, *sources("tests", "benchmarks", "tools")]
+NAMED_PLAINLY = [*PACKAGES, *sources("benchmarks", "docs", "examples", "tools")]
 
 
 @cache
@@ -78,6 +121,64 @@ def test_classes_wear_no_coats() -> None:
     for path, node in classes():
         for pattern, advice in BANNED_WORDS.items():
             assert not re.fullmatch(pattern, node.name), f"{path} {node.name}: {advice}"
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a name, and each pair of neighbours: ``HeadStart`` has three."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").strip("_")
+    words = snake.replace(ONE_WAY, "oneway").split("_")
+    return {*words, *map("_".join, itertools.pairwise(words))}
+
+
+def advice_on(name: str) -> str:
+    """What to write instead of a retired word in *name*; "" without one."""
+    alone = RETIRED_ALONE.get(name.lower().strip("-"), "")
+    return alone or next((RETIRED[word] for word in sorted(words_of(name) & RETIRED.keys())), "")
+
+
+def test_a_retired_word_would_be_found_wherever_it_stands_in_a_name() -> None:
+    for name in ("VirtualStage", "head_starts", "_scene_of", "--several", "Parts", "is_under_way"):
+        assert advice_on(name), name
+    for name in ("is_one_way", "OneWayLink", "_without_parts", "Broadcast", "action", "exact"):
+        assert not advice_on(name), name
+
+
+def test_modules_classes_and_functions_have_no_retired_names() -> None:
+    for path in NAMED_PLAINLY:
+        for part in (*path.parts[:-1], path.stem):
+            assert not advice_on(part), f"{path}: write {advice_on(part)}"
+        for node in nodes_of(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                advice = advice_on(node.name)
+                assert not advice, f"{path}:{node.lineno} {node.name}: write {advice}"
+
+
+def commands(command: Any, name: str = "rmqemu") -> Iterator[tuple[str, Any]]:
+    yield name, command
+    for word, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{name} {word}")
+
+
+def test_commands_and_options_have_no_retired_names() -> None:
+    found = list(commands(typer.main.get_command(application())))
+    assert len(found) > 30
+    for name, command in found:
+        for word in (name.split()[-1], *(opt for each in command.params for opt in each.opts)):
+            assert not advice_on(word), f"{name}: {word}: write {advice_on(word)}"
+
+
+WORDS_MAX = 40
+
+
+def test_the_glossary_is_short_and_has_no_retired_word() -> None:
+    text = (
+        (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Words\n")[2].partition("\n## ")[0]
+    )
+    words = re.findall(r"^\| \*\*(.+?)\*\* \|", text, re.MULTILINE)
+    assert 20 <= len(words) <= WORDS_MAX
+    assert words == sorted(words, key=str.lower)
+    for word in words:
+        assert not advice_on(word.replace(" ", "_")), word
 
 
 def test_nothing_is_left_for_later_or_names_a_machine() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from docs.generate import failure_story as story
+from docs.generate import failure_run as story
 from docs.generate.episodes import SILENCE_S_MIN, Delivery, Queue, Seen, deliveries, queues_in
 
 WIDTH, LEFT, TOP, LANE, BAR = 960, 96, 58, 24, 16

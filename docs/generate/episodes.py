@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from docs.generate import failure_story as story
+from docs.generate import failure_run as story
 from docs.generate.sections import DOCS
 
 EPOCH_MS = 1_700_000_000_000

@@ -36,7 +36,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     shown: bool = True
     why: str = ""
 
-    def sides(self) -> list[tuple[str, str]]:
+    def ends(self) -> list[tuple[str, str]]:
         """The evidence of each end of the change: before it, and with it."""
         return list(zip(_listed(self.before), _listed(self.after), strict=True))
 
@@ -123,19 +123,19 @@ def counts_text() -> str:
     )
 
 
-def _listed(sides: str | list[str]) -> list[str]:
-    return [sides] if isinstance(sides, str) else sides
+def _listed(ends: str | list[str]) -> list[str]:
+    return [ends] if isinstance(ends, str) else ends
 
 
 def _cell(row: Behaviour, side: int) -> str:
-    if not row.shown and not row.sides()[0][side]:
+    if not row.shown and not row.ends()[0][side]:
         return f"not shown: {row.why}"
-    return "<br>".join(_marked(pair[side]) for pair in row.sides())
+    return "<br>".join(_marked(pair[side]) for pair in row.ends())
 
 
 def _evidence(row: Sentence) -> str:
     parts = [f"`{name}`" for name in row.rests_on]
-    parts += [_marked(text) for pair in row.sides() for text in pair if text]
+    parts += [_marked(text) for pair in row.ends() for text in pair if text]
     parts += [] if row.shown else [f"not shown: {row.why}"]
     return "<br>".join(parts)
 

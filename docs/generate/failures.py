@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from docs.generate import failure_story as story
+from docs.generate import failure_run as story
 from docs.generate.drawing import picture
 from docs.generate.episodes import Seen, events, facts_of_a_run
 from docs.generate.sections import DOCS, write_section

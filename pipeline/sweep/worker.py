@@ -82,7 +82,7 @@ def run_task(
         yield returned_batch(waiting)
         task.over()
     except BaseException:  # the task was cancelled in the middle of a run
-        _close_fleet()
+        _close_run_pool()
         raise
     finally:
         log.close()
@@ -134,7 +134,7 @@ class _Task:
             paths=self._paths,
             counts_coverage=order.counts_coverage,
         )
-        (row,) = _fleet(self._settings.run_s_max).rows([given], 1)
+        (row,) = _run_pool(self._settings.run_s_max).rows([given], 1)
         return swept(row, order.made_from)
 
     def _shipped(self, row: SweptRow) -> ShippedRow:
@@ -202,16 +202,18 @@ def _too_long(_number: int, _frame: FrameType | None) -> NoReturn:
 
 # The process that forks runs ----------------------------------------------------------------
 
-_fleets: dict[float, RunPool] = {}  # at most one, for as long as this worker lives; by its limit
+_run_pools: dict[
+    float, RunPool
+] = {}  # at most one, for as long as this worker lives; by its limit
 
 
-def _fleet(run_s_max: float) -> RunPool:
-    if run_s_max not in _fleets:
-        _close_fleet()
-        _fleets[run_s_max] = RunPool(run_s_max=run_s_max).__enter__()
-    return _fleets[run_s_max]
+def _run_pool(run_s_max: float) -> RunPool:
+    if run_s_max not in _run_pools:
+        _close_run_pool()
+        _run_pools[run_s_max] = RunPool(run_s_max=run_s_max).__enter__()
+    return _run_pools[run_s_max]
 
 
-def _close_fleet() -> None:
-    while _fleets:
-        _fleets.popitem()[1].__exit__(None, None, None)
+def _close_run_pool() -> None:
+    while _run_pools:
+        _run_pools.popitem()[1].__exit__(None, None, None)

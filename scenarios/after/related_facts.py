@@ -51,8 +51,8 @@ from rocketmq_emulator.scenarios.descriptions.summaries import (
     FactRun,
     is_routine,
     key_of,
+    line_of_run,
     runs_of,
-    told,
 )
 
 BEFORE_US, AFTER_US = 5_000_000, 1_000_000
@@ -155,8 +155,8 @@ def facts_around(
     near = sum(order[0] < FAR for order, _ in ranked)
     around = ranked[: min(near + FAR_MAX, AROUND_MAX)]
     around.sort(key=lambda pair: key_of(pair[1].first))
-    facts = [told(run, names, is_evidence=True) for run in shown]
-    facts += [told(run, names, rank=order[0]) for order, run in around]
+    facts = [line_of_run(run, names, is_evidence=True) for run in shown]
+    facts += [line_of_run(run, names, rank=order[0]) for order, run in around]
     return tuple(facts), count - sum(len(run.entries) for _, run in around)
 
 

@@ -49,7 +49,7 @@ from rocketmq_emulator.scenarios.descriptions.queue_history import (
     whose,
 )
 from rocketmq_emulator.scenarios.descriptions.sentences import many
-from rocketmq_emulator.scenarios.descriptions.summaries import FactLine, runs_of, told
+from rocketmq_emulator.scenarios.descriptions.summaries import FactLine, line_of_run, runs_of
 from rocketmq_emulator.scenarios.plan.plan import Expectation
 from rocketmq_emulator.scenarios.plan.result import NoMetric, expected_text, unmet_of
 
@@ -342,7 +342,7 @@ def _recent_moves(entries: Sequence[Entry]) -> list[str]:
         for entry in entries
         if entry.mono_us >= from_us and isinstance(entry.fact, QueuesClaimed | QueuesReleased)
     ]
-    lines = [told(run, names) for run in runs_of(moved, names)]
+    lines = [line_of_run(run, names) for run in runs_of(moved, names)]
     return [f"  {line.at_s:.3f} s, {line.node} {line.text}" for line in lines[-LATELY_MAX:]]
 
 

@@ -48,7 +48,7 @@ from rocketmq_emulator.scenarios.descriptions.sentences import (
     sentence_of,
     without_advice,
 )
-from rocketmq_emulator.scenarios.descriptions.summaries import ROUTINE_CODES, runs_of, told
+from rocketmq_emulator.scenarios.descriptions.summaries import ROUTINE_CODES, line_of_run, runs_of
 
 REFUSALS_SHOWN_MAX = 4  # lines
 REBALANCES_SHOWN_MAX = 4  # members
@@ -284,14 +284,14 @@ HANDLERS: Mapping[type[Fact], Callable[[_HistoryReader, Any, Entry], None]] = {
 def history_lines(story: GroupQueueHistory, names: NodeNames, since_us: int = 0) -> list[str]:
     """Who holds it, the last acts there, and what was refused from *since_us* on."""
     lines = [whose(story)]
-    lines += _acts(story)
+    lines += _last_actions(story)
     if not story.owners():
         lines += _passes(story, names)
     lines += _lock(story, names)
     runs = runs_of((e for e in story.refusals if e.mono_us >= since_us), names)
     runs.sort(key=lambda run: -run.entries[-1].mono_us)
     for run in sorted(runs[:REFUSALS_SHOWN_MAX], key=lambda run: run.first.mono_us):
-        line = told(run, names)
+        line = line_of_run(run, names)
         at = "" if line.count > 1 else f" at {line.at_s:.3f} s"
         lines.append(f"on the way{at}, {line.node}: {line.text}")
     if (more := len(runs) - REFUSALS_SHOWN_MAX) > 0:
@@ -333,7 +333,7 @@ def _hold(hold: OwnershipPeriod, story: GroupQueueHistory) -> str:
     return f"{since}, from {hold.offset} ({committed} had been committed)"
 
 
-def _acts(story: GroupQueueHistory) -> list[str]:
+def _last_actions(story: GroupQueueHistory) -> list[str]:
     """The last acts of those that hold it, or of the one that held it last."""
     nodes = [hold.node for hold in story.owners()] or [hold.node for hold in story.holds[-1:]]
     lines = []

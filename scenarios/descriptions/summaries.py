@@ -108,7 +108,9 @@ def runs_of(
     return found
 
 
-def told(run: FactRun, names: NodeNames, *, is_evidence: bool = False, rank: int = 0) -> FactLine:
+def line_of_run(
+    run: FactRun, names: NodeNames, *, is_evidence: bool = False, rank: int = 0
+) -> FactLine:
     """The line of a run."""
     first, last, count = run.entries[0], run.entries[-1], len(run.entries)
     at_s, until_s = first.mono_us / 1_000_000, last.mono_us / 1_000_000

@@ -137,7 +137,7 @@ def read_report_data(
             take(number, entry, entry.fact)
     if first is None or entry is None:
         raise EmptyJournal("the journal has no fact")
-    return fold.story(first, entry.mono_us, judgement() if judgement else None)
+    return fold.data(first, entry.mono_us, judgement() if judgement else None)
 
 
 class _Fold:
@@ -170,7 +170,7 @@ class _Fold:
             MessageConsumed: (self.flow.consumed,),
         }
 
-    def story(self, first: Entry, end_us: int, judgement: Judgement | None) -> ReportData:
+    def data(self, first: Entry, end_us: int, judgement: Judgement | None) -> ReportData:
         """Everything that was taken."""
         for life in self.lives.ended(end_us):
             self.owners.died(life.name, life.last_us)

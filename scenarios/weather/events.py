@@ -93,7 +93,7 @@ def _node(rng: Random, targets: WeatherTargets) -> str:
     return rng.choice(rng.choices(roles, (0.4, 0.2, 0.4))[0])
 
 
-def _sides(rng: Random, targets: WeatherTargets) -> tuple[str, str]:
+def _link_ends(rng: Random, targets: WeatherTargets) -> tuple[str, str]:
     """A server, or all brokers, and its clients."""
     server = rng.choice((*targets.servers, "brokers"))
     others = (*targets.groups, *targets.members, "producer", "clients")
@@ -148,7 +148,7 @@ FAULTS_BY_CHANCE: Mapping[str, WeatherFault] = {
         2,
         (2, 40),
         lambda rng, targets: SlowLink(
-            between=_sides(rng, targets), ms=_ms(rng, 4_000), jitter_ms=_ms(rng, 500)
+            between=_link_ends(rng, targets), ms=_ms(rng, 4_000), jitter_ms=_ms(rng, 500)
         ),
     ),
     "bandwidth": WeatherFault(
@@ -159,17 +159,21 @@ FAULTS_BY_CHANCE: Mapping[str, WeatherFault] = {
         ),
     ),
     "stall": WeatherFault(
-        2, (1, 30), lambda rng, targets: StallLink(between=_sides(rng, targets))
+        2, (1, 30), lambda rng, targets: StallLink(between=_link_ends(rng, targets))
     ),
     "partition": WeatherFault(
         2,
         (2, 40),
-        lambda rng, targets: Partition(between=_sides(rng, targets), one_way=rng.random() < 0.4),
+        lambda rng, targets: Partition(
+            between=_link_ends(rng, targets), one_way=rng.random() < 0.4
+        ),
     ),
     "refuse": WeatherFault(
-        1, (1, 30), lambda rng, targets: RefuseConnections(between=_sides(rng, targets))
+        1, (1, 30), lambda rng, targets: RefuseConnections(between=_link_ends(rng, targets))
     ),
-    "cut": WeatherFault(2, (0.5, 20), lambda rng, targets: CutLink(between=_sides(rng, targets))),
+    "cut": WeatherFault(
+        2, (0.5, 20), lambda rng, targets: CutLink(between=_link_ends(rng, targets))
+    ),
     "read_only": WeatherFault(
         1, (5, 40), lambda rng, targets: ReadOnly(broker=rng.choice(targets.brokers))
     ),
@@ -197,7 +201,7 @@ REST_MS = 9_000  # after the last fault: what happens then has no other cause
 
 
 class CombinationContext(NamedTuple):
-    """What a scene knows: when faults may begin and have to end, and who is there and stays."""
+    """When faults of a combination may begin and have to end, and which nodes stay."""
 
     rng: Random
     targets: WeatherTargets

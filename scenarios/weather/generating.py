@@ -55,8 +55,8 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
     shape = shape or WeatherShape()
     clients = Clients(seed, release, shape)
     spec = ClusterSpec(brokers=shape.brokers, name_servers=shape.name_servers, release=release)
-    scenes = [name for name in (*COMBINATIONS, *LAST_COMBINATIONS) if clients.has(name)]
-    steps = timeline(seed, shape, _targets(spec, clients.consumers), spec, scenes)
+    combinations = [name for name in (*COMBINATIONS, *LAST_COMBINATIONS) if clients.has(name)]
+    steps = timeline(seed, shape, _targets(spec, clients.consumers), spec, combinations)
     return Plan(
         name=f"weather_{seed}",
         title=f"Weather of seed {seed}",
@@ -98,7 +98,7 @@ def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectat
 AT_STATE_CHANCE = 0.7  # so often a state is looked for; else any time
 TRIES_MAX = 20
 FIRST_MS = 3_000  # before it nothing happens
-COMBINATIONS_FROM_MS = 8_000  # before it no scene begins: all members have come
+COMBINATIONS_FROM_MS = 8_000  # before it no combination begins: all members have come
 CALM_MS = 14_000  # members have joined 10 s before, and queues have their owners
 BACKLOG_MS = 5_000  # so long a node is down, and messages wait
 DOWN_WORDS = ("kill", "stop", "power_off", "pause")
@@ -109,10 +109,10 @@ def timeline(
     shape: WeatherShape,
     targets: WeatherTargets,
     spec: ClusterSpec,
-    scenes: Collection[str] = (),
+    combinations: Collection[str] = (),
 ) -> tuple[Step, ...]:
-    """The steps of *seed*, by their times, with *scenes*."""
-    drawn = _Timeline(seed, shape, targets, spec, scenes).drawn()
+    """The steps of *seed*, by their times, with *combinations*."""
+    drawn = _Timeline(seed, shape, targets, spec, combinations).drawn()
     return tuple(_step(placed) for placed in sorted(drawn, key=lambda placed: placed.at_ms))
 
 
@@ -123,10 +123,10 @@ class _Timeline:
         shape: WeatherShape,
         targets: WeatherTargets,
         spec: ClusterSpec,
-        scenes: Collection[str],
+        combinations: Collection[str],
     ) -> None:
         self.rng = Random(f"weather {seed}")  # a text, so that it is the same everywhere
-        self.shape, self.targets, self.spec, self.scenes = shape, targets, spec, scenes
+        self.shape, self.targets, self.spec, self.combinations = shape, targets, spec, combinations
         self.combination_rng = Random(f"weather scenes {seed}")
         self.first_ms = FIRST_MS
         self.end_ms = shape.seconds * 1_000
@@ -147,27 +147,29 @@ class _Timeline:
         for aim in calm:
             self._aimed(aim)
             self.first_ms = CALM_MS + 1
-        for name, scene in COMBINATIONS.items():
-            self._scene(name, scene)
-        self._acts([ACTION_FOR_STATE[aim.state] for aim in aims if aim.state in ACTION_FOR_STATE])
+        for name, combination in COMBINATIONS.items():
+            self._combination(name, combination)
+        self._actions(
+            [ACTION_FOR_STATE[aim.state] for aim in aims if aim.state in ACTION_FOR_STATE]
+        )
         for _ in range(fault_count - len(aims)):
             self._fault()
         for aim in aims:
             if aim not in calm:
                 self._aimed(aim)
-        for name, scene in LAST_COMBINATIONS.items():
-            self._scene(name, scene)
+        for name, combination in LAST_COMBINATIONS.items():
+            self._combination(name, combination)
         return self.placed
 
-    # Scenes ------------------------------------------------------------------------------------
+    # Combinations ------------------------------------------------------------------------------
 
-    def _scene(self, name: str, scene: Combination) -> None:
+    def _combination(self, name: str, combination: Combination) -> None:
         """All of it, if this seed has it, nothing is in its way, and no weight leaves it out."""
-        if name not in self.scenes:
+        if name not in self.combinations:
             return
         staying = tuple(m for m in self.targets.members if m not in self.gone and self._is_up(m))
         first_ms = max(self.first_ms, COMBINATIONS_FROM_MS)
-        placed = scene(
+        placed = combination(
             CombinationContext(self.combination_rng, self.targets, first_ms, self.end_ms, staying)
         )
         if any(self._is_left_out(each) or self._collides(each) for each in placed):
@@ -184,9 +186,9 @@ class _Timeline:
             self.shape.weights.get(word, ACTIONS_BY_CHANCE[word][0]) and self.shape.acts_per_minute
         )
 
-    # Acts --------------------------------------------------------------------------------------
+    # Actions -----------------------------------------------------------------------------------
 
-    def _acts(self, needed: list[str]) -> None:
+    def _actions(self, needed: list[str]) -> None:
         weights = {
             word: self.shape.weights.get(word, row[0]) for word, row in ACTIONS_BY_CHANCE.items()
         }

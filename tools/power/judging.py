@@ -81,7 +81,7 @@ def _version(code: str, mutant: Mutant) -> str:
 
 
 class MutantTree:
-    """A copy of the tree, and a process in it that runs trials."""
+    """A copy of the tree, and a process in it that does the runs."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
@@ -93,7 +93,7 @@ class MutantTree:
         copy_tree(self._root, self.folder)
         compileall.compile_dir(folder, quiet=2)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tools.power.mutant_trials"],
+            [sys.executable, "-m", "tools.power.mutant_runs"],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A copy of the tree for each bug, and trials in it, side by side.
+"""A copy of the tree for each bug, and runs in it, side by side.
 
 What objects to the tree without the bug as well shows nothing: a seed that was objected to is run
 without it too, and the search goes on if that is objected to.
@@ -27,7 +27,7 @@ RELEASE = "4.9.7"  # of bugs that are in the code of both
 SHAPES = ("small", "default")
 SHRINKING = ("steps", "shrink_runs", "explained")  # of a find: kept while its seed stays
 UNMET_MAX = 5  # seeds without an objection that are kept
-ERROR_MAX = 500  # characters at the end of what a trial wrote before it died
+ERROR_MAX = 500  # characters at the end of what a run wrote before it died
 
 Found = dict[str, Any]
 
@@ -42,10 +42,10 @@ def version_of(bug: Bug | None, root: Path = ROOT) -> str:
     return digest.hexdigest()[:16]
 
 
-def run_trial(folder: Path, *arguments: str) -> Found:
-    """What a trial in *folder* prints; raises ``CalledProcessError``."""
+def run_in_copy(folder: Path, *arguments: str) -> Found:
+    """What a run in *folder* prints; raises ``CalledProcessError``."""
     done = subprocess.run(
-        [sys.executable, "-m", "tools.power.trial", *arguments],
+        [sys.executable, "-m", "tools.power.bug_run", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
@@ -57,7 +57,7 @@ def run_trial(folder: Path, *arguments: str) -> Found:
 
 
 def copy_tree(root: Path, folder: Path) -> None:
-    """What trials need of the tree below *root*, with its links."""
+    """What runs need of the tree below *root*, with its links."""
     for name in FOLDERS:
         ignored = shutil.ignore_patterns("*.pyc", "node_modules")
         shutil.copytree(root / name, folder / name, ignore=ignored, symlinks=True)
@@ -67,17 +67,17 @@ def copy_tree(root: Path, folder: Path) -> None:
 
 
 class PlantedTree:
-    """A copy of the tree below *folder* with *bug* in it; ``trial`` runs one there."""
+    """A copy of the tree below *folder* with *bug* in it; ``run`` runs there."""
 
     def __init__(self, bug: Bug, folder: Path, root: Path = ROOT) -> None:
         self.folder = folder
         copy_tree(root, folder)
         (folder / bug.file).write_text(planted(bug, root))
 
-    def trial(self, *arguments: str) -> Found:
-        """What it prints; a trial that died is its ``error``."""
+    def run(self, *arguments: str) -> Found:
+        """What it prints; a run that died is its ``error``."""
         try:
-            return run_trial(self.folder, *arguments)
+            return run_in_copy(self.folder, *arguments)
         except subprocess.CalledProcessError as error:
             return {"seed": None, "error": error.stderr[-ERROR_MAX:]}
 
@@ -89,7 +89,7 @@ def tried(bug: Bug, shapes: Iterable[str], seeds: range, *, shrinks: bool = True
     with tempfile.TemporaryDirectory(prefix="power-") as folder:
         tree = PlantedTree(bug, Path(folder))
         release = bug.release or RELEASE
-        return {shape: tree.trial("weather", release, shape, *span, *options) for shape in shapes}
+        return {shape: tree.run("weather", release, shape, *span, *options) for shape in shapes}
 
 
 class Healthy:
@@ -116,7 +116,7 @@ class Healthy:
         key = " ".join(arguments)
         with self._lock:
             if key not in self._rows:
-                self._rows[key] = run_trial(self._root, *arguments)
+                self._rows[key] = run_in_copy(self._root, *arguments)
                 self._rows["version"] = self._version
                 rows = dict(sorted(self._rows.items()))
                 self._path.write_text(json.dumps(rows, indent=1) + "\n")
@@ -196,7 +196,7 @@ class Search:
         options = ["--shrink"] if self._shrinks else []
         while first <= self._seeds_max:
             span = str(first), str(self._seeds_max)
-            found: Found = tree.trial("weather", release, shape, *span, *options)
+            found: Found = tree.run("weather", release, shape, *span, *options)
             unmet |= self._shown(release, shape, found.get("unmet", {}))
             if found.get("error"):
                 return found
@@ -218,7 +218,7 @@ class Search:
 
     def _library(self, tree: PlantedTree) -> Found:
         """By scenario, the rules that object and do not without the bug."""
-        found: dict[str, list[str]] = run_trial(tree.folder, "library")
+        found: dict[str, list[str]] = run_in_copy(tree.folder, "library")
         healthy = self._healthy.library()
         more = {name: sorted(set(found[name]) - set(healthy[name])) for name in healthy}
         return {name: rules for name, rules in more.items() if rules}

@@ -1,6 +1,6 @@
 """Tables that grow large: topics one by one, groups in one heartbeat, locks in few requests.
 
-Each story has a NameServer and a broker with a store of its own.  A probe asks the broker
+Each measurement has a NameServer and a broker with a store of its own.  A probe asks the broker
 something small all the while, and remembers its slowest answer.
 """
 
@@ -55,7 +55,7 @@ def run() -> list[Row]:
     return rows + _play(RELEASES[0], _locks_by_requests)
 
 
-class Stage:
+class Environment:
     """A client of a running cluster, and a probe on a connection of its own."""
 
     def __init__(self, release: str, namesrv: str, clients: list[RemotingClient]) -> None:
@@ -101,30 +101,33 @@ class Stage:
                 return
 
 
-Story = Callable[[Stage], Awaitable[list[Row]]]
+Measurement = Callable[[Environment], Awaitable[list[Row]]]
 
 
-async def _topics_one_by_one(stage: Stage) -> list[Row]:
+async def _topics_one_by_one(environment: Environment) -> list[Row]:
     began_s = time.perf_counter()
     names = [f"topic-{number:05}" for number in range(TOPICS)]
     for name in names:
-        await stage.admin.create_topic(stage.address, TopicConfig(topic_name=name))
+        await environment.admin.create_topic(environment.address, TopicConfig(topic_name=name))
     took_s = time.perf_counter() - began_s
     for name in (names[0], names[-1]):
-        await stage.wait_routed(name)
-    what = f"{TOPICS:,} topics created one by one, {stage.release}"
+        await environment.wait_routed(name)
+    what = f"{TOPICS:,} topics created one by one, {environment.release}"
     found = f"{took_s:.1f} s"
-    slowest = f"{stage.slowest_ms:.0f} ms"
-    reached = stage.slowest_ms <= TURN_MS_MAX
+    slowest = f"{environment.slowest_ms:.0f} ms"
+    reached = environment.slowest_ms <= TURN_MS_MAX
     return [
         Row(what, f"at most {TOPICS_S_MAX:.0f} s", found, took_s <= TOPICS_S_MAX),
         Row(
-            f"the slowest answer meanwhile, {stage.release}", f"{TURN_MS_MAX} ms", slowest, reached
+            f"the slowest answer meanwhile, {environment.release}",
+            f"{TURN_MS_MAX} ms",
+            slowest,
+            reached,
         ),
     ]
 
 
-async def _groups_in_a_heartbeat(stage: Stage) -> list[Row]:
+async def _groups_in_a_heartbeat(environment: Environment) -> list[Row]:
     subscriptions = [build_subscription("orders", "*")]
     names = [f"group-{number:04}" for number in range(GROUPS)]
     groups = [
@@ -139,39 +142,39 @@ async def _groups_in_a_heartbeat(stage: Stage) -> list[Row]:
     ]
     beat = HeartbeatData(client_id="client", consumer_data_set=groups)
     body = encode_body(beat, R_4_9_7)
-    await stage.wait_quiet()
+    await environment.wait_quiet()
     began_s = time.perf_counter()
-    await stage.ask(catalog.HEART_BEAT, body)
+    await environment.ask(catalog.HEART_BEAT, body)
     took_s = time.perf_counter() - began_s
     for name in (names[0], names[-1]):
-        await stage.wait_routed(retry_topic(name))
+        await environment.wait_routed(retry_topic(name))
     routed_s = time.perf_counter() - began_s
-    what = f"a heartbeat that brings {GROUPS:,} groups, {stage.release}"
+    what = f"a heartbeat that brings {GROUPS:,} groups, {environment.release}"
     found = f"answered after {took_s:.1f} s, retry topics in the route after {routed_s:.1f} s"
-    slowest = f"{stage.slowest_ms:.0f} ms"
+    slowest = f"{environment.slowest_ms:.0f} ms"
     return [
         Row(what, f"at most {GROUPS_S_MAX:.0f} s", found, routed_s <= GROUPS_S_MAX),
         Row(
-            f"the slowest answer meanwhile, {stage.release}",
+            f"the slowest answer meanwhile, {environment.release}",
             f"{FRAME_MS_MAX} ms",
             slowest,
-            stage.slowest_ms <= FRAME_MS_MAX,
+            environment.slowest_ms <= FRAME_MS_MAX,
         ),
     ]
 
 
-async def _locks_by_requests(stage: Stage) -> list[Row]:
+async def _locks_by_requests(environment: Environment) -> list[Row]:
     """As many as a body may name (``body_objects_max``), again and again."""
     took_s: list[float] = []
     starts = range(0, LOCKS, LOCKS_A_REQUEST)
     bodies = [_locks("orders", range(first, first + LOCKS_A_REQUEST)) for first in starts]
-    await stage.wait_quiet()
+    await environment.wait_quiet()
     answers = []
     for body in bodies:
         began_s = time.perf_counter()
-        answers.append(await stage.ask(catalog.LOCK_BATCH_MQ, body))
+        answers.append(await environment.ask(catalog.LOCK_BATCH_MQ, body))
         took_s.append(time.perf_counter() - began_s)
-    slowest_ms = stage.slowest_ms
+    slowest_ms = environment.slowest_ms
     granted = sum(len(decode_body(answer, LockBatchReply).lock_ok_mq_set) for answer in answers)
     found = f"{granted:,} granted; each request {min(took_s):.2f} to {max(took_s):.2f} s"
     what = f"LOCK_BATCH_MQ of {LOCKS:,} queues, {LOCKS_A_REQUEST:,} a request"
@@ -182,7 +185,7 @@ async def _locks_by_requests(stage: Stage) -> list[Row]:
         Row(
             "the slowest answer meanwhile", aim, f"{slowest_ms:.0f} ms", slowest_ms <= FRAME_MS_MAX
         ),
-        await _locks_in_one(stage),
+        await _locks_in_one(environment),
     ]
 
 
@@ -192,30 +195,30 @@ def _locks(topic: str, numbers: range) -> bytes:
     return encode_body(request, R_4_9_7)
 
 
-async def _locks_in_one(stage: Stage) -> Row:
+async def _locks_in_one(environment: Environment) -> Row:
     """More than a body may name are refused, by the name of the limit; none is taken."""
     body = _locks("others", range(LOCKS))
-    await stage.wait_quiet()
-    reply = await stage.answer(catalog.LOCK_BATCH_MQ, body)
+    await environment.wait_quiet()
+    reply = await environment.answer(catalog.LOCK_BATCH_MQ, body)
     remark = reply.remark or ""
     is_refused = reply.code != 0 and "body_objects_max" in remark
     return Row(
         f"LOCK_BATCH_MQ of {LOCKS:,} queues in one request",
         f"refused by the name of its limit; others wait {FRAME_MS_MAX} ms at most",
-        f"code {reply.code}: {remark}; {stage.slowest_ms:.0f} ms",
-        is_refused and stage.slowest_ms <= FRAME_MS_MAX,
+        f"code {reply.code}: {remark}; {environment.slowest_ms:.0f} ms",
+        is_refused and environment.slowest_ms <= FRAME_MS_MAX,
     )
 
 
-def _play(release: str, story: Story) -> list[Row]:
+def _play(release: str, measurement: Measurement) -> list[Row]:
     async def main(namesrv: str) -> list[Row]:
         async with cancelling_nursery() as nursery:
             clients = [tool_client(nursery) for _ in range(2)]
-            stage = Stage(release, namesrv, clients)
-            (stage.address,) = (await stage.admin.masters()).values()
+            environment = Environment(release, namesrv, clients)
+            (environment.address,) = (await environment.admin.masters()).values()
             async with trio.open_nursery() as probing:
-                probing.start_soon(stage.probe)
-                rows = await story(stage)
+                probing.start_soon(environment.probe)
+                rows = await measurement(environment)
                 probing.cancel_scope.cancel()
             for client in clients:
                 client.end()

@@ -1,6 +1,6 @@
 """Eleven virtual minutes in which everybody dies or falls silent once; prints its journal.
 
-    python -m docs.generate.failure_story > journal.jsonl
+    python -m docs.generate.failure_run > journal.jsonl
 
 What docs/failures.md shows was read off this run: same seed, same run.
 """

@@ -1,7 +1,7 @@
 """One bug against weather or the library, in a copy of the tree that has it.
 
-    python -m tools.power.trial weather 4.9.7 small 1 200 [--shrink]
-    python -m tools.power.trial library
+    python -m tools.power.bug_run weather 4.9.7 small 1 200 [--shrink]
+    python -m tools.power.bug_run library
 
 Run in the copy; prints one line of JSON.  ``weather`` ends with the first seed to which a rule
 objects, and says what shrinking and explaining make of it; seeds at which an expectation alone is

@@ -1,6 +1,6 @@
 """Trials of one mutant after the other, in a copy of the tree whose file is changed meanwhile.
 
-    python -m tools.power.mutant_trials   (in the copy: a job a line, in JSON; an answer a line)
+    python -m tools.power.mutant_runs   (in the copy: a job a line, in JSON; an answer a line)
 
 This process has loaded the code as it was, and makes plans; each job is a process of its own, and
 its runs load the code as it is now.  So a mutant costs one start of an interpreter, no more.  What
@@ -34,7 +34,7 @@ from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 from rocketmq_emulator.scenarios.sweeps.run_forks import warm_up
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
-from tools.power.trial import SHAPES
+from tools.power.bug_run import SHAPES
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
