@@ -36,7 +36,7 @@ from rocketmq_emulator.cli.options.errors import (
     print_error,
     print_note,
 )
-from rocketmq_emulator.cli.options.up_options import RELEASE
+from rocketmq_emulator.cli.options.up_options import RELEASE_DEFAULT
 from rocketmq_emulator.text.docstrings import docstring_of
 
 
@@ -66,7 +66,7 @@ def show_version(wanted: bool) -> None:
         version = metadata.version("rocketmq-emulator")
         typer.echo(
             f"rmqemu {version} (Python {platform.python_version()}; "
-            f"behaves as RocketMQ {RELEASE.default}, other releases: --release)"
+            f"behaves as RocketMQ {RELEASE_DEFAULT}, other releases: --release)"
         )
         raise typer.Exit
 

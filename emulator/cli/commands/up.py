@@ -39,26 +39,11 @@ from rocketmq_emulator.cli.options.server_arguments import (
     WithLinks,
     log_settings,
 )
-from rocketmq_emulator.cli.options.up_options import (
-    ADVERTISE,
-    BROKERS,
-    CONTROL,
-    EMBEDDED,
-    EXIT_ON_DEATH,
-    JOURNAL,
-    LISTEN,
-    LOG,
-    LOG_FORMAT,
-    PORT,
-    RELEASE,
-    SETS,
-    STORE,
-    WITH_LINKS,
-)
+from rocketmq_emulator.cli.options.up_options import BROKERS_DEFAULT, PORT_DEFAULT, RELEASE_DEFAULT
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.real_world import RealWorld
-from rocketmq_emulator.facts.logs import LogSettings
+from rocketmq_emulator.facts.logs import LogFormat, LogSettings
 from rocketmq_emulator.processes.node_process import NodeDied, OnProgress
 from rocketmq_emulator.processes.role_settings import Settings
 from rocketmq_emulator.processes.starting import process_age_s
@@ -74,26 +59,26 @@ if TYPE_CHECKING:
 
 POLL_S = 0.2
 LINES_KEPT_MAX = 100
-DEFAULT_CONTROL = f"127.0.0.1:{PORT.default - 1}"  # where commands look without being told
+DEFAULT_CONTROL = f"127.0.0.1:{PORT_DEFAULT - 1}"  # where commands look without being told
 PORT_MAX = 65_535
 ALL_ADDRESSES = ("0.0.0.0", "[::]")
 
 
 def up(
-    brokers: Brokers = BROKERS.default,
-    release: ReleaseName = RELEASE.default,
-    store: Store = STORE.default,
-    port: Port = PORT.default,
-    listen: Listen = LISTEN.default,
-    advertise: Advertise = ADVERTISE.default,
-    embedded: Embedded = EMBEDDED.default,
-    with_links: WithLinks = WITH_LINKS.default,
-    sets: Sets = SETS.default,
-    control: ControlPort = CONTROL.default,
-    journal: JournalFolder = JOURNAL.default,
-    exit_on_death: ExitOnDeath = EXIT_ON_DEATH.default,
-    log: LogFacts = LOG.default,
-    log_format: Format = LOG_FORMAT.default,
+    brokers: Brokers = BROKERS_DEFAULT,
+    release: ReleaseName = RELEASE_DEFAULT,
+    store: Store = "",
+    port: Port = PORT_DEFAULT,
+    listen: Listen = "127.0.0.1",
+    advertise: Advertise = "",
+    embedded: Embedded = False,
+    with_links: WithLinks = False,
+    sets: Sets = None,
+    control: ControlPort = "",
+    journal: JournalFolder = "",
+    exit_on_death: ExitOnDeath = False,
+    log: LogFacts = False,
+    log_format: Format = LogFormat.CONSOLE,
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
     with errors_as_exit_codes():

@@ -1,8 +1,5 @@
-"""Options of the commands that start servers (``up``, ``broker``, ``nameserver``), as typer takes
-them.
+"""Options of the commands that start servers: ``up``, ``broker``, ``nameserver``.
 
-Flags and defaults are those of the table in ``up_options``; here are their types and their help.
-Apart from the table, because that is read before anything is loaded, and this needs typer.
 What these commands log on standard error is theirs in common: ``log_settings``.
 """
 
@@ -14,57 +11,41 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from rocketmq_emulator.cli.options.up_options import (
-    ADVERTISE,
-    BROKERS,
-    CONTROL,
-    EMBEDDED,
-    EXIT_ON_DEATH,
-    JOURNAL,
-    LISTEN,
-    LOG,
-    LOG_FORMAT,
-    PORT,
-    RELEASE,
-    SETS,
-    STORE,
-    WITH_LINKS,
-)
 from rocketmq_emulator.facts.logs import LogFormat, LogSettings
 
-Brokers: TypeAlias = Annotated[int, typer.Option(*BROKERS.flags, help="The number of brokers.")]
+Brokers: TypeAlias = Annotated[int, typer.Option("--brokers", help="The number of brokers.")]
 ReleaseName: TypeAlias = Annotated[
-    str, typer.Option(*RELEASE.flags, help="Behave as this RocketMQ release, such as 5.3.3.")
+    str, typer.Option("--release", help="Behave as this RocketMQ release, such as 5.3.3.")
 ]
 Store: TypeAlias = Annotated[
     str,
     typer.Option(
-        *STORE.flags,
+        "--store",
         metavar="DIR",
         help="Keep messages in this folder; without it they are lost at the end.",
     ),
 ]
 Port: TypeAlias = Annotated[
-    int, typer.Option(*PORT.flags, help="The NameServer's port; 0 = any free port.")
+    int, typer.Option("--port", help="The NameServer's port; 0 = any free port.")
 ]
 Embedded: TypeAlias = Annotated[
-    bool, typer.Option(*EMBEDDED.flags, help="Run all nodes in one process.")
+    bool, typer.Option("--embedded", help="Run all nodes in one process.")
 ]
 WithLinks: TypeAlias = Annotated[
     bool,
     typer.Option(
-        *WITH_LINKS.flags,
+        "--with-links",
         help="Put a proxy before each node, so that its links can be slow, stalled or cut.",
     ),
 ]
 Listen: TypeAlias = Annotated[
     str,
-    typer.Option(*LISTEN.flags, metavar="HOST", help="The address to listen on; 0.0.0.0 = all."),
+    typer.Option("--listen", metavar="HOST", help="The address to listen on; 0.0.0.0 = all."),
 ]
 Advertise: TypeAlias = Annotated[
     str,
     typer.Option(
-        *ADVERTISE.flags,
+        "--advertise",
         metavar="HOST",
         help="The address that clients use, if another, as 127.0.0.1 for a container.",
     ),
@@ -72,7 +53,7 @@ Advertise: TypeAlias = Annotated[
 ControlPort: TypeAlias = Annotated[
     str,
     typer.Option(
-        *CONTROL.flags,
+        "--control",
         metavar="PORT|none",
         help="The port of the control address; by default the NameServer's minus one.",
     ),
@@ -80,13 +61,13 @@ ControlPort: TypeAlias = Annotated[
 Sets: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        *SETS.flags, metavar="KEY=VALUE", help="A setting for every broker; may be repeated."
+        "--set", metavar="KEY=VALUE", help="A setting for every broker; may be repeated."
     ),
 ]
 JournalFolder: TypeAlias = Annotated[
     str,
     typer.Option(
-        *JOURNAL.flags,
+        "--journal",
         metavar="DIR",
         help="Write facts to this folder: per node at most four files of 256 MiB.",
     ),
@@ -94,13 +75,13 @@ JournalFolder: TypeAlias = Annotated[
 ExitOnDeath: TypeAlias = Annotated[
     bool,
     typer.Option(
-        *EXIT_ON_DEATH.flags,
+        "--exit-on-death",
         help="End with an error when a node dies; by default the others go on.",
     ),
 ]
 LogFacts: TypeAlias = Annotated[
     bool,
-    typer.Option(*LOG.flags, help="Log every fact on stderr instead of showing the live view."),
+    typer.Option("--log", "-v", help="Log every fact on stderr instead of showing the live view."),
 ]
 
 
@@ -109,7 +90,7 @@ LogFacts: TypeAlias = Annotated[
 
 Format = Annotated[
     LogFormat,
-    typer.Option(*LOG_FORMAT.flags, help="console is for people; json is one object per line."),
+    typer.Option("--log-format", help="console is for people; json is one object per line."),
 ]
 
 

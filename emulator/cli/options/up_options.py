@@ -1,58 +1,22 @@
-"""The options of ``up`` as data, for the command that declares them and for who reads first.
+"""How many brokers ``up`` may start before its command line is parsed.
 
-``up`` starts its nodes before it loads what parses a command line: they load meanwhile.
-``brokers_to_start_early`` reads what it needs for that from the same table.
+``up`` starts its nodes before it loads what parses a command line: they load meanwhile.  So this
+knows which options leave nodes as they are, and imports nothing.  The options themselves are in
+``server_arguments``; a test compares both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
+BROKERS_DEFAULT, RELEASE_DEFAULT, PORT_DEFAULT = 2, "4.9.7", 9876
 EARLY_BROKERS_MAX = 100
-
-
-class UpOption(NamedTuple):
-    """``is_plain``: with it, nodes start as they would without it."""
-
-    flags: tuple[str, ...]
-    default: Any
-    takes_value: bool = True
-    is_plain: bool = True
-
-
-BROKERS = UpOption(("--brokers",), 2)
-RELEASE = UpOption(("--release",), "4.9.7")
-STORE = UpOption(("--store",), "")
-PORT = UpOption(("--port",), 9876)
-LISTEN = UpOption(("--listen",), "127.0.0.1")
-ADVERTISE = UpOption(("--advertise",), "")
-SETS = UpOption(("--set",), None)
-EMBEDDED = UpOption(("--embedded",), False, takes_value=False, is_plain=False)
-WITH_LINKS = UpOption(("--with-links",), False, takes_value=False, is_plain=False)
-CONTROL = UpOption(("--control",), "")
-JOURNAL = UpOption(("--journal",), "", is_plain=False)
-EXIT_ON_DEATH = UpOption(("--exit-on-death",), False, takes_value=False)
-LOG = UpOption(("--log", "-v"), False, takes_value=False, is_plain=False)
-LOG_FORMAT = UpOption(("--log-format",), "console", is_plain=False)
-
-OPTIONS = (
-    BROKERS,
-    RELEASE,
-    STORE,
-    PORT,
-    LISTEN,
-    ADVERTISE,
-    SETS,
-    EMBEDDED,
-    WITH_LINKS,
-    CONTROL,
-    JOURNAL,
-    EXIT_ON_DEATH,
-    LOG,
-    LOG_FORMAT,
+BROKERS = "--brokers"
+# With these, nodes start as they would without them.
+PLAIN_WITH_VALUE = frozenset(
+    (BROKERS, "--release", "--store", "--port", "--listen", "--advertise", "--set", "--control")
 )
-_BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
+PLAIN_SWITCHES = frozenset(("--exit-on-death",))
 
 
 def brokers_to_start_early(arguments: Sequence[str]) -> int:
@@ -60,15 +24,16 @@ def brokers_to_start_early(arguments: Sequence[str]) -> int:
 
     0 when there are none, or when that takes a closer look: another option, a bad value.
     """
-    brokers = BROKERS.default
+    brokers = BROKERS_DEFAULT
     rest = iter(arguments)
     for argument in rest:
         flag, equals, value = argument.partition("=")
-        option = _BY_FLAG.get(flag)
-        if option is None or not option.is_plain:
+        if flag in PLAIN_SWITCHES:
+            continue
+        if flag not in PLAIN_WITH_VALUE:
             return 0
-        if option.takes_value and not equals:
+        if not equals:
             value = next(rest, "")
-        if option is BROKERS:
+        if flag == BROKERS:
             brokers = int(value) if value.isdecimal() else 0
     return brokers if brokers <= EARLY_BROKERS_MAX else 0

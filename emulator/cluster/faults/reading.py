@@ -1,4 +1,4 @@
-"""Faults as people write them outside of Python: JSON for the control address, texts of options.
+"""Faults as people write them outside of Python: JSON for the control address, and options.
 
     {"fault": "slow_link", "between": ["broker-a", "clients"], "ms": 200, "for": "20s"}
 
@@ -28,11 +28,8 @@ class BadFault(Exception):
     """What was written is no fault; nothing has happened."""
 
 
-def parse_fault(given: object, *, from_texts: bool = False) -> tuple[AnyFault, int | None]:
-    """The fault, and for how many milliseconds.  Raises ``BadFault``.
-
-    *from_texts*: numbers may be texts, as options have them.
-    """
+def parse_fault(given: object) -> tuple[AnyFault, int | None]:
+    """The fault, and for how many milliseconds.  Raises ``BadFault``."""
     if not isinstance(given, Mapping):
         raise BadFault('a fault is an object: {"fault": "kill", "node": "broker-a"}')
     values = dict(given)
@@ -49,7 +46,7 @@ def parse_fault(given: object, *, from_texts: bool = False) -> tuple[AnyFault, i
             raise BadFault(f"{word} has no field {name!r}{advice(name, fields)}")
     try:
         given = {WORD: word, **values}
-        fault: AnyFault = msgspec.convert(given, type=AnyFault, strict=not from_texts)
+        fault: AnyFault = msgspec.convert(given, type=AnyFault)
     except msgspec.ValidationError as error:
         raise BadFault(f"{word}: {_plain(str(error))}") from error
     return fault, for_ms

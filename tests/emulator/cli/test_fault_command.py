@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
+import msgspec
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from rocketmq_emulator.cli.app import CommandLine, add_commands
-from rocketmq_emulator.cli.commands.fault import options_of
+from rocketmq_emulator.cli.commands.fault import flags_of
+from rocketmq_emulator.cli.commands.fault_add import adding
 from rocketmq_emulator.cluster.fault_values import FAULTS
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
@@ -68,8 +71,21 @@ def test_all_words_say_their_options_and_what_is_possible_here(rmqemu) -> None:
 @pytest.mark.parametrize("word", FAULTS)
 def test_every_fault_has_a_command_with_its_fields_as_options(rmqemu, word) -> None:
     shown = rmqemu("add", word, "--help").stdout
-    for option in options_of(FAULTS[word]):
-        assert option.flag in shown
+    for flag in flags_of(FAULTS[word]):
+        assert flag in shown
+
+
+@pytest.mark.parametrize("word", FAULTS)
+def test_an_option_that_is_left_out_is_the_field_s_default(word) -> None:
+    (command,) = [each for each in adding.registered_commands if each.name == word]
+    shared = {"duration", "control", "namesrv", "as_json"}
+    taken = inspect.signature(command.callback).parameters.values()
+    defaults = {each.name: each.default for each in taken if each.name not in shared}
+    missing = inspect.Parameter.empty
+    assert defaults == {
+        field.name: missing if field.default is msgspec.NODEFAULT else field.default
+        for field in msgspec.structs.fields(FAULTS[word])
+    }
 
 
 @pytest.mark.parametrize(
@@ -77,8 +93,10 @@ def test_every_fault_has_a_command_with_its_fields_as_options(rmqemu, word) -> N
     [
         ("add kil --node broker-a", 2, "no such command 'kil'. Did you mean 'kill'?"),
         ("add kill --nod broker-a", 2, "no such option: --nod"),
-        ("add kill", 2, "kill: the field node is missing"),
-        ("add clock_jump --node broker-a --ms x", 2, "clock_jump: ms is a whole number"),
+        ("add kill", 2, "missing option '--node'"),
+        ("add clock_jump --node broker-a --ms x", 2, "invalid value for '--ms'"),
+        ("add busy --node broker-a --pool sent", 2, "busy: Invalid enum value 'sent'"),
+        ("add cut", 2, "cut: a fault of a link has either between or around"),
         ("add answer --node broker-a --rule {", 2, "--rule is JSON as in docs/reply-rules.md"),
         ("add kill --node broker-a --for ever", 2, "'ever' is no duration: write 200ms, 20s, 2m"),
         ("add kill --node broker-c", 4, "there is no node named 'broker-c'"),

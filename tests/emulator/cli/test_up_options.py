@@ -7,10 +7,14 @@ import sys
 
 import pytest
 import typer
+from command_line import ROOT
 
 from rocketmq_emulator.cli.app import application
-from rocketmq_emulator.cli.options import up_options
-from rocketmq_emulator.cli.options.up_options import OPTIONS, brokers_to_start_early
+from rocketmq_emulator.cli.options.up_options import (
+    PLAIN_SWITCHES,
+    PLAIN_WITH_VALUE,
+    brokers_to_start_early,
+)
 from rocketmq_emulator.settings.config import BrokerConfig
 
 
@@ -23,17 +27,31 @@ def parameters():
     return [parameter for parameter in command.params if parameter.name != "help"]
 
 
-def test_the_command_has_the_options_of_the_table_with_their_defaults() -> None:
-    declared = {tuple(p.opts): (p.default, not p.is_flag) for p in parameters()}
-    assert declared == {option.flags: (option.default, option.takes_value) for option in OPTIONS}
+CHANGES_NODES = {"--embedded", "--with-links", "--journal", "--log", "-v", "--log-format"}
 
 
-def test_the_default_number_of_brokers_is_the_command_s(monkeypatch) -> None:
+def test_options_that_leave_nodes_as_they_are_take_a_value_or_not_as_the_command_says() -> None:
+    flags = {flag: parameter.is_flag for parameter in parameters() for flag in parameter.opts}
+    assert flags.keys() == PLAIN_WITH_VALUE | PLAIN_SWITCHES | CHANGES_NODES
+    assert not any(flags[flag] for flag in PLAIN_WITH_VALUE)
+    assert all(flags[flag] for flag in PLAIN_SWITCHES)
+
+
+@pytest.mark.parametrize("flag", sorted(CHANGES_NODES))
+def test_an_option_that_changes_nodes_starts_none_early(flag) -> None:
+    assert brokers_to_start_early([flag]) == brokers_to_start_early(["--port=0", flag, "x"]) == 0
+
+
+def test_the_default_number_of_brokers_is_the_command_s() -> None:
     (brokers,) = [p for p in parameters() if p.name == "brokers"]
     assert brokers_to_start_early([]) == brokers.default
-    five = up_options.BROKERS._replace(default=5)
-    monkeypatch.setattr(up_options, "BROKERS", five)
-    assert brokers_to_start_early([]) == 5
+
+
+def test_no_command_forges_the_signature_of_its_function() -> None:
+    forged = "__sign" + "ature__"
+    for folder in ("emulator", "protocol", "scenarios", "pipeline", "tools", "docs", "tests"):
+        for file in (ROOT / folder).rglob("*.py"):
+            assert forged not in file.read_text(), file
 
 
 @pytest.mark.parametrize(
