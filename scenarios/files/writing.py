@@ -6,12 +6,13 @@ first field alone is that field's value.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import tomlkit
+from tomlkit import TOMLDocument
+from tomlkit.items import AoT, DottedKey, Item, SingleKey, Table
 
 from rocketmq_emulator.scenarios.files.quantities import spelling, written
 from rocketmq_emulator.scenarios.files.reading import ALL_TAGS, OPERATORS, STEP_FIELDS
@@ -27,7 +28,6 @@ from rocketmq_emulator.scenarios.plan.plan import (
     word_of,
 )
 
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 LINE_CHARS_MAX = 99
 TABLES = ("consumers", "load", "programs", "timeline")  # each entry a table of its own
 LAST = ("topics", *TABLES, "expect")
@@ -37,18 +37,20 @@ ENDINGS = {operator: ending for ending, operator in OPERATORS.items()}
 def plan_as_toml(plan: Plan) -> str:
     """The file's text.  Raises ``ValueError`` for what TOML has no word for (null)."""
     fields = changed_fields(plan)
-    lines = [f"name = {a_value(fields.pop('name'))}"]
+    document = tomlkit.document()
+    _add(document, "name", fields.pop("name"))
     if made_with := fields.pop("parameters", {}):
         fields["made_with"] = made_with
     for name in [name for name in fields if name not in LAST]:
-        lines += _pairs({name: _plain(fields[name])}, name)
-    for name, topic in plan.topics.items():
-        lines += ["", f"[topics.{a_key(name)}]", *_table(_topic(topic))]
+        _add(document, name, _plain(fields[name]))
+    if topics := {name: _topic(topic) for name, topic in plan.topics.items()}:
+        document.append("topics", _with_tables_below(_without_header(), topics))
     for name in TABLES:
-        for part in fields.get(name, ()):
-            lines += ["", f"[[{name}]]", *_table(_entry(part))]
-    lines += _expect(plan.expect)
-    return "\n".join(lines) + "\n"
+        if parts := fields.get(name):
+            document.append(name, AoT([_table(_entry(part)) for part in parts]))
+    if plan.expect:
+        document.append("expect", _expect(plan.expect))
+    return tomlkit.dumps(document)
 
 
 # What parts are as values of a file -----------------------------------------------------------
@@ -126,57 +128,68 @@ def _plain(value: object) -> object:
     return value
 
 
-# Lines ------------------------------------------------------------------------------------------
+# Items of the document ------------------------------------------------------------------------
 
 
-def _expect(expect: tuple[Expectation, ...]) -> Iterator[str]:
-    scopes = dict.fromkeys(each.scope for each in expect)
-    for scope in sorted(scopes, key=bool):
-        yield ""
-        yield f"[expect.{a_key(scope)}]" if scope else "[expect]"
-        for each in expect:
-            if each.scope == scope:
-                bound = int(each.bound) if float(each.bound).is_integer() else each.bound
-                yield f"{a_key(each.metric + ENDINGS.get(each.operator, ''))} = {a_value(bound)}"
+def _expect(expect: tuple[Expectation, ...]) -> Table:
+    """What is expected of all stands before the tables of single scopes."""
+    scopes: dict[str, dict[str, float]] = {}
+    for each in expect:
+        metric = each.metric + ENDINGS.get(each.operator, "")
+        bound = int(each.bound) if float(each.bound).is_integer() else each.bound
+        scopes.setdefault(each.scope, {})[metric] = bound
+    of_all = scopes.pop("", None)
+    return _with_tables_below(_table(of_all) if of_all else _without_header(), scopes)
 
 
-def _table(table: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in table.items():
-        yield from _pairs({name: value}, name)
+def _with_tables_below(table: Table, below: Mapping[str, Mapping[str, object]]) -> Table:
+    for name, values in below.items():
+        table.append(_key(name), _table(values))
+    return table
 
 
-def _pairs(pair: Mapping[str, Any], name: str) -> Iterator[str]:
-    """One line, or one for each member where a table is too long for a line."""
-    value = pair[name]
-    line = f"{a_key(name)} = {a_value(value)}"
-    if isinstance(value, Mapping) and len(line) > LINE_CHARS_MAX:
-        for inner, part in value.items():
-            yield f"{a_key(name)}.{a_key(inner)} = {a_value(part)}"
-    else:
-        yield line
+def _without_header() -> Table:
+    return tomlkit.table(is_super_table=True)
 
 
-def a_key(name: str) -> str:
-    """*name* as a key, quoted where it must be; dollars are no parameters."""
-    text = name.replace("$", "$$")
-    return text if BARE_KEY.fullmatch(text) else _text(text)
+def _table(values: Mapping[str, object]) -> Table:
+    table = tomlkit.table()
+    for name, value in values.items():
+        _add(table, name, value)
+    return table
 
 
-def a_value(value: object) -> str:
+def _add(table: TOMLDocument | Table, name: str, value: object) -> None:
+    """A line, or one for each member where a table is too long for a line."""
+    key, item = _key(name), document_item(value)
+    line = f"{key.as_string()} = {item.as_string()}"
+    if not isinstance(value, Mapping) or len(line) <= LINE_CHARS_MAX:
+        table.append(key, item)
+        return
+    for inner, part in value.items():
+        table.append(DottedKey([key, _key(inner)]), document_item(part))
+
+
+def document_item(value: object) -> Item:
     """*value* on one line.  Raises ``ValueError``."""
     if isinstance(value, str):
-        return _text(value.replace("$", "$$"))
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
+        return tomlkit.string(value.replace("$", "$$"))
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{a_key(name)} = {a_value(part)}" for name, part in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
+        table = tomlkit.inline_table()
+        blank = tomlkit.ws(" " if value else "")  # as people write: { a = 1 }
+        table.add(blank)
+        for name, part in value.items():
+            table.append(_key(name), document_item(part))
+        table.add(blank)
+        return table
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(a_value, value))}]"
-    raise ValueError(f"TOML has no word for {value!r}")
+        array = tomlkit.array()
+        array.extend(map(document_item, value))
+        return array
+    item: Item = tomlkit.item(value)
+    return item
 
 
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _key(name: str) -> SingleKey:
+    """Dollars are no parameters."""
+    return SingleKey(name.replace("$", "$$"))

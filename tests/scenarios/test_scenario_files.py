@@ -6,15 +6,17 @@ import tomllib
 from typing import Any
 
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
+from tomlkit.items import SingleKey
 
 from rocketmq_emulator.cluster.fault_values import Answer, Kill, SlowLink
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.scenarios.files.positions import positions
 from rocketmq_emulator.scenarios.files.reading import read_plan
-from rocketmq_emulator.scenarios.files.writing import a_key, a_value
+from rocketmq_emulator.scenarios.files.writing import document_item
 from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
@@ -346,8 +348,12 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_every_key_and_item_of_a_document_has_a_place(table: dict[str, Any]) -> None:
-    text = "".join(f"{a_key(key)} = {a_value(value)} # x\n" for key, value in table.items())
+    document = tomlkit.document()
+    for key, value in table.items():
+        document.append(SingleKey(key), document_item(value).comment("x"))
+    text = document.as_string()
     assert set(positions(text)) == paths_of(tomllib.loads(text))
+    assert text.count("# x") >= len(table)
 
 
 def test_lines_are_found_through_strings_tables_and_comments() -> None:

@@ -31,7 +31,6 @@ from rocketmq_emulator.scenarios.after.shrinking import (
     Shrinking,
     ShrinkRuns,
 )
-from rocketmq_emulator.scenarios.files.writing import plan_as_toml
 from rocketmq_emulator.scenarios.plan.plan import Plan, Step
 from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, code_version
 from rocketmq_emulator.scenarios.running.client_specs import ends_ms
@@ -115,6 +114,8 @@ def shrink_plan(
         raise fail(str(error), FAILED) from None
     made, was_interrupted = _made(shrinking, is_silent=as_json)
     smallest = msgspec.structs.replace(shrinking.smallest, parameters={})
+    from rocketmq_emulator.scenarios.files.writing import plan_as_toml  # noqa: PLC0415  # loads tomlkit
+
     target.write_text(plan_as_toml(smallest))
     if as_json:
         typer.echo(msgspec.json.encode(_summary(plan, shrinking, target)).decode())

@@ -13,16 +13,23 @@ from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show, show_json
 from rocketmq_emulator.cli.screens.cluster_tables import a_table
 from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
-from rocketmq_emulator.scenarios.files.writing import plan_as_toml
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
 from rocketmq_emulator.scenarios.recording.writing import plan_as_python
 from rocketmq_emulator.scenarios.report.timeline_picture import count_of, timeline_picture
 
 WIDTH, WIDTH_MAX = 80, 120
+
+
+def _as_toml(plan: Plan) -> str:
+    from rocketmq_emulator.scenarios.files.writing import plan_as_toml  # noqa: PLC0415  # loads tomlkit
+
+    return plan_as_toml(plan)
+
+
 FORMS: Mapping[str, Callable[[Plan], str]] = {
     "timeline": lambda plan: timeline_picture(plan, _width()),
-    "toml": plan_as_toml,
+    "toml": _as_toml,
     "python": plan_as_python,
 }
 
