@@ -93,7 +93,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 $(SPARK): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,study]'
 	touch $@
 
 clean:  ## remove .venv and all caches

@@ -5,7 +5,8 @@
 A mini-cluster of processes, a shop that sends orders, and two streaming queries: one counts
 orders by window and region, one writes every message to a Parquet table.  A broker is killed (-9)
 and comes back.  At the end both are compared with what the shop knows: they have to be equal.
-The page at the printed address shows it while it happens.  Exit code 1: something differs.
+The page at the printed address shows it while it happens; Plotly draws it, from the extra
+``study``.  Exit code 1: something differs.
 """
 
 from __future__ import annotations

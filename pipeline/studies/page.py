@@ -22,6 +22,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,11 +35,13 @@ from rocketmq_emulator.pipeline.studies.study import DIGITS, RELEASE, Study, Stu
 
 SCRIPTS = ("data.js", "details.js", "plots.js", "main.js")
 PLACE = re.compile(r"\{\{(\w+)\}\}")
+INSTALL = "pip install 'rocketmq-emulator[study]'"
+PLOTLY_SCRIPT = ("package_data", "plotly.min.js")
 COMPRESSION_LEVEL = 9  # Plotly is compressed once a process
 
 
 def write_study_page(study: Study) -> str:
-    """The page of *study*: about 2 MB, of which Plotly is most."""
+    """The page of *study*: about 2 MB, of which Plotly is most.  Raises ``PlotlyMissing``."""
     script = "'use strict';\n(() => {\n" + "".join(map(_part, SCRIPTS)) + "})();\n"
     # Plotly comes from within the page as a blob, started by the script that is allowed; its
     # styles and the pictures that it saves are made on the way.
@@ -131,11 +134,22 @@ def _rounded(value: float | None) -> float | int | None:
     return int(short) if short.is_integer() else short
 
 
+def find_plotly() -> Path:
+    """The JavaScript of the installed Plotly, which is not imported.  Raises ``PlotlyMissing``."""
+    package = find_spec("plotly")
+    for folder in (package and package.submodule_search_locations) or ():
+        if (script := Path(folder, *PLOTLY_SCRIPT)).is_file():
+            return script
+    raise PlotlyMissing(f"plotly is not installed: {INSTALL}")
+
+
+class PlotlyMissing(ImportError):
+    """No page can be drawn; the text says what to install."""
+
+
 @functools.cache
 def _plotly() -> str:
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415  # an extra, and 5 MB of text
-
-    return _packed(get_plotlyjs().encode())
+    return _packed(find_plotly().read_bytes())
 
 
 def _packed(data: bytes) -> str:

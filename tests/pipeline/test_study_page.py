@@ -5,15 +5,29 @@ from __future__ import annotations
 import base64
 import csv
 import re
+import subprocess
+import sys
+import tomllib
 import zlib
+from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+import typer
+from plotly.offline import get_plotlyjs
 from studies_by_hand import HOSTILE, a_study
 
-from rocketmq_emulator.pipeline.studies.page import write_files, write_study_page
+from rocketmq_emulator.cli.commands.spark import study
+from rocketmq_emulator.cli.options.errors import BAD_USE
+from rocketmq_emulator.pipeline.studies.page import (
+    PlotlyMissing,
+    find_plotly,
+    write_files,
+    write_study_page,
+)
 
+ROOT = Path(__file__).parents[2]
 PAGE_BYTES_MAX = 3_000_000
 
 
@@ -32,6 +46,35 @@ def test_a_page_stands_alone_with_plotly_in_it_once(page) -> None:
     assert unpacked(page, "plotly").startswith(b"/**\n* plotly.js")
     assert not re.findall(r"""(?:src|href)=["']https?:""", page)
     assert "default-src 'none'" in page
+
+
+def test_plotly_is_one_file_of_the_installed_package_which_is_not_imported(page) -> None:
+    assert unpacked(page, "plotly") == get_plotlyjs().encode()
+    code = f"import sys; from {find_plotly.__module__} import find_plotly; find_plotly(); "
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"{code}print(*sys.modules)"], capture_output=True, check=True
+    )
+    assert b"plotly" not in loaded.stdout.split()
+
+
+def test_only_the_extra_that_draws_studies_installs_plotly() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {None: project["dependencies"], **project["optional-dependencies"]}
+    assert [name for name, needs in wanted.items() if "plotly" in " ".join(needs)] == ["study"]
+    assert "rocketmq-emulator[spark]" in wanted["study"]
+
+
+def test_without_plotly_nothing_is_started_and_the_extra_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("rocketmq_emulator.pipeline.studies.page.find_spec", lambda _: None)
+    monkeypatch.setattr("rocketmq_emulator.pipeline.session.check_spark", lambda: None)
+    with pytest.raises(PlotlyMissing) as missing:
+        find_plotly()
+    assert str(missing.value) == (
+        "plotly is not installed: pip install 'rocketmq-emulator[study]'"
+    )
+    with pytest.raises(typer.Exit) as end:
+        study(tmp_path)
+    assert end.value.exit_code == BAD_USE
 
 
 def test_names_are_data_and_never_a_part_of_the_page(page) -> None:

@@ -297,6 +297,7 @@ def _studied(folder: Path, metrics: list[str]) -> Study:
     except SparkUnavailable as error:
         raise BadUse(str(error)) from None
     from rocketmq_emulator.pipeline.studies.metrics_shown import NoSuchMetric  # noqa: PLC0415
+    from rocketmq_emulator.pipeline.studies.page import PlotlyMissing, find_plotly  # noqa: PLC0415
     from rocketmq_emulator.pipeline.studies.study import (  # noqa: PLC0415
         NothingToStudy,
         study_of,
@@ -304,9 +305,10 @@ def _studied(folder: Path, metrics: list[str]) -> Study:
     from rocketmq_emulator.pipeline.sweep.folder import BadFolder, read_sweep  # noqa: PLC0415
 
     try:
+        find_plotly()
         read_sweep(folder)
         return study_of(spark_session(f"study {folder.name}"), folder, metrics)
-    except (BadFolder, NoSuchMetric, NothingToStudy) as error:
+    except (PlotlyMissing, BadFolder, NoSuchMetric, NothingToStudy) as error:
         raise BadUse(str(error)) from None
 
 
