@@ -6,27 +6,32 @@ one, writes a file into the folder ``VISITS_TO``: how it was started, then each 
 ``VISITS_ROOT`` at its first visit.  So a process that is killed has left its list, too.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import threading
 import time
 from pathlib import Path
+from types import FrameType
 
 ROOT = os.environ["VISITS_ROOT"] + os.sep
 FOLDER = Path(os.environ["VISITS_TO"])
 LEFT_OUT = os.environ["VISITS_LEAVE_OUT"].split()
 
-FOUND = {}  # the file of a code object to its place below ROOT, or None for files of others
-VISITED = set()
+FOUND: dict[
+    str, str | None
+] = {}  # the file of a code object to its place below ROOT, or None for files of others
+VISITED: set[str] = set()
 
 
-def place_of(file):
+def place_of(file: str) -> str | None:
     real = os.path.realpath(file)
     is_ours = real.startswith(ROOT) and real.endswith(".py") and "/.venv/" not in real
     return real[len(ROOT) :] if is_ours and real != __file__ else None
 
 
-def is_left_out(frame):
+def is_left_out(frame: FrameType | None) -> bool:
     """Whether *frame* runs because a module is imported, or below a function left out."""
     while frame is not None:
         name = frame.f_code.co_name
@@ -38,7 +43,7 @@ def is_left_out(frame):
     return False
 
 
-def on_event(frame, event, _argument):
+def on_event(frame: FrameType, event: str, _argument: object) -> None:
     if event != "call":
         return
     file = frame.f_code.co_filename
@@ -46,19 +51,19 @@ def on_event(frame, event, _argument):
         return
     if file not in FOUND:
         FOUND[file] = place_of(file)
-    if FOUND[file] is None:
+    if (place := FOUND[file]) is None:
         VISITED.add(file)
     elif frame.f_code.co_flags & 1 and not is_left_out(frame):  # no class body
         VISITED.add(file)
-        write(FOUND[file])
+        write(place)
 
 
-def write(line):
+def write(line: str) -> None:
     with (FOLDER / str(os.getpid())).open("a") as file:
         file.write(line + "\n")
 
 
-def begin():
+def begin() -> None:
     VISITED.clear()
     write(f"{time.monotonic_ns()} {os.getppid()} " + " ".join(sys.orig_argv))
 

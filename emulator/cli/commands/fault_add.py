@@ -59,7 +59,7 @@ def _link_ends(text: str) -> list[str | list[str]]:
     return [_names(side) for side in text.split(LINK_END_SEPARATOR)]
 
 
-def _rule(text: str) -> Any:
+def _rule(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
@@ -313,7 +313,7 @@ def _unregistered(
 @_adds(Answer)
 def _answer(
     node: Node,
-    rule: Annotated[Any, typer.Option(metavar="JSON", parser=_rule)],
+    rule: Annotated[object, typer.Option(metavar="JSON", parser=_rule)],
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
