@@ -7,10 +7,12 @@ BIN := $(VENV)/bin
 COMPILE := $(BIN)/python -m compileall -q rocketmq_emulator protocol scenarios pipeline pyspark_rocketmq
 READY := $(VENV)/.ready
 SPARK := $(VENV)/.ready-spark  # half a gigabyte more: only what needs Spark asks for it
+NEWEST ?= python3.13
+OTHER := .venv-newest
 SMALL := --set seconds=30 --set rate=4 --set brokers=2 --set members_max=3  # scenarios/weather/shape.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel bench torture mutation power healthy parity weather live study page clean
+.PHONY: help demo test lint wheel bench torture mutation power healthy parity newest weather live study page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +53,13 @@ healthy: $(READY)  ## 3,000 seeds of weather without a planted bug: what checker
 
 parity: $(SPARK)  ## the same stories against a real RocketMQ (Java and Maven needed)
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin tests/pipeline
+
+newest: $(READY)  ## the wheel's own tests on another Python (NEWEST=python3.13)
+	rm -rf $(OTHER)
+	$(NEWEST) -m venv $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt '.[dev,spark]'
+	$(OTHER)/bin/python -m pip uninstall --quiet --yes rocketmq-emulator  # its dependencies stay
+	REQUIRE_PARTS=1 WHEEL_PYTHON=$(abspath $(OTHER))/bin/python $(BIN)/python -m pytest -ra tests/test_wheel.py
 
 weather: $(READY)  ## 10,000 seeds of weather a release; what was finished before is not run again
 	$(BIN)/rmqemu run weather --seeds 1..10000 --release 4.9.7 $(SMALL)
@@ -97,4 +106,4 @@ $(SPARK): $(READY)
 	touch $@
 
 clean:  ## remove .venv and all caches
-	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OTHER) .cache .pytest_cache .mypy_cache .ruff_cache

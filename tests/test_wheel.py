@@ -1,7 +1,8 @@
 """What a package index gets: built here, installed outside of the clone, used as its page says.
 
-The new environment sees this one's dependencies by a path and nothing else of it, so
-nothing is downloaded, and a file that the wheel forgot is missing.
+The new environment sees the dependencies of another one by a path and nothing else of it, so
+nothing is downloaded, and a file that the wheel forgot is missing.  The other one is that of the
+tests, or that of ``WHEEL_PYTHON``, an interpreter of any version (``make newest``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -28,7 +28,9 @@ from test_docs import HERE, blocks, lines_of_a_program, programs
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HOME = "https://code.example/rocketmq-emulator"
+README = (ROOT / "README.md").read_text()
 INSTALL_S_MAX = 60
+INTERPRETER = os.environ.get("WHEEL_PYTHON", sys.executable)
 
 
 def built(kind: str, folder: Path, home: str = "") -> Path:
@@ -126,6 +128,14 @@ def test_a_source_distribution_makes_the_same_wheel(wheel, tmp_path) -> None:
     assert again.read_bytes() == wheel.read_bytes()
 
 
+def test_the_page_and_the_classifiers_name_the_same_pythons(wheel) -> None:
+    prefix = "Programming Language :: Python :: 3."
+    classifiers = metadata_of(wheel).get_all("Classifier", [])
+    named = {name.removeprefix(prefix) for name in classifiers if name.startswith(prefix)}
+    (said,) = re.findall(r"every test runs on 3\.(\d+), .* on ([^`]*) too\.", README, re.DOTALL)
+    assert named == {said[0], *re.findall(r"\b3\.(\d+)", said[1])}
+
+
 # What it does -------------------------------------------------------------------------
 
 
@@ -133,14 +143,21 @@ def test_a_source_distribution_makes_the_same_wheel(wheel, tmp_path) -> None:
 def python(wheel, tmp_path_factory) -> Path:
     """The interpreter of an environment outside of the clone that has the wheel."""
     folder = tmp_path_factory.mktemp("clean")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    subprocess.run([INTERPRETER, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
     offline = ["--no-deps", "--no-index", "--disable-pip-version-check", wheel]
     subprocess.run([*install, *offline], check=True, timeout=INSTALL_S_MAX)
     (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (packages / "dependencies.pth").write_text(dependencies() + "\n")
     return python
+
+
+def dependencies() -> str:
+    """The folder of installed packages that belongs to ``INTERPRETER``."""
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    command = [INTERPRETER, "-c", program]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
 
 
 @pytest.fixture(scope="module")
