@@ -1,10 +1,10 @@
-"""The finished studies of docs/studies: sweeps, their data in small, their tables and pictures.
+"""The finished studies of docs/studies: sweeps, their shipped data, their tables and pictures.
 
-    python -m docs.generate.studies                  all of them
+    python -m docs.generate.studies                  all studies
     python -m docs.generate.studies skew --to DIR    one; folders of sweeps and HTML pages in DIR
-    python -m docs.generate.studies --tables         tables and pictures, from the data as shipped
+    python -m docs.generate.studies --tables         tables and pictures, from the shipped data
 
-A sweep that was finished in DIR is not run again.
+A sweep that is finished in DIR is not run again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 PAGES = DOCS / "studies"
 FOLDER = Path.home() / ".cache" / "rocketmq-emulator" / "studies"
 LOOK_EVERY_S = 15.0
-MORE = 10  # what so many times as much would take is printed
+MORE = 10  # the command prints how long this many times as many seeds would take
 ALL = "averagely,by_circle,consistent_hash"
 
 
 class FinishedSweep(NamedTuple):
-    """``rmqemu sweep`` with these *words*, and what of it is shipped.
+    """``rmqemu sweep`` with these *words*.
 
-    *curves* are metrics of which whole distributions are shipped, not only some quantiles.
+    *curves* are the metrics whose whole distributions are shipped; of others some quantiles are.
     """
 
     words: str
@@ -159,7 +159,7 @@ STUDIES: Mapping[str, Mapping[str, FinishedSweep]] = {  # by page: sweeps by nam
 
 
 def main(words: Sequence[str]) -> None:
-    """What the opening paragraph says."""
+    """Run the studies that the command line names, or make only their tables and pictures."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate.studies")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(STUDIES))
     parser.add_argument("--to", type=Path, default=FOLDER)
@@ -177,14 +177,14 @@ def main(words: Sequence[str]) -> None:
 
 
 def with_tables(page: str, name: str) -> str:
-    """The page of a study with its tables made anew from the data that are shipped."""
+    """*page* of a study with new tables, made from the shipped data."""
     for section, text in study_tables.SECTIONS[name].items():
         page = with_section(page, section, text())
     return page
 
 
 def run_studies(names: Sequence[str], to: Path) -> None:
-    """Sweep, study, keep the data; says what each took, and what ten times as much would."""
+    """Run the sweeps and write the data; print how long each took, and ten times as much would."""
     from rocketmq_emulator.pipeline.session import spark_session  # noqa: PLC0415  # an extra
 
     began_s = time.monotonic()
@@ -206,7 +206,7 @@ def run_studies(names: Sequence[str], to: Path) -> None:
 
 
 def _swept(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> float:
-    """Seconds that all its runs would have taken; 0 if all were there."""
+    """The estimated seconds for all runs of the sweep; 0 if all were finished before."""
     from rocketmq_emulator.pipeline.sweep.driving import SparkSweep  # noqa: PLC0415
     from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep  # noqa: PLC0415
     from rocketmq_emulator.pipeline.sweep.grid import SweepSpec, grid_of, variation  # noqa: PLC0415
@@ -245,7 +245,7 @@ def _swept(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> float:
 
 
 def _studied(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> Study:
-    """The study of what is shown of it; its page stands in the folder."""
+    """The study of the shown metrics; its page is written to the folder."""
     from rocketmq_emulator.pipeline.studies.page import write_study_page  # noqa: PLC0415
     from rocketmq_emulator.pipeline.studies.study import study_of  # noqa: PLC0415
 
@@ -260,7 +260,7 @@ def _say(text: str) -> None:
 
 
 def shipped() -> Iterator[Path]:
-    """The files of data that all studies come to."""
+    """The paths of the shipped data files of all studies."""
     for study in STUDIES.values():
         for key, sweep in study.items():
             yield COMBINATIONS / f"{key}.csv"

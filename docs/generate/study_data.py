@@ -1,4 +1,4 @@
-"""The data of the finished studies, as they are shipped: small CSV files, six digits a number."""
+"""The shipped data of the finished studies: small CSV files, six digits per number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_A_COMBINATION = (  # of rocketmq_emulator.pipeline.studies.page.combination_r
 
 
 class Datum(msgspec.Struct, frozen=True):
-    """A metric of a combination: the numbers of a row, by their column."""
+    """A metric of a combination: the numbers of a row, by column."""
 
     at: Mapping[str, str]
     metric: str
@@ -35,7 +35,7 @@ class Datum(msgspec.Struct, frozen=True):
 
 
 class Pool(NamedTuple):
-    """Runs of several combinations as one sample: what they differ in is as likely as the seed.
+    """Runs of several combinations as one sample, each combination with the same weight.
 
     ``half`` is half the width of the 95 % confidence interval of the mean.
     """
@@ -48,7 +48,7 @@ class Pool(NamedTuple):
 
 
 def write_data(study: Study, name: str, curves: Collection[str]) -> None:
-    """The tables of *study* that are shipped."""
+    """Write the shipped tables of *study*."""
     from rocketmq_emulator.pipeline.studies.page import combination_rows, curve_rows  # noqa: PLC0415  # an extra
 
     varied = list(study.about.varied)
@@ -70,7 +70,7 @@ def data(name: str) -> tuple[Datum, ...]:
 
 
 def one(name: str, metric: str, **at: object) -> Datum:
-    """The only row of this metric at these values.  Raises ``ValueError``."""
+    """The only row of this metric at these values.  Raises ``ValueError`` for none or several."""
     found = [
         datum
         for datum in data(name)
@@ -83,7 +83,7 @@ def one(name: str, metric: str, **at: object) -> Datum:
 
 
 def pooled(name: str, metric: str, **at: object) -> Pool:
-    """All rows of this metric at these values, whatever the columns that are not named."""
+    """All rows of this metric at these values, with any values in the other columns."""
     found = [
         datum
         for datum in data(name)
@@ -108,7 +108,7 @@ def pooled(name: str, metric: str, **at: object) -> Pool:
 
 
 def _squares_within(datum: Datum) -> float:
-    """Of a row's runs, about their mean: read off the interval that stands beside it."""
+    """The variance of a row's runs, computed from the confidence interval in the row."""
     runs = datum["runs"]
     if runs < 2:
         return 0.0
@@ -117,7 +117,7 @@ def _squares_within(datum: Datum) -> float:
 
 
 def share_up_to(name: str, metric: str, value: float, **at: object) -> tuple[float, float]:
-    """Which share of the runs had less than *value*, and which had it or less."""
+    """The share of the runs with less than *value*, and the share with at most *value*."""
     below = up_to = 0.0
     for point in curve(name, metric, **at):
         if point[1] < value:
@@ -128,7 +128,7 @@ def share_up_to(name: str, metric: str, value: float, **at: object) -> tuple[flo
 
 
 def curve(name: str, metric: str, **at: object) -> Iterator[tuple[float, float]]:
-    """Share and value."""
+    """The points of a distribution: share of the runs, and value."""
     for row in _points(name):
         if row["metric"] == metric and all(row[key] == str(each) for key, each in at.items()):
             yield float(row["share"]), float(row["value"])
@@ -149,7 +149,7 @@ def _datum(row: dict[str, str]) -> Datum:
 
 
 def _is_ring(row: Mapping[str, object]) -> bool:
-    """What is no ring has one value whatever the ids are."""
+    """Whether the row's strategy is a ring of hashes; others have one value for all ids."""
     return row.get("strategy", "consistent_hash") == "consistent_hash"
 
 
@@ -165,7 +165,7 @@ def _short(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        # Spark adds in any order: the last bits of a sum must not decide how half is rounded.
+        # Spark adds in any order: the last bits of a sum must not change how a half is rounded.
         short = float(f"{float(f'{value:.12g}'):.6g}")
         return int(short) if short.is_integer() else short
     return value

@@ -10,7 +10,7 @@ PLACES = ("first", "middle", "last")
 
 
 def brokers_text() -> str:
-    """How many members idle, by which of three brokers is read-only."""
+    """The number of idle members, by the read-only one of three brokers."""
     members = range(2, 13)
     rows = []
     for strategy in (*EVEN, RING):
@@ -28,7 +28,7 @@ def brokers_text() -> str:
 
 
 def shapes_text() -> str:
-    """The share of members that idle: the mean over brokers, the least and the most."""
+    """The share of idle members: the mean over brokers, the smallest and the largest."""
     rows = []
     for brokers in (2, 3, 4, 5, 6):
         for queues in (4, 8):
@@ -50,7 +50,7 @@ def _share(strategy: str, brokers: int, queues: int, members: int) -> str:
 
 
 def runs_text() -> str:
-    """What virtual clusters showed, over all brokers, leavers and orders of ids."""
+    """Results of virtual clusters, over all brokers, leaving members and orders of ids."""
     rows = []
     for members in (4, 8):
         for strategy, name in STRATEGIES.items():
@@ -72,19 +72,19 @@ def runs_text() -> str:
 
 
 def _seconds(found: Pool) -> str:
-    """Whole ones: what is idle for milliseconds is so while queues change hands."""
+    """Whole seconds: idleness of milliseconds is only a queue's change of owner."""
     return spread(Pool(found.runs, *(float(round(each)) for each in found[1:])))
 
 
 def _computed(strategy: str, members: int) -> str:
-    """Seconds, over all brokers; before one of *members* leaves, and after it."""
+    """Idle seconds over all brokers, before one of *members* leaves, and after that."""
     if strategy not in (*EVEN, RING):
         return ""
     return f"{sum(computed_s(strategy, members, place) for place in PLACES) / 3:.0f}"
 
 
 def computed_s(strategy: str, members: int, place: str) -> float:
-    """Seconds of idleness by the table of brokers, when that at *place* is read-only."""
+    """Idle seconds computed from the table of brokers, with the broker at *place* read-only."""
     return sum(
         for_s
         * one(
@@ -98,11 +98,11 @@ def computed_s(strategy: str, members: int, place: str) -> float:
     )
 
 
-BEFORE_S, AFTER_S = 50, 40  # of the 90 s in which the broker is read-only: until one leaves
+BEFORE_S, AFTER_S = 50, 40  # of the 90 s in which the broker is read-only: until a member leaves
 
 
 def places_text() -> str:
-    """Seconds of idleness by which broker is read-only, who leaves, and the order of ids."""
+    """Idle seconds by read-only broker, leaving member, and order of ids."""
     rows = []
     for members in (4, 8):
         for strategy in (*EVEN, RING):

@@ -1,4 +1,4 @@
-"""Parts of which the tables of docs/studies are made: a table, and how numbers are written."""
+"""Helpers for the tables of docs/studies: a Markdown table, and formats of numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from docs.generate.study_data import Datum, Pool
 
-RUNS_MIN = 5  # of which an interval says more than their range
+RUNS_MIN = 5  # from this number of runs on an interval is more useful than the range
 RING = "consistent_hash"
 EVEN = ("averagely", "by_circle")
 STRATEGIES = {
@@ -18,13 +18,13 @@ STRATEGIES = {
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Of Markdown."""
+    """A Markdown table."""
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def same(datum: Datum) -> str:
-    """The only value there is."""
+    """The value that all runs have.  Fails if they differ."""
     assert datum["smallest"] == datum["largest"], f"{datum.metric} varies at {datum.at}"
     return f"{datum['smallest']:g}"
 
@@ -35,7 +35,7 @@ def half(datum: Datum) -> float:
 
 
 def whole(datum: Datum, digits: int = 2, scale: float = 1) -> str:
-    """The mean, its confidence interval and the range, in parts of *scale*: where runs differ."""
+    """The mean in units of *scale*; if runs differ, also its confidence interval and the range."""
     columns = ("mean", "high_95", "smallest", "largest")
     mean, high, least, most = (datum.numbers.get(name, 0.0) / scale for name in columns)
     if least == most:
@@ -45,7 +45,7 @@ def whole(datum: Datum, digits: int = 2, scale: float = 1) -> str:
 
 
 def percent(pool: Pool, *, of_range: bool = True) -> str:
-    """The same of a pool of shares, in whole percent."""
+    """The mean of a pool of shares, its interval and range, in whole percent."""
     mean, half, least, most = (f"{value * 100:.0f}" for value in pool[1:])
     sure = f" ± {half}" if pool.runs >= RUNS_MIN and half != "0" else ""
     shown = f" ({least}–{most})" if of_range and least != most else ""
@@ -53,7 +53,7 @@ def percent(pool: Pool, *, of_range: bool = True) -> str:
 
 
 def spread(pool: Pool) -> str:
-    """The mean, the range, and the interval if there are enough runs: where they differ."""
+    """The mean; if runs differ, also the range, and with enough runs the interval."""
     mean, least, most = (figure(value) for value in (pool.mean, pool.least, pool.most))
     if least == most:
         return mean
@@ -62,13 +62,13 @@ def spread(pool: Pool) -> str:
 
 
 def of_range(pool: Pool) -> str:
-    """From the least to the most."""
+    """The smallest and the largest value."""
     least, most = f"{pool.least:g}", f"{pool.most:g}"
     return least if least == most else f"{least}–{most}"
 
 
 def figure(value: float) -> str:
-    """Two digits, or a whole number."""
+    """*value* with two digits, or as a whole number."""
     if value == 0:
         return "0"
     return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"

@@ -25,7 +25,7 @@ SLOW_MS = (540, 600, 1_100, 1_700, 1_900, 2_900, 3_500)
 
 
 def spells_text() -> str:
-    """The share while it is well, all spells alike, beside the arithmetic."""
+    """The broker's share while it is well, with equal spells, beside the computed share."""
     rows, widest = [], 0.0
     for avoids in ("4.9", "5.1.4"):
         for ill_s in ILL_S:
@@ -43,12 +43,12 @@ def spells_text() -> str:
 
 
 def computed_alike(avoids: str, ill_s: float, well_s: float) -> float:
-    """What the arithmetic says of the runs of the first table."""
+    """The computed share for the runs of the first table."""
     return share_of_spells([(ill_s, well_s)] * FLAPS, PENALTY_S[avoids], SLOW_S)
 
 
 def drawn_text() -> str:
-    """The same with spells that are drawn, of these mean lengths, ill for 10 s."""
+    """The share with random spells of these mean lengths, ill for 10 s on average."""
     rows = []
     for avoids in ("4.9", "5.1.4"):
         row = [AVOIDS[avoids]]
@@ -61,7 +61,7 @@ def drawn_text() -> str:
 
 
 def slow_text() -> str:
-    """By how slow it is: the mean send beside that without avoidance; the share while well."""
+    """By latency: the mean send relative to that without avoidance; the share while well."""
     rows = []
     for slow_ms in SLOW_MS:
         without = pooled("penalty-slow", "send_ms_mean", avoids="never", slow_ms=slow_ms)
@@ -80,9 +80,9 @@ def _failed(avoids: str, slow_ms: int) -> str:
 
 
 def paired(at: dict[str, object], beside: dict[str, object]) -> Pool:
-    """The mean send at *at* in parts of that *beside*, what is not named being the same.
+    """The mean send at *at* relative to that at *beside*, all other values being equal.
 
-    Both met the same spells, so these are ratios within each drawing of them.
+    Both have the same spells, so the ratios are computed for each drawing of spells.
     """
     ratios = []
     for spells in SPELLS:
@@ -101,7 +101,7 @@ SPELLS = range(1, 6)  # of penalty-slow
 
 
 def around_text() -> str:
-    """Other clusters: the share while it is well in parts of the fair one."""
+    """Other clusters: the share while the broker is well, relative to the fair share."""
     rows = []
     for avoids in ("4.9", "5.1.4"):
         for brokers in (2, 4):
@@ -121,7 +121,7 @@ AROUND = {"rate": (2, 10), "broker": ("broker-a", "broker-b")}
 
 
 def failing_text() -> str:
-    """One failure, then 700 s in which it is well."""
+    """Results of one failure of the broker, followed by 700 s in which it is well."""
     rows = []
     for fault, text in FAULTS.items():
         for avoids, name in AVOIDS.items():

@@ -1,8 +1,7 @@
-"""The pictures of docs/studies, from the data that are shipped: panels of lines, as plain SVG.
+"""The pictures of docs/studies, from the shipped data: panels of lines, as plain SVG.
 
-Colours are those of the studies' pages, which people with any kind of colour vision tell apart;
-each line has its own mark and dash as well.  The paper is white: pictures are seen in dark
-pages, too.
+Colours are those of the studies' pages, and can be distinguished with any kind of colour vision;
+each line also has its own mark and dash.  The background is white, also on dark pages.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ POINT = 4.0  # half the size of a mark
 
 
 class Line(NamedTuple):
-    """Points (x, y); *sure* is half an interval for each y; *style* is one of the four."""
+    """Points (x, y); *sure* is half the interval of each y; *style* is the index of a style."""
 
     label: str
     points: Sequence[tuple[float, float]]
@@ -37,7 +36,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines over one x axis; *y_max* is the upper end, and *y_text* writes a value there."""
+    """Lines over one x axis; *y_max* is the end of the y axis, *y_text* formats its values."""
 
     title: str
     x_title: str
@@ -49,7 +48,7 @@ class Panel(NamedTuple):
 
 
 def idle_picture() -> str:
-    """How many members idle, by which of three brokers is read-only."""
+    """The number of idle members, by the read-only one of three brokers."""
     members = range(2, 13)
     panels = []
     for strategy in (*EVEN, RING):
@@ -74,7 +73,7 @@ def idle_picture() -> str:
 
 
 def skew_picture() -> str:
-    """What share of all queues moves when one member leaves, by its place among sorted ids."""
+    """The share of queues that move when a member leaves, by its place among sorted ids."""
     sizes = (3, 5, 10, 20)
     panels = []
     for strategy in (*EVEN, RING):
@@ -93,7 +92,7 @@ def skew_picture() -> str:
 
 
 def penalties_picture() -> str:
-    """The share of a broker while it is well, by how long it is well; ill for 10 s, 600 ms."""
+    """The share of a broker while it is well, by that time; ill for 10 s, with 600 ms."""
     panels = []
     for avoids in ("4.9", "5.1.4"):
         alike = [
@@ -162,7 +161,7 @@ def _legend(lines: Sequence[Line]) -> list[str]:
 
 
 class Frame(NamedTuple):
-    """Where a panel stands, and where its values are."""
+    """The position of a panel, and the scale of its values."""
 
     panel: Panel
     left: float
@@ -214,7 +213,7 @@ def _drawn_line(places: Sequence[tuple[float, float]], line: Line) -> list[str]:
 
 
 def _mark(x: float, y: float, style: int) -> str:
-    """A disc, a square, a triangle, a cross."""
+    """The SVG of a mark: a disc, a square, a triangle or a cross."""
     p, colour = POINT, COLOURS[style]
     pen = f'stroke="{colour}" stroke-width="1.8"'
     square = f'x="{x - p:.1f}" y="{y - p:.1f}" width="{2 * p}" height="{2 * p}"'

@@ -17,7 +17,7 @@ from docs.generate.study_parts import (
     whole,
 )
 
-CASES = ((8, 3), (24, 5), (24, 7), (64, 10), (8, 12))  # of the table that was known before
+CASES = ((8, 3), (24, 5), (24, 7), (64, 10), (8, 12))  # of the table that was published before
 KNOWN_RING = {  # its figures for one set of ids: fewest, most, sigma, moves when the last leaves
     (8, 3): (2, 3, None, 3),
     (24, 5): (2, 8, 2.71, 8),
@@ -30,7 +30,7 @@ NEIGHBOURS, ANYWHERE = "ip_pid_nanos", "any_ip_pid_nanos"
 
 
 def even_text() -> str:
-    """AVG and CIRCLE, which have one value whatever the ids are; who leaves or joins is drawn."""
+    """AVG and CIRCLE, with one value for all ids; the leaving or joining member is random."""
     rows = []
     for queues, members in CASES:
         row = [f"{queues} queues, {members} members"]
@@ -62,7 +62,7 @@ def _mean_and_range(metric: str, at: Mapping[str, object]) -> str:
 
 
 def leavers_text() -> str:
-    """The share of all queues that change their owner, by who leaves."""
+    """The share of all queues that change their owner, by the leaving member."""
     rows = []
     for members in (3, 5, 10, 20):
         for queues in (24, 240):
@@ -82,7 +82,7 @@ PLACES = ("first", "middle", "last", "any")
 
 
 def ring_text() -> str:
-    """CHASH: the distribution over 10,000 sets, and where the known figures lie in it."""
+    """CHASH: the distribution over 10,000 sets, and the percentiles of the published figures."""
     rows = []
     for queues, members in CASES:
         at = {"queues": queues, "members": members}
@@ -135,7 +135,7 @@ TOPIC_NAMES = (
 
 
 def known_text() -> str:
-    """Where one set of ids, which was all that was known, lies among 10,000."""
+    """The percentile of the one published set of ids among 10,000 sets."""
     rows = []
     for shape, known in KNOWN_RING.items():
         at = {"queues": shape[0], "members": shape[1]}
@@ -148,7 +148,7 @@ def known_text() -> str:
 
 
 def nodes_text() -> str:
-    """What more virtual nodes do."""
+    """The effect of more virtual nodes."""
     rows = []
     for nodes in (1, 10, 100, 1_000):
         row = [f"{nodes:,}"]
@@ -166,7 +166,7 @@ NODE_SHAPES = ((24, 5), (64, 5), (64, 10))
 
 
 def ids_text() -> str:
-    """Formats of ids: evenness of the ring, and what a rolling restart moves."""
+    """Formats of ids: evenness of the ring, and queues that a rolling restart moves."""
     shown = {
         "ip_pid": "`10.0.0.7@4211`, neighbouring addresses",
         "ip_pid_nanos": "`10.0.0.7@4211#81723…`, neighbouring addresses",
@@ -189,7 +189,7 @@ def ids_text() -> str:
 
 
 def restarts_text() -> str:
-    """A rolling restart by the size of the group, beside what the formulas say."""
+    """A rolling restart by the size of the group, beside the computed values."""
     rows = []
     for members in (2, 3, 5, 10, 20):
         row = [f"{members}"]
@@ -212,7 +212,7 @@ def _restart(strategy: str, members: int, surge: str, queues: int) -> str:
 
 RESTARTS: Mapping[
     str, Callable[[int], float]
-] = {  # moves a queue while all of so many members restart, each leaving first; many queues
+] = {  # moves per queue while that many members restart, each leaving first; for many queues
     "averagely": lambda members: 2 * (members + 1) / 3,
     "by_circle": lambda members: 2 * (members - 1),
     RING: lambda _: 2,
@@ -220,7 +220,7 @@ RESTARTS: Mapping[
 
 
 def topics_text() -> str:
-    """Many small topics: what the first member carries, and whoever has the least."""
+    """Many small topics: the load of the first member, and the smallest load."""
     rows = []
     for queues in (4, 8, 16):
         for members in (3, 5, 6):
@@ -241,14 +241,14 @@ def topics_text() -> str:
 
 
 def _middle(metric: str, at: Mapping[str, object]) -> str:
-    """The median, and where nine of ten lie."""
+    """The median, and the range of the middle 90 %."""
     points = dict(curve("skew-shapes", metric, **at))
     return f"{points[0.5]:g} ({points[0.05]:g}–{points[0.95]:g})"
 
 
 def _percentiles(metric: str, value: float, at: Mapping[str, object]) -> str:
-    """Figures of one set are whole numbers that many sets share: from … to."""
-    given = value + 0.006 if metric == "queues_sigma" else value  # it was published rounded
+    """The percentiles of a figure, from … to: many sets have the same whole number."""
+    given = value + 0.006 if metric == "queues_sigma" else value  # published: rounded
     below, up_to = share_up_to("skew-shapes", metric, given, **at)
     if metric == "queues_sigma":
         below, _ = share_up_to("skew-shapes", metric, value - 0.006, **at)

@@ -1,4 +1,4 @@
-"""The tables of docs/studies, from the data that are shipped: no run and no Spark."""
+"""The tables of docs/studies, from the shipped data: without a run or Spark."""
 
 from __future__ import annotations
 

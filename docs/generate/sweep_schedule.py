@@ -1,11 +1,11 @@
-"""What a sweep would take on more cores than are here: a small simulation of its schedule.
+"""The time of a sweep on many cores, computed by a small simulation of its schedule.
 
-    python -m docs.generate.sweep_schedule                 the table of docs/sweep.md
-    python -m docs.generate.sweep_schedule DIR 100 1000    run times of a sweep, these cores
+    python -m docs.generate.sweep_schedule                 the tables of docs/sweep.md
+    python -m docs.generate.sweep_schedule DIR 100 1000    run times of a sweep, on so many cores
 
-It divides rows as the driver does (``division``), hands tasks to cores in order, lets the driver
-start one task at a time, and counts the bytes that travel.  Run times are drawn from those of
-real sweeps.  Nothing is run, and nothing of Spark is known here.
+It divides rows as the driver does (``division``), assigns tasks to cores in order, starts one
+task at a time, and counts the transferred bytes.  Run times are drawn from those of real sweeps.
+No scenario and no Spark is run here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Divide: TypeAlias = Callable[[int, int, float], list[int]]  # as ``tasks_of_wave
 
 QUANTILES = 20
 # Seconds of a run at 0, 5, … 100 % of 300 runs of weather (30 s, 4 messages/s, 2 brokers): their
-# spread by the wall, scaled to the 0.75 s that one takes of a processor.
+# wall times, scaled to the 0.75 s of processor time of a run.
 WEATHER_RUN_S = (
     *(0.26, 0.35, 0.40, 0.44, 0.46, 0.48, 0.50, 0.53, 0.57, 0.60, 0.64),
     *(0.69, 0.73, 0.78, 0.84, 0.90, 0.96, 1.03, 1.17, 1.51, 2.60),
@@ -38,18 +38,18 @@ CORES = (1, 2, 10, 100, 1_000)
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a schedule costs beside the runs: measured by benchmarks/sweep_costs.py, rounded up."""
+    """The overhead of a schedule: measured by benchmarks/sweep_costs.py, rounded up."""
 
     job_s: float = 0.2  # of the driver, a wave: planned, divided, taken in
     launch_s: float = 0.001  # of the driver, a task: serialised, sent, its end noted
     task_s: float = 0.05  # of an executor's core, a task: handed to Python and back
     row_s: float = 0.015  # the same, a row: a process forked, its answer read
-    order_bytes: int = 1_700  # to an executor: a plan, compressed
-    row_bytes: int = 9_000  # back, of weather: a hundred metrics by name
+    order_bytes: int = 1_700  # sent to an executor: a plan, compressed
+    row_bytes: int = 9_000  # returned by a run of weather: a hundred metrics by name
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """How a sweep went.  ``busy`` is the share of all cores' time that was spent in runs."""
+    """Results of a schedule.  ``busy`` is the share of all cores' time that was spent in runs."""
 
     cores: int
     rows: int
@@ -114,18 +114,18 @@ def _waves(
 
 
 def one_row_a_task(left: int, cores: int, _run_s: float) -> list[int]:
-    """For comparison: as many tasks as rows."""
+    """For comparison: one task per row."""
     return [1] * min(left, cores * 32)
 
 
 def large_tasks(left: int, cores: int, _run_s: float) -> list[int]:
-    """For comparison: each core its part of all rows, in one task."""
+    """For comparison: one task per core, with an equal part of all rows."""
     part = -(-left // cores)
     return [min(part, left - at) for at in range(0, left, part)]
 
 
 def quantiles_of(run_s: Iterable[float]) -> tuple[float, ...]:
-    """At 0, 5, … 100 %."""
+    """The quantiles of *run_s* at 0, 5, … 100 %."""
     ordered = sorted(run_s)
     return tuple(ordered[(len(ordered) - 1) * at // QUANTILES] for at in range(QUANTILES + 1))
 
