@@ -57,13 +57,13 @@ def check_trio() -> None:
         missing = [SCHEDULER]
     else:
         missing = [f"{SCHEDULER}.{name}" for name in PRIVATE_NAMES if not _has(scheduler, name)]
-        if not isinstance(getattr(scheduler, "_r", None), random.Random):
+        if not isinstance(getattr(scheduler, "_r", _generators), random.Random):
             missing.append(f"a random.Random as {SCHEDULER}._r")
     if missing:
         raise UnknownTrio(
-            f"trio {trio.__version__} lacks {', '.join(missing)}.  A virtual run needs these "
-            f"private names; it was tried with trio {', '.join(TRIED_WITH)}: install one of "
-            "these.  Clusters on real ports and clients run with this one"
+            f"trio {trio.__version__} lacks {', '.join(missing)}, which a virtual run needs.  "
+            f"It was tried with trio {', '.join(TRIED_WITH)}: install one of them.  "
+            "Clusters on real ports and clients need none of these names"
         )
 
 

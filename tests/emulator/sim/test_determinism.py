@@ -131,7 +131,7 @@ def test_a_trio_without_a_private_name_is_refused_when_a_virtual_run_starts(
         began.append(world)
 
     with pytest.raises(
-        UnknownTrio, match=rf"lacks trio\._core\._run\.{name}.* with trio 0\.30\.0"
+        UnknownTrio, match=rf"lacks trio\._core\._run\.{name}, which .* with trio 0\.30\.0,"
     ):
         run_virtual(main, seed=1)
     assert began == []
@@ -145,8 +145,14 @@ def test_a_trio_that_shuffles_with_something_else_is_refused(monkeypatch) -> Non
 
 def test_a_trio_without_its_scheduler_is_refused(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, SCHEDULER, None)
-    with pytest.raises(UnknownTrio, match=rf"lacks {re.escape(SCHEDULER)}\.  A"):
+    with pytest.raises(UnknownTrio, match=rf"lacks {re.escape(SCHEDULER)}, which"):
         check_trio()
+
+
+def test_the_page_names_the_releases_that_were_tried() -> None:
+    page = (ROOT / "docs" / "worlds.md").read_text()
+    (named,) = re.findall(r"Tried with trio ([\d., and]+):", page)
+    assert re.findall(r"\d+\.\d+\.\d+", named) == list(TRIED_WITH)
 
 
 def test_every_trio_from_the_oldest_one_that_was_tried_may_be_installed() -> None:
