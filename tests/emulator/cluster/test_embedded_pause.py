@@ -13,6 +13,7 @@ from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.embedded_node import FlushReports
 from rocketmq_emulator.net.blocking_calls import call_blocking
 from rocketmq_emulator.processes.node_process import NodeDied
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.command import RemotingCommand
 
@@ -36,6 +37,23 @@ def test_it_takes_bytes_and_answers_when_it_goes_on_while_others_answer_at_once(
     with pytest.raises(TimeoutError):
         call_blocking(address, TOPICS, 50)
     assert call_blocking(cluster.brokers["broker-b"], TOPICS).code == 0
+    assert answers == []
+    cluster.resume("broker-a")
+    asking.join()
+    assert answers[0].code == 0
+
+
+def test_a_timer_that_falls_due_meanwhile_acts_when_it_goes_on(cluster) -> None:
+    delay = ReplyRule(code=RequestCode.GET_ALL_TOPIC_CONFIG, delay_ms=200)
+    cluster.set_reply_rule("broker-a", delay)
+    answers: list[RemotingCommand] = []
+    address = cluster.brokers["broker-a"]
+    asking = threading.Thread(target=lambda: answers.append(call_blocking(address, TOPICS)))
+    asking.start()
+    while not cluster.reply_rules("broker-a")[0].applied_count:
+        continue
+    cluster.pause("broker-a")
+    asking.join(0.4)  # twice the delay
     assert answers == []
     cluster.resume("broker-a")
     asking.join()
