@@ -12,6 +12,7 @@ package has no links.
 from __future__ import annotations
 
 import importlib
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -167,8 +168,13 @@ _NAMES_OF = {  # by the module that has them; all others are of rocketmq_emulato
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
-if __name__ != "rocketmq_emulator":
-    raise ImportError(f"import rocketmq_emulator instead of {__name__}", name=__name__)
+if __name__ != "rocketmq_emulator":  # in a checkout, the folder by its own name
+    from rocketmq_emulator.text.old_names import new_name
+
+    asked = next((word for word in sys.orig_argv if word.startswith(f"{__name__}.")), __name__)
+    raise ImportError(
+        f"import {new_name(asked) or new_name(__name__)} instead of {asked}", name=__name__
+    )
 if find_spec("rocketmq_emulator.protocol") is None:
     raise ImportError(
         "this copy of rocketmq_emulator has no folder protocol: it was unpacked or checked out "

@@ -31,6 +31,7 @@ from rocketmq_emulator.scenarios.plan.validity import problems_of
 from rocketmq_emulator.scenarios.recording.scenario import Scenario
 from rocketmq_emulator.scenarios.weather.generating import weather
 from rocketmq_emulator.scenarios.weather.shape import WeatherShape
+from rocketmq_emulator.text.old_names import renamed, renamed_import
 from rocketmq_emulator.text.suggestions import suggestion
 
 HERE = Path(__file__).parents[1]
@@ -113,6 +114,8 @@ def find(name: str) -> Listed:
             name,
             "it is a question, which needs no cluster: `rmqemu run` and `rmqemu sweep` answer it",
         )
+    if new := renamed(name):
+        raise _refused(name, new)
     raise _refused(name, f"there is no such scenario{suggestion(name, [*known, *questions])}")
 
 
@@ -205,9 +208,8 @@ def _module_of(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001  # a user's module raises anything
         del sys.modules[name]
-        raise _refused(
-            str(path), f"it cannot be imported: {type(error).__name__}: {error}"
-        ) from None
+        why = renamed_import(error) or f"{type(error).__name__}: {error}"
+        raise _refused(str(path), f"it cannot be imported: {why}") from None
     return module
 
 
@@ -215,9 +217,11 @@ def _imported(module: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except Exception as error:  # noqa: BLE001  # a user's module raises anything
-        raise _refused(
-            name, f"{module} cannot be imported: {type(error).__name__}: {error}"
-        ) from None
+        function = name.partition(":")[2]
+        if isinstance(error, ImportError) and (new := renamed(module, function)):
+            raise _refused(name, new) from None
+        why = renamed_import(error) or f"{type(error).__name__}: {error}"
+        raise _refused(name, f"{module} cannot be imported: {why}") from None
 
 
 def _text(path: Path) -> str:

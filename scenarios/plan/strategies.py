@@ -23,6 +23,7 @@ from rocketmq_emulator.client.consumer.group.allocation import (
     pinned,
     refusing,
 )
+from rocketmq_emulator.text.old_names import renamed, renamed_import
 from rocketmq_emulator.text.suggestions import did_you_mean
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -49,7 +50,9 @@ def strategy_named(name: str) -> Strategy:
     try:
         found = getattr(_module(module), function)
     except Exception as error:  # whatever somebody's file raises when it is loaded
-        raise ValueError(f"strategy {name!r}: {type(error).__name__}: {error}") from error
+        why = renamed(module, function) if isinstance(error, ImportError) else ""
+        why = why or renamed_import(error) or f"{type(error).__name__}: {error}"
+        raise ValueError(f"strategy {name!r}: {why}") from error
     if isinstance(found, Strategy):
         return found
     if callable(found):

@@ -45,6 +45,7 @@ from rocketmq_emulator.scenarios.plan.strategies import (
 )
 from rocketmq_emulator.settings.quirks import QUIRKS
 from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
+from rocketmq_emulator.text.old_names import renamed
 from rocketmq_emulator.text.suggestions import suggestion
 
 FoundProblems: TypeAlias = Iterator[tuple[Path, str]]
@@ -104,7 +105,7 @@ def problems_of(plan: Plan) -> list[tuple[Path, str]]:
         found += _under(("consumers", at), _consumers(each, names))
     for at, load in enumerate(plan.load):
         found += _under(("load", at), _load(load, names))
-    found += [*_names(plan, names), *_programs(plan)]
+    found += [*_names(plan, names), *_programs(plan), *old_names_in(plan)]
     for at, step in enumerate(plan.timeline):
         found += _under(("timeline", at), [*_step(step, names, plan, at)])
     return [*found, *_order(plan), *_expectations(plan, names), *_limits(plan)]
@@ -261,6 +262,18 @@ def _programs(plan: Plan) -> FoundProblems:
         if not (module and colon and function.isidentifier()):
             yield ("programs", at, "run"), f'is "module:function", not {program.run!r}'
         yield from _positive(("programs", at, "starts_ms"), program.starts_ms, least=0)
+
+
+def old_names_in(plan: Plan) -> FoundProblems:
+    """Functions of modules that have another name now, as journals of before may have them."""
+    named: list[tuple[Path, str]] = [
+        (("consumers", at, "strategy"), group.strategy) for at, group in enumerate(plan.consumers)
+    ]
+    named += [(("programs", at, "run"), each.run) for at, each in enumerate(plan.programs)]
+    for path, name in named:
+        module, colon, function = name.rpartition(":")
+        if colon and (new := renamed(module, function)):
+            yield path, new
 
 
 # The timeline -----------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from rocketmq_emulator.scenarios.running.client_specs import (
     ProducerSpec,
     ProgramSpec,
 )
+from rocketmq_emulator.text.old_names import renamed, renamed_import
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client import ClientProcess
@@ -421,7 +422,8 @@ def function_named(name: str, what: str) -> Callable[..., Any]:
     try:
         found = getattr(importlib.import_module(module), function, None)
     except ImportError as error:
-        raise BadFunction(f"{name!r} cannot be imported: {error}") from error
+        why = renamed(module, function) or renamed_import(error) or str(error)
+        raise BadFunction(f"{name!r} cannot be imported: {why}") from error
     if not callable(found):
         raise BadFunction(f"{module} has no function {function!r}")
     return found  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -100,6 +101,23 @@ def test_ctrl_c_shows_what_is_finished_and_ends_with_130(short, tmp_path) -> Non
     assert process.returncode == 130
     assert "of 1000 seeds were finished" in errors
     assert "passed" in output
+
+
+def test_a_journal_with_an_old_name_is_read_and_not_run_again(short, tmp_path) -> None:
+    command(str(short), "--journal", str(tmp_path), folder=tmp_path)
+    journal = tmp_path / "short-seed1.jsonl"
+    first, *lines = journal.read_bytes().splitlines(keepends=True)
+    entry = json.loads(first)
+    plan = json.loads(entry["fact"]["plan"])
+    plan["consumers"][0]["strategy"] = "emulator.client.consumer.pinned:mine"
+    entry["fact"]["plan"] = json.dumps(plan)
+    journal.write_bytes(b"".join([json.dumps(entry).encode() + b"\n", *lines]))
+    judged = command(str(journal), folder=tmp_path, verb="judge")
+    assert judged.exit_code == 0, judged.stderr
+    found = command(str(journal), folder=tmp_path, verb="replay")
+    assert found.exit_code == 2
+    assert found.stderr.startswith(f"rmqemu: {journal} can be read, but not run again: emulator")
+    assert "rocketmq_emulator.client.consumer.group.allocation:mine now" in found.stderr
 
 
 def test_a_journal_is_replayed_byte_for_byte_or_where_it_parts_is_shown(short, tmp_path) -> None:

@@ -33,6 +33,7 @@ from rocketmq_emulator.scenarios.after.shrinking import (
 )
 from rocketmq_emulator.scenarios.plan.plan import Plan, Step
 from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, code_version
+from rocketmq_emulator.scenarios.plan.validity import old_names_in
 from rocketmq_emulator.scenarios.running.client_specs import ends_ms
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 from rocketmq_emulator.scenarios.sweeps.sweep import file_name
@@ -138,6 +139,8 @@ def _plan_to_run(
         raise BadUse(str(error)) from None
     if start.fact.world != "virtual":
         raise BadUse(f"{what} is of the {start.fact.world} world: only virtual runs repeat")
+    for _, new_name in old_names_in(start.plan):
+        raise BadUse(f"{what} can be read, but not run again: {new_name}")
     if start.fact.code_version != code_version():
         print_error(
             f"{what} was written by another version of the code: the run may be another one"
