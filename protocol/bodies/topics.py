@@ -7,13 +7,12 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from rocketmq_emulator.protocol.bodies.body import Body
+from rocketmq_emulator.protocol.flags import PERM_READ_WRITE
 from rocketmq_emulator.protocol.java import java_json
 from rocketmq_emulator.protocol.java.java_convert import ConcurrentMap
 from rocketmq_emulator.protocol.versions import ATTRIBUTES_PACKED, R_5_0_0, Release
 
 TopicFilterType: TypeAlias = Literal["SINGLE_TAG", "MULTI_TAG"]
-
-PERM_READ_WRITE = 6
 
 
 class DataVersion(Body, frozen=True):

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from rocketmq_emulator.checks.judging.table import EXCUSES
-from rocketmq_emulator.checks.state.checker import place_of
-from rocketmq_emulator.checks.state.violation import Judgement, Violation
+from rocketmq_emulator.checks.state.violation import Judgement, Violation, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     DelayedDelivered,

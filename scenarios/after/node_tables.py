@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.checks.state.checker import place_of
 from rocketmq_emulator.checks.state.queue_positions import QueueOwners, QueuePositions
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerIsolated,

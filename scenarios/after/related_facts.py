@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.checks.state.checker import place_of
+from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,

@@ -25,8 +25,7 @@ from rocketmq_emulator.checks.judging.table import ALL
 from rocketmq_emulator.checks.rules.delivery import NothingIsLost
 from rocketmq_emulator.checks.rules.liveness import LivenessReturns
 from rocketmq_emulator.checks.rules.ownership import OneOwner
-from rocketmq_emulator.checks.state.checker import place_of
-from rocketmq_emulator.checks.state.violation import Judgement
+from rocketmq_emulator.checks.state.violation import Judgement, place_of
 from rocketmq_emulator.facts import (
     DelayedDelivered,
     MessageStored,

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.checks.state.checker import place_of
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,

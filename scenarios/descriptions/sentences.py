@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
-from rocketmq_emulator.checks.state.checker import place_of
+from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerIsolated,

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.checks.state.checker import place_of
+from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
     Fact,
     LogFlushed,

@@ -16,7 +16,11 @@ from itertools import chain
 from rocketmq_emulator.checks.monitors.monitor import Monitor
 from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.cluster_state import ClusterState, ConsumerRecord
-from rocketmq_emulator.checks.state.disturbances import DISK_FAULTS, FaultInterval
+from rocketmq_emulator.checks.state.disturbances import (
+    CONNECTION_CLOSING,
+    DISK_FAULTS,
+    FaultInterval,
+)
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ConsumerStarted,
@@ -34,7 +38,6 @@ PASS_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
 LATE_US = 8_000_000  # by calls to brokers that do not answer, one after the other
 NOTICE_US = 6_000_000  # a pass begins at once, and asks a broker for each topic and group
 MERGED_US = 15_000_000  # until brokers send them that merge notices (realTimeNotifyConsumerChange)
-CLOSING = ("kill", "stop")  # faults that end a process and leave its machine
 CURRENT_US = ROUTE_US + PASS_US + LATE_US  # until every member has shared out what changed
 UNKNOWN = 1 << 20  # queues: more than any topic has
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
@@ -158,7 +161,7 @@ class EndedMembersAreUnlisted(Monitor):
         if self.cluster.touched(self.cluster.topics.brokers_of(topic), since_us, now_us):
             return False
         return not any(
-            fault.word not in CLOSING
+            fault.word not in CONNECTION_CLOSING
             and consumer.node in fault.nodes
             and fault.held(since_us, now_us)
             for fault in self.cluster.all_faults
@@ -267,7 +270,7 @@ class RoutesAreCurrent(Monitor):
         if cluster.touched({entry.node, *cluster.topics.name_servers}, since_us, now_us):
             return False
         return all(
-            fault.word in CLOSING or not fault.held(since_us, now_us)
+            fault.word in CONNECTION_CLOSING or not fault.held(since_us, now_us)
             for fault in cluster.all_faults
             if broker in fault.nodes
         )

@@ -8,9 +8,9 @@ next owner need not wait for the lock to lapse.
 from __future__ import annotations
 
 from rocketmq_emulator.checks.monitors.monitor import Monitor
-from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,

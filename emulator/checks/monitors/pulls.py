@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from rocketmq_emulator.checks.monitors.monitor import US_A_MS, Monitor
 from rocketmq_emulator.checks.state.checker import CheckerContext
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConnectionOpened,
     FaultBegan,
@@ -125,7 +125,7 @@ class OnePullAtATime(PushGroupMonitor):
         is_same_peer = isinstance(before.fact, PullHeld) and before.fact.peer == fact.peer
         if is_same_peer and self.is_judged(entry.node, fact.group):
             self.report_violation(
-                f"the only member of {fact.group} pulls {place(fact.queue)} at {fact.offset} "
+                f"the only member of {fact.group} pulls {place_of(fact.queue)} at {fact.offset} "
                 f"while its pull of {(entry.mono_us - before.mono_us) / 1e6:.1f} s before is held",
                 before,
                 entry,
@@ -170,8 +170,8 @@ class HeldPulls(Monitor):
             return
         if not self.sets(fact.group, "pull_hold_ms_max"):
             self.report_violation(
-                f"a pull of {place(fact.queue)} by {fact.group} asks to be held for so long that "
-                f"a broker looks again after {asked_ms} ms",
+                f"a pull of {place_of(fact.queue)} by {fact.group} asks to be held for so long "
+                f"that a broker looks again after {asked_ms} ms",
                 entry,
             )
 
@@ -218,7 +218,7 @@ class PullErrorsWait(Monitor):
         self.count_tried()
         if is_early and not self.sets(fact.group, "pull_error_delay_ms"):
             self.report_violation(
-                f"{entry.node} tried {place(fact.queue)} again after "
+                f"{entry.node} tried {place_of(fact.queue)} again after "
                 f"{(entry.mono_us - before.mono_us) // US_A_MS} ms",
                 before,
                 entry,
@@ -295,7 +295,7 @@ class ExpiredPulls(Monitor):
                 self.count_excused()
             elif is_early:
                 self.report_violation(
-                    f"{entry.node} gave {place(queue)} up as not pulled, "
+                    f"{entry.node} gave {place_of(queue)} up as not pulled, "
                     f"{passed_us / 1e6:.1f} s after it was",
                     before,
                     entry,
@@ -305,11 +305,6 @@ class ExpiredPulls(Monitor):
 def key(entry: Entry) -> EntryKey:
     """Where *entry* stands."""
     return EntryKey(entry.mono_us, entry.node, entry.seq)
-
-
-def place(queue: Queue) -> str:
-    """The queue in sentences."""
-    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
 
 
 # Delays before a pull -----------------------------------------------------------------
@@ -368,7 +363,7 @@ class FirstPullsWait(PushGroupMonitor):
         self.count_tried(claimed is not None)
         if claimed is not None and entry.mono_us - claimed.mono_us < FIRST_PULL_US:
             self.report_violation(
-                f"{place(fact.queue)} was pulled "
+                f"{place_of(fact.queue)} was pulled "
                 f"{(entry.mono_us - claimed.mono_us) // US_A_MS} ms after {claimed.node} claimed "
                 "it",
                 claimed,
@@ -423,7 +418,7 @@ class IllegalOffsetsDelayPulls(PushGroupMonitor):
         passed_us = entry.mono_us - moved.mono_us
         if passed_us < self._rest_us(fact.group):
             self.report_violation(
-                f"{fact.group} pulled {place(fact.queue)} {passed_us // US_A_MS} ms after its "
+                f"{fact.group} pulled {place_of(fact.queue)} {passed_us // US_A_MS} ms after its "
                 "offset was refused as illegal",
                 moved,
                 entry,

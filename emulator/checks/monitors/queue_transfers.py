@@ -14,10 +14,10 @@ from rocketmq_emulator.checks.monitors.convergence import (
 )
 from rocketmq_emulator.checks.monitors.monitor import Monitor
 from rocketmq_emulator.checks.rules.locks import BROKER_LOCK_US
-from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     MemberJoined,
     NodeStarted,

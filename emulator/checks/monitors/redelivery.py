@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rocketmq_emulator.checks.monitors.monitor import Monitor
 from rocketmq_emulator.checks.state.checker import CheckerContext
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     MessageConsumed,
@@ -112,7 +112,7 @@ class RepeatsWait(Monitor):
             text = f"{passed_us / 1e6:.3f} s after it failed"
         else:
             return
-        place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
+        place = place_of(fact.queue)
         self.report_violation(
             f"{entry.node} was given offset {fact.offset} of {place} again, {text}", before, entry
         )

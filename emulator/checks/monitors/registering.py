@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rocketmq_emulator.checks.monitors.monitor import Monitor
 from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
+from rocketmq_emulator.checks.state.disturbances import CONNECTION_CLOSING, PROCESS_ENDING
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     BrokerExpired,
@@ -19,8 +20,6 @@ LATE_US = 12_000_000  # registrations wait for NameServers that do not answer: 6
 SILENT_MS_MAX = 120_000  # brokerChannelExpiredTime
 ROUTE_US = 30_000_000 + 5_000_000  # pollNameServerInterval, and a call that is under way
 SILENT_US = 120_000_000 + 10_000_000  # brokerChannelExpiredTime, and until NameServers look
-ENDED = ("kill", "stop", "power_off")
-CLOSING = ("kill", "stop")  # these leave the machine, which closes the connections
 CLOSED_US = 1_000_000  # until NameServers have seen that, and an answer is under way no more
 
 
@@ -144,7 +143,7 @@ class EndedBrokersLeaveRoutes(Monitor):
         for broker in filter(self.cluster.is_gone, fact.brokers):  # one that is back is in routes
             for fault in self.cluster.held_by(broker):
                 dead_us = entry.mono_us - fault.began_us
-                if fault.word not in CLOSING or dead_us <= CLOSED_US:
+                if fault.word not in CONNECTION_CLOSING or dead_us <= CLOSED_US:
                     continue
                 self.count_tried()
                 self._check_route(fact, broker, fault.began_us, entry)
@@ -154,7 +153,7 @@ class EndedBrokersLeaveRoutes(Monitor):
         others = (
             fault
             for fault in self.cluster.all_faults
-            if fault.word not in CLOSING or broker not in fault.nodes
+            if fault.word not in CONNECTION_CLOSING or broker not in fault.nodes
         )
         is_touched = any(
             fault.held(ended_us - CLOSED_US, entry.mono_us)
@@ -175,7 +174,7 @@ class EndedBrokersLeaveRoutes(Monitor):
             return
         broker = fact.queue.broker
         for fault in self.cluster.held_by(broker):
-            if fault.word not in ENDED:
+            if fault.word not in PROCESS_ENDING:
                 continue
             self.count_tried()
             began_us = entry.mono_us - fact.took_ms * 1_000

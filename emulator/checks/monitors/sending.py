@@ -11,9 +11,9 @@ from typing import Any
 from rocketmq_emulator.checks.monitors.monitor import LoadMonitor, Monitor
 from rocketmq_emulator.checks.monitors.registering import ROUTE_US
 from rocketmq_emulator.checks.rules.failover import FAULT_EFFECT_US_MAX, STORED
-from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     FaultBegan,
     MessageSent,

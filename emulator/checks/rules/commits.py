@@ -17,12 +17,11 @@ from rocketmq_emulator.checks.state.checker import (
     CheckerContext,
     Metric,
     key_of,
-    place_of,
 )
 from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
 from rocketmq_emulator.checks.state.queue_claims import QueueClaim
 from rocketmq_emulator.checks.state.queue_records import QueueReading
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     MemberJoined,

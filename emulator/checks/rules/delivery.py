@@ -26,7 +26,6 @@ from rocketmq_emulator.checks.state.checker import (
     Metric,
     entries_of_message,
     key_of,
-    place_of,
 )
 from rocketmq_emulator.checks.state.pending_messages import WaitingCopy
 from rocketmq_emulator.checks.state.queue_records import (
@@ -34,7 +33,7 @@ from rocketmq_emulator.checks.state.queue_records import (
     QueueReading,
     QueueRecords,
 )
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     DelayedMessageDropped,

@@ -17,9 +17,8 @@ from rocketmq_emulator.checks.state.checker import (
     CheckerContext,
     Metric,
     key_of,
-    place_of,
 )
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     MessageConsumed,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     BrokerIsolated,
     FaultBegan,
@@ -302,7 +302,7 @@ class SharesAreFairAgain(Checker):
             if unfair > UNFAIR_MAX and node in self._until_us:
                 self.report_violation(
                     f"{node} sent {counts[worst]} of {sum(counts.values())} messages to "
-                    f"{worst.topic}@{worst.broker}:{worst.queue_id}, one of "
+                    f"{place_of(worst)}, one of "
                     f"{len(self._seen[topic])} queues, although it avoids nobody any more",
                     self._last[node, topic],
                 )

@@ -12,8 +12,8 @@ a queue each has an order of its own: that there are two is for ``locks`` and ``
 
 from __future__ import annotations
 
-from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric, place_of
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     MessageConsumed,

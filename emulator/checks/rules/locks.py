@@ -16,9 +16,8 @@ from rocketmq_emulator.checks.state.checker import (
     Metric,
     key_of,
     numbers_of,
-    place_of,
 )
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     BrokerReset,
     MessageGivenToListener,

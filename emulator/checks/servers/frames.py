@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
     Fact,
     MemberJoined,
@@ -137,9 +138,7 @@ def _queue(group: str, queue: Queue) -> dict[str, Any]:
 
 
 def _names(queues: tuple[Queue, ...]) -> str:
-    return (
-        ", ".join(f"{queue.topic}@{queue.broker}:{queue.queue_id}" for queue in queues) or "none"
-    )
+    return ", ".join(place_of(queue) for queue in queues) or "none"
 
 
 def _plain(fact: Fact) -> dict[str, Any]:

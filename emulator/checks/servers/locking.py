@@ -9,8 +9,8 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 from rocketmq_emulator.checks.servers.members import GroupMember, MemberMonitor
-from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import PullAnswered, PullHeld, Queue, QueuesLocked, QueuesUnlocked
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 

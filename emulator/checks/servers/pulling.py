@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from rocketmq_emulator.checks.servers.members import MemberMonitor
-from rocketmq_emulator.checks.state.checker import CheckerContext, key_of, place_of
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.checker import CheckerContext, key_of
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import PullAnswered, PullHeld, Queue
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.protocol.codes import ResponseCode

@@ -19,7 +19,7 @@ import msgspec
 from rocketmq_emulator.checks.state.progress import Progress
 from rocketmq_emulator.checks.state.queue_records import QueueReading
 from rocketmq_emulator.checks.state.violation import Table, Violation
-from rocketmq_emulator.facts import Fact, Queue
+from rocketmq_emulator.facts import Fact
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 if TYPE_CHECKING:
@@ -124,11 +124,6 @@ class Checker(ABC):
                 parts.append(found[metric.name])  # what belongs to no group
             found[metric.name] = float((sum if metric.total == "sum" else max)(parts or [0.0]))
         return found
-
-
-def place_of(queue: Queue) -> str:
-    """The queue's name in sentences."""
-    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
 
 
 def key_of(entry: Entry | EntryKey) -> EntryKey:

@@ -16,6 +16,7 @@ from rocketmq_emulator.facts import FaultBegan, FaultEnded
 
 CLOCK_FAULTS = frozenset({"clock_jump", "clock_drift"})
 PROCESS_ENDING = frozenset({"kill", "stop", "power_off"})  # faults that end a process
+CONNECTION_CLOSING = PROCESS_ENDING - {"power_off"}  # its machine is left, and closes them
 DISK_FAULTS = frozenset({"full_disk", "slow_disk", "failing_flush"})
 Span: TypeAlias = tuple[int, int]  # from and until when, in mono_us
 

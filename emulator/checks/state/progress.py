@@ -28,8 +28,8 @@ from rocketmq_emulator.checks.state.queue_records import (
     QueueReading,
     QueueRecords,
 )
-from rocketmq_emulator.checks.state.stored_messages import StoredMessages, name_of, skip_unwanted
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.stored_messages import StoredMessages, skip_unwanted
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
@@ -184,7 +184,7 @@ class Progress:
             self.messages.excused_lost_places += 1
             return
         what = (
-            f"{entry.node} was given {key} as offset {offset} of {name_of(reading.queue)}, where "
+            f"{entry.node} was given {key} as offset {offset} of {place_of(reading.queue)}, where "
             f"{records.key_at(offset)} stands"
         )
         here = EntryKey(entry.mono_us, entry.node, entry.seq)

@@ -15,7 +15,7 @@ from rocketmq_emulator.checks.state.broker_restarts import Deliveries, LogEnds
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy, group_of
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
-from rocketmq_emulator.checks.state.violation import Table
+from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     DelayedDelivered,
     LogRecovered,
@@ -111,7 +111,7 @@ class StoredMessages:
         if records is None:
             records = self.records(fact.queue)
         if records.first is None and not self._cluster.topics.has(fact.queue):
-            what = f"{name_of(fact.queue)} gets messages, and its topic has no such queue"
+            what = f"{place_of(fact.queue)} gets messages, and its topic has no such queue"
             self.note_anomaly("no queue", what, EntryKey(entry.mono_us, entry.node, entry.seq))
         if fact.offset != records.end_offset and records.first is not None:
             self._stored_elsewhere(fact, entry, records)
@@ -145,7 +145,7 @@ class StoredMessages:
         here = EntryKey(entry.mono_us, entry.node, entry.seq)
         if fact.offset < records.end_offset:
             what = (
-                f"{name_of(fact.queue)} has two messages at offset {fact.offset}: "
+                f"{place_of(fact.queue)} has two messages at offset {fact.offset}: "
                 f"{records.key_at(fact.offset)} and {fact.uniq_key}"
             )
             self.note_anomaly("used twice", what, *records.entries_of_message(fact.offset), here)
@@ -154,7 +154,7 @@ class StoredMessages:
             self.excused_unnoted += fact.offset - records.end_offset
         else:
             what = (
-                f"{name_of(fact.queue)} goes on at offset {fact.offset} where "
+                f"{place_of(fact.queue)} goes on at offset {fact.offset} where "
                 f"{records.end_offset} is next: nobody can read what lies between"
             )
             self.note_anomaly("gap", what, here)
@@ -178,7 +178,7 @@ class StoredMessages:
         self.copy = None
         stored, at = self._newest.get(entry.node, (None, None))
         if stored is None or at is None or at.seq + 1 != entry.seq or stored.queue != target:
-            what = f"{entry.node} says that it delivered to {name_of(target)}, and stored nothing"
+            what = f"{entry.node} says that it delivered to {place_of(target)}, and stored nothing"
             self.note_anomaly("not stored", what, EntryKey(entry.mono_us, entry.node, entry.seq))
             return
         records = self.records(target)
@@ -191,7 +191,7 @@ class StoredMessages:
             if self._deliveries.use_forgotten(delivered_at_us, entry):
                 self.excused_forgotten += 1
             else:
-                what = f"{key} was delivered to {name_of(target)} for the second time"
+                what = f"{key} was delivered to {place_of(target)} for the second time"
                 self.note_anomaly(
                     "came twice", what, EntryKey(entry.mono_us, entry.node, entry.seq)
                 )
@@ -252,7 +252,7 @@ class StoredMessages:
             else:
                 records.acked_unstored[offset] = fact.uniq_key, here
         elif not records.acked.add(offset):
-            what = f"offset {offset} of {name_of(queue)} was acknowledged to two sends"
+            what = f"offset {offset} of {place_of(queue)} was acknowledged to two sends"
             self.note_anomaly("acked twice", what, *records.entries_of_message(offset), here)
         else:
             records.sent[offset] = here
@@ -363,8 +363,8 @@ class StoredMessages:
         if key is None or key == fact.uniq_key:
             return
         what = (
-            f"{fact.uniq_key} was acknowledged at offset {offset} of {name_of(fact.queue)}, where "
-            f"{key} stands"
+            f"{fact.uniq_key} was acknowledged at offset {offset} of {place_of(fact.queue)}, "
+            f"where {key} stands"
         )
         self.note_anomaly("acked elsewhere", what, *records.entries_of_message(offset), here)
 
@@ -396,8 +396,3 @@ def skip_unwanted(cluster: ClusterState, reading: QueueReading, offset: int, tag
         reading.done.add(offset)
         reading.unwanted.add(offset)
         reading.excused["filtered"] = reading.excused.get("filtered", 0) + 1
-
-
-def name_of(queue: Queue) -> str:
-    """The queue in sentences."""
-    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"

@@ -13,13 +13,18 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.facts import Fact, Queue
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 FactHandler: TypeAlias = Callable[
     [Any, Entry], object
 ]  # the fact, typed as in the table, its entry
 Table: TypeAlias = Mapping[type[Fact], FactHandler]
+
+
+def place_of(queue: Queue) -> str:
+    """The queue's name in sentences."""
+    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
 
 
 # What comes out -----------------------------------------------------------------------
