@@ -20,7 +20,7 @@ from rocketmq_emulator.nameserver.state.registration import comparable, read_reg
 from rocketmq_emulator.nameserver.state.settings import ORDER_TOPIC_CONFIG
 from rocketmq_emulator.net.dispatch import Row, Table, table_of
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, see_faq
-from rocketmq_emulator.net.slices import in_pieces, in_slices, long_body, reply_of
+from rocketmq_emulator.net.slices import in_pieces, long_reply
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import EncodedCache, decode_body, encode_body
 from rocketmq_emulator.protocol.bodies.routes import (
@@ -232,7 +232,7 @@ class ClientRequestProcessor:
             for names in in_pieces(list(brokers.cluster_addr_table), SLICE_BROKERS)
         )
         whole = {"brokerAddrTable": pieces, "clusterAddrTable": clusters}
-        return in_slices(reply_of(long_body(ClusterInfo(), whole, release)), call.now_ms)
+        return long_reply(ClusterInfo(), whole, release, call.now_ms)
 
     def _for_caller(
         self, call: Call[GetRouteInfoRequest], route: TopicRouteData
@@ -276,7 +276,7 @@ class ClientRequestProcessor:
     def _list(self, topics: TopicList, call: Call[Any]) -> Result:
         pieces = {"topicList": in_pieces(topics.topic_list, SLICE_NAMES)}
         empty = msgspec.structs.replace(topics, topic_list=[])
-        return in_slices(reply_of(long_body(empty, pieces, self._server.release)), call.now_ms)
+        return long_reply(empty, pieces, self._server.release, call.now_ms)
 
 
 def _encode_route(form: tuple[TopicRouteData, Release, bool]) -> bytes:
@@ -349,8 +349,7 @@ class AdminRequestProcessor:
             remark = f"No config item, Namespace: {call.request.namespace}"
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark)
         pieces = map(dict, in_pieces(list(table.items()), SLICE_KEYS))
-        body = long_body(KVTable(), {"table": pieces}, self._server.release)
-        return in_slices(reply_of(body), call.now_ms)
+        return long_reply(KVTable(), {"table": pieces}, self._server.release, call.now_ms)
 
     # Settings -------------------------------------------------------------------------
 

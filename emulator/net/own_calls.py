@@ -23,24 +23,22 @@ from rocketmq_emulator.facts import Fact, RequestAnsweredSlowly, RequestReceived
 from rocketmq_emulator.facts.journal import Entry, Journal, encode_entry
 from rocketmq_emulator.net.dispatch import AnsweredRequest, HookPosition, Row, table_of
 from rocketmq_emulator.net.remoting import Remoting
-from rocketmq_emulator.net.reply_rules import install_reply_rules
+from rocketmq_emulator.net.reply_rules import check_allowed, extension_body_of, install_reply_rules
 from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply, Result, Wait
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.extensions import (
     B,
     ClockSkew,
     FetchFacts,
-    decode_extension_body,
 )
 from rocketmq_emulator.protocol.codes import EXTENSION_CODES, ResponseCode
-from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.fields import Header
 
 LISTENERS_MAX = 16
 LINES_MAX, LINES_BYTES_MAX = 20_000, 8 * 1024 * 1024  # kept for each listener
 ANSWER_BYTES_MAX = 1024 * 1024
 RESET_MS_MAX = 3_000  # until the NameServers know
 Reset: TypeAlias = Callable[[int], Hashable | None]  # given the time
-NOT_ALLOWED = "this is not allowed here: start this server with reply_rules_allowed=true"
 
 
 def answer_extension_calls(
@@ -93,7 +91,7 @@ class ExtensionCalls:
 
         Its clock is right again, and no reply rule holds.  Connections stay.
         """
-        self._check_allowed()
+        check_allowed("this is", allowed=self._allowed)
         clock = self._server.clock
         clock.error = ClockError()
         try:
@@ -121,16 +119,9 @@ class ExtensionCalls:
 
     # Inside ---------------------------------------------------------------------------
 
-    def _check_allowed(self) -> None:
-        if not self._allowed:
-            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
-
     def _body(self, call: Call[Header], kind: type[B]) -> B:
-        self._check_allowed()
-        try:
-            return decode_extension_body(call.body, kind)
-        except BadFields as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        check_allowed("this is", allowed=self._allowed)
+        return extension_body_of(call, kind)
 
     def _begin(self, peer: Peer, wanted: FetchFacts) -> _FactListener:
         for other in [other for other in self._listeners if not other.is_open]:

@@ -17,7 +17,7 @@ import functools
 import random
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.extensions import (
+    ExtensionBody,
     RemovedReplyRules,
     RemoveReplyRule,
     ReplyRule,
@@ -49,7 +50,7 @@ from rocketmq_emulator.protocol.fields import BadFields, Header
 
 RULES_MAX = 1_000  # each is asked about each request
 DELAYED_MAX = 100_000  # requests that wait at one time: as many as held pulls
-NOT_ALLOWED = "reply rules are not allowed here: start this server with reply_rules_allowed=true"
+B = TypeVar("B", bound=ExtensionBody)
 
 
 class _SetRule(msgspec.Struct):
@@ -91,10 +92,7 @@ class ReplyRules:
     def set_rule(self, call: Call[Header]) -> Result:
         """Add a rule behind those that hold; it is obeyed from the next request on."""
         self._check_allowed()
-        try:
-            rule = decode_extension_body(call.body, ReplyRule)
-        except BadFields as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        rule = extension_body_of(call, ReplyRule)
         if len(self._rules) >= RULES_MAX:
             raise Refusal(ResponseCode.SYSTEM_BUSY, f"there are {RULES_MAX} rules already")
         self._last_id += 1
@@ -121,10 +119,7 @@ class ReplyRules:
     def remove_rule(self, call: Call[Header]) -> Result:
         """Remove one rule, or all; one that has ended already is no error."""
         self._check_allowed()
-        try:
-            wanted = decode_extension_body(call.body, RemoveReplyRule).rule_id
-        except BadFields as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        wanted = extension_body_of(call, RemoveReplyRule).rule_id
         ids = tuple(number for number in self._rules if wanted in (None, number))
         for number in ids:
             self._end(self._rules[number], "asked")
@@ -191,14 +186,28 @@ class ReplyRules:
     # Inside ---------------------------------------------------------------------------
 
     def _check_allowed(self) -> None:
-        if not self._allowed:
-            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
+        check_allowed("reply rules are", allowed=self._allowed)
 
     def _end(self, held: _SetRule, reason: Literal["asked", "count reached"]) -> None:
         del self._rules[held.rule_id]
         self._server.note(ReplyRuleRemoved(held.rule_id, reason, held.applied_count))
         if not self._rules:
             self._server.chain.put(HookPosition.REPLY_RULES, None)
+
+
+def check_allowed(what: str, *, allowed: bool) -> None:
+    """Raises ``Refusal`` for calls of our own, unless the server's settings allow them."""
+    if not allowed:
+        remark = f"{what} not allowed here: start this server with reply_rules_allowed=true"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark)
+
+
+def extension_body_of(call: Call[Header], kind: type[B]) -> B:
+    """What a call of our own asks for.  Raises ``Refusal`` for a body that cannot be read."""
+    try:
+        return decode_extension_body(call.body, kind)
+    except BadFields as error:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
 
 
 def install_reply_rules(server: Remoting, *, allowed: bool, rng: random.Random) -> ReplyRules:

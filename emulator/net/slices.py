@@ -65,6 +65,17 @@ def long_body(
     return filled(empty, written, release)
 
 
+def long_reply(
+    empty: Body,
+    pieces: Mapping[str, Iterable[Any]],
+    release: Release,
+    now_ms: int,
+    header: Header | None = None,
+) -> Result:
+    """The answer whose body is ``long_body``."""
+    return in_slices(reply_of(long_body(empty, pieces, release), header), now_ms)
+
+
 def filled(empty: Body, written: Mapping[str, Iterable[bytes]], release: Release) -> bytes:
     """The text of *empty*, with these texts of entries in its collections."""
     text = encode_body(empty, release)

@@ -16,7 +16,12 @@ from rocketmq_emulator.broker.tables.checks import check_expression_type
 from rocketmq_emulator.broker.tables.client_channels import ClientChannel
 from rocketmq_emulator.facts import HeartbeatReceived
 from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply, Result
-from rocketmq_emulator.net.slices import Slices, in_pieces, in_slices, long_body, reply_of
+from rocketmq_emulator.net.slices import (
+    Slices,
+    in_pieces,
+    in_slices,
+    long_reply,
+)
 from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
 from rocketmq_emulator.protocol.bodies.groups import (
     CheckClientRequestBody,
@@ -141,8 +146,8 @@ class ClientManageProcessor:
             {name: list(map(_producer, table[name].values())) for name in piece if name in table}
             for piece in in_pieces(list(table), SLICE_GROUPS)
         )
-        body = long_body(ProducerTableInfo(), {"data": pieces}, self._broker.release)
-        return in_slices(reply_of(body), call.now_ms)
+        release = self._broker.release
+        return long_reply(ProducerTableInfo(), {"data": pieces}, release, call.now_ms)
 
     def check_config(self, call: Call[Header]) -> Result:
         """Could this broker filter by the client's expression?"""

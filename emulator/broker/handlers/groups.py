@@ -11,15 +11,14 @@ Upstream: AdminBrokerProcessor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.tables.checks import check_size
 from rocketmq_emulator.broker.tables.client_channels import ClientChannel
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
-from rocketmq_emulator.net.slices import in_pieces, in_slices, long_body, reply_of
-from rocketmq_emulator.protocol.bodies.body import Body, decode_body, encode_body
+from rocketmq_emulator.net.slices import in_pieces, long_reply
+from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
 from rocketmq_emulator.protocol.bodies.groups import (
     ClientConnection,
     ConsumerConnection,
@@ -117,7 +116,9 @@ class GroupProcessor:
             forbidden_table={} if self._broker.release >= FORBIDDEN_TABLE_SENT else None,
         )
         pieces = map(table.subset, in_pieces(list(table), SLICE_ROWS))
-        return self._long(empty, {"subscriptionGroupTable": pieces}, call.now_ms)
+        return long_reply(
+            empty, {"subscriptionGroupTable": pieces}, self._broker.release, call.now_ms
+        )
 
     def consumer_connections(self, call: Call[GetConsumerConnectionListRequest]) -> Result:
         """The connected members of a group and their subscriptions."""
@@ -138,7 +139,7 @@ class GroupProcessor:
             "connectionSet": _connections(members),
             "subscriptionTable": map(dict, subscribed),
         }
-        return self._long(empty, pieces, call.now_ms)
+        return long_reply(empty, pieces, self._broker.release, call.now_ms)
 
     def producer_connections(self, call: Call[GetProducerConnectionListRequest]) -> Result:
         """The connected members of a producer group."""
@@ -147,10 +148,7 @@ class GroupProcessor:
         if not channels:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
         pieces = {"connectionSet": _connections(in_pieces(channels, SLICE_ROWS))}
-        return self._long(ProducerConnection(), pieces, call.now_ms)
-
-    def _long(self, empty: Body, pieces: Mapping[str, Iterable[Any]], now_ms: int) -> Result:
-        return in_slices(reply_of(long_body(empty, pieces, self._broker.release)), now_ms)
+        return long_reply(ProducerConnection(), pieces, self._broker.release, call.now_ms)
 
     def topic_consumers(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
         """Groups that subscribe to a topic, or have committed offsets of it."""

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.disk.port import WRITE_ERRORS, reason
 from rocketmq_emulator.facts import TimeAdvanced
-from rocketmq_emulator.net.own_calls import NOT_ALLOWED
+from rocketmq_emulator.net.reply_rules import check_allowed, extension_body_of
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
 from rocketmq_emulator.protocol.bodies.extensions import (
     AdvanceTime,
     AdvanceTimeReply,
-    decode_extension_body,
     encode_extension_body,
 )
 from rocketmq_emulator.protocol.codes import ResponseCode
-from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
@@ -93,12 +92,8 @@ class AdvanceTimeProcessor:
     def advance(self, call: Call[Header]) -> Result:
         """Move what waits, and deliver what is due by that."""
         broker = self._broker
-        if not broker.config.reply_rules_allowed:
-            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
-        try:
-            wanted = decode_extension_body(call.body, AdvanceTime)
-        except BadFields as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        check_allowed("this is", allowed=broker.config.reply_rules_allowed)
+        wanted = extension_body_of(call, AdvanceTime)
         moved = advance(broker.delays, broker.timers, wanted.ms, call.now_ms)
         broker.puts.on_delayed()  # for what is left
         broker.note(TimeAdvanced(wanted.ms, moved.due_count, moved.waiting_count))

@@ -25,7 +25,13 @@ from rocketmq_emulator.broker.tables.client_channels import ClientChannel
 from rocketmq_emulator.broker.tables.offsets import SLICE_GROUPS, first_offset
 from rocketmq_emulator.facts import GroupOffsetMoved, MemberAnswerIgnored, OffsetCommitted
 from rocketmq_emulator.net.results import Call, InvokePeer, Refusal, Reply, Result
-from rocketmq_emulator.net.slices import Slices, in_pieces, in_slices, long_body, reply_of
+from rocketmq_emulator.net.slices import (
+    Slices,
+    in_pieces,
+    in_slices,
+    long_body,
+    long_reply,
+)
 from rocketmq_emulator.protocol.bodies.body import decode_body, encode_body
 from rocketmq_emulator.protocol.bodies.offsets import (
     GetConsumerStatusBody,
@@ -153,7 +159,7 @@ class GroupOffsetProcessor:
             topics = list(empty.group_topic_map.items())
             pieces["groupTopicMap"] = map(dict, in_pieces(topics, SLICE_GROUPS))
             empty = msgspec.structs.replace(empty, group_topic_map={})
-        return in_slices(reply_of(long_body(empty, pieces, broker.release)), call.now_ms)
+        return long_reply(empty, pieces, broker.release, call.now_ms)
 
     def all_delays(self, _call: Call[Header]) -> Result:
         """The next message to deliver of each delay level, as it is saved."""

@@ -22,7 +22,7 @@ from rocketmq_emulator.net.slices import (
     in_pieces,
     in_slices,
     long_body,
-    reply_of,
+    long_reply,
 )
 from rocketmq_emulator.protocol.bodies.body import encode_body
 from rocketmq_emulator.protocol.bodies.offsets import QueryCorrectionOffsetBody
@@ -119,8 +119,7 @@ class StatisticsProcessor:
     ) -> Result:
         """A topic may have 100,000 queues."""
         pieces = map(dict, in_pieces(rows, SLICE_ROWS))
-        body = long_body(empty, {"offsetTable": pieces}, self._broker.release)
-        return in_slices(reply_of(body), now_ms)
+        return long_reply(empty, {"offsetTable": pieces}, self._broker.release, now_ms)
 
 
 # All groups, corrections, time spans --------------------------------------------------
@@ -228,8 +227,7 @@ class ConsumptionProcessor:
             for queue_id in range(topic.write_queue_nums)
         )
         pieces = {"consumeTimeSpanSet": in_pieces(spans, SLICE_STATS_ROWS)}
-        body = long_body(QueryConsumeTimeSpanBody(), pieces, broker.release)
-        return in_slices(reply_of(body), call.now_ms)
+        return long_reply(QueryConsumeTimeSpanBody(), pieces, broker.release, call.now_ms)
 
     def _span(self, group: str, topic: str, queue_id: int, now_ms: int) -> QueueTimeSpan:
         broker, store = self._broker, self._broker.store

@@ -12,7 +12,7 @@ from __future__ import annotations
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.tables.checks import NOT_SET
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
-from rocketmq_emulator.net.slices import in_pieces, in_slices, long_body, reply_of
+from rocketmq_emulator.net.slices import in_pieces, long_reply
 from rocketmq_emulator.protocol.bodies.body import encode_body
 from rocketmq_emulator.protocol.bodies.routes import TopicList
 from rocketmq_emulator.protocol.bodies.topics import (
@@ -104,8 +104,8 @@ class TopicProcessor:
         table = topics.topic_config_table
         pieces = map(table.subset, in_pieces(list(table), SLICE_TOPICS))
         empty = kind(data_version=topics.data_version)
-        body = long_body(empty, {"topicConfigTable": pieces}, self._broker.release)
-        return in_slices(reply_of(body, Header()), call.now_ms)
+        tables = {"topicConfigTable": pieces}
+        return long_reply(empty, tables, self._broker.release, call.now_ms, Header())
 
     def one(self, call: Call[GetTopicConfigRequest]) -> Result:
         """One topic, those of the system included."""

@@ -24,7 +24,8 @@ import msgspec
 
 from rocketmq_emulator.facts import BusyPoolSet, RequestShed, ShedReason
 from rocketmq_emulator.net.dispatch import Defer, HookPosition, Row, table_of
-from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
+from rocketmq_emulator.net.reply_rules import check_allowed, extension_body_of
+from rocketmq_emulator.net.results import Call, Reply, Result
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.extensions import (
     POOL_NAMES,
@@ -32,11 +33,10 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     BusyPool,
     BusyPoolState,
     PoolName,
-    decode_extension_body,
     encode_extension_body,
 )
 from rocketmq_emulator.protocol.codes import EXTENSION_CODES, RequestCode, ResponseCode
-from rocketmq_emulator.protocol.fields import BadFields, Header
+from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.settings.releases import (
     ADMIN_QUEUE_FAILS_FAST,
     ADMIN_QUEUE_IS_BOUNDED,
@@ -163,7 +163,6 @@ class Pool:
 
 
 PROCESSORS = 4  # upstream's numbers of threads depend on the machine
-NOT_ALLOWED = "pools are not to be set here: start this server with reply_rules_allowed=true"
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 TIMEOUT = (
     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
@@ -242,12 +241,8 @@ class BusyPools:
 
     def set_pool(self, call: Call[Header]) -> Result:
         """Busy, busy in another way, or as usual again: then what waits is done at once."""
-        if not self._allowed:
-            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
-        try:
-            wanted = decode_extension_body(call.body, BusyPool)
-        except BadFields as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        check_allowed("busy pools are", allowed=self._allowed)
+        wanted = extension_body_of(call, BusyPool)
         state = self._state(wanted.pool)
         busy, capacity = self._busy.get(wanted.pool), self._capacity(wanted)
         if busy is None or busy.pool.capacity != capacity:  # else it was asked what it did
