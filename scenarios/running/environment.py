@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import World, perform
 from rocketmq_emulator.scenarios.plan.plan import Plan
@@ -58,15 +60,15 @@ class RunEnvironment(ABC):
     def open_work(self) -> dict[str, str]:
         """What clients have under way, by name, as far as that is known."""
 
-    @abstractmethod
-    def note(self, fact: Fact) -> None:
-        """Write a fact of the run itself."""
+    # Verbs that nodes and clients have alike ----------------------------------------------
 
-    @abstractmethod
+    def note(self, fact: Fact) -> None:
+        """Write a fact of the run itself, in the journal of the world."""
+        self.world.note(fact)
+
     def faults_as_json(self) -> list[str]:
         """Those that hold, as JSON."""
-
-    # Verbs that nodes and clients have alike ----------------------------------------------
+        return [msgspec.json.encode(state.fault).decode() for state in self.world.faults()]
 
     async def begin_fault(self, fault: AnyFault, for_ms: int | None) -> int:
         """Its id; it ends by itself after *for_ms*."""

@@ -40,7 +40,6 @@ from rocketmq_emulator.scenarios.running.virtual_run import LimitExceeded, text_
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.worlds.real_world import RealWorld
-    from rocketmq_emulator.facts import Fact
     from rocketmq_emulator.processes.spawning import ForkClient
     from rocketmq_emulator.scenarios.plan.plan import Plan
     from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
@@ -217,14 +216,6 @@ class RealEnvironment(RunEnvironment):
     def open_work(self) -> dict[str, str]:
         """Not known: it is in other processes."""
         return {}
-
-    def note(self, fact: Fact) -> None:
-        """In the journal of the world."""
-        self._cluster.note(fact)
-
-    def faults_as_json(self) -> list[str]:
-        """Those that hold, as JSON."""
-        return [msgspec.json.encode(state.fault).decode() for state in self._cluster.faults()]
 
     def check(self) -> None:
         """Raises what ended a node or a client that nobody ended."""

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
 import trio
 
 from rocketmq_emulator.admin.calls import Admin, admin_on
@@ -33,7 +32,6 @@ from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client import ClientProcess
-    from rocketmq_emulator.facts import Fact
     from rocketmq_emulator.scenarios.plan.plan import Plan
     from rocketmq_emulator.scenarios.plan.result import RunResult
     from rocketmq_emulator.scenarios.running.client_specs import AnyClientSpec
@@ -233,14 +231,6 @@ class VirtualEnvironment(RunEnvironment):
     def client_has_ended(self, name: str) -> bool:
         """Does nothing run on its machine?"""
         return not self._cluster.is_running(name)
-
-    def note(self, fact: Fact) -> None:
-        """In the journal of the world."""
-        self._cluster.note(fact)
-
-    def faults_as_json(self) -> list[str]:
-        """Those that hold, as JSON."""
-        return [msgspec.json.encode(state.fault).decode() for state in self._cluster.faults()]
 
     def end_world(self, error: Exception) -> None:
         """At once, and *error* is raised by the run."""

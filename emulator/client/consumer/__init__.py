@@ -3,7 +3,7 @@
 From the top down; a file imports only what stands in lines below its own:
 
     push_consumer, pull_consumer, lite_pull_consumer    what applications use
-    group_consumer                                      the life that all kinds share
+    group_consumer, group_membership                    the life that all kinds share
     consume_pipeline, lite_pulling                      the parts, put together
     active_membership                                   pull consumers, as an instance sees them
     pulling, pull_tasks, broker_requests, topic_queue_watch

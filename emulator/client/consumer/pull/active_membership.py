@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-import trio
-
 from rocketmq_emulator.client.consumer.group.broker_requests import pull_consumer_running_info
+from rocketmq_emulator.client.consumer.group.group_membership import GroupMembership
 from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
 from rocketmq_emulator.client.instance.plain_functions import callback_raised
 from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
 from rocketmq_emulator.protocol.bodies.body import encode_body
-from rocketmq_emulator.protocol.bodies.groups import ConsumerData
 from rocketmq_emulator.protocol.bodies.offsets import GetConsumerStatusBody
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.settings.releases import REBALANCE_PACED
@@ -117,43 +115,21 @@ class PullConsumerView(Protocol):
         ...
 
 
-class RegisteredPullConsumer:
+class RegisteredPullConsumer(GroupMembership):
     """One pull consumer's group on an instance."""
 
     def __init__(self, member: Member, rebalance: Rebalance, kind: PullConsumerView) -> None:
-        self.member = member
-        self.group = member.group
+        super().__init__(member, rebalance, "CONSUME_ACTIVELY")
         self.requests = PullConsumerRequests(member, kind)
-        self._rebalance = rebalance
         self._view = kind
 
-    def topics(self) -> Collection[str]:
+    def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
         """Those it announces."""
-        return [subscription.topic for subscription in self._view.heartbeat_subscriptions()]
+        return self._view.heartbeat_subscriptions()
 
-    def subscribes(self, topic: str) -> bool:
-        """Whether *topic* was subscribed, or pulled."""
-        return topic in self.member.subscriptions
-
-    def needs_route(self, topic: str) -> bool:
-        """Whether *topic* has no route yet."""
-        return self.subscribes(topic) and topic not in self._rebalance.queues
-
-    def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
-        """The readable queues of *topic*, for the next pass."""
-        self._rebalance.queues[topic] = queues
-
-    def heartbeat_data(self) -> ConsumerData:
-        """The part of this group in heartbeats."""
-        config = self.member.config
-        return ConsumerData(
-            group_name=self.group,
-            consume_type="CONSUME_ACTIVELY",
-            message_model=config.model,
-            consume_from_where=HEARTBEAT_CONSUME_FROM,
-            subscription_data_set=list(self._view.heartbeat_subscriptions()),
-            unit_mode=config.unit_mode,
-        )
+    @property
+    def _consume_from(self) -> ConsumeFromWhere:
+        return HEARTBEAT_CONSUME_FROM
 
     async def rebalance(self, cause: RebalanceCause) -> bool:
         """Run one pass; True if all topics are balanced."""
@@ -171,18 +147,6 @@ class RegisteredPullConsumer:
         """Store the offsets of its queues."""
         if self.member.is_running:
             self.member.offsets.persist_all(self._view.queues_to_persist())
-
-    async def unregister(self) -> None:
-        """Write offsets, unregister at every broker; nothing when cancelled."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        await self.persist_offsets()
-        await self.member.instance.unregister_consumer(self.group)
-
-    def stop(self) -> None:
-        """Drop every queue."""
-        self.member.is_running = False
-        self.member.instance.consumers.pop(self.group, None)
-        self._rebalance.drop_all()
 
 
 class PullConsumerRequests:

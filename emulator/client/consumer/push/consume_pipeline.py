@@ -20,6 +20,7 @@ from rocketmq_emulator.client.consumer.group.broker_requests import (
     OffsetReset,
     PushConsumerRequests,
 )
+from rocketmq_emulator.client.consumer.group.group_membership import GroupMembership
 from rocketmq_emulator.client.consumer.group.process_queue import FlowControl, PullRequest
 from rocketmq_emulator.client.consumer.group.rebalance import PullRequestDispatcher, Rebalance
 from rocketmq_emulator.client.consumer.push.consume_concurrently import ConsumeConcurrently
@@ -27,7 +28,6 @@ from rocketmq_emulator.client.consumer.push.consume_orderly import ConsumeOrderl
 from rocketmq_emulator.client.consumer.push.pulling import Pulling
 from rocketmq_emulator.client.consumer.push.send_back import SendBack
 from rocketmq_emulator.client.instance.plain_functions import callback_raised
-from rocketmq_emulator.protocol.bodies.groups import ConsumerData
 from rocketmq_emulator.protocol.messages.subscription import is_tag_type
 from rocketmq_emulator.settings.quirks import class_for
 from rocketmq_emulator.settings.releases import REBALANCE_PACED, START_NEEDS_HEARTBEAT
@@ -39,11 +39,15 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client.consumer.push.worker_pool import WorkerPool
     from rocketmq_emulator.client.instance.interfaces import QueuedPull
     from rocketmq_emulator.facts.clients import RebalanceCause
+    from rocketmq_emulator.protocol.bodies.groups import ConsumeFromWhere
+    from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
     from rocketmq_emulator.protocol.queues import MessageQueue
 
 
-class ConsumePipeline:
+class ConsumePipeline(GroupMembership):
     """One consumer group on an instance; ``PushConsumer`` is its public face."""
+
+    member: PushMember
 
     def __init__(
         self,
@@ -53,16 +57,15 @@ class ConsumePipeline:
         strategy: Strategy,
         on_queues: QueuesChanged | None,
     ) -> None:
-        self.member = member
-        self.group = member.group
         self._on_queues = on_queues
         self._flow = FlowControl(member.config)
         self._ownership = LockedOwnership(member) if member.config.orderly else None
         dispatch = PullRequestDispatcher(member).dispatch
         quirks = member.config.quirks
-        self._rebalance = class_for(Rebalance, "consumer", quirks)(
+        rebalance = class_for(Rebalance, "consumer", quirks)(
             member, strategy, self._ownership, self._queues_changed, dispatch
         )
+        super().__init__(member, rebalance, "CONSUME_PASSIVELY")
         send_back = SendBack(member)
         self._service: ConsumeOrderly | ConsumeConcurrently
         if self._ownership is not None:
@@ -80,33 +83,13 @@ class ConsumePipeline:
 
     # As a member of the instance ------------------------------------------------------
 
-    def topics(self) -> Collection[str]:
+    def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
         """All it subscribes, its retry topic included."""
-        return list(self.member.subscriptions)
+        return self.member.subscriptions.values()
 
-    def needs_route(self, topic: str) -> bool:
-        """Whether *topic* is subscribed and has no route yet."""
-        return topic in self.member.subscriptions and topic not in self._rebalance.queues
-
-    def subscribes(self, topic: str) -> bool:
-        """Whether it takes the routes of *topic*."""
-        return topic in self.member.subscriptions
-
-    def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
-        """The readable queues of *topic*, for the next pass."""
-        self._rebalance.queues[topic] = queues
-
-    def heartbeat_data(self) -> ConsumerData:
-        """The part of this group in heartbeats."""
-        config = self.member.config
-        return ConsumerData(
-            group_name=self.group,
-            consume_type="CONSUME_PASSIVELY",
-            message_model=config.model,
-            consume_from_where=config.consume_from,
-            subscription_data_set=list(self.member.subscriptions.values()),
-            unit_mode=config.unit_mode,
-        )
+    @property
+    def _consume_from(self) -> ConsumeFromWhere:
+        return self.member.config.consume_from
 
     async def rebalance(self, cause: RebalanceCause) -> bool:
         """Run one pass; True if all topics are balanced.
@@ -168,18 +151,11 @@ class ConsumePipeline:
                 await self._service.pool.wait_finished()
 
     async def unregister(self) -> None:
-        """Write offsets, unlock queues, unregister at every broker; nothing when cancelled."""
+        """Unlock queues, then as every kind."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._ownership is not None and not self.member.is_broadcasting:
             await self._ownership.locks.unlock_all()
-        await self.persist_offsets()
-        await self.member.instance.unregister_consumer(self.group)
-
-    def stop(self) -> None:
-        """Drop every queue; what happens later is discarded."""
-        self.member.is_running = False
-        self.member.instance.consumers.pop(self.group, None)
-        self._rebalance.drop_all()
+        await super().unregister()
 
     async def resume(self) -> None:
         """End a pause; the pass that was missed runs now, in the caller."""
