@@ -288,7 +288,7 @@ def test_the_page_of_failures_sums_up_with_times_from_its_tables() -> None:
     page = " ".join(text_of("docs/failures.md").split())
     found = re.search(r"queues moved after (\d+) s, and were delivered again (\d+) s after", page)
     assert found
-    assert f"| +{found[1]}.0 s | consumer-b takes broker-a/" in page
+    assert f"| +{found[1]}.0 s | consumer-b claims broker-a/" in page
     assert f"| +{found[2]}.0 s | **broker-b/0,1,2,3 delivered again**" in page
 
 

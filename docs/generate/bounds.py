@@ -1,7 +1,7 @@
-"""The table of bounds on docs/scenarios.md: what arithmetic promises, and what runs measure.
+"""The table of bounds on docs/scenarios.md: computed bounds beside measured values.
 
-Each row is a scenario of the library whose faults come at the worst moment.  ``nearly`` is what
-must be reached of the bound: a bound that is ten times too loose proves nothing.
+Each row is a scenario of the library whose faults begin at the worst moment.  The measured value
+must be at least ``nearly``: a bound that is ten times too large proves nothing.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ BOUNDS = (
     ),
     Bound(
         "a broker hangs, its connections open",
-        "120 s + a look every 10 s + a poll (30 s) = 160 s; but connections that were silent for "
-        "120 s are closed before that look: 150 s, and 3 s of the last attempt",
+        "120 s + a check every 10 s + a poll (30 s) = 160 s; but connections that were silent for "
+        "120 s are closed before that check: 150 s, and 3 s of the last attempt",
         "a_broker_hangs_and_nobody_retries",
         {},
         FAILOVER,
@@ -53,7 +53,7 @@ BOUNDS = (
     ),
     Bound(
         "the same since 5.0.0",
-        "a look every 5 s: 155 s; for the same reason 150 s, and 3 s",
+        "a check every 5 s: 155 s; for the same reason 150 s, and 3 s",
         "a_broker_hangs_and_nobody_retries",
         {"release": "5.3.3"},
         FAILOVER,
@@ -62,7 +62,7 @@ BOUNDS = (
     ),
     Bound(
         "a member is killed",
-        "the others are notified: at once, and a message must come",
+        "the others are notified immediately; then a message must arrive",
         "a_member_dies",
         {},
         GAP,
@@ -79,8 +79,8 @@ BOUNDS = (
         60.1,
     ),
     Bound(
-        "a member stands still, its connections open",
-        "120 s + a look every 10 s + the others' next pass (20 s)",
+        "a member hangs, its connections open",
+        "120 s + a check every 10 s + the others' next pass (20 s)",
         "a_member_stands_still",
         {},
         GAP,
@@ -89,7 +89,7 @@ BOUNDS = (
     ),
     Bound(
         "a member joins, and the others are notified: a queue has two owners",
-        "one way of a message; here a call takes 0.1 s",
+        "the time of one message; here a call takes 0.1 s",
         "a_member_joins",
         {},
         OVERLAP,
@@ -107,7 +107,7 @@ BOUNDS = (
     ),
     Bound(
         "the same, and brokers merge notices (`realTimeNotifyConsumerChange` is off)",
-        "the next ring (15 s)",
+        "the next merged notice (15 s)",
         "a_member_joins",
         {"notice": "merged", "at_s": 74.6},
         OVERLAP,
@@ -131,7 +131,7 @@ NOT_YET = (
 
 
 def rows() -> list[RunResult]:
-    """A run of each, two at a time."""
+    """The result of one run of each bound's scenario, two runs at a time."""
     orders = [RunOrder(plan=load(each.scenario, each.parameters), seed=SEED) for each in BOUNDS]
     with RunPool() as fleet:
         found = {id(order): row for order, row in fleet.finished(orders, jobs=2)}
@@ -139,12 +139,12 @@ def rows() -> list[RunResult]:
 
 
 def bounds_text(results: Sequence[RunResult]) -> str:
-    """The table."""
+    """The Markdown table of BOUNDS with the measured values, and of NOT_YET."""
     return "\n".join(_lines(results))
 
 
 def _lines(results: Sequence[RunResult]) -> Iterator[str]:
-    yield "| what happens | bound | how it follows | measured | scenario |"
+    yield "| event | bound | computed from | measured | scenario |"
     yield "| --- | --- | --- | --- | --- |"
     for bound, row in zip(BOUNDS, results, strict=True):
         measured = f"{row.metrics[bound.metric]:.1f} s"
@@ -154,7 +154,7 @@ def _lines(results: Sequence[RunResult]) -> Iterator[str]:
             f"`{bound.scenario}{settings}` |"
         )
     for what, arithmetic in NOT_YET:
-        yield f"| {what} | | {arithmetic} | not there yet: no slaves, no controllers | |"
+        yield f"| {what} | | {arithmetic} | not supported yet: no slaves, no controllers | |"
 
 
 if __name__ == "__main__":

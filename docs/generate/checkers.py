@@ -13,7 +13,7 @@ from rocketmq_emulator.checks.state.progress import Progress
 from rocketmq_emulator.checks.state.stored_messages import StoredMessages
 from rocketmq_emulator.text.docstrings import docstring_of
 
-MEASURES_TEXT = "These count and never object; an expectation gives them a bound."
+MEASURES_TEXT = "These count and never object; an expectation can limit their metrics."
 PAGE = DOCS / "checkers.md"
 
 
@@ -34,7 +34,7 @@ def _checker(kind: type[Checker]) -> Iterator[str]:
     yield _docstring(kind).replace("``", "`")
     yield ""
     reads = ", ".join(sorted(f"`{fact.__name__}`" for fact in table))
-    yield f"Reads {reads}, and what all checkers share."
+    yield f"Reads {reads}, and the state that all checkers share."
     yield ""
     if not kind.metrics:
         return
@@ -48,7 +48,7 @@ def _checker(kind: type[Checker]) -> Iterator[str]:
 
 
 def _docstring(kind: type[Checker]) -> str:
-    """Of its class where one file has several checkers, else of its file."""
+    """The docstring of the class if its file has several checkers, else of the file."""
     known = [other.__module__ for other in (*CHECKERS.values(), *MEASURES.values())]
     is_alone = known.count(kind.__module__) == 1
     return docstring_of(sys.modules[kind.__module__] if is_alone else kind)

@@ -1,11 +1,11 @@
-"""The table of docs/scenarios.md of what weather has met, from the rows of its runs.
+"""The table of docs/scenarios.md of faults by state of the cluster, from rows of weather runs.
 
     rmqemu run weather --seeds 1..1500 --release 4.9.7 --json > rows-4.json
     rmqemu run weather --seeds 1..1500 --release 5.3.3 --json > rows-5.json
     python -m docs.generate.coverage rows-4.json rows-5.json    counts them, and writes the table
     python -m docs.generate.coverage                            the table, from the last counts
 
-The counts are kept beside the page: runs take long, and the table is to follow the words.
+The counts are stored beside the page, so that the table can be made again without the long runs.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Met(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counts: Mapping[str, Mapping[str, int]]
 
     def coverage(self) -> Coverage:
-        """The same, as weather counts it."""
+        """These counts as a ``Coverage``."""
         return Coverage(
             {(word, s): n for word, row in self.counts.items() for s, n in row.items()}
         )
 
 
 def met_by(rows: Iterable[RunResult]) -> Met:
-    """What the runs of *rows* have met together.  Raises ``ValueError`` for another scenario."""
+    """The counts of all runs of *rows*.  Raises ``ValueError`` for another scenario."""
     coverage, runs = Coverage(), Counter[str]()
     for row in rows:
         if not re.fullmatch(r"weather_\d+", row.scenario):
-            raise ValueError(f"a row of {row.scenario}: only weather counts what it meets")
+            raise ValueError(f"a row of {row.scenario}: only rows of weather have these counts")
         coverage.add_metrics(row.metrics)
         runs[row.release] += 1
     counts = {word: {state: coverage.met(word, state) for state in STATES} for word in FAULTS}
@@ -53,7 +53,7 @@ def met_by(rows: Iterable[RunResult]) -> Met:
 
 
 def coverage_text(met: Met) -> str:
-    """How many pairs were met, by how many runs, and the table."""
+    """The number of pairs that occurred, the number of runs, and the table."""
     coverage = met.coverage()
     head, *rows = coverage.table()
     pairs = len(rows) * len(STATES)
@@ -61,7 +61,7 @@ def coverage_text(met: Met) -> str:
     runs = " and ".join(f"{count:,} runs of {release}" for release, count in met.runs.items())
     return "\n".join(
         [
-            f"{runs} met {found} of the {pairs} pairs of a fault and a state.",
+            f"In {runs}, {found} of the {pairs} pairs of a fault and a state occurred.",
             "",
             f"| {' | '.join(head)} |",
             f"| --- |{' ---: |' * len(STATES)}",

@@ -1,9 +1,8 @@
-"""docs/demo.svg: the demo's own screen, drawn while it runs, when both kills are behind it.
+"""docs/demo.svg: the screen of a real run of the demo, after both kills.
 
     python -m docs.generate.demo_picture [SECONDS]
 
-A real run of the demo, of which only the window and the moment are chosen here: so many
-seconds after the broker is back.
+Only the size of the window and the moment are chosen here: SECONDS after the broker is back.
 """
 
 from __future__ import annotations

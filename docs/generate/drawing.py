@@ -1,7 +1,7 @@
-"""The failure story as a picture: a lane a queue, who owned it, and whether anything flowed.
+"""docs/failures.svg: a lane for each queue, with its owner and its deliveries over time.
 
-A lane is pale where a queue has an owner and strong where messages reach that owner;
-what is neither belongs to nobody.
+A lane is pale while the queue has an owner, strong while messages reach that owner, and white
+while the queue has no owner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOWS = {
 }
 DEATHS = {story.CONSUMER_KILLED_S: "consumer-b", story.CONSUMER_SILENT_S: "consumer-c"}
 INK, FAINT, BAD = "#333", "#bbb", "#c22"
-Run = tuple[float, float, str]  # from, to, whose
+Run = tuple[float, float, str]  # from, to, consumer
 
 
 def picture(facts: Sequence[Seen]) -> str:
@@ -47,7 +47,7 @@ def picture(facts: Sequence[Seen]) -> str:
 
 
 def owners(facts: Sequence[Seen], queue: Queue) -> Iterator[Run]:
-    """Who believed to own *queue*, from when to when; the dead believe nothing."""
+    """The times in which each consumer owned *queue* by its own facts, until its death."""
     since_s, owner = 0.0, ""
     for fact in [*facts, *_deaths()]:
         takes = fact.kind == "QueuesClaimed" and queue in queues_in(fact)
@@ -63,7 +63,7 @@ def owners(facts: Sequence[Seen], queue: Queue) -> Iterator[Run]:
 
 
 def flows(delivered: Sequence[Delivery]) -> Iterator[Run]:
-    """Stretches in which messages of a queue kept reaching one consumer."""
+    """The times in which one consumer received a queue's messages without a gap."""
     first = last = delivered[0]
     for delivery in delivered[1:]:
         if delivery.node != last.node or delivery.at_s - last.at_s > SILENCE_S_MIN:
@@ -127,4 +127,4 @@ def _legend(y: int) -> Iterator[str]:
         yield f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{colour}"/>'
         yield _text(x + 17, y, node)
         x += 110
-    yield _text(x, y, "pale: owned, but nothing comes; white: nobody's; stripes: two owners")
+    yield _text(x, y, "pale: owned, no messages; white: no owner; stripes: two owners")

@@ -1,7 +1,7 @@
-"""What a reader of docs/failures.md wants to know of the failure story's journal.
+"""Rows for the tables of docs/failures.md, from the journal of ``failure_story``.
 
-From a journal: the deliveries of each queue and, episode by episode, which node noted what,
-and how long after the fault.
+From a journal: the deliveries of each queue and, for each episode, the facts of each node
+and their times since the fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Queue = tuple[str, str, int]  # topic, broker, queue
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A fact at its second of the story."""
+    """A fact, with its time in seconds since the start of the run."""
 
     at_s: float
     node: str
@@ -40,7 +40,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 def facts_of_a_run() -> list[Seen]:
-    """Run the story in an interpreter of its own."""
+    """The facts of a new run of ``failure_story``, in a separate interpreter."""
     env = {**os.environ, "PYTHONPATH": str(DOCS.parent)}
     command = [sys.executable, "-m", story.__name__]
     run = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE)  # noqa: S603  # ours
@@ -53,7 +53,7 @@ def _seen(line: dict[str, Any]) -> Seen:
 
 
 def queues_in(fact: Seen) -> list[Queue]:
-    """Those of the story's topic."""
+    """The queues of ``story.TOPIC`` in *fact*."""
     return [queue_of(q) for q in fact.fact["queues"] if q["topic"] == story.TOPIC]
 
 
@@ -74,7 +74,7 @@ def deliveries(facts: Sequence[Seen]) -> dict[Queue, list[Delivery]]:
 
 
 def events(facts: Sequence[Seen], begin_s: float, end_s: float) -> list[tuple[float, str]]:
-    """Seconds since *begin_s* and what was seen, each thing once."""
+    """Seconds since *begin_s* and a text for each event; equal texts only once."""
     first_s: dict[str, float] = {}
     for fact in facts:
         if begin_s <= fact.at_s < end_s and fact.kind in TEXTS:
@@ -87,7 +87,7 @@ def events(facts: Sequence[Seen], begin_s: float, end_s: float) -> list[tuple[fl
 
 
 def _delivered_again(facts: Sequence[Seen]) -> Iterator[tuple[float, str]]:
-    """The ends of silences, one row for all queues that a consumer gets again at once."""
+    """The ends of gaps in deliveries, one row for all queues of a consumer in one second."""
     ends: dict[tuple[int, str], list[tuple[float, float, Queue]]] = {}
     for queue, delivered in deliveries(facts).items():
         for before, after in itertools.pairwise(delivered):
@@ -98,7 +98,7 @@ def _delivered_again(facts: Sequence[Seen]) -> Iterator[tuple[float, str]]:
     for (_, node), silences in ends.items():
         longest_s = max(silent_s for _, silent_s, _ in silences)
         queues = queues_text([queue for *_, queue in silences])
-        text = f"**{queues} delivered again**, to {node}, after {longest_s:.1f} s of silence"
+        text = f"**{queues} delivered again**, to {node}, after {longest_s:.1f} s without messages"
         yield silences[0][0], text
 
 
@@ -118,12 +118,12 @@ def _member(fact: Seen) -> Iterator[str]:
 
 def _taken(fact: Seen) -> Iterator[str]:
     if queues := queues_in(fact):
-        yield f"{fact.node} takes {queues_text(queues)}"
+        yield f"{fact.node} claims {queues_text(queues)}"
 
 
 def _given_up(fact: Seen) -> Iterator[str]:
     if queues := queues_in(fact):
-        yield f"{fact.node} gives up {queues_text(queues)}"
+        yield f"{fact.node} releases {queues_text(queues)}"
 
 
 def _route(fact: Seen) -> Iterator[str]:

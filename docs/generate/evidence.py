@@ -1,4 +1,4 @@
-"""docs/evidence.md from docs/evidence.toml: what upstream says of each claim on a release.
+"""docs/evidence.md from docs/evidence.toml: the upstream source for each claim on a release.
 
 python -m docs.generate.evidence
 """
@@ -24,9 +24,9 @@ MODULES = (rocketmq_emulator.settings.releases, rocketmq_emulator.protocol.versi
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``before`` and ``after``: "tag Class.method: what it does", two where a change has two ends.
+    """``before`` and ``after``: "tag Class.method: what it does"; lists if a change has two ends.
 
-    ``test`` is "path::name", or empty; ``why`` a claim is not shown.
+    ``test`` is "path::name", or empty; ``why`` is the reason if a claim is not shown.
     """
 
     claim: str
@@ -48,7 +48,7 @@ class Behaviour(Row, frozen=True):
 
 
 class Sentence(Row, frozen=True):
-    """A row about a ``place``: a page, or a module of scenarios; it may rest on constants."""
+    """A row about a ``place``: a page, or a module of scenarios; it may depend on constants."""
 
     place: str
     rests_on: list[str] = []
@@ -63,7 +63,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ends(NamedTuple):
-    """The releases in which a behaviour changed, and where its constant stands."""
+    """The releases in which a behaviour changed, and the module of its constant."""
 
     module: str
     releases: tuple[Release, ...]
@@ -91,7 +91,7 @@ def behaviours_text() -> str:
     """One row for each constant, by module."""
     known = constants()
     head = [
-        "| constant | what changed | before | since | held by |",
+        "| constant | change | before | since | tested by |",
         "| --- | --- | --- | --- | --- |",
     ]
     rows = (
@@ -103,7 +103,7 @@ def behaviours_text() -> str:
 
 def sentences_text() -> str:
     """One row for each sentence, by place."""
-    head = ["| where | what is said | evidence | held by |", "| --- | --- | --- | --- |"]
+    head = ["| page | claim | evidence | tested by |", "| --- | --- | --- | --- |"]
     rows = (
         f"| {_place(row)} | {row.claim} | {_evidence(row)} | {_test(row)} |"
         for row in sorted(table().sentence, key=lambda row: row.place)
@@ -112,14 +112,14 @@ def sentences_text() -> str:
 
 
 def counts_text() -> str:
-    """How much is shown, and how much a test holds."""
+    """How many claims there are, how many have a test, and how many cannot be shown."""
     rows = table()
     every: list[Row] = [*rows.behaviour, *rows.sentence]
     held = sum(bool(row.test) for row in every)
     hidden = sum(not row.shown for row in every)
     return (
         f"{len(rows.behaviour)} behaviours and {len(rows.sentence)} sentences; "
-        f"{held} name a test of their own, {hidden} cannot be shown."
+        f"{held} have their own test, {hidden} cannot be shown."
     )
 
 
@@ -141,7 +141,7 @@ def _evidence(row: Sentence) -> str:
 
 
 def _marked(text: str) -> str:
-    """The class and its method in a type of their own."""
+    """*text* with its class and method as inline code."""
     found = EVIDENCE.fullmatch(text)
     if found is None:
         return text

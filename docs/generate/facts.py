@@ -1,7 +1,7 @@
-"""The reference of docs/facts.md: every fact, its fields, how severe it is and who notes it.
+"""The reference of docs/facts.md: every fact, its fields, its severity and its writers.
 
-What a fact means is its docstring, what a field means is the comment behind it; who notes
-it is found in the source, where the struct is made.
+Explanations are the docstring of a fact and the comments of its fields; the writers are the
+folders whose code makes the struct.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TITLES = {
 }
 TYPE_WORDS: Mapping[object, str] = {int: "integer", bool: "boolean", Queue: "queue"}
 
-EVERYWHERE = {  # what these mean where the source says no more
+EVERYWHERE = {  # explanations of fields without a comment
     "broker": "its name",
     "cluster": "its name",
     "error": "the exception's type and text",
@@ -38,11 +38,11 @@ EVERYWHERE = {  # what these mean where the source says no more
     "members": "client ids",
     "peer": "address of the other end of the connection",
     "perm": "bits as in RocketMQ: 4 read, 2 write, 1 inherited",
-    "queue": "which one",
-    "queues": "which ones",
+    "queue": "the queue",
+    "queues": "the queues",
     "reason": "why",
-    "remark": "what the answer says",
-    "role": "what the process does",
+    "remark": "the answer's remark",
+    "role": "the role of the process",
     "took_ms": "how long it took",
     "topic": "its name",
     "traceback": "of the exception, as Python prints it",
@@ -51,7 +51,7 @@ EVERYWHERE = {  # what these mean where the source says no more
 
 
 def facts_text() -> str:
-    """The whole reference, in the order in which the structs stand in the source."""
+    """The whole reference, in the order of the structs in the source."""
     rooms = rooms_by_fact()
     parts = []
     for module, title in TITLES.items():
@@ -75,7 +75,7 @@ def rooms_by_fact() -> Mapping[str, list[str]]:
 
 
 def _made_in(path: Path) -> set[str]:
-    """What is called by its plain name there."""
+    """The names of all functions and classes that *path* calls by a plain name."""
     tree = ast.parse(path.read_text())
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return {function.id for function in calls if isinstance(function, ast.Name)}
@@ -87,7 +87,7 @@ def _fact(kind: type[Fact], rooms: Iterable[str]) -> Iterator[str]:
     yield docstring_of(kind)
     yield ""
     noted = ", ".join(f"`{room}`" for room in rooms)
-    yield f"Severity {kind.severity}; {_when(kind)}noted by {noted or 'nobody so far'}."
+    yield f"Severity {kind.severity}; {_when(kind)}written by {noted or 'no code yet'}."
     yield ""
     yield "| field | type | |"
     yield "| --- | --- | --- |"
@@ -98,18 +98,18 @@ def _fact(kind: type[Fact], rooms: Iterable[str]) -> Iterator[str]:
 
 
 def _when(kind: type[Fact]) -> str:
-    return "written only where it is asked for; " if kind.on_demand else ""
+    return "written only on demand; " if kind.on_demand else ""
 
 
 def _type(kind: object) -> str:
-    """The type as readers of JSON know it."""
+    """The JSON type of *kind*, or ``queue``."""
     if typing.get_origin(kind) is tuple:
         return f"list of {_type(typing.get_args(kind)[0])}"
     return TYPE_WORDS.get(kind, "string")
 
 
 def _values(kind: object) -> str:
-    """What a literal can be."""
+    """The values of a ``Literal``, quoted; empty for other types."""
     values = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
     return ", ".join(f'"{value}"' for value in values)
 

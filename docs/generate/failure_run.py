@@ -1,8 +1,8 @@
-"""Eleven virtual minutes in which everybody dies or falls silent once; prints its journal.
+"""Eleven virtual minutes with a death and a silence of a consumer and a broker; prints a journal.
 
     python -m docs.generate.failure_run > journal.jsonl
 
-What docs/failures.md shows was read off this run: same seed, same run.
+The tables of docs/failures.md are from this run: same seed, same run.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def _started(cluster: VirtualCluster) -> str:
 
 
 async def _produce(process: ClientProcess, namesrv: str) -> None:
-    """A send every moment, whatever became of the last one."""
+    """Start a send every SEND_EVERY_S, without waiting for the previous sends."""
     async with (
         Producer(process=process, namesrv=namesrv, group="shop") as producer,
         trio.open_nursery() as nursery,
@@ -88,7 +88,7 @@ async def _send(producer: Producer) -> None:
     try:
         await producer.send(Message(TOPIC, b"an order"))
     except SendError:
-        return  # the journal knows
+        return  # the journal has a SendFailed
 
 
 async def _consume(process: ClientProcess, namesrv: str) -> None:

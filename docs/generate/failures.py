@@ -1,4 +1,4 @@
-"""The tables of docs/failures.md and its picture, both from one run of the failure story."""
+"""The tables of docs/failures.md and its picture, both from one run of ``failure_story``."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ EPISODES = (
 
 
 def sections(facts: Sequence[Seen]) -> Iterator[tuple[str, str]]:
-    """Each section's name and text."""
+    """The name and the Markdown table of each section of the page."""
     for name, begin_s, end_s in EPISODES:
         rows = [f"| +{at_s:.1f} s | {text} |" for at_s, text in events(facts, begin_s, end_s)]
-        yield name, "\n".join(["| after | seen |", "| ---: | --- |", *rows])
+        yield name, "\n".join(["| after | event |", "| ---: | --- |", *rows])
     yield "account", _account(facts)
 
 
 def _account(facts: Sequence[Seen]) -> str:
-    """What became of all sends; messages of a silent broker wait there."""
+    """The results of all sends; messages of a silent broker are not delivered."""
     sent = {
         f.fact["uniq_key"]: f.fact["queue"]["broker"] for f in facts if f.kind == "MessageSent"
     }

@@ -1,4 +1,4 @@
-"""The table of docs/faults.md: every fault, its fields, what it does, which world can do it."""
+"""The table of docs/faults.md: every fault, its fields, its effect, the worlds that support it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN: dict[Support, str] = {"yes": "yes", "no": "–", "with_links": "with link
 
 
 def faults_text() -> str:
-    head = ["| fault | fields | what it does | " + " | ".join(WORLDS) + " |"]
+    head = ["| fault | fields | effect | " + " | ".join(WORLDS) + " |"]
     head += ["|---|---|---|" + "---|" * len(WORLDS)]
     return "\n".join([*head, *(_row(word, kind) for word, kind in FAULTS.items())])
 
@@ -26,7 +26,7 @@ def _row(word: str, kind: type[Fault]) -> str:
 
 
 def _fields(kind: type[Fault]) -> list[str]:
-    """Those of a link are named once, below the table's caption."""
+    """The fields of *kind*; the common fields of link faults are shortened to *link*."""
     of_links = {field.name for field in msgspec.structs.fields(LinkFault)}
     shown = ["*link*"] if issubclass(kind, LinkFault) else []
     for field in msgspec.structs.fields(kind):

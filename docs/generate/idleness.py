@@ -1,4 +1,4 @@
-"""The table of docs/strategies.md: who has nothing to do while a broker is read-only."""
+"""The table of docs/strategies.md: members without load while a broker is read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 80
 
 
 def idleness_text() -> str:
-    """What ``rmqemu strategy idle`` prints, without its legend."""
+    """The output of ``rmqemu strategy idle``, without its legend."""
     plans = [plan for name in COMPARED for plan in plans_of_idleness(name, AT_WORK)]
     rows = finished_plans(plans, is_shown=False)
     names = [name for name in COMPARED for _ in CASES]

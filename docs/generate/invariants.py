@@ -1,4 +1,4 @@
-"""The table of docs/invariants.md: client invariants, who judges each, which tests hold it."""
+"""The table of docs/invariants.md: client invariants, with their checkers and tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBERS = re.compile(r"test_client_invariant_(\d\d)(?:_and_(\d\d))?_")
 
 
 def held_by_tests(folder: Path = TESTS) -> dict[int, list[str]]:
-    """Number: the names of the tests that hold it, sorted."""
+    """By number of an invariant: the sorted names of the tests that check it."""
     found: dict[int, set[str]] = {}
     for path in folder.rglob("test_*.py"):
         for name in DEFINITION.findall(path.read_text()):
@@ -27,9 +27,9 @@ def held_by_tests(folder: Path = TESTS) -> dict[int, list[str]]:
 
 
 def invariants_text() -> str:
-    """One row each."""
+    """The Markdown table, a row for each invariant."""
     tests = held_by_tests()
-    names = ("", "client invariant", "judged by", "any SDK, by judge", "what facts do not show")
+    names = ("", "client invariant", "judged by", "any SDK, by judge", "not shown by facts")
     head = [
         f"| {' | '.join((*names, 'tests of this client'))} |",
         "| --- | --- | --- | --- | --- | --- |",

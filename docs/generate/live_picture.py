@@ -2,8 +2,8 @@
 
     python -m docs.generate.live_picture
 
-A real cluster on the usual ports, with a producer and two consumers of ours; only the window
-and the moments are chosen here.
+A real cluster on the usual ports, with a producer and two consumers of this project; only the
+size of the window and the times are chosen here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The table of docs/mqadmin.md: every command that the tests run, in both lines.
+"""The table of docs/mqadmin.md: every command that the tests run, in both release lines.
 
-The outputs were recorded from real clusters (``tests/golden``), the differences stand beside
-the tests that hold our cluster to them; neither is asked anything here.
+The outputs were recorded from real clusters (``tests/golden``); the differences are listed
+beside the tests that compare our cluster with them.  No cluster is started here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RELEASES = ("4.9.7", "5.3.3")
 
 
 def commands_text() -> str:
-    """One row a command line, in the order of the story."""
+    """The Markdown table, a row for each command line, sorted."""
     lines: dict[str, list[str]] = {}
     for release in RELEASES:
         for command in _recorded(release):

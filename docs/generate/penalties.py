@@ -24,7 +24,7 @@ SEED = 1
 
 
 def penalties_text() -> str:
-    """A bar for every 5 s: a full one is half of all sends."""
+    """A line for each delay and table: a bar for every 5 s; a full bar is half of all sends."""
     head = "0s├─slow─┤" + "90s".rjust(SLOTS - 10)  # from the 3rd slot to the 10th
     lines = [f"{'took':<10}{'table':<12}{head}  slow  back after"]
     for ms in ROUND_TRIPS_MS:
@@ -44,7 +44,7 @@ def _line(ms: int, table: str) -> str:
 
 
 def _slots(entries: list[Entry]) -> Iterator[tuple[int, bool]]:
-    """When each send began, and whether it went to the slow broker."""
+    """For each send: the slot in which it began, and whether it went to the slow broker."""
     for entry in entries:
         if isinstance(fact := entry.fact, SendAttempted):
             began_s = entry.mono_us / 1e6 - fact.took_ms / 1e3

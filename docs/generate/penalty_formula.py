@@ -1,9 +1,8 @@
-"""What share of the sends a broker gets while it is well, from the length of its spells alone.
+"""A flapping broker's share of the sends while it is well, computed from the lengths of spells.
 
-A send that takes *slow_s* has the producer avoid the broker for *penalty_s*, from its end on.
-While the broker is ill it is met again as soon as it is free; while it is well it gets its fair
-share, or nothing as long as it is avoided.  So the share is a matter of arithmetic, and runs say
-whether the arithmetic is right.
+After a send that takes *slow_s* the producer avoids the broker for *penalty_s*.  While the broker
+is ill it gets a send as soon as it is no longer avoided; while it is well it gets its fair share,
+or nothing while it is avoided.  Runs are compared with these formulas.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def share_of_spells(
     fair: float = FAIR,
     meeting_s: float = MEETING_S,
 ) -> float:
-    """The share over all well times of *spells*: how long it is ill, and then well, each in s."""
+    """The share over all well times of *spells*: (seconds ill, seconds well), in order."""
     now_s = free_s = used_s = well_in_all_s = 0.0
     for ill_s, well_s in spells:
         well_from_s = now_s + ill_s
@@ -42,10 +41,10 @@ def share_alike(
     fair: float = FAIR,
     meeting_s: float = MEETING_S,
 ) -> float:
-    """Spells that all are alike and longer in sum than the penalty: each one is met once.
+    """The share if all spells are equal and last longer in sum than the penalty.
 
-    With shorter ones a penalty ends some spells later, in health or in illness, which is an
-    accident of the numbers: ``share_of_spells`` follows it.
+    Each ill spell then gets one slow send.  With shorter spells a penalty ends some spells later,
+    while the broker is well or ill, depending on the exact numbers: use ``share_of_spells``.
     """
     lasts_s = meeting_s + slow_s + penalty_s
     assert lasts_s <= ill_s + well_s, "the penalty ends after the next illness has begun"
@@ -60,10 +59,10 @@ def share_drawn(
     fair: float = FAIR,
     meeting_s: float = MEETING_S,
 ) -> float:
-    """Spells without memory (exponential) of these mean lengths, in the long run.
+    """The long-run share with exponentially distributed spells of these mean lengths.
 
-    The penalty begins while it is ill.  With the chance p it is well when that is over, and is
-    used then for *well_s* on average until it is ill again; else it is met at once.
+    The penalty begins while the broker is ill.  With probability p the broker is well at its end,
+    and is used for *well_s* on average until it is ill again; else the next send is slow again.
     """
     lasts_s = meeting_s + slow_s + penalty_s
     both_s = ill_s + well_s

@@ -1,4 +1,4 @@
-"""The table of docs/quirks.md: every bug that has a name."""
+"""The tables of docs/quirks.md: every quirk, and the seeds in which weather finds them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ PAGE = DOCS / "quirks.md"
 
 
 def quirks_text() -> str:
-    """One row each, by role."""
-    head = ["| quirk | of a | what it does | what it breaks |", "| --- | --- | --- | --- |"]
+    """The Markdown table, a row for each quirk, by role."""
+    head = ["| quirk | of a | behaviour | broken rule |", "| --- | --- | --- | --- |"]
     rows = sorted(QUIRKS.values(), key=lambda quirk: (quirk.role, quirk.name))
     lines = [f"| `{q.name}` | {q.role} | {q.does}{_source(q)} | {q.breaks} |" for q in rows]
     return "\n".join(head + lines)
 
 
 def _source(quirk: Quirk) -> str:
-    """Whose mistake it is, unless it was planted here."""
+    """The source of the mistake in brackets; empty for a planted one."""
     return "" if quirk.source == "planted" else f" ({quirk.source})"
 
 
 def found_text() -> str:
-    """One row for each that weather is tried with: how many seeds it takes, and who objects."""
+    """The Markdown table of planted quirks: seeds until an objection, and the checker."""
     head = [
-        "| quirk | seeds, 4.9.7 | seeds, 5.3.3 | who objects | to |",
+        "| quirk | seeds, 4.9.7 | seeds, 5.3.3 | checker | objection |",
         "| --- | ---: | ---: | --- | --- |",
     ]
     rows = [

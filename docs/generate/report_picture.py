@@ -1,4 +1,4 @@
-"""Takes the pictures of reports in docs/: pages of real runs, in a headless Chromium.
+"""Screenshots of reports for docs/: pages of real runs, in a headless Chromium.
 
 python -m docs.generate.report_picture
 """
@@ -18,7 +18,7 @@ RMQEMU = [sys.executable, "-m", "rocketmq_emulator"]
 
 
 class ReportPicture(NamedTuple):
-    """A scenario's name, or the page whose first file it is; the size in pixels."""
+    """``scenario``: its name, or the page whose first program it is; the size in pixels."""
 
     file: Path
     scenario: str
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _page(scenario: str, folder: Path) -> Path:
-    """The report of its run."""
+    """The path of the HTML report of a run of *scenario*."""
     if scenario.endswith(".md"):
         program = (DOCS / scenario).read_text().split("```python\n")[1].split("```")[0]
         file = folder / "hangs.py"

@@ -1,6 +1,6 @@
-"""The tables of docs/scenarios.md: every word that a scenario file can say.
+"""The tables of docs/scenarios.md: every fault, act, feature and field of a scenario file.
 
-Read off the structs of ``scenarios.plan.plan`` and the faults: their docstrings, fields, comments.
+From the structs of ``scenarios.plan.plan`` and the faults: their docstrings, fields, comments.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def fields_text() -> str:
 
 
 def words_text() -> str:
-    """Every fault and every act: what it does, and its fields."""
+    """The tables of all faults and acts: effect and fields."""
     lines = ["### Faults", "", *_table(("word", "", "fields"), map(_word, FAULTS.items()))]
     lines += ["", "### Acts", "", *_table(("word", "", "fields"), map(_word, ACTIONS.items()))]
     return "\n".join(lines)
 
 
 def features_text() -> str:
-    """What a seed of weather may have, and how often."""
+    """The table of weather's features and their probabilities."""
     rows = (
         (f"`{name}`", f"{feature.chance:.0%}", feature.what) for name, feature in FEATURES.items()
     )

@@ -9,7 +9,7 @@ PAGE = DOCS / "judging-sdks.md"
 
 
 def monitors_text() -> str:
-    """One row each."""
+    """The Markdown table, a row for each monitor of clients in any language."""
     rows = ["| monitor | rule |", "| --- | --- |"]
     rows += [f"| `{name}` | {kind.rule} |" for name, kind in SDK_MONITORS.items()]
     return "\n".join(rows)

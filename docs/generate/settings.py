@@ -1,7 +1,7 @@
 """The tables of docs/configuration.md, from the config structs and the property tables.
 
-What stands behind a field in the source is its explanation; so a page cannot explain a
-setting that does not exist, nor leave one out.
+A field's comment in the source is its explanation; so the page has exactly the settings that
+exist.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rocketmq_emulator.settings.property_names import ADDRESS_PARTS, ANY_VALUE, 
 from rocketmq_emulator.settings.setting_rules import INT_MAX, LONG_MAX, CheckedConfig
 
 PAGE = DOCS / "configuration.md"
-# Our fields that an administrator can change while a server runs, and from which release on.
+# Our fields that an administrator can change while a server runs, and since which release.
 LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
     NameServerConfig: {
         **{known.field: "from 5.0" for known in nameserver.SETTINGS_5.values()},
@@ -77,9 +77,7 @@ def settings_text() -> str:
 def _server_table(config: type[RoleConfig], known: PropertyTable) -> Table:
     properties = _properties(known)
     live = LIVE[config]
-    rows: Table = [
-        ("setting", "default", "may be", "RocketMQ's property", "while it runs", "from")
-    ]
+    rows: Table = [("setting", "default", "range", "RocketMQ's property", "while it runs", "from")]
     for prefix, kind in (("", config), (NET, NetConfig)):
         explained = explanations(kind)
         for name, default in _defaults(kind):
@@ -91,10 +89,10 @@ def _server_table(config: type[RoleConfig], known: PropertyTable) -> Table:
 
 
 def _client_table(configs: tuple[type[ClientConfig], ...]) -> Table:
-    """What *configs* themselves add; the last one has them all."""
+    """A row for each field that *configs* define; the last class inherits all of them."""
     defaults = dict(_defaults(configs[-1]))
     explained = {name: text for config in configs for name, text in explanations(config).items()}
-    rows: Table = [("setting", "default", "may be", "RocketMQ's")]
+    rows: Table = [("setting", "default", "range", "RocketMQ's")]
     return rows + [
         (f"`{name}`", defaults[name], _values(configs[-1], name), text)
         for name, text in explained.items()
@@ -128,8 +126,8 @@ def _ignored_text(known: PropertyTable) -> str:
         f"`{name}={value}`" for name, values in known.harmless.items() for value in sorted(values)
     ]
     return (
-        f"Of no effect here, and listed as ignored when set: {', '.join(anyhow)}.\n\n"
-        f"Understood with this value only, refused with any other: {', '.join(only)}."
+        f"Without effect here, and listed as ignored if set: {', '.join(anyhow)}.\n\n"
+        f"Accepted with this value only, refused with any other: {', '.join(only)}."
     )
 
 

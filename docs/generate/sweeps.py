@@ -1,4 +1,4 @@
-"""The tables of docs/sweep.md: what sweeps take on more cores than are here."""
+"""The tables of docs/sweep.md: computed times of sweeps on many cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PAGE = DOCS / "sweep.md"
 
 
 def schedule_text() -> str:
-    """What ``python -m docs.generate.sweep_schedule`` prints."""
+    """The output of ``python -m docs.generate.sweep_schedule``."""
     return "\n".join([*schedule_table(WEATHER_RUN_S), "", *comparison_table(WEATHER_RUN_S)])
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/tables.md: what a row of each table is, its columns, and the metrics."""
+"""The reference of docs/tables.md: the rows and columns of each table, and the metrics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _table(name: str, made: DataFrame) -> Iterator[str]:
         for field in made.schema
         if field.name not in RUN
     ]
-    yield f"Columns beside `scenario` and `run`: {', '.join(shown)}."
+    yield f"Columns, besides `scenario` and `run`: {', '.join(shown)}."
     yield f"Made of {', '.join(f'`{source}`' for source in step.reads)}."
     yield ""
 

@@ -1,8 +1,7 @@
-"""A terminal's screen as an SVG that is right wherever it is shown.
+"""A terminal's screen as an SVG that looks the same in every viewer.
 
-Every word stands at its own place with its own length, so no font and no viewer moves a
-column; bars, rules and dots are shapes, since fonts draw them with gaps, or not at all.
-Nothing is loaded from anywhere.
+Every word has its own position and length, so columns do not depend on the font; bars, rules
+and dots are shapes, because fonts draw them with gaps, or not at all.  The SVG loads nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ text {{ font: {font}px "DejaVu Sans Mono", Menlo, Consolas, monospace; white-spa
 
 
 def picture(screen: RenderableType, *, columns: int, title: str) -> str:
-    """The SVG of what *screen* is in a terminal of *columns*."""
+    """The SVG of *screen* in a terminal with *columns* columns."""
     console = Console(width=columns, file=StringIO(), force_terminal=True)
     rows = console.render_lines(screen, console.options, pad=False)
     width, height = 2 * LEFT + columns * CELL, TOP + len(rows) * LINE + BOTTOM
@@ -60,7 +59,7 @@ def picture(screen: RenderableType, *, columns: int, title: str) -> str:
 
 
 def _pieces(text: str, style: Style, column: int, top: int) -> Iterator[str]:
-    """Its words and shapes, each at its place."""
+    """The SVG elements of *text*: its words and shapes at their positions."""
     colour = _colour(style)
     for found in PIECES.finditer(text):
         piece, x = found[0], LEFT + (column + found.start()) * CELL

@@ -6,7 +6,7 @@
     python -m docs.generate.tried *-[45].json     counts them, and writes the table
     python -m docs.generate.tried                 the table, from the last counts
 
-These are the runs of tests/scenarios/test_weather_finds_bugs.py, which holds the counts to them.
+These are the runs of tests/scenarios/test_weather_finds_bugs.py, which checks the counts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ DATA = DOCS / "rules-tried.json"
 
 
 class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """By rule: in how many of *runs* it could have objected, and how often in all of them."""
+    """For each rule: the number of *runs* that tried it, and how often all runs tried it."""
 
     runs: int
     rules: Mapping[str, tuple[int, int]]
 
 
 def tried_in(rows: Iterable[RunResult]) -> Tried:
-    """What the runs of *rows* have tried together."""
+    """The counts of all runs of *rows*."""
     counted = [row.tried for row in rows]
     rules = {
         name: (
@@ -46,7 +46,7 @@ def tried_in(rows: Iterable[RunResult]) -> Tried:
 
 
 def tried_text(tried: Tried) -> str:
-    """The table, the rules that are tried least first."""
+    """The Markdown table; rules that are tried least come first."""
     ordered = sorted(tried.rules.items(), key=lambda rule: rule[1])
     lines = [f"| rule | of {tried.runs} runs, those that tried it | times |", "|---|---:|---:|"]
     lines += [f"| `{name}` | {runs:,} | {times:,} |" for name, (runs, times) in ordered]

@@ -1,4 +1,4 @@
-"""The table of docs/worlds.md: every verb, what it means, and which world has it."""
+"""The table of docs/worlds.md: every verb, its meaning, and the worlds that have it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORLDS: tuple[WorldKind, ...] = ("processes", "embedded", "virtual")
 
 
 def verbs_text() -> str:
-    head = ["| verb | what it does | " + " | ".join(WORLDS) + " |", "|---|---|" + "---|" * 3]
+    head = ["| verb | effect | " + " | ".join(WORLDS) + " |", "|---|---|" + "---|" * 3]
     return "\n".join([*head, *map(_row, VERBS)])
 
 

@@ -67,7 +67,7 @@ def long_body(
 
 def long_reply(
     empty: Body,
-    pieces: Mapping[str, Iterable[Any]],
+    pieces: Mapping[str, Iterable[object]],
     release: Release,
     now_ms: int,
     header: Header | None = None,
