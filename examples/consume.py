@@ -2,7 +2,7 @@
 
     python examples/consume.py [NAMESRV COUNT]
 
-Start it twice: the two share the queues.  Kill one with -9: the other one takes its share.
+Start it twice: the two processes share the queues.  Kill one with -9: the other claims its queues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Three orders of four steps each: sent so that an order stays in one queue, consumed in order.
+"""Sends three orders of four steps each, an order to one queue, and consumes them in order.
 
 python examples/orderly.py [NAMESRV]
 """

@@ -1,9 +1,9 @@
-"""Polls what produce.py sends, and commits each batch once it is printed, until Ctrl-C.
+"""Polls the messages of produce.py, and commits each batch after printing it, until Ctrl-C.
 
     python examples/pull.py [NAMESRV COUNT]
 
-With a COUNT it ends after that many messages.  Start it again: it goes on after the last
-batch it committed.
+With a COUNT it ends after that many messages.  Start it again: it continues after the last
+committed batch.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse.BodyHandlers;
 
 public record Fault(String control, String id) implements AutoCloseable {
-    /** Begins the fault, a JSON object as in docs/faults.md; throws with the sentence that refuses it. */
+    /** Begins the fault, a JSON object as in docs/faults.md; throws with the error if it is refused. */
     public static Fault begin(String control, String json) throws Exception {
         String state = call(control, "POST", "/faults", json);
         return new Fault(control, state.replaceFirst("(?s).*?\"fault_id\":(\\d+).*", "$1"));
     }
 
-    /** What the fault changed is as before; a node that it killed is ready again. */
+    /** Ends the fault and undoes its change; a node that it killed is ready again. */
     @Override
     public void close() throws Exception {
         call(control, "DELETE", "/faults/" + id, "");

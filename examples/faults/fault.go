@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Begin begins the fault, a JSON object as in docs/faults.md; what it changed is as before once end has returned.
+// Begin begins the fault, a JSON object as in docs/faults.md; end undoes its change before it returns.
 func Begin(control, fault string) (end func() error, err error) {
 	var state struct{ Fault_id int }
 	if err := call(control, "POST", "/faults", fault, &state); err != nil {

@@ -1,4 +1,4 @@
-// Tests against a running cluster (rmqemu up): each finds it empty, and one of them hurts it.
+// Tests against a running cluster (rmqemu up): it is empty at the start of each, and one test kills a broker.
 //
 //	make -C examples/go test                // or: make test NAMESRV=HOST:PORT CONTROL=http://HOST:PORT
 package main
@@ -35,7 +35,7 @@ func control(t *testing.T, method, path, body string) string {
 	return string(text)
 }
 
-// fresh is a producer at a cluster that is as it was at first: no topics, no messages, no faults.
+// fresh resets the cluster (no topics, no messages, no faults) and returns a producer.
 func fresh(t *testing.T) rocketmq.Producer {
 	t.Helper()
 	control(t, "POST", "/reset", "")

@@ -8,7 +8,7 @@ const { Consumer, Message, Producer } = require('ali-ons');
 
 const nameSrv = process.argv[2];
 const logger = { debug() {}, info() {}, warn() {}, error: console.error };
-const httpclient = {}; // only asked where a server of server addresses is used
+const httpclient = {}; // only used with an HTTP address server
 
 async function main() {
   const producer = new Producer({ nameSrv, logger, httpclient, producerGroup: 'hello-node-writers' });

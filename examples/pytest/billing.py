@@ -1,4 +1,4 @@
-"""An application as most are: plain functions and threads.  It bills orders, each once."""
+"""An application with plain functions and threads.  It bills each order once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rocketmq_emulator.sync import Message, MessageExt, Producer, PushConsumer
 
 
 class Billing:
-    """Reads orders and sends a bill for each; an order that comes twice is billed once."""
+    """Reads orders and sends a bill for each; an order that is delivered twice is billed once."""
 
     def __init__(self, namesrv: str, pay: Callable[[str], None]) -> None:
         self._pay = pay
@@ -41,6 +41,6 @@ class Billing:
 
 
 def order(namesrv: str, keys: str, what: bytes) -> None:
-    """What the shop does."""
+    """Send an order, as the shop does."""
     with Producer(namesrv=namesrv, group="shop") as producer:
         producer.send(Message("orders", what, keys=keys))

@@ -1,4 +1,4 @@
-"""An application under trio: it counts what is in stock."""
+"""An application under trio: it counts the pieces in stock."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from rocketmq_emulator import ClientProcess, MessageExt, PushConsumer
 
 
 class Stock:
-    """Deliveries are added up by article."""
+    """Adds up deliveries by article."""
 
     def __init__(self) -> None:
         self.pieces: dict[str, int] = {}
 
     async def run(self, namesrv: str, process: ClientProcess | None = None) -> None:
-        """Read deliveries until it is cancelled."""
+        """Read deliveries until the task is cancelled."""
         async with PushConsumer(
             self._deliver,
             {"deliveries": "*"},
@@ -27,5 +27,5 @@ class Stock:
 
     async def _deliver(self, deliveries: list[MessageExt]) -> None:
         for delivery in deliveries:
-            pieces = int(delivery.body)  # what is no number comes again later, by and by
+            pieces = int(delivery.body)  # a body that is not a number is retried
             self.pieces[delivery.keys] = self.pieces.get(delivery.keys, 0) + pieces

@@ -1,4 +1,4 @@
-"""Its tests: what it sends, and what it does when things go wrong."""
+"""Tests of billing.py: the bills it sends, also during failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Its tests, in virtual time: minutes of retries and failing brokers pass in a moment."""
+"""Tests of stock.py in virtual time: minutes of retries and failing brokers take a moment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_what_is_no_number_does_not_hold_up_others(virtual_cluster) -> Non
 
 
 async def test_a_delivery_over_tcp_is_the_same(rocketmq) -> None:
-    """Run by pytest-trio, or by any other plugin for async tests of trio."""
+    """Runs with pytest-trio, or any other plugin for async tests of trio."""
     stock = Stock()
     async with Producer(namesrv=rocketmq.namesrv, group="yard") as producer:
         await producer.send(Message("deliveries", b"5", keys="cups"))

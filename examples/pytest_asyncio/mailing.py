@@ -1,4 +1,4 @@
-"""An application with asyncio: it writes a mail for each order that is paid."""
+"""An application with asyncio: it writes a mail for each paid order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rocketmq_emulator.aio import MessageExt, PushConsumer
 
 
 class Mailing:
-    """*send_mail* is given the customer and a text; when it raises, the order comes again."""
+    """*send_mail* gets the customer and a text; if it raises, the order is delivered again."""
 
     def __init__(self, namesrv: str, send_mail: Callable[[str, str], Awaitable[None]]) -> None:
         self._namesrv = namesrv
         self._send_mail = send_mail
 
     async def run(self) -> None:
-        """Read orders until it is cancelled."""
+        """Read orders until the task is cancelled."""
         async with PushConsumer(
             self._write,
             {"orders": "paid"},

@@ -1,4 +1,4 @@
-"""Its tests, run by pytest-asyncio: pytest examples/pytest_asyncio."""
+"""Tests of mailing.py, with pytest-asyncio: pytest examples/pytest_asyncio."""
 
 from __future__ import annotations
 

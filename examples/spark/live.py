@@ -1,12 +1,11 @@
-"""Counts orders with Spark while they come, and kills a broker meanwhile.
+"""Counts orders with Spark while they are sent, and kills a broker during that.
 
     python examples/spark/live.py [--seconds 60] [--exit]
 
 A mini-cluster of processes, a shop that sends orders, and two streaming queries: one counts
 orders by window and region, one writes every message to a Parquet table.  A broker is killed (-9)
-and comes back.  At the end both are compared with what the shop knows: they have to be equal.
-The page at the printed address shows it while it happens; Plotly draws it, from the extra
-``study``.  Exit code 1: something differs.
+and restarted.  At the end both results are compared with the shop's counts: they must be equal.
+The page at the printed address shows the counts live.  Exit code 1: a count differs.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from rocketmq_emulator.sync import Producer
 TOPIC = "orders"
 REGIONS = ("north", "east", "south", "west")
 WINDOW_S = 2
-LATE = "2 minutes"  # longer than a broker is away: its orders are read late, and count
+LATE = "2 minutes"  # longer than a broker is down: its orders are read late, but still count
 COUNTING_S_MAX = 120  # from the start of the queries to their first counts
 CAUGHT_UP_S_MAX = 90  # after the last order
 ORDER = "number long, region string, at_ms long"
 
 
 class Shop(threading.Thread):
-    """Sends *rate* orders a second until it closes; what is not acknowledged is sent again."""
+    """Sends *rate* orders per second until it closes; unacknowledged orders are sent again."""
 
     def __init__(self, namesrv: str, board: Board, rate: int) -> None:
         super().__init__(name="shop", daemon=True)
@@ -50,7 +49,7 @@ class Shop(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """One order after the other, at its time or as soon as the one before is through."""
+        """Send one order after the other, at its time or as soon as the previous one is sent."""
         try:
             with Producer(namesrv=self._namesrv, group="shop", send_timeout_ms=1_000) as producer:
                 began_s = time.monotonic()
@@ -59,11 +58,11 @@ class Shop(threading.Thread):
                     if self._closes.wait(max(0.0, wait_s)):
                         return
                     self._order(producer, number)
-        except Exception as error:  # noqa: BLE001  # who closes it is told
+        except Exception as error:  # noqa: BLE001  # close() raises it
             self.error = error
 
     def close(self) -> None:
-        """After the order under way.  Raises what ended it before."""
+        """End after the current order.  Raises the error that ended the thread before."""
         self._closes.set()
         self.join()
         if self.error is not None:
@@ -80,18 +79,18 @@ class Shop(threading.Thread):
             try:
                 producer.send(message)
                 break
-            except ClientError:  # perhaps it is stored all the same: then it is there twice
+            except ClientError:  # it may be stored all the same: then the order is stored twice
                 self.repeated += 1
         self._board.sent(window_of(order["at_ms"]), order["region"])
 
 
 def window_of(at_ms: int) -> int:
-    """When the window that *at_ms* falls into begins, in seconds."""
+    """The first second of the window that contains *at_ms*."""
     return at_ms // 1_000 // WINDOW_S * WINDOW_S
 
 
 def create_topic(namesrv: str) -> None:
-    """On both brokers: a topic that its first message makes would be at one of them only."""
+    """Create TOPIC on both brokers: a first send would create it on one broker only."""
     command = [
         sys.executable,
         "-m",
@@ -105,11 +104,11 @@ def create_topic(namesrv: str) -> None:
     subprocess.run([*command, "-n", namesrv], check=True, stdout=subprocess.DEVNULL)
 
 
-# What Spark does ------------------------------------------------------------------------
+# Spark queries --------------------------------------------------------------------------
 
 
 def orders(spark: SparkSession, namesrv: str, group: str) -> DataFrame:
-    """The topic as a table that grows: one row a message."""
+    """The topic as a streaming table: one row per message."""
     messages = (
         spark.readStream.format("rocketmq")
         .option("namesrv", namesrv)
@@ -126,7 +125,7 @@ def orders(spark: SparkSession, namesrv: str, group: str) -> DataFrame:
 
 
 def count(rows: DataFrame, board: Board, folder: Path) -> StreamingQuery:
-    """Different orders by window and region: an order that is stored twice counts once."""
+    """Count distinct orders by window and region: an order that is stored twice counts once."""
     counts = (
         rows.withWatermark("at", LATE)
         .groupBy(F.window("at", f"{WINDOW_S} seconds").alias("window"), "region")
@@ -142,13 +141,13 @@ def count(rows: DataFrame, board: Board, folder: Path) -> StreamingQuery:
 
 
 def keep(rows: DataFrame, folder: Path) -> StreamingQuery:
-    """Every message, in Parquet files."""
+    """Write every message to Parquet files."""
     query = rows.writeStream.format("parquet").option("path", str(folder / "orders"))
     return query.option("checkpointLocation", str(folder / "orders-checkpoint")).start()
 
 
 def kept(spark: SparkSession, folder: Path) -> dict[str, int]:
-    """Of the table: its messages, its places (each once), its orders (some were sent twice)."""
+    """The table's numbers of messages, of distinct places, and of distinct orders."""
     place = F.struct("broker", "queue_id", "offset")
     found = spark.read.parquet(str(folder / "orders")).agg(
         F.count("*").alias("messages"),
@@ -158,13 +157,13 @@ def kept(spark: SparkSession, folder: Path) -> dict[str, int]:
     return found.first().asDict()
 
 
-# The story ------------------------------------------------------------------------------
+# The run --------------------------------------------------------------------------------
 
 
 def play(
     cluster: ProcessCluster, board: Board, *, seconds: float, kill_s: float, away_s: float
 ) -> None:
-    """A broker dies while the shop sends, and comes back; times since Spark counts."""
+    """Kill a broker while the shop sends, and restart it; times are since Spark's first counts."""
     board.wait_until_counting(COUNTING_S_MAX)
     for at_s, act in ((kill_s, "killed"), (kill_s + away_s, "back"), (seconds, "")):
         time.sleep(max(0.0, at_s - board.age_s()))
@@ -174,7 +173,7 @@ def play(
 
 
 def wait_until_caught_up(board: Board, queries: list[StreamingQuery]) -> None:
-    """Until Spark has counted all that was sent, or is late beyond reason, or has failed."""
+    """Wait until Spark has counted all sent orders, or CAUGHT_UP_S_MAX; raise query errors."""
     until_s = time.monotonic() + CAUGHT_UP_S_MAX
     while time.monotonic() < until_s and not board.is_equal():
         for query in queries:
@@ -187,7 +186,7 @@ def wait_until_caught_up(board: Board, queries: list[StreamingQuery]) -> None:
 
 
 def report(board: Board, table: dict[str, int], shop: Shop) -> bool:
-    """What was sent beside what came; whether that is equal."""
+    """Print the sent and the counted orders; return whether they are equal."""
     sent, counted = board.totals()
     windows = len({window for window, _ in board.sent_counts})
     is_kept_once = table["messages"] == table["places"] and table["orders"] == sent
@@ -205,12 +204,14 @@ def report(board: Board, table: dict[str, int], shop: Shop) -> bool:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Counts orders with Spark, and kills a broker.")
-    parser.add_argument("--seconds", type=float, default=60, help="how long it goes on")
-    parser.add_argument("--rate", type=int, default=100, help="orders a second")
-    parser.add_argument("--kill", type=float, default=15, help="when broker-b is killed, in s")
-    parser.add_argument("--away", type=float, default=10, help="for how long, in s")
-    parser.add_argument("--port", type=int, default=0, help="of the page; 0: any free one")
-    parser.add_argument("--exit", action="store_true", help="do not stay for the page")
+    parser.add_argument("--seconds", type=float, default=60, help="length of the run")
+    parser.add_argument("--rate", type=int, default=100, help="orders per second")
+    parser.add_argument(
+        "--kill", type=float, default=15, help="time of the kill of broker-b, in s"
+    )
+    parser.add_argument("--away", type=float, default=10, help="how long broker-b is down, in s")
+    parser.add_argument("--port", type=int, default=0, help="port of the page; 0: any free port")
+    parser.add_argument("--exit", action="store_true", help="exit at the end, without Ctrl-C")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
 """The page of live.py: a board that threads write to, and a server that shows it.
 
-The browser asks for ``/board`` twice a second and draws what it gets.  Loopback only.
+The browser requests ``/board`` twice a second and draws the answer.  Loopback only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Cell = tuple[int, str]  # a window's first second, a region
 
 
 class Board:
-    """What was sent and what was counted, by window and region; what happened when."""
+    """Sent and counted orders by window and region, and events with their times."""
 
     def __init__(self, window_s: int) -> None:
         self.window_s = window_s
@@ -33,33 +33,33 @@ class Board:
         self._lock = threading.Lock()
         self._counts = threading.Event()
 
-    # Written by the story and by Spark ------------------------------------------------
+    # Written by the shop, the run and Spark -------------------------------------------
 
     def wait_until_counting(self, timeout_s: float) -> None:
-        """Until Spark has counted for the first time: time counts from then."""
+        """Wait for Spark's first counts, the start of all times.  Raises ``TimeoutError``."""
         if not self._counts.wait(timeout_s):
             raise TimeoutError(f"Spark has counted nothing for {timeout_s:g} s")
 
     def end(self, *, is_exact: bool) -> None:
-        """All is compared."""
+        """Set the result of the comparison."""
         self.state = "exact" if is_exact else "different"
 
     def age_s(self) -> float:
-        """Since Spark counts."""
+        """Seconds since Spark's first counts."""
         return time.time() - self._began_s
 
     def happened(self, what: str) -> None:
-        """An event, now."""
+        """Add an event at the present time."""
         with self._lock:
             self.events.append((round(self.age_s(), 2), what))
 
     def sent(self, window: int, region: str) -> None:
-        """One more order is acknowledged."""
+        """Add an acknowledged order."""
         with self._lock:
             self.sent_counts[window, region] += 1
 
     def counted(self, batch: int, counts: dict[Cell, int]) -> None:
-        """Spark's newest counts, of the windows that have changed."""
+        """Set Spark's newest counts of the windows that have changed."""
         if not self._counts.is_set():
             self._began_s, self.state = time.time(), "running"
             self._counts.set()
@@ -72,17 +72,17 @@ class Board:
     # Read ------------------------------------------------------------------------------
 
     def is_equal(self) -> bool:
-        """Whether Spark has counted in every window what the shop has sent."""
+        """Whether Spark's count equals the sent orders in every window."""
         with self._lock:
             return dict(self.sent_counts) == self.counted_counts
 
     def totals(self) -> tuple[int, int]:
-        """How many orders were sent, and counted."""
+        """The numbers of sent and of counted orders."""
         with self._lock:
             return self.sent_counts.total(), sum(self.counted_counts.values())
 
     def shown(self) -> dict[str, Any]:
-        """What the page draws: seconds since it began, and numbers."""
+        """The data of the page as JSON values."""
         with self._lock:
             cells = sorted(self.sent_counts.keys() | self.counted_counts.keys())
             rows = [
@@ -107,7 +107,7 @@ class Board:
 
 
 class Page:
-    """Serves *board* at a port of loopback; 0 is any free one."""
+    """Serves *board* on a loopback port; 0 is any free one."""
 
     def __init__(self, board: Board, port: int) -> None:
         script = get_plotlyjs().encode()
@@ -132,7 +132,7 @@ class Page:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Requests are nothing to tell."""
+                """Log no requests."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Answers)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -140,7 +140,7 @@ class Page:
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
 
     def wait(self) -> None:
-        """Until Ctrl-C."""
+        """Serve until Ctrl-C."""
         try:
             self._thread.join()
         except KeyboardInterrupt:

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What an application must be sure of: what a broker acknowledged is consumed, although it died. */
+/** Every message that a broker acknowledged is consumed, although the broker was killed. */
 class BrokerDiesTest {
     private static final int MESSAGES = 600;
     private static final int POLL_MS = 1_000; // of routes; 30 s by default, which a test would wait for
@@ -59,7 +59,7 @@ class BrokerDiesTest {
         assertTrue(acknowledged.size() > MESSAGES / 2, "most sends succeed all the time");
     }
 
-    /** A send that fails is no loss: nobody was told that the message is safe. */
+    /** A failed send is not a loss: its message was not acknowledged. */
     private void send(DefaultMQProducer producer, String text) throws InterruptedException {
         Message message = new Message("orders", text.getBytes(StandardCharsets.UTF_8));
         try {

@@ -17,9 +17,9 @@ import java.util.concurrent.TimeUnit;
 /**
  * A NameServer and two brokers on free ports, for as long as a test needs them.
  *
- * <p>{@code rmqemu up} prints one line of JSON when it is ready: where the NameServer listens, and
- * its control address, where nodes are killed and started again. The environment variable RMQEMU
- * names the command if it is not in the PATH.
+ * <p>{@code rmqemu up} prints one line of JSON when it is ready: the NameServer's address, and the
+ * control address for killing and starting nodes. The environment variable RMQEMU is the path of
+ * the command if it is not in the PATH.
  */
 final class MiniCluster implements AutoCloseable {
     private static final int STOP_S_MAX = 10;
@@ -29,7 +29,7 @@ final class MiniCluster implements AutoCloseable {
     private final Process process;
     private final HttpClient http = HttpClient.newHttpClient();
 
-    /** Starts it, with what brokers store in {@code store}: it is there after a kill. */
+    /** Starts the cluster with the brokers' stores in {@code store}, which survive a kill. */
     MiniCluster(Path store) throws IOException {
         List<String> command = new ArrayList<>(command());
         command.addAll(List.of("up", "--port", "0", "--store", store.toString()));
@@ -45,17 +45,17 @@ final class MiniCluster implements AutoCloseable {
         control = ready.getString("control");
     }
 
-    /** As kill -9: the node unregisters nowhere, its peers see their connections close. */
+    /** As kill -9: the node does not unregister; its peers see their connections close. */
     void kill(String node) throws IOException, InterruptedException {
         ask(node, "kill");
     }
 
-    /** Starts a node that was killed, where it listened, on what it stored; returns when it is ready. */
+    /** Starts a killed node at the same address, with its store; returns when it is ready. */
     void start(String node) throws IOException, InterruptedException {
         ask(node, "start");
     }
 
-    /** As it was at first, for the next test: no messages, dead nodes back; clients stay connected. */
+    /** Resets the cluster for the next test: no messages, all nodes running; clients stay connected. */
     void reset() throws IOException, InterruptedException {
         post("/reset");
     }

@@ -7,7 +7,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.extension.ExtendWith;
 
-/** Each test finds the same cluster empty, whatever the one before did to it. */
+/** The same cluster is empty at the start of each test, after any actions of the test before. */
 @ExtendWith(RocketMqExtension.class)
 class ResetTest {
     @RepeatedTest(3)

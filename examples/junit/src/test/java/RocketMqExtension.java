@@ -7,9 +7,9 @@ import org.junit.jupiter.api.extension.ParameterResolver;
 
 /**
  * One cluster for all tests of a run, empty at the start of each: {@code @ExtendWith(RocketMqExtension.class)}
- * gives a test the {@link MiniCluster} that it asks for by a parameter.
+ * passes the {@link MiniCluster} to a test with such a parameter.
  *
- * <p>A reset takes some milliseconds, and clients that stay connected go on.
+ * <p>A reset takes some milliseconds, and clients stay connected.
  */
 public final class RocketMqExtension implements BeforeEachCallback, ParameterResolver {
     private static final ExtensionContext.Namespace NAMESPACE =
@@ -35,7 +35,7 @@ public final class RocketMqExtension implements BeforeEachCallback, ParameterRes
             .getOrComputeIfAbsent(Running.class, key -> new Running(), Running.class).cluster;
     }
 
-    /** JUnit closes it when all tests have run. */
+    /** JUnit closes this when all tests have run. */
     private static final class Running implements ExtensionContext.Store.CloseableResource {
         final MiniCluster cluster;
 
