@@ -5,7 +5,8 @@
 A mini-cluster of processes, a shop that sends orders, and two streaming queries: one counts
 orders by window and region, one writes every message to a Parquet table.  A broker is killed (-9)
 and restarted.  At the end both results are compared with the shop's counts: they must be equal.
-The page at the printed address shows the counts live.  Exit code 1: a count differs.
+The page at the printed address shows the counts live; Plotly draws it, from the extra ``study``.
+Exit code 1: a count differs.
 """
 
 from __future__ import annotations
