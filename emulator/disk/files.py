@@ -125,7 +125,7 @@ class FileDisk:
         return sorted(int(path.name) for path in self._log.iterdir() if _is_segment(path))
 
     def unexpected_files(self) -> list[tuple[str, str]]:
-        """As ``Disk.oddities``, among the files of the log."""
+        """As ``Disk.unexpected_files``, among the files of the log."""
         found = []
         for path in sorted(self._log.iterdir()):
             name = f"{self._log.name}/{path.name}"

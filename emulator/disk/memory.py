@@ -58,7 +58,7 @@ class MemoryDisk:
         return sorted(self._segments)
 
     def unexpected_files(self) -> list[tuple[str, str]]:
-        """As ``Disk.oddities``: memory has no files."""
+        """As ``Disk.unexpected_files``: memory has no files."""
         return []
 
     def open_segment(self, base: int, size: int) -> MemorySegment:

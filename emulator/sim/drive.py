@@ -401,7 +401,7 @@ class VirtualDisk:
         return sorted(self._drive.segments)
 
     def unexpected_files(self) -> list[tuple[str, str]]:
-        """As ``Disk.oddities``: a virtual drive has only what was written to it."""
+        """As ``Disk.unexpected_files``: a virtual drive has only what was written to it."""
         return []
 
     def open_segment(self, base: int, size: int) -> VirtualSegment:

@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures ``rocketmq``, ``rocketmq_factory`` and ``virtual_cluster``.
 
 Every pytest run on a machine loads this file, so it imports nothing of ours before a test asks
-for a cluster.  What it does is written in ``_pytest_clusters`` and ``_pytest_virtual``.
+for a cluster.  What it does is written in ``clusters`` and ``virtual_tests`` beside it.
 """
 
 from __future__ import annotations

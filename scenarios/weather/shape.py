@@ -20,8 +20,8 @@ from rocketmq_emulator.settings.setting_rules import Range, SettingRules, ranges
 class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The cluster, its clients and how often something happens.
 
-    ``weights`` are how often each fault and act comes, as ``WEIGHTS`` unless they are given; 0
-    leaves one out.
+    ``weights`` are how often each fault and act comes, as in ``FAULTS_BY_CHANCE``
+    and ``ACTIONS_BY_CHANCE`` unless they are given; 0 leaves one out.
     """
 
     seconds: int = 60  # with faults; quiet comes after them

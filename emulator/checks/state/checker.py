@@ -2,7 +2,7 @@
 
 A checker is made for one journal, is given each entry of the kinds in its table once, in the
 order of time, and reports by ``objects`` (a rule was broken) and ``measures`` (a number).  It
-never sees anything that runs.  What several checkers need is in ``Shared``.
+never sees anything that runs.  What many checkers need is in ``CheckerContext``.
 
 A violation cites the entries that show it; ``entries_of_message`` finds those of one message:
 where it was stored, acknowledged, given out, sent back and passed over, at most ``CITED_MAX``.

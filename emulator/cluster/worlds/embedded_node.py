@@ -50,7 +50,7 @@ class DetachableDisk:
         return self._disk.segments()
 
     def unexpected_files(self) -> list[tuple[str, str]]:
-        """As ``Disk.oddities``."""
+        """As ``Disk.unexpected_files``."""
         return self._disk.unexpected_files()
 
     def open_segment(self, base: int, size: int) -> Segment:

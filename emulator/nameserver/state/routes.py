@@ -84,7 +84,7 @@ class SmallestIdChanged(NamedTuple):
 
 
 class Routes:
-    """The tables and the rules that change them; ``lookup`` reads them.
+    """The tables and the rules that change them; the functions below read them.
 
     *id_changed* is called when the smallest id of a broker name has changed.
     """
