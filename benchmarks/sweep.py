@@ -32,7 +32,7 @@ WARM_ROWS = 6  # a core: until its worker and its forking process are there
 
 
 def main(rows: int) -> dict[str, float]:
-    """Seconds are of the wall; ``overhead_…``: how much longer Spark takes than the plain runner."""
+    """Seconds are of the wall; ``overhead_…``: of Spark, beside the plain runner."""
     found: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         for jobs in (1, 2):

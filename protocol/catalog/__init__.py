@@ -7,12 +7,12 @@ call that a code means to a role.
 from __future__ import annotations
 
 from rocketmq_emulator.protocol.catalog import clients, routing, tools
-from rocketmq_emulator.protocol.catalog.clients import *  # noqa: F403 - the pages of one table  # noqa: F403 - the same  # noqa: F403 - the same
-from rocketmq_emulator.protocol.catalog.routing import *  # noqa: F403 - the same  # noqa: F403 - the same
-from rocketmq_emulator.protocol.catalog.tools import *  # noqa: F403 - the same  # noqa: F403 - the same
+from rocketmq_emulator.protocol.catalog.clients import *  # noqa: F403 - the pages of one table
+from rocketmq_emulator.protocol.catalog.routing import *  # noqa: F403 - the same
+from rocketmq_emulator.protocol.catalog.tools import *  # noqa: F403 - the same
 from rocketmq_emulator.protocol.rpc import AnyRpc, Role, Rpc
 
-_MODULES = (routing, routing, clients, clients, tools, clients, tools)
+_MODULES = (routing, clients, tools)
 
 CALLS: tuple[AnyRpc, ...] = tuple(
     value for page in _MODULES for value in vars(page).values() if isinstance(value, Rpc)

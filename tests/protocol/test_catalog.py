@@ -121,3 +121,7 @@ def test_queues_are_ordered_by_utf_16_code_units() -> None:
     assert MessageQueue("T", "c", 0) > MessageQueue("T", "b", 9)
     assert MessageQueue("T", "c", 0) >= MessageQueue("S", "z", 9)
     assert str(high) == "MessageQueue [topic=\uffff, brokerName=b, queueId=0]"
+
+
+def test_each_call_stands_once_in_the_table() -> None:
+    assert len(catalog.CALLS) == len(set(map(id, catalog.CALLS))) > 60
