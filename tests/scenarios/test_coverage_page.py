@@ -51,7 +51,7 @@ def test_rows_of_several_releases_are_counted_together() -> None:
     assert sum(sum(row.values()) for row in met.counts.values()) == 7
     text = coverage_text(met)
     assert text.startswith(
-        f"1 runs of 4.9.7 and 1 runs of 5.3.3 met 2 of the {len(FAULTS) * len(STATES)} pairs"
+        f"In 1 runs of 4.9.7 and 1 runs of 5.3.3, 2 of the {len(FAULTS) * len(STATES)} pairs"
     )
     assert "| `kill` | 3 | 0 |" in text
 
@@ -63,7 +63,7 @@ def test_files_of_rows_are_counted_kept_and_written(tmp_path) -> None:
     rows.write_bytes(msgspec.json.encode([a_row(stall_in_node_down=5)]))
     coverage.main([str(rows), str(rows)], page, data)
     assert read_met(data).counts["stall"]["node_down"] == 10
-    assert "2 runs of 4.9.7 met 1 of" in page.read_text()
+    assert "In 2 runs of 4.9.7, 1 of" in page.read_text()
 
 
 def test_rows_of_another_scenario_are_refused() -> None:
