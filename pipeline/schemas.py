@@ -21,6 +21,8 @@ import msgspec
 from msgspec import inspect
 from pyspark.sql import types as T  # noqa: N812  # as PySpark's own pages name it
 
+from rocketmq_emulator.protocol.error_families import Misuse
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -35,7 +37,7 @@ PLAIN = (inspect.BoolType, inspect.IntType, inspect.FloatType, inspect.StrType) 
 LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 
 
-class NoTableType(TypeError):
+class NoTableType(Misuse, TypeError):
     """A field of a struct cannot be a column; nothing was written.  The text names it."""
 
 

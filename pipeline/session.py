@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocketmq_emulator.protocol.error_families import CannotDoHere
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -31,7 +33,7 @@ INSTALL = "pip install 'rocketmq-emulator[spark]'"
 A_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
-class SparkUnavailable(Exception):
+class SparkUnavailable(CannotDoHere):
     """Spark cannot be started on this machine; nothing was started.  The text says what to do."""
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rocketmq_emulator.protocol.error_families import Misuse, public
 from rocketmq_emulator.protocol.queues import MessageQueue
 
 
-class CannotAllocate(ValueError):
+@public
+class CannotAllocate(Misuse, ValueError):
     """The strategy cannot use its inputs; the member keeps the topic's queues it has."""
 
 

@@ -19,6 +19,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import DamagedData
+
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-_INT_MAX - 1, le=_INT_MAX)]  # Java's int
@@ -27,7 +29,7 @@ Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LONG_MAX - 1, le=_LONG_MAX)] 
 _NUMBER = re.compile(r"[+-]?\d+")  # Java's digits, like these, are those of any script
 
 
-class BadFields(Exception):
+class BadFields(DamagedData):
     """Ext fields or a body do not fit the request: the peer is at fault, nothing was done."""
 
 

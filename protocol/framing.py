@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import DamagedData
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,7 +28,7 @@ ROCKETMQ = 1
 _WORDS = struct.Struct(">iI")
 
 
-class BadFrame(Exception):
+class BadFrame(DamagedData):
     """These bytes are not a frame: the peer is at fault, and its connection must close."""
 
 

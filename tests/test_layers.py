@@ -45,15 +45,15 @@ INNER_LAYERS = {  # the same inside a room; imports for type checkers count here
     "cli": (("options",), ("screens",), ("messages",), ("commands", "demo"), ("",)),
 }
 SEES_ONLY = {  # what a room of the pipeline may know of the emulator
-    "pipeline.session": ("pipeline",),
-    "pipeline.schemas": ("pipeline",),
-    "pipeline.tables": ("pipeline", "facts"),
+    "pipeline.session": ("pipeline", "protocol.error_families"),
+    "pipeline.schemas": ("pipeline", "protocol.error_families"),
+    "pipeline.tables": ("pipeline", "facts", "protocol.error_families"),
     # It reads bytes over blocking sockets, as tools do, and refuses a wrong name as all do.
     "pipeline.source": ("pipeline", "protocol", "net.blocking_calls", "text"),
 }
 SAME_ROW_MAY_MEET = {1, 6, 9}  # facts know clocks, worlds start processes, tests have portals
 
-BYTES_ONLY = ("net.transport", "disk", "clocks", "faults", "sim")
+BYTES_ONLY = ("net.transport", "disk", "clocks", "faults", "sim", "protocol.error_families")
 VIRTUAL_RUNS = {  # all others run with any trio: see sim/scheduler.py
     "cluster.worlds.virtual",
     "scenarios.running.virtual_run",

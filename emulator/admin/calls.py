@@ -35,6 +35,12 @@ from rocketmq_emulator.protocol.bodies.running import ConsumerRunningInfo
 from rocketmq_emulator.protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.error_families import (
+    CannotDoHere,
+    NobodyAnswered,
+    Picklable,
+    RefusedByServer,
+)
 from rocketmq_emulator.protocol.messages.names import (
     AUTO_CREATE_TOPIC_KEY_TOPIC,
     MASTER_ID,
@@ -82,15 +88,15 @@ TOOL_RELEASE = R_4_9_7  # in whose shape bodies are written: every release reads
 B = TypeVar("B", bound=Body)
 
 
-class AdminError(Exception):
+class AdminError(Picklable, Exception):
     """A call of a tool failed; the text says why."""
 
 
-class ClusterUnreachable(AdminError):
+class ClusterUnreachable(AdminError, NobodyAnswered):
     """No server answers at that address."""
 
 
-class NotFound(AdminError):
+class NotFound(AdminError, RefusedByServer):
     """There is no such topic, group or broker."""
 
 
@@ -102,7 +108,7 @@ class TopicMissing(NotFound):
         self.topic = topic
 
 
-class AdminRefused(AdminError):
+class AdminRefused(AdminError, RefusedByServer):
     """The server answered with an error, its response *code* if it has one."""
 
     def __init__(self, text: str, code: int | None = None) -> None:
@@ -110,7 +116,7 @@ class AdminRefused(AdminError):
         self.code = code
 
 
-class NotAnEmulator(AdminError):
+class NotAnEmulator(AdminError, CannotDoHere):
     """A server that does not know a call that only this emulator answers."""
 
 

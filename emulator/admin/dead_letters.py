@@ -16,6 +16,7 @@ from rocketmq_emulator.admin.calls import Admin, AdminRefused, NotFound
 from rocketmq_emulator.admin.messages import QueueSpan, TopicReader
 from rocketmq_emulator.protocol.catalog import QUERY_CONSUMER_OFFSET
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.protocol.messages import properties as names
 from rocketmq_emulator.protocol.messages.message import Message, MessageExt
 from rocketmq_emulator.protocol.messages.names import (
@@ -45,7 +46,7 @@ DROPPED = (names.RESERVED - KEPT) | {  # what brokers and consumers wrote on the
 }
 
 
-class NoOrigin(ValueError):
+class NoOrigin(DamagedData, ValueError):
     """A dead letter that does not say which topic it was in."""
 
 

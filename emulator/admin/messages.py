@@ -21,6 +21,7 @@ import msgspec
 from rocketmq_emulator.admin.calls import Admin, AdminRefused, NotFound
 from rocketmq_emulator.protocol.catalog import PULL_MESSAGE, QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.flags import pull_flag
 from rocketmq_emulator.protocol.messages.message import MessageExt, decode_messages
 from rocketmq_emulator.protocol.messages.message_ids import (
@@ -197,7 +198,7 @@ COPIES_MAX = 32  # MessageStoreConfig.defaultQueryMaxNum
 TIMESTAMP_MS_MAX = 2**63 - 1
 
 
-class BadMessageId(ValueError):
+class BadMessageId(Misuse, ValueError):
     """A text that no message has as its id."""
 
 

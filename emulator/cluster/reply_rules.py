@@ -34,6 +34,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
 )
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.error_families import RefusedByServer, public
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.settings.releases import Release
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class ReplyRuleRefused(Exception):
+@public
+class ReplyRuleRefused(RefusedByServer):
     """A node does not take the rule or the clock, or allows none; the text says why."""
 
     def __init__(self, node: str, code: int, remark: str) -> None:

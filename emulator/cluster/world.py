@@ -21,6 +21,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
+from rocketmq_emulator.protocol.error_families import CannotDoHere, Misuse, NobodyAnswered, public
+
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import ClockError
     from rocketmq_emulator.cluster.fault_values import AnyFault, FaultState, Proxies, Reason
@@ -88,7 +90,8 @@ T = TypeVar("T")
 MaybeAwaitable: TypeAlias = T | Awaitable[T]  # the result, or what gives it when it is awaited
 
 
-class CannotDo(Exception):
+@public
+class CannotDo(CannotDoHere):
     """A verb was called that this world does not have; ``instead`` names the worlds that do."""
 
     def __init__(self, world: WorldKind, verb: Verb, what: str, text: str = "") -> None:
@@ -101,7 +104,8 @@ class CannotDo(Exception):
         )
 
 
-class UnknownNode(Exception):
+@public
+class UnknownNode(Misuse):
     """A verb names a node that is not there; *near* is the one that was probably meant."""
 
     def __init__(self, name: str, known: Iterable[str], near: str = "") -> None:
@@ -111,18 +115,21 @@ class UnknownNode(Exception):
         self.name = name
 
 
-class NotReady(Exception):
+@public
+class NotReady(NobodyAnswered):
     """Nodes run, are not ready, and have shown no progress for *after_s*."""
 
     def __init__(self, after_s: float, names: Iterable[str]) -> None:
         super().__init__(f"not ready after {after_s:g} s: {', '.join(names)}")
 
 
-class ClusterEnded(Exception):
+@public
+class ClusterEnded(CannotDoHere):
     """A node was to be started while its cluster ends, or after that."""
 
 
-class NotStarted(Exception):
+@public
+class NotStarted(Misuse):
     """A cluster is used outside of its ``with``; the text says how to start it."""
 
     def __init__(self, what: str) -> None:

@@ -27,16 +27,17 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from rocketmq_emulator.disk.port import DiskFull, OnFlushed, Space
+from rocketmq_emulator.protocol.error_families import CannotDoHere
 
 PAGE_BYTES = mmap.PAGESIZE
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-class StoreInUse(Exception):
+class StoreInUse(CannotDoHere):
     """Another process holds the directory; nothing was touched."""
 
 
-class StoreUnwritable(Exception):
+class StoreUnwritable(CannotDoHere):
     """The directory cannot be made or written; nothing was touched."""
 
 

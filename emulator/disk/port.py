@@ -19,18 +19,19 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 from rocketmq_emulator.facts import Fact, OpenFilesRanOut, StoreRefused
+from rocketmq_emulator.protocol.error_families import CannotDoHere, DamagedData
 
 OnFlushed: TypeAlias = Callable[["int | OSError"], object]
 
 
-class DiskFull(Exception):
+class DiskFull(CannotDoHere):
     """No room for the next segment or document; nothing was written."""
 
 
 WRITE_ERRORS = (DiskFull, OSError)  # whatever a disk says that has not taken something
 
 
-class StoreDamaged(Exception):
+class StoreDamaged(DamagedData):
     """What is there cannot be continued, and guessing would lose messages; nothing was touched."""
 
 

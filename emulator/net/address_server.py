@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from rocketmq_emulator.facts import AddressServerFailed, NameServersChanged
+from rocketmq_emulator.protocol.error_families import NobodyAnswered
 
 if TYPE_CHECKING:
     from rocketmq_emulator.facts import Note
@@ -24,7 +25,7 @@ DEFAULT_SUBGROUP = "nsaddr"  # MixAll.WS_DOMAIN_SUBGROUP
 _PORT = 8080  # MixAll.getWSAddr
 
 
-class HttpFailed(OSError):
+class HttpFailed(NobodyAnswered, OSError):
     """No answer, or not a good one; what was known stays."""
 
 

@@ -16,13 +16,14 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from rocketmq_emulator.protocol.command import RemotingCommand
+from rocketmq_emulator.protocol.error_families import RefusedByServer
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.settings.releases import FAQ_AT_BEST_PRACTICE, Release
 
 Request_co = TypeVar("Request_co", bound=Header, covariant=True)
 
 
-class Refusal(Exception):
+class Refusal(RefusedByServer):
     """The request is answered with an error code.  Nothing was done, unless the code means it."""
 
     def __init__(self, code: int, remark: str, header: Header | None = None) -> None:

@@ -11,20 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Any, Protocol, TypeAlias
 
+from rocketmq_emulator.protocol.error_families import CannotDoHere, NobodyAnswered
+
 CommandsInFlight: TypeAlias = MutableMapping[
     bytes, Any
 ]  # by the bytes that were sent: what they mean
 
 
-class ConnectRefused(OSError):
+class ConnectRefused(NobodyAnswered, OSError):
     """Nobody listens there, or the network refuses: nothing was sent."""
 
+    definite = True
 
-class HostUnknown(OSError):
+
+class HostUnknown(NobodyAnswered, OSError):
     """A name that nobody can resolve; nothing was done."""
 
+    definite = True
 
-class AddressInUse(OSError):
+
+class AddressInUse(CannotDoHere, OSError):
     """Somebody listens there already."""
 
 

@@ -22,6 +22,7 @@ from rocketmq_emulator.cluster.world import NotReady
 from rocketmq_emulator.facts.logs import WARNINGS, LogSettings
 from rocketmq_emulator.processes.spawning import spawn
 from rocketmq_emulator.processes.starting import NodeProgress, NodeStart
+from rocketmq_emulator.protocol.error_families import NobodyAnswered, public
 
 if TYPE_CHECKING:
     from rocketmq_emulator.processes.roles import RoleConfig
@@ -40,7 +41,8 @@ LAST_LINES = 5
 EXPECTED_CODES = (1, 2)  # of a node that wrote in one line what was wrong
 
 
-class NodeDied(Exception):
+@public
+class NodeDied(NobodyAnswered):
     """A node ended that should run; ``last_lines`` are those of its standard error."""
 
     def __init__(self, name: str, code: int, last_lines: Sequence[str]) -> None:

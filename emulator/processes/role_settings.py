@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from rocketmq_emulator.processes.roles import RoleConfig
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.java import java_properties
 from rocketmq_emulator.settings.config import NET_RULES, BrokerConfig, NameServerConfig, NetConfig
 from rocketmq_emulator.settings.property_names import (
@@ -46,7 +47,7 @@ FLAGS = {  # of settings that have a shorter one
 }
 
 
-class BadSetting(Exception):
+class BadSetting(Misuse):
     """A setting nobody knows, or with a value it cannot have; the text names its source."""
 
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args,
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.messages.validation import type_error_text
 from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 
@@ -30,7 +31,7 @@ from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class BadField(msgspec.ValidationError, ValueError):
+class BadField(Misuse, msgspec.ValidationError, ValueError):
     """A field there is not, of another type or value, or missing; the text says which."""
 
 

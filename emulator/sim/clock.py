@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import trio
 
+from rocketmq_emulator.protocol.error_families import CannotDoHere
 from rocketmq_emulator.sim.scheduler import current_runner
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ T = TypeVar("T")
 _IDLE_SLEEP_S = 3600.0
 
 
-class VirtualLivelock(Exception):
+class VirtualLivelock(CannotDoHere):
     """Too much happened in one instant: something loops without waiting, so time stands still."""
 
 
-class VirtualDeadlock(Exception):
+class VirtualDeadlock(CannotDoHere):
     """Every task waits, and no timer and no delivery is left that could wake one of them."""
 
 

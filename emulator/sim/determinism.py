@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.sim.scheduler import check_trio, seeded_order
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class SeededRngs:
         return self._generators[purpose]
 
 
-class InsideTrioRun(RuntimeError):
+class InsideTrioRun(Misuse, RuntimeError):
     """The caller is inside a trio run; a virtual world begins in plain code or another thread."""
 
 

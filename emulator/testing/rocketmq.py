@@ -24,6 +24,7 @@ from rocketmq_emulator.facts import DelayedDelivered, MessageSentBack
 from rocketmq_emulator.facts.journal import Entry, encode_entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.error_families import NobodyAnswered
 from rocketmq_emulator.protocol.messages.names import retry_topic
 from rocketmq_emulator.testing import cluster_queries
 from rocketmq_emulator.text.suggestions import nearest
@@ -67,7 +68,7 @@ class RuleFields(TypedDict, total=False):
     cut_connection: bool
 
 
-class NotConsumed(AssertionError):
+class NotConsumed(NobodyAnswered, AssertionError):
     """A group has not consumed in time what there is."""
 
 

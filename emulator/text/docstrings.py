@@ -15,10 +15,12 @@ from functools import cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from rocketmq_emulator.protocol.error_families import CannotDoHere
+
 REMOVED_FROM = 2  # sys.flags.optimize of python -OO
 
 
-class NoSource(Exception):
+class NoSource(CannotDoHere):
     """Nobody knows a docstring: Python has removed it, and the source is not here."""
 
     def __init__(self, name: str) -> None:

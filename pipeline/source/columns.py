@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rocketmq_emulator.pipeline.source.errors import BadOption, MessagesLost, SourceError
+from rocketmq_emulator.pipeline.source.errors import BadOption, MessagesLost, UnsupportedRecords
 from rocketmq_emulator.protocol.flags import BORN_HOST_V6, COMPRESSED, INNER_BATCH, STORE_HOST_V6
 from rocketmq_emulator.protocol.messages.compression import BadCompression, decompress
 from rocketmq_emulator.protocol.messages.message_ids import offset_msg_id
@@ -100,7 +100,7 @@ class RecordColumns:
         self._is_v2 = magic == MAGIC_V2
         self.sys_flags = self._number(self._starts + 36, ">i4")
         if (self.sys_flags & INNER_BATCH).any():
-            raise SourceError(
+            raise UnsupportedRecords(
                 f"{queue} holds inner batches (a topic of the type BatchCQ), which this source "
                 "does not read: nothing of them was read"
             )
@@ -257,7 +257,7 @@ def record_batch(
     """The records in *data* as an Arrow batch of *schema*, whose names are those of ``COLUMNS``.
 
     Records outside of *offsets* are left out, and with *tags* those with another tag: brokers
-    compare tags by their hash code only.  Raises ``MessagesLost``, ``SourceError``.
+    compare tags by their hash code only.  Raises ``MessagesLost``, ``UnsupportedRecords``.
     """
     block = RecordColumns(data, queue)
     arrays = [COLUMNS[field.name](block, field.type, queue) for field in schema]

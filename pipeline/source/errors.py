@@ -12,24 +12,33 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from rocketmq_emulator.protocol.error_families import (
+    CannotDoHere,
+    DamagedData,
+    Misuse,
+    NobodyAnswered,
+    Picklable,
+    RefusedByServer,
+)
 
-class SourceError(Exception):
+
+class SourceError(Picklable, Exception):
     """Anything that ends a read or a write of RocketMQ."""
 
 
-class BadOption(SourceError):
+class BadOption(SourceError, Misuse):
     """An option there is not, or one with a value it cannot have; nothing was asked."""
 
 
-class TopicUnknown(SourceError):
+class TopicUnknown(SourceError, RefusedByServer):
     """No broker has registered this topic."""
 
 
-class ServerUnavailable(SourceError):
+class ServerUnavailable(SourceError, NobodyAnswered):
     """A server did not answer; it may come back."""
 
 
-class ServerRefused(SourceError):
+class ServerRefused(SourceError, RefusedByServer):
     """A server answered with a code that is no success."""
 
     def __init__(self, address: str, call: str, code: int, remark: str | None) -> None:
@@ -39,28 +48,36 @@ class ServerRefused(SourceError):
         self.code = code
 
 
-class CredentialsRequired(SourceError):
+class CredentialsRequired(SourceError, CannotDoHere):
     """The cluster has access control, which this client does not speak yet."""
 
 
-class TlsRequired(SourceError):
+class TlsRequired(SourceError, CannotDoHere):
     """The server takes TLS only, which this client does not speak yet."""
 
 
-class MessagesLost(SourceError):
+class MessagesLost(SourceError, DamagedData):
     """Messages that were to be read are no longer there."""
 
 
-class OffsetsOutOfRange(SourceError):
+class OffsetsOutOfRange(SourceError, Misuse):
     """Offsets were asked for that a queue does not have."""
 
 
-class GroupInUse(SourceError):
+class GroupInUse(SourceError, CannotDoHere):
     """Somebody else is a member of the group whose offsets would be committed."""
+
+
+class UnsupportedRecords(SourceError, CannotDoHere):
+    """A queue holds records in a layout that this source does not read."""
 
 
 class NotSent(SourceError):
     """Rows that no broker has taken."""
+
+
+class BadRow(NotSent, Misuse):
+    """A row that makes no message; none of its batch was sent."""
 
 
 # Trying again until a server is back --------------------------------------------------

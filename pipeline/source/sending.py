@@ -25,6 +25,7 @@ import msgspec
 from rocketmq_emulator.pipeline.source.broker_offsets import BrokerConnections
 from rocketmq_emulator.pipeline.source.connection import BlockingConnection, refusal
 from rocketmq_emulator.pipeline.source.errors import (
+    BadRow,
     NotSent,
     RetryLimit,
     ServerRefused,
@@ -260,13 +261,13 @@ class OutgoingBatch(msgspec.Struct, frozen=True):
 
 
 def rows_of(batch: pa.RecordBatch, topic: str, new_key: Callable[[], str]) -> list[OutgoingRow]:
-    """The rows of an Arrow batch; *topic* for those without one.  Raises ``NotSent``."""
+    """The rows of an Arrow batch; *topic* for those without one.  Raises ``BadRow``."""
     found = []
     for number, row in enumerate(batch.to_pylist()):
         try:
             found.append(_outgoing(row, row.get("topic") or topic, new_key))
         except ValueError as error:
-            raise NotSent(f"row {number} of {batch.num_rows} cannot be sent: {error}") from None
+            raise BadRow(f"row {number} of {batch.num_rows} cannot be sent: {error}") from None
     return found
 
 

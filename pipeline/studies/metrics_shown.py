@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rocketmq_emulator.checks.judging.table import METRICS
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.text.suggestions import suggestion
 
 METRICS_MAX = 12
@@ -21,7 +22,7 @@ BETWEEN_MIN = 0.01  # of its variance: less is the same everywhere
 OverviewRow: TypeAlias = Mapping[str, Any]  # of steps.overview
 
 
-class NoSuchMetric(ValueError):
+class NoSuchMetric(Misuse, ValueError):
     """No run measured it; the text has the nearest name."""
 
 

@@ -20,6 +20,7 @@ from rocketmq_emulator.pipeline.studies import steps
 from rocketmq_emulator.pipeline.studies.metrics_shown import StudyMetric, metrics_shown
 from rocketmq_emulator.pipeline.studies.uncertainty import Interval, Sample, of_difference, of_mean
 from rocketmq_emulator.pipeline.sweep.folder import StoredSweep, read_sweep, sweep_rows
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.catalog.finding import find_question, load
 from rocketmq_emulator.scenarios.files.parameters import Value
 from rocketmq_emulator.scenarios.plan.plan import Expectation
@@ -37,7 +38,7 @@ PARTS = (100, 50, 20, 10)  # a curve has one more point; more metrics and cells,
 DIGITS = 6  # of a number in the page; in the files beside it all of them
 
 
-class NothingToStudy(ValueError):
+class NothingToStudy(Misuse, ValueError):
     """A sweep that no page can show; nothing was written.  The text says what to do."""
 
 

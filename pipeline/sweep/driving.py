@@ -30,6 +30,7 @@ from rocketmq_emulator.pipeline.sweep.preflight import check_executors
 from rocketmq_emulator.pipeline.sweep.rows import SHIPPED, RowKey, ShippedRow, SweptRow, read_rows
 from rocketmq_emulator.pipeline.sweep.work import PendingRows, RowSpec
 from rocketmq_emulator.pipeline.sweep.worker import TaskSettings, run_task
+from rocketmq_emulator.protocol.error_families import NobodyAnswered
 from rocketmq_emulator.scenarios.files.parameters import Value
 from rocketmq_emulator.scenarios.sweeps.run_pool import RUN_S_MAX
 from rocketmq_emulator.scenarios.sweeps.sweep import SweepTally
@@ -89,7 +90,7 @@ PARTS_OF_A_FAILED_WAVE = 8
 REASON_MAX = 300  # characters of what Spark says
 
 
-class SparkStopped(Exception):
+class SparkStopped(NobodyAnswered):
     """Spark is gone; all rows that were finished are kept, and the same sweep can go on."""
 
 

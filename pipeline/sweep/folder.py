@@ -34,6 +34,7 @@ from rocketmq_emulator.pipeline.sweep.rows import (
     stored_batch,
     stored_schema,
 )
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.files.parameters import Value
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.result import code_version
@@ -47,7 +48,7 @@ FILES_MAX = 64  # of rows; more become one
 SPARK_NAMES = {bool: "boolean", int: "bigint", float: "double", str: "string"}
 
 
-class BadFolder(Exception):
+class BadFolder(Misuse):
     """A folder that cannot be swept into, or holds no sweep; nothing was changed."""
 
 

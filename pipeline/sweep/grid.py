@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.catalog.finding import (
     WEATHER,
     find_question,
@@ -42,7 +43,7 @@ A_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
 COMMAS = re.compile(r",(?![^()]*\))")  # not those within parentheses
 
 
-class BadGrid(ValueError):
+class BadGrid(Misuse, ValueError):
     """What was asked makes no grid; nothing was run.  The text says what to write instead."""
 
 

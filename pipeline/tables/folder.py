@@ -41,6 +41,7 @@ from rocketmq_emulator.pipeline.tables.lines import (
     rejected_rows,
 )
 from rocketmq_emulator.pipeline.tables.steps import GOLD, SILVER, STEPS
+from rocketmq_emulator.protocol.error_families import CannotDoHere, Misuse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,11 +60,11 @@ REJECTED = (
 BASE_TABLES = ("runs", "rejected", "facts")
 
 
-class UnknownTable(Exception):
+class UnknownTable(Misuse):
     """No table has that name; the text lists those that are."""
 
 
-class TableFolderBusy(Exception):
+class TableFolderBusy(CannotDoHere):
     """Another process adds to this folder; nothing was changed."""
 
 

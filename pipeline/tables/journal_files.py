@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from rocketmq_emulator.facts import SCHEMA_VERSION, RunStarted
+from rocketmq_emulator.protocol.error_families import Misuse
 
 NO_SCENARIO = "cluster"
 HEAD_LINES = 5  # one of these must be a fact
@@ -23,7 +24,7 @@ HEAD_BYTES_MAX = 1 << 24  # of one line: the first has the whole plan
 DIGEST_CHARS = 12  # of a run's id, in hexadecimal
 
 
-class NoJournals(Exception):
+class NoJournals(Misuse):
     """There is nothing to read; nothing was written.  The text names the path."""
 
 

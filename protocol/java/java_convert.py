@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.protocol.java.java_json import JavaDate, read_tolerantly, text_of
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -35,7 +36,7 @@ _TRUE = ("true", "1", "Y", "T")
 _FALSE = ("false", "0", "N", "F")
 
 
-class DoesNotFit(ValueError):
+class DoesNotFit(DamagedData, ValueError):
     """A value that fastjson would not put into such a field."""
 
 

@@ -23,6 +23,7 @@ from itertools import accumulate
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.protocol.java.java_json_writer import (
     COMPACT,
     Shape,
@@ -203,7 +204,7 @@ _ESCAPES = {
 }
 
 
-class NotJson(ValueError):
+class NotJson(DamagedData, ValueError):
     """Text that fastjson cannot read either."""
 
 

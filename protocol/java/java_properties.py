@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from rocketmq_emulator.protocol.error_families import DamagedData
+
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
 _BAD_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _SEPARATOR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
@@ -17,7 +19,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 TEXT_CHARS_MAX = 64 * 1024  # ours: a whole configuration of a broker has 10,000
 
 
-class TextTooLong(ValueError):
+class TextTooLong(DamagedData, ValueError):
     """The text exceeds ``TEXT_CHARS_MAX``; nothing of it was read."""
 
 

@@ -16,6 +16,7 @@ from struct import Struct
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.protocol.messages.properties import PROPERTIES_BYTES_MAX, PROPERTY_SEPARATOR
 
 BATCH_MESSAGES_MAX = 65_536
@@ -25,7 +26,7 @@ _PROPERTY_SEPARATOR = PROPERTY_SEPARATOR.encode()
 _BYTES_MIN = _HEAD.size + _SHORT.size
 
 
-class BadBatch(Exception):
+class BadBatch(DamagedData):
     """These bytes are not a batch: the sender is at fault, nothing was stored."""
 
 

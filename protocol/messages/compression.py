@@ -12,6 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.protocol.flags import (
     COMPRESSED,
     LZ4,
@@ -26,7 +27,7 @@ BODY_BYTES_MAX = 64 * 1024 * 1024
 _ZSTD_STEP = 256  # bytes; may inflate to 8 MiB, as a block of 4 bytes may hold 128 KiB
 
 
-class BadCompression(Exception):
+class BadCompression(DamagedData):
     """A body that cannot be inflated, or not within its limit: the sender is at fault."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.flags import is_compressed, without_compressed
 from rocketmq_emulator.protocol.messages import properties as names
 from rocketmq_emulator.protocol.messages.compression import (
@@ -23,7 +24,7 @@ from rocketmq_emulator.protocol.messages.validation import type_error_text
 INT_MIN, INT_MAX, LONG_MAX = -(2**31), 2**31 - 1, 2**63 - 1
 
 
-class BadProperty(ValueError):
+class BadProperty(Misuse, ValueError):
     """A property that applications may not set, or an empty one; nothing was set."""
 
 

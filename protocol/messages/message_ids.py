@@ -22,6 +22,8 @@ from ipaddress import IPv6Address, ip_address
 from struct import Struct
 from typing import NamedTuple
 
+from rocketmq_emulator.protocol.error_families import Misuse
+
 PORTS = range(1 << 16)  # Upstream: InetSocketAddress
 _KEY_MAKER = Struct(">HI")  # pid, class loader's hash
 
@@ -85,7 +87,7 @@ _ALPHABET = re.compile(r"[A-Za-z0-9_-]*={0,2}")
 _PARTS = 5
 
 
-class BadHandle(ValueError):
+class BadHandle(Misuse, ValueError):
     """The text is no handle of a kind we know; its message is upstream's remark."""
 
 

@@ -24,6 +24,7 @@ from zlib import crc32
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.protocol.flags import BORN_HOST_V6, STORE_HOST_V6
 from rocketmq_emulator.protocol.messages.properties import PROPERTIES_BYTES_MAX, decode_properties
 
@@ -37,7 +38,7 @@ V2_TOPIC_BYTES_MAX = 32767
 Buffer = bytes | bytearray | memoryview
 
 
-class BadRecord(Exception):
+class BadRecord(DamagedData):
     """These bytes are not a record: cut short, damaged, or something else."""
 
 

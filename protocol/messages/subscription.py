@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import Misuse
+
 SUB_ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
@@ -23,7 +25,7 @@ _TAG_SEPARATOR = "||"
 _JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
 
 
-class BadExpression(ValueError):
+class BadExpression(Misuse, ValueError):
     """An expression that cannot be parsed: the subscriber is at fault, nothing was changed."""
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.plan.plan import ConsumersPlan, ListenerPlan, LoadPlan, Plan, Step
 from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
 from rocketmq_emulator.scenarios.plan.validity import PlanNames, problems_of
@@ -37,7 +38,7 @@ class ShrinkAttempt(msgspec.Struct, frozen=True):
     is_same: bool
 
 
-class NothingToShrink(Exception):
+class NothingToShrink(Misuse):
     """There is nothing to shrink."""
 
 

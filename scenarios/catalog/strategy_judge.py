@@ -20,6 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from rocketmq_emulator.client.consumer.group.allocation import Allocate
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.queues import MessageQueue, java_order, sorted_queues
 from rocketmq_emulator.scenarios.catalog.finding import load
 from rocketmq_emulator.scenarios.plan.plan import (
@@ -101,7 +102,7 @@ class Finding(msgspec.Struct, frozen=True):
         return not self.doubled and not self.unowned
 
 
-class StrategyFailed(Exception):
+class StrategyFailed(Misuse):
     """The function raised, or returned what are no queues of the topic; the text says for what."""
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.files.quantities import Unit, parse, spelling
 from rocketmq_emulator.scenarios.plan.plan import first_field
 from rocketmq_emulator.scenarios.plan.problems import Path, Problem
@@ -45,7 +46,7 @@ TYPES: Mapping[Any, str] = {
 StructReader: TypeAlias = "Callable[[StructConverter, object, Path], msgspec.Struct]"
 
 
-class CannotConvert(Exception):
+class CannotConvert(Misuse):
     """A value that does not fit; its problem has been collected."""
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from rocketmq_emulator.protocol.error_families import Misuse
+
 Path: TypeAlias = tuple[str | int, ...]  # of a field: ("timeline", 2, "for")
 
 PROBLEMS_MAX = 20  # shown; the rest is counted
@@ -31,7 +33,7 @@ class Problem(NamedTuple):
         return f"{place}: {field}: {self.text}" if field else f"{place}: {self.text}"
 
 
-class BadScenario(ValueError):
+class BadScenario(Misuse, ValueError):
     """A scenario that cannot be run; the text has all its problems, one a line.
 
     Nothing was started.  ``problems`` are the same as values.

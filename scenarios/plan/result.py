@@ -25,6 +25,7 @@ from rocketmq_emulator.checks.judging.table import ALL, CHECKERS
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.cluster.world import WorldKind
 from rocketmq_emulator.facts import RunEnded, RunStarted
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
 from rocketmq_emulator.text.suggestions import nearest_names
 
@@ -94,7 +95,7 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 GAPS_SHOWN = 3  # of what a journal lacks
 
 
-class NoMetric(Exception):
+class NoMetric(Misuse):
     """An expectation names a number that no checker found."""
 
 

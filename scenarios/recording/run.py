@@ -22,6 +22,7 @@ import msgspec
 
 from rocketmq_emulator.client.consumer.group.allocation import Strategy
 from rocketmq_emulator.cluster.fault_values import Fault
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.files.quantities import UNITS, parse
 from rocketmq_emulator.scenarios.files.reading import ALL_TAGS
 from rocketmq_emulator.scenarios.files.typed import CannotConvert, StructConverter
@@ -349,7 +350,7 @@ def _methods(words: FaultsAndActions) -> list[str]:
 # The recorded time line ---------------------------------------------------------------
 
 
-class NotRecordable(ValueError):
+class NotRecordable(Misuse, ValueError):
     """What a scenario does that no plan can say; nothing was run."""
 
 

@@ -41,6 +41,7 @@ from rocketmq_emulator.facts import (
     SendFailed,
 )
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
 from rocketmq_emulator.scenarios.plan.result import NoMetric, unmet_of, unproven
 from rocketmq_emulator.scenarios.report.columns import Columns, FactTable
@@ -96,7 +97,7 @@ class ReportData(msgspec.Struct):
     facts: FactTable
 
 
-class EmptyJournal(Exception):
+class EmptyJournal(DamagedData):
     """There is no fact to show."""
 
 

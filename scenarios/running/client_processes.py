@@ -41,6 +41,7 @@ from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.processes.fork_server import ForkServer
 from rocketmq_emulator.processes.spawning import ForkClient, ForkedNode
 from rocketmq_emulator.processes.stopping import calling_on_stop
+from rocketmq_emulator.protocol.error_families import NobodyAnswered
 from rocketmq_emulator.scenarios.running.client_runner import run_client
 from rocketmq_emulator.scenarios.running.client_specs import AnyClientSpec
 from rocketmq_emulator.scenarios.running.environment import cluster_spec_of
@@ -55,7 +56,7 @@ PAUSE_S_MAX, PAUSE_POLL_S = 1.0, 0.001
 ERROR_TEXT_MAX = 2_000  # characters at the end of what a client wrote before it died
 
 
-class ClientDied(Exception):
+class ClientDied(NobodyAnswered):
     """A client ended that nobody ended; the text has what it wrote last."""
 
 

@@ -21,6 +21,8 @@ from typing import TypeAlias
 
 import trio
 
+from rocketmq_emulator.protocol.error_families import CannotDoHere
+
 LIBRARIES = tuple(
     sorted({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 )
@@ -40,7 +42,7 @@ WALL_TIME: Mapping[str, str] = {  # of the module time, and what to use instead
 }
 
 
-class WallTimeRefused(Exception):
+class WallTimeRefused(CannotDoHere):
     """Code of a scenario used real time or a thread in the virtual world."""
 
     def __init__(self, what: str, where: str, instead: str) -> None:

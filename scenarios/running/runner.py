@@ -32,6 +32,7 @@ from rocketmq_emulator.net.tasks import cancelling_nursery, joining_nursery
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.error_families import NobodyAnswered
 from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
 from rocketmq_emulator.scenarios.plan.plan import (
     AnyAction,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 POLL_INTERVAL_S = 1.0
 
 
-class StepTimedOut(Exception):
+class StepTimedOut(NobodyAnswered):
     """A step waits for a fact that nobody noted in time."""
 
 

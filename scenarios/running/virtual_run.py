@@ -23,6 +23,7 @@ from rocketmq_emulator.cluster.world import STOP_S_MAX
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.facts import RunEnded
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.error_families import CannotDoHere
 from rocketmq_emulator.scenarios.plan.result import code_version, result_of, started
 from rocketmq_emulator.scenarios.running.client_runner import run_client
 from rocketmq_emulator.scenarios.running.environment import RunEnvironment, cluster_spec_of
@@ -41,7 +42,7 @@ FACTS_ON_DEMAND = ("HeartbeatReceived", "MessageGivenToListener", "MessagePolled
 LIMIT_CHECK_INTERVAL_S = 1.0
 
 
-class LimitExceeded(Exception):
+class LimitExceeded(CannotDoHere):
     """A run took more than its plan allows."""
 
 

@@ -18,6 +18,7 @@ import msgspec
 from rocketmq_emulator.broker.store.commit_log import CommitLog, RecordTooLarge
 from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED
 from rocketmq_emulator.disk.port import WRITE_ERRORS, is_out_of_files, reason, refusal
+from rocketmq_emulator.protocol.error_families import RefusedByServer
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
 from rocketmq_emulator.protocol.messages.properties import PROPERTIES_BYTES_MAX
 from rocketmq_emulator.protocol.messages.records import encode_record
@@ -86,7 +87,7 @@ class PutStatus(enum.Enum):
     WHEEL_TIMER_NOT_ENABLE = enum.auto()
 
 
-class PutRefused(Exception):
+class PutRefused(RefusedByServer):
     """The message was not stored, and nothing else has changed."""
 
     def __init__(self, status: PutStatus, reason: str) -> None:

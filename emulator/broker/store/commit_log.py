@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.disk.port import BLOCK_BYTES, StoreDamaged, erase, is_blank, written_length
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.messages.records import (
     BLANK_BYTES_MIN,
     BLANK_MAGIC,
@@ -39,7 +40,7 @@ def _make_no_room(_coming_bytes: int) -> None:
     """Without retention nothing makes room."""
 
 
-class RecordTooLarge(Exception):
+class RecordTooLarge(Misuse):
     """No segment could hold the record; nothing was stored."""
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from rocketmq_emulator.facts import SCHEMA_VERSION, all_facts
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.error_families import DamagedData
 
 if TYPE_CHECKING:
 
@@ -40,7 +41,7 @@ PLACES_MAX = 10  # that a Skipped names
 _decode = msgspec.json.Decoder(ReadEntry)
 
 
-class BadJournal(Exception):
+class BadJournal(DamagedData):
     """Something that is no journal, or a part of one that cannot be read.
 
     *file* and *line* are the place; line 0 is the file as a whole.

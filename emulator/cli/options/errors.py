@@ -19,6 +19,7 @@ from rocketmq_emulator.cluster.world import NotReady
 from rocketmq_emulator.processes.node_process import NodeDied
 from rocketmq_emulator.processes.process_errors import user_message
 from rocketmq_emulator.processes.role_settings import BadSetting
+from rocketmq_emulator.protocol.error_families import CannotDoHere, Misuse
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
 
 FAILED, BAD_USE, UNREACHABLE, NOT_FOUND, INCOMPLETE, INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -34,15 +35,15 @@ PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 PARSER_EXITS = (PARSER_ERROR, typer.Exit, typer.Abort)
 
 
-class BadUse(Exception):
+class BadUse(Misuse):
     """The command line makes no sense as it is."""
 
 
-class OutputFailed(Exception):
+class OutputFailed(CannotDoHere):
     """Standard output takes no more; the text says why."""
 
 
-class Missing(Exception):
+class Missing(Misuse):
     """What was asked for is not there."""
 
 

@@ -19,6 +19,7 @@ from rocketmq_emulator.facts.journal import WORLD_NODE, Entry, encode_entry
 from rocketmq_emulator.protocol.bodies.extensions import FetchFacts, encode_extension_body
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, encode_command
+from rocketmq_emulator.protocol.error_families import RefusedByServer
 from rocketmq_emulator.protocol.framing import BadFrame, FrameDecoder
 from rocketmq_emulator.text.values import split_address
 
@@ -34,7 +35,7 @@ WORLD_LINES_MAX = 20_000  # as many as a node keeps
 Send: TypeAlias = "trio.MemorySendChannel[bytes]"
 
 
-class FactsRefused(Exception):
+class FactsRefused(RefusedByServer):
     """A node gives no facts; the text says why."""
 
 

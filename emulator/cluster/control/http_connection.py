@@ -20,13 +20,15 @@ from urllib.parse import parse_qsl, unquote
 import h11
 import msgspec
 
+from rocketmq_emulator.protocol.error_families import RefusedByServer
+
 HEAD_BYTES_MAX = 16 * 1024  # the request line and all header lines
 BODY_BYTES_MAX = 64 * 1024
 JSON = "application/json"
 JSON_LINES = "application/x-ndjson"
 
 
-class Refused(Exception):
+class Refused(RefusedByServer):
     """The request is answered with *status* and one sentence."""
 
     def __init__(self, status: HTTPStatus, text: str, **headers: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from rocketmq_emulator.cluster.fault_values import FAULTS, AnyFault
 from rocketmq_emulator.cluster.faults.register import FOR_MS_MAX
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.text.suggestions import did_you_mean
 
 WORD, FOR = "fault", "for"  # the members that are no fields of the value
@@ -24,7 +25,7 @@ TYPES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": 
 MISSING_FIELD = re.compile(r"Object missing required field `(\w+)`")
 
 
-class BadFault(Exception):
+class BadFault(Misuse):
     """What was written is no fault; nothing has happened."""
 
 

@@ -40,6 +40,7 @@ from rocketmq_emulator.cluster.faults.server_effects import (
 )
 from rocketmq_emulator.cluster.world import CannotDo, WorldKind
 from rocketmq_emulator.facts import FaultBegan, FaultEnded
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.text.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ FAULTS_MAX = 1_000  # that hold at one time
 FOR_MS_MAX = 365 * 24 * 3_600_000
 
 
-class UnknownFault(Exception):
+class UnknownFault(Misuse):
     """No fault of this id ever began."""
 
 
