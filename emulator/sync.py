@@ -33,11 +33,11 @@ from rocketmq_emulator.portal.portal import Portal
 from rocketmq_emulator.portal.public_names import *  # noqa: F403  # its __all__ is ours
 from rocketmq_emulator.portal.public_names import (
     AVG,
+    ClientMisuse,
     LitePullConsumerConfig,
     Message,
     MessageExt,
     MessageQueue,
-    Misuse,
     ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
@@ -193,7 +193,7 @@ class PushConsumer(PushConsumerMethods):
         **settings: object,
     ) -> None:
         if listener is not None and is_coroutine_function(listener):
-            raise Misuse(
+            raise ClientMisuse(
                 "a listener of rocketmq_emulator.sync is a plain function; "
                 "for async ones there is rocketmq_emulator.aio"
             )

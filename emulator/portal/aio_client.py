@@ -18,7 +18,7 @@ import trio
 
 from rocketmq_emulator.client import ClientProcess as CoreProcess
 from rocketmq_emulator.client.settings.arguments import check_plain_function
-from rocketmq_emulator.errors.call_errors import Misuse, NotRunning
+from rocketmq_emulator.errors.call_errors import ClientMisuse, NotRunning
 from rocketmq_emulator.portal.client_host import C, ClientTask, PortalClient
 from rocketmq_emulator.portal.portal import Inbox, Portal, PortalCall, portal
 
@@ -79,7 +79,7 @@ class AioClient(PortalClient[C]):
 
     def __enter__(self) -> NoReturn:
         name = type(self).__name__
-        raise Misuse(f"a {name} of rocketmq_emulator.aio is opened by async with {name}(…)")
+        raise ClientMisuse(f"a {name} of rocketmq_emulator.aio is opened by async with {name}(…)")
 
     def __exit__(self, *_error: object) -> None:
         """There, so that ``with`` gets as far as ``__enter__``."""
@@ -149,7 +149,7 @@ class LoopInbox(Inbox):
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            raise Misuse(
+            raise ClientMisuse(
                 "rocketmq_emulator.aio is used in a running asyncio loop; for plain functions "
                 "there is rocketmq_emulator.sync, for trio rocketmq_emulator"
             ) from None

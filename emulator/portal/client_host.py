@@ -14,7 +14,7 @@ from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 import trio
 
-from rocketmq_emulator.errors.call_errors import BadArgument, Misuse, NotRunning
+from rocketmq_emulator.errors.call_errors import BadArgument, ClientMisuse, NotRunning
 from rocketmq_emulator.portal import portal
 from rocketmq_emulator.portal.portal import Portal
 from rocketmq_emulator.protocol.messages.validation import type_error_text
@@ -127,7 +127,7 @@ class PortalClient(Generic[C]):
         """For a start.  Raises ``Misuse`` when it is started."""
         if self._client_task is not None and not self._client_task.is_over:
             if not self._client_task.portal.is_of_parent_process:
-                raise Misuse(f"this {type(self).__name__} is started already")
+                raise ClientMisuse(f"this {type(self).__name__} is started already")
             self._client_task.portal.check()
         self._client_task = ClientTask(self._core, portal.portal())
         return self._client_task

@@ -24,7 +24,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import trio
 
-from rocketmq_emulator.errors.call_errors import Misuse, NotRunning
+from rocketmq_emulator.errors.call_errors import ClientMisuse, NotRunning
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -254,7 +254,7 @@ class Portal:
         arguments: tuple[tuple[Any, ...], dict[str, Any]],
     ) -> R:
         if threading.get_ident() == self._thread.ident:
-            raise Misuse(
+            raise ClientMisuse(
                 "a call that waits was made in the thread of the clients, as by a queue "
                 "selector: it would wait for itself"
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from rocketmq_emulator.client import ClientProcess as CoreProcess
 from rocketmq_emulator.client.settings.arguments import check_plain_function
-from rocketmq_emulator.errors.call_errors import Misuse
+from rocketmq_emulator.errors.call_errors import ClientMisuse
 from rocketmq_emulator.portal.client_host import C, PortalClient
 from rocketmq_emulator.portal.portal import portal
 
@@ -60,7 +60,9 @@ class SyncClient(PortalClient[C]):
 
     async def __aenter__(self) -> NoReturn:
         name = type(self).__name__
-        raise Misuse(f"a {name} of rocketmq_emulator.sync is opened by with {name}(…), not async")
+        raise ClientMisuse(
+            f"a {name} of rocketmq_emulator.sync is opened by with {name}(…), not async"
+        )
 
     async def __aexit__(self, *_error: object) -> None:
         """There, so that ``async with`` gets as far as ``__aenter__``."""

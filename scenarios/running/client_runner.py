@@ -28,7 +28,6 @@ from rocketmq_emulator.client import (
     ConsumeResult,
     LitePullConsumer,
     Message,
-    Misuse,
     Producer,
     PushConsumer,
     SendError,
@@ -36,6 +35,7 @@ from rocketmq_emulator.client import (
 )
 from rocketmq_emulator.clocks.clock import Alarm, TrioAlarm
 from rocketmq_emulator.net.tasks import joining_nursery
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.plan.plan import ListenerPlan, LoadPlan
 from rocketmq_emulator.scenarios.plan.strategies import strategy_named
 from rocketmq_emulator.scenarios.running.client_specs import (
@@ -410,7 +410,7 @@ class PlannedListener:
 # Functions of the user's own ----------------------------------------------------------
 
 
-class BadFunction(ValueError):
+class BadFunction(Misuse, ValueError):
     """A plan names a function that there is not."""
 
 

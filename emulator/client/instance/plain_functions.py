@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
-from rocketmq_emulator.errors.call_errors import Misuse
+from rocketmq_emulator.errors.call_errors import ClientMisuse
 from rocketmq_emulator.facts import CallbackRaised
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class InlineWithDuration:
         """Raises ``Misuse`` if no duration is declared."""
         del threads_max  # the consumer's workers are as many
         if listener_ms is None:
-            raise Misuse(
+            raise ClientMisuse(
                 "a listener that is a plain function needs a declared duration in the virtual "
                 "world: set listener_ms (milliseconds one call takes), or make it async"
             )

@@ -29,7 +29,7 @@ from rocketmq_emulator.errors.call_errors import (
     MaybeStored,
     NeverSent,
     NoAnswer,
-    NotStored,
+    NoBrokerAnswered,
     RemoteError,
     SendError,
     TimedOut,
@@ -354,7 +354,7 @@ def send_error(
     why = describe(last, release)
     attempts = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'}"
     text = f"{topic}: {attempts} in {took_ms} ms at {where}: {why}"
-    kind: type[SendError] = NotStored
+    kind: type[SendError] = NoBrokerAnswered
     if maybe_stored:
         kind = MaybeStored
     elif isinstance(last, ErrorReply):

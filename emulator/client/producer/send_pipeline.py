@@ -28,8 +28,10 @@ from rocketmq_emulator.errors.call_errors import (
     ClientErrorCode,
     MessageIllegal,
     NeverSent,
+    NoBrokerAnswered,
     NotStored,
-    RecallFailed,
+    RecallRefused,
+    RecallUnanswered,
     RemoteError,
     SendError,
     TooManySends,
@@ -143,7 +145,7 @@ class SendPipeline:
             queue = kernel.strategy.select(info, None, kernel.now_ms(), worker=worker)
         if not kernel.send_oneway(outgoing, queue, await kernel.find_address(queue)):
             text, code = f"{queue.broker_name} has no master", ClientErrorCode.BROKER_NOT_EXIST
-            error = NotStored(text, code=code)
+            error = NoBrokerAnswered(text, code=code)
             kernel.note_failed(outgoing, error, 0)
             raise error
 
@@ -261,7 +263,7 @@ async def recall_message(
     address = kernel.address(handle.broker_name) or kernel.address(info.queues[0].broker_name)
     if address is None:
         code = ClientErrorCode.BROKER_NOT_EXIST
-        raise RecallFailed(f"{handle.broker_name} has no master", code=code)
+        raise RecallUnanswered(f"{handle.broker_name} has no master", code=code)
     request = RecallMessageRequest(
         topic=topic,
         recall_handle=text,
@@ -273,11 +275,11 @@ async def recall_message(
         if reply.code == ResponseCode.SUCCESS:
             return reply.decode(RecallMessageReply).msg_id
     except NeverSent as error:
-        raise RecallFailed(str(error), code=ClientErrorCode.CONNECT_BROKER) from error
+        raise RecallUnanswered(str(error), code=ClientErrorCode.CONNECT_BROKER) from error
     except (RemoteError, BadFields) as error:
-        raise RecallFailed(str(error), maybe_recalled=True) from error
+        raise RecallUnanswered(str(error), maybe_recalled=True) from error
     name = response_name(reply.code, kernel.config.rules)
-    raise RecallFailed(f"{handle.broker_name}: {name}: {reply.remark}", code=reply.code)
+    raise RecallRefused(f"{handle.broker_name}: {name}: {reply.remark}", code=reply.code)
 
 
 def _checked(topic: str, text: str) -> RecallHandle:

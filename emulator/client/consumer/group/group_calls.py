@@ -16,7 +16,8 @@ from rocketmq_emulator.client.instance.topic_routes import subscribe_queues
 from rocketmq_emulator.errors.call_errors import (
     ClientError,
     ClientErrorCode,
-    GroupCallRefused,
+    GroupCallRefusedByBroker,
+    GroupCallUnanswered,
     NeverSent,
     RemoteError,
 )
@@ -88,7 +89,7 @@ def no_answer_is_refused() -> Iterator[None]:
         code = ClientErrorCode.ACCESS_BROKER_TIMEOUT
         if isinstance(error, NeverSent):
             code = ClientErrorCode.CONNECT_BROKER
-        raise GroupCallRefused(str(error), code=code) from error
+        raise GroupCallUnanswered(str(error), code=code, definite=error.definite) from error
 
 
 class GroupCalls:
@@ -141,7 +142,7 @@ class GroupCalls:
         try:
             return reply.decode(GetEarliestMsgStoretimeReply).timestamp
         except BadFields as error:
-            raise GroupCallRefused(f"{address}: {error}") from error
+            raise GroupCallUnanswered(f"{address}: {error}") from error
 
     async def offset_at(self, queue: MessageQueue, at_ms: int) -> int:
         """The offset of the first message stored at *at_ms* (wall time) or later."""
@@ -182,7 +183,7 @@ class GroupCalls:
         queues = sorted(subscribe_queues(topic, route)) if route is not None else []
         if not queues:
             text = f"no queue of {topic} can be read: there is no such topic, or no permission"
-            raise GroupCallRefused(text, code=ClientErrorCode.NOT_FOUND_TOPIC)
+            raise GroupCallRefusedByBroker(text, code=ClientErrorCode.NOT_FOUND_TOPIC)
         return queues
 
     # Members --------------------------------------------------------------------------
@@ -256,9 +257,10 @@ class GroupCalls:
         try:
             reply = await self._call(address, CHECK_CLIENT_CONFIG, None, timeout_ms, data)
         except RemoteError as error:  # its caller is the application
-            raise GroupCallRefused(
+            raise GroupCallUnanswered(
                 f"no broker checked the expression of {subscription.topic}: {error}",
                 code=ClientErrorCode.ACCESS_BROKER_TIMEOUT,
+                definite=error.definite,
             ) from error
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
@@ -275,7 +277,7 @@ class GroupCalls:
         try:
             return frozenset(decode_unlimited_body(reply.body, LockBatchReply).lock_ok_mq_set)
         except BadFields as error:
-            raise GroupCallRefused(f"{address}: {error}") from error
+            raise GroupCallUnanswered(f"{address}: {error}") from error
 
     def unlock_soon(self, queue: MessageQueue) -> None:
         """Unlock one queue, one-way."""
@@ -308,9 +310,8 @@ class GroupCalls:
         )
         address = self._instance.brokers.to_publish(broker)
         if address is None:
-            raise GroupCallRefused(
-                f"{broker} has no master", code=ClientErrorCode.BROKER_NOT_EXIST
-            )
+            code = ClientErrorCode.BROKER_NOT_EXIST
+            raise GroupCallUnanswered(f"{broker} has no master", code=code, definite=True)
         reply = await self._call(address, CONSUMER_SEND_MSG_BACK, header, SEND_BACK_TIMEOUT_MS)
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
@@ -382,16 +383,18 @@ class GroupCalls:
         )
 
 
-def _refused(address: str, reply: RemotingCommand) -> GroupCallRefused:
-    return GroupCallRefused(f"{address} answered {reply.code}: {reply.remark}", code=reply.code)
+def _refused(address: str, reply: RemotingCommand) -> GroupCallRefusedByBroker:
+    text = f"{address} answered {reply.code}: {reply.remark}"
+    return GroupCallRefusedByBroker(text, code=reply.code)
 
 
 def _offset(address: str, reply: RemotingCommand) -> int:
     try:
         return reply.decode(OffsetReply).offset
     except BadFields as error:
-        raise GroupCallRefused(f"{address}: {error}") from error
+        raise GroupCallUnanswered(f"{address}: {error}") from error
 
 
-def _no_route(broker: str) -> GroupCallRefused:
-    return GroupCallRefused(f"no route leads to {broker}", code=ClientErrorCode.BROKER_NOT_EXIST)
+def _no_route(broker: str) -> GroupCallUnanswered:
+    code = ClientErrorCode.BROKER_NOT_EXIST
+    return GroupCallUnanswered(f"no route leads to {broker}", code=code, definite=True)

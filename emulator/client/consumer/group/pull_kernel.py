@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rocketmq_emulator.errors.call_errors import ClientError, ClientErrorCode, GroupCallRefused
+from rocketmq_emulator.errors.call_errors import (
+    ClientError,
+    ClientErrorCode,
+    GroupCallRefusedByBroker,
+    GroupCallUnanswered,
+)
 from rocketmq_emulator.protocol.catalog import LITE_PULL_MESSAGE, PULL_MESSAGE
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields
@@ -97,7 +102,8 @@ class PullKernel:
         address, _ = await self.address_of(queue)
         if address is None:
             text = f"no route leads to {queue.broker_name}{self._why_no_route}"
-            raise GroupCallRefused(text, code=ClientErrorCode.BROKER_NOT_EXIST)
+            code = ClientErrorCode.BROKER_NOT_EXIST
+            raise GroupCallUnanswered(text, code=code, definite=True)
         member = self._member
         has_code = options.flag & LITE_PULL and member.release >= LITE_PULL_HAS_CODE
         reply = await member.instance.remoting.invoke(
@@ -108,11 +114,11 @@ class PullKernel:
         )
         if (status := STATUSES.get(reply.code)) is None:
             text = f"{address} answered {reply.code}: {reply.remark}"
-            raise GroupCallRefused(text, code=reply.code)
+            raise GroupCallRefusedByBroker(text, code=reply.code)
         try:
             header, found = self.read(reply, queue, subscription)
         except BadFields as error:
-            raise GroupCallRefused(f"{address}: {error}") from error
+            raise GroupCallUnanswered(f"{address}: {error}") from error
         ends = header.next_begin_offset, header.min_offset, header.max_offset
         return PullResult(status, *ends, found)
 

@@ -34,7 +34,7 @@ from rocketmq_emulator.client.settings.arguments import (
 )
 from rocketmq_emulator.client.settings.config import LitePullConsumerConfig
 from rocketmq_emulator.errors.call_errors import (
-    Misuse,
+    ClientMisuse,
 )
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
 
@@ -94,7 +94,7 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
         if assign_expressions is not None:
             check_subscriptions(assign_expressions)
         if subscriptions and assign_expressions:
-            raise Misuse("subscribe and assign are mutually exclusive")
+            raise ClientMisuse("subscribe and assign are mutually exclusive")
         self._assign_expressions = dict(assign_expressions or {})
         self._unpolled: deque[MessageExt] = deque()  # of the batch that a loop is at
 
@@ -119,7 +119,7 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
         """Subscribe *topic* too, or with another expression; sends heartbeats at once.
 
         Its queues come when the brokers have told the group.  An *on_queues* replaces the
-        one there is, for all topics.  Raises ``BadSubscription``, and ``Misuse`` if queues
+        one there is, for all topics.  Raises ``BadSubscription``, and ``ClientMisuse`` if queues
         are assigned.
         """
         if on_queues is not None:
@@ -134,7 +134,7 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
     def assign(self, queues: Collection[MessageQueue]) -> None:
         """From now on pull exactly these; nobody else in the group is told.
 
-        Raises ``Misuse`` without any, or if a topic is subscribed.
+        Raises ``ClientMisuse`` without any, or if a topic is subscribed.
         """
         self._running.assign(queues)
 
@@ -199,7 +199,7 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at *offset*; what was pulled of *queue* and not polled is dropped.
 
-        Raises ``Misuse`` if it does not have the queue, or the queue not the offset;
+        Raises ``ClientMisuse`` if it does not have the queue, or the queue not the offset;
         ``GroupCallRefused`` if its broker does not say which it has.
         """
         with no_answer_is_refused():

@@ -41,7 +41,7 @@ from rocketmq_emulator.client.settings.arguments import (
     check_whole,
     queues_of,
 )
-from rocketmq_emulator.errors.call_errors import ClientError, Misuse
+from rocketmq_emulator.errors.call_errors import ClientError, ClientMisuse
 from rocketmq_emulator.facts import MessagePolled, SeekRequested
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG, is_tag_type
 from rocketmq_emulator.settings.quirks import class_for
@@ -180,7 +180,7 @@ class LitePullPipeline:
         """Replaces what was assigned before."""
         wanted = set(queues_of(queues))
         if not wanted:
-            raise Misuse("assign takes at least one queue")
+            raise ClientMisuse("assign takes at least one queue")
         self._set_mode(SubscriptionType.ASSIGN)
         self.assigned.update(wanted)
         self._tasks.update(wanted)
@@ -208,7 +208,9 @@ class LitePullPipeline:
         first = await self.member.calls.min_offset(queue)
         end = await self.member.calls.max_offset(queue)
         if not first <= offset <= end:
-            raise Misuse(f"{queue} has the offsets {first} to {end}, so none can seek {offset}")
+            raise ClientMisuse(
+                f"{queue} has the offsets {first} to {end}, so none can seek {offset}"
+            )
         self._check_has(queue)  # it may have been given away meanwhile
         state = self.assigned.state(queue)
         assert state is not None, "checked"
@@ -253,13 +255,13 @@ class LitePullPipeline:
 
     def _set_mode(self, mode: SubscriptionType) -> None:
         if self._mode not in (SubscriptionType.NONE, mode):
-            raise Misuse("subscribe and assign are mutually exclusive")
+            raise ClientMisuse("subscribe and assign are mutually exclusive")
         self._mode = mode
 
     def _check_has(self, queue: MessageQueue) -> None:
         if self.assigned.state(queue) is None:
             hint = ", it may be rebalancing" if self._mode is SubscriptionType.SUBSCRIBE else ""
-            raise Misuse(f"this consumer does not have {queue}{hint}")
+            raise ClientMisuse(f"this consumer does not have {queue}{hint}")
 
     async def _refresh_routes(self) -> None:
         for topic in list(self.member.subscriptions):

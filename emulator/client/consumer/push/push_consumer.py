@@ -47,7 +47,7 @@ from rocketmq_emulator.client.settings.arguments import (
 )
 from rocketmq_emulator.client.settings.config import PushConsumerConfig
 from rocketmq_emulator.errors.call_errors import (
-    Misuse,
+    ClientMisuse,
 )
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG, build_subscription
@@ -79,7 +79,7 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
 
     Its start finds routes, joins the group and begins to consume.  It raises ``GroupTaken``;
     ``BadSubscription`` for an expression that makes no sense, ``GroupCallRefused`` for one that
-    a broker cannot read; ``Misuse`` if the listener is a plain function and the world needs a
+    a broker cannot read; ``ClientMisuse`` if the listener is a plain function and the world needs a
     duration for it.  Upstream: DefaultMQPushConsumer.
     """
 
@@ -114,7 +114,7 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
             on_queues=on_queues,
         )
         if listener is None and self.config.consume_batch_max != 1:
-            raise Misuse("a loop takes one message at a time: consume_batch_max is for listeners")
+            raise ClientMisuse("a loop takes one message at a time: consume_batch_max is for listeners")
         self._plain_calls: PlainCalls | None = None
 
     # While it runs --------------------------------------------------------------------
@@ -125,7 +125,7 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
         It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
         Asking for the next message acknowledges the last one; so does leaving the loop by
         ``break`` or ``return``.  After an exception it comes again later.
-        Raises ``Misuse`` if there is a listener.
+        Raises ``ClientMisuse`` if there is a listener.
         """
         return Messages(self.loops, timeout_s, count)
 
@@ -176,10 +176,12 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
 
     @property
     def loops(self) -> HandOver:
-        """What its loops take messages from.  Raises ``Misuse`` if there is a listener."""
+        """What its loops take messages from.  Raises ``ClientMisuse`` if there is a listener."""
         _ = self._running
         if self._hand_over is None:
-            raise Misuse("this consumer has a listener; a loop is for a consumer without one")
+            raise ClientMisuse(
+                "this consumer has a listener; a loop is for a consumer without one"
+            )
         return self._hand_over
 
     @property

@@ -127,7 +127,7 @@ def test_a_one_way_send_without_a_master_is_a_failed_attempt_and_no_send() -> No
         assert attempt.outcome == "NoMaster: nobody has no master"
         (failed,) = cluster.facts_of(SendFailed)
         assert (failed.attempts, failed.maybe_stored) == (0, False)
-        assert failed.error == "NotStored: nobody has no master"
+        assert failed.error == "NoBrokerAnswered: nobody has no master"
         assert producer.pipeline.kernel.strategy.faults.items["nobody"].latency_ms == 0
 
     producing(story, "a", send_latency_fault_enable=True)
