@@ -114,7 +114,9 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
             on_queues=on_queues,
         )
         if listener is None and self.config.consume_batch_max != 1:
-            raise ClientMisuse("a loop takes one message at a time: consume_batch_max is for listeners")
+            raise ClientMisuse(
+                "a loop takes one message at a time: consume_batch_max is for listeners"
+            )
         self._plain_calls: PlainCalls | None = None
 
     # While it runs --------------------------------------------------------------------
