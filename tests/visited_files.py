@@ -7,6 +7,7 @@ writes a list of its own.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import subprocess
@@ -64,6 +65,12 @@ def by_process(heading: str) -> dict[str, list[str]]:
     for row in table_under(heading):
         found.setdefault(row.name, []).extend(row.files)
     return found
+
+
+def difference(visited: Sequence[str], shown: Sequence[str]) -> str:
+    """What the page lacks (+) and has too much (-); "" where it shows what was visited."""
+    lines = difflib.unified_diff(shown, visited, PAGE.name, "this run", lineterm="", n=2)
+    return "\n".join(lines)
 
 
 def without_repeats(files: Iterable[str]) -> list[str]:
