@@ -52,7 +52,7 @@ HEARTBEAT_S = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers forget a cli
 log = logging.getLogger("rocketmq_emulator.spark")
 
 
-class GroupMembership:
+class StreamMembership:
     """One member.  A thread keeps it alive however long a batch takes, with its own sockets."""
 
     def __init__(self, options: SourceOptions) -> None:

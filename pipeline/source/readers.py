@@ -37,7 +37,7 @@ from rocketmq_emulator.pipeline.source.errors import (
     TopicUnknown,
     retry_until_available,
 )
-from rocketmq_emulator.pipeline.source.group_membership import GroupMembership
+from rocketmq_emulator.pipeline.source.group_membership import StreamMembership
 from rocketmq_emulator.pipeline.source.options import (
     EARLIEST,
     LATEST,
@@ -146,7 +146,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._view: SnapshotReader | None = None  # no sockets before the first call: it is pickled
-        self._membership: GroupMembership | None = None
+        self._membership: StreamMembership | None = None
         self._routed = RoutedQueues((), {})
         self._newest: Positions | None = None
         self._committed: dict[MessageQueue, int] | None = None
@@ -242,7 +242,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _join(self) -> None:
         """Once, where offsets are to be committed.  Raises ``GroupInUse``."""
         if self._options.commits and self._membership is None:
-            self._membership = GroupMembership(self._options)
+            self._membership = StreamMembership(self._options)
             self._membership.join()
 
     def _commit(self, offsets: dict[MessageQueue, int]) -> None:

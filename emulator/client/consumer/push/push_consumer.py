@@ -78,8 +78,8 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
     time unless ``consume_threads_max`` is given.
 
     Its start finds routes, joins the group and begins to consume.  It raises ``GroupTaken``;
-    ``BadSubscription`` for an expression that makes no sense, ``GroupCallRefused`` for one that
-    a broker cannot read; ``ClientMisuse`` if the listener is a plain function and the world needs a
+    ``BadSubscription`` for an expression that makes no sense, ``GroupCallRefused`` for one that a
+    broker cannot read; ``ClientMisuse`` if the listener is a plain function and the world needs a
     duration for it.  Upstream: DefaultMQPushConsumer.
     """
 
