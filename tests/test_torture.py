@@ -28,6 +28,7 @@ def test_the_themes_have_the_sizes_that_are_promised() -> None:
     assert tables.TOPICS == 10_000
     assert tables.LOCKS == 200_000
     assert kills.KILLS == 200
+    assert "--timeout=0" in kills.COMMAND, "the limit of one test is for twenty kills"
     assert starts.MESSAGES == 1_000_000
     assert starts.BROKERS == 26
 

@@ -21,6 +21,7 @@ import trio
 from rocketmq_emulator.admin.calls import Admin, tool_client
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.disk.line_file import line_files
 from rocketmq_emulator.facts import Fact
 from rocketmq_emulator.net.remoting_client import RemotingClient
 from rocketmq_emulator.net.tasks import cancelling_nursery
@@ -50,6 +51,7 @@ BROKER = "broker-a"
 START_S_MAX = 20.0
 CALL_MS_MAX = 10_000
 SMALL = {"message_bytes_max": 64 * 1024, "segment_bytes": 256 * 1024}  # many segments, soon
+WHOLE_JOURNAL = {"journal_bytes_max": 16 * 1024 * 1024, "journal_files_max": 1_000}
 
 
 @contextmanager
@@ -73,10 +75,18 @@ def saved_offsets(folder: Path) -> dict[str, dict[int, int]] | None:
 
 
 def facts_of(folder: Path, kind: type[Fact]) -> list[dict[str, Any]]:
-    """What the broker has noted of one *kind*, over all its lives; a torn last line is none."""
-    lines = (folder / "journal" / f"{BROKER}.jsonl").read_bytes().split(b"\n")[:-1]
-    facts = [json.loads(line)["fact"] for line in lines]
-    return [fact for fact in facts if fact["kind"] == kind.__name__]
+    """What the broker has noted of one *kind*, over all its lives; a torn last line is none.
+
+    A full journal begins anew: what was in it is in the files beside it, if they may be so many.
+    """
+    named = b'"kind":"%b"' % kind.__name__.encode()
+    found = []
+    for path in line_files(folder / "journal" / f"{BROKER}.jsonl"):
+        with path.open("rb") as lines:
+            whole = [line for line in lines if named in line and line.endswith(b"\n")]
+        facts = [json.loads(line)["fact"] for line in whole]
+        found += [fact for fact in facts if fact["kind"] == kind.__name__]
+    return found
 
 
 def kill_now(cluster: ProcessCluster) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 import random
 
-from killed_cluster import SMALL, a_cluster, facts_of, kill_now, questions_to, wait_restarted
+from killed_cluster import (
+    SMALL,
+    WHOLE_JOURNAL,
+    a_cluster,
+    facts_of,
+    kill_now,
+    questions_to,
+    wait_restarted,
+)
 from load import QUEUES, TOPICS, Place, a_load
 from recording_consumer import a_recording_consumer
 
@@ -50,7 +58,7 @@ async def kill_it_again_and_again(cluster, load, consumer, chance) -> None:
 
 async def test_many_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path) -> None:
     chance = random.Random(9)
-    with a_cluster(tmp_path, **SMALL) as cluster:
+    with a_cluster(tmp_path, **SMALL, **WHOLE_JOURNAL) as cluster:
         async with questions_to(cluster) as ask, a_recording_consumer(cluster, TOPICS) as consumer:
             for topic in TOPICS:
                 await ask.create_topic(topic, QUEUES)
@@ -66,3 +74,18 @@ async def test_many_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path
     assert ledger.delayed.keys() <= {message.body for message in found.values()}
     assert len(facts_of(tmp_path, LogRecovered)) >= KILLS
     assert facts_of(tmp_path, DelayedDelivered)
+
+
+async def test_facts_of_all_lives_are_found_when_the_journal_begins_anew(tmp_path) -> None:
+    kills, few_bytes = 3, {"journal_bytes_max": 2_000, "journal_files_max": 1_000}
+    with a_cluster(tmp_path, **few_bytes) as cluster:
+        async with questions_to(cluster) as ask:
+            await ask.create_topic("orders", QUEUES)
+            for n in range(kills):
+                for _ in range(10):
+                    await ask.stored("orders", 0, b"%d" % n)
+                kill_now(cluster)
+                await wait_restarted(cluster)
+    recovered = [fact["message_count"] for fact in facts_of(tmp_path, LogRecovered)]
+    assert recovered[-kills:] == [10, 20, 30]
+    assert len(list((tmp_path / "journal").glob("*.jsonl.*"))) > kills
