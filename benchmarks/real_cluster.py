@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -28,8 +29,10 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent / ".cache" / "real-rocketmq"
 HOST = "127.0.0.1"
-READY_S_MAX = 120.0
+PORT_MIN, PORT_MAX = 12_000, 32_000  # Linux gives 32768 and more to outgoing connections
+READY_S_MAX = 600.0  # a busy machine starts a JVM in minutes
 STOP_S_MAX = 15.0
+ANSWER_S_MAX = 20.0  # of a server that listens
 GET_BROKER_CLUSTER_INFO = 106
 
 # What the servers' own start scripts open for the JVM.
@@ -153,12 +156,14 @@ def _slave_of(master: Server, home: Path) -> Server:
 
 
 def free_ports(count: int) -> int:
-    """The first of *count* free neighbours: a broker uses two below its own and one above."""
+    """The first of *count* free neighbours: a broker uses two below its own and one above.
+
+    No port that a system gives to outgoing connections: a JVM needs seconds until it listens, and
+    on a busy machine another process had one of them by then.
+    """
     while True:
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            first: int = probe.getsockname()[1]
-        if first + count < 1 << 16 and all(_is_free(port) for port in range(first, first + count)):
+        first = secrets.randbelow(PORT_MAX - PORT_MIN - count) + PORT_MIN
+        if all(_is_free(port) for port in range(first, first + count)):
             return first
 
 
@@ -200,7 +205,7 @@ def registered_brokers(namesrv: str) -> str:
     host, port = namesrv.split(":")
     try:
         with (
-            socket.create_connection((host, int(port)), 1) as stream,
+            socket.create_connection((host, int(port)), ANSWER_S_MAX) as stream,
             stream.makefile("rb") as answers,
         ):
             stream.sendall(frame)
@@ -253,7 +258,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 
 def _accepts(port: int) -> bool:
     try:
-        with socket.create_connection((HOST, port), 0.2):
+        with socket.create_connection((HOST, port), ANSWER_S_MAX):
             return True
     except OSError:
         return False
