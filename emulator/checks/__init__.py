@@ -1,7 +1,7 @@
-"""Checkers: what a journal proves, or disproves, about the cluster that wrote it.
+"""Checkers: they judge a cluster by the journal that it wrote.
 
-They read facts and nothing that runs; each is a fold over entries in the order of time.
+They read facts and no running system; each is a fold over entries in the order of time.
 
     judge(read_journals([Path("run.jsonl")])) -> Judgement   # ``judging``, ``reading``
-    CHECKERS, METRICS                                        # ``table``: all there are
+    CHECKERS, METRICS                                        # ``table``: all of them
 """

@@ -1,1 +1,1 @@
-"""Journals are read and judged: every checker gets the facts that it takes, in one pass."""
+"""Reads journals and judges them: each checker gets the facts it takes, in one pass."""

@@ -1,14 +1,14 @@
-"""Is a journal whole?  What is missing, since when, and which rules cannot be judged without it.
+"""Find the gaps of a journal: what is missing, since when, and which rules need it.
 
-A pass is worth what the journal is worth.  So these folds look for what it should have and lacks:
-numbers that a node left out, the end of a run, a second run, an order of time that is none; nodes
-that others name and that have no journal; journals that end before their nodes.  Each is a
-``Gap``: rules that need the whole journal are judged up to its moment, and not relied on later.
+A verdict is only as reliable as its journal.  So these folds look for missing entry numbers of a
+node, a missing end of the run, a second run, entries out of time order, nodes that other nodes
+name and that have no journal, and journals that end before their nodes.  Each is a ``Gap``: rules
+that need the whole journal are judged up to its moment; later objections are doubtful.
 
 A broker is named by clients with a route to it and by NameServers, a client by its brokers and the
 other members of its group, a NameServer by brokers, a producer by the plan.  A file cut off at the
-end of a line has no torn line and no missing number: others still name what its node did (a send
-acknowledged, messages given, a commit, a message stored), and it notes nothing.
+end of a line has no torn line and no missing number.  It is found because other nodes still note
+what its node did (a send acknowledged, messages given, a commit, a message stored).
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
 
 QUIET_US = 60_000_000  # brokers register every 30 s: after a longer silence clocks are compared
-SILENT_US_MAX = 24 * 3_600_000_000  # nobody notes anything for so long: a clock was wrong
-SLACK_US = 1_000  # two processes of a machine tell the time alike to a millisecond
-GAPS_MAX = 50  # that are named; more are counted
-# What only clients tell.  A release is left out: rules for clients of any kind read it if it is
-# there, and do without.
+SILENT_US_MAX = 24 * 3_600_000_000  # no journal is silent for so long: a clock was wrong
+SLACK_US = 1_000  # clocks of two processes on one machine differ by at most 1 ms
+GAPS_MAX = 50  # gaps named in the judgement; more are counted
+# Facts that only clients write.  QueuesReleased is left out: rules for clients of any kind read
+# it if it is there, and work without it.
 CLIENTS_FACTS = frozenset(
     kind for kind in all_facts() if kind.__module__ == "rocketmq_emulator.facts.clients"
 ) - {QueuesReleased}
 
 
 class Completeness:
-    """``note_out_of_order`` takes what comes out of order; ``gaps`` are what was found.
+    """``note_out_of_order`` takes entries that are out of order; ``gaps`` returns all gaps found.
 
-    *expects_clients*: clients have journals, too; else only servers are expected to.
-    *slack_us*: by so much an entry may be older than the one before it.
+    *expects_clients*: clients have journals, too; if False only servers do.
+    *slack_us*: how much older an entry may be than the entry before it.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Completeness:
         self._cluster = cluster
         self.expects_clients = expects_clients
         self._slack_us = slack_us
-        self.is_over = False  # a second run has begun: what comes is not of this one
+        self.is_over = False  # a second run has begun: later entries belong to it
         self._gaps: dict[tuple[str, str], Gap] = {}
         self._more_gaps = 0
         self._named = MissingJournals(cluster, expects_clients=expects_clients)
         self._ended: set[str] = set()  # nodes whose process is known to have ended
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **self._named.table(),
             MemberLeft: self._left,
@@ -91,9 +91,9 @@ class Completeness:
         }
 
     def note_out_of_order(self, entry: Entry, last: Entry | None, before: Entry | None) -> None:
-        """*entry* is out of turn: not the next of its node after *last*, or far from *before*.
+        """*entry* does not follow *last* by number, or is far in time from *before*.
 
-        *last* is the last entry of the same node, *before* the last one of all.
+        *last* is the last entry of the same node, *before* the last entry of all nodes.
         """
         if isinstance(entry.fact, RunStarted) and self._cluster.run is not None:
             self._second_run(entry, entry.fact)
@@ -106,7 +106,7 @@ class Completeness:
         elif entry.seq == 1:
             self._began_again(entry, last)
         elif entry.seq > last.seq + 1:
-            text = f"the journal of {entry.node} lacks what is before its number {entry.seq}"
+            text = f"the journal of {entry.node} lacks entries before number {entry.seq}"
             self._note("hole", entry.node, text, last.mono_us)
         elif entry.seq <= last.seq:
             text = (
@@ -116,7 +116,7 @@ class Completeness:
             self._note("hole", entry.node, text, min(entry.mono_us, last.mono_us))
 
     def gaps(self, nodes: Iterable[str], skipped: Skipped | None = None) -> list[Gap]:
-        """All that is missing, when *nodes* have noted something and the journal is over."""
+        """All gaps of the journal, once it is over; *nodes* are those with entries in it."""
         found = list(self._gaps.values())
         if skipped is not None and skipped.count:
             found.append(_left_out(skipped))
@@ -128,7 +128,7 @@ class Completeness:
             found.append(Gap(f"and {self._more_gaps:,} more places like these", 0))
         return found
 
-    # Out of turn --------------------------------------------------------------------------
+    # Out of order -------------------------------------------------------------------------
 
     def _time(self, entry: Entry, before: Entry) -> None:
         ahead_us = entry.mono_us - before.mono_us
@@ -143,7 +143,7 @@ class Completeness:
             self._note("ahead", "", text, before.mono_us)
 
     def _is_jump(self, entry: Entry, before: Entry) -> bool:
-        """The wall clock knows nothing of that time, and no fault had changed it."""
+        """Whether the wall clock did not move by that time, and no fault had changed it."""
         if any(fault.word.startswith("clock") for fault in self._cluster.all_faults):
             return False
         return (entry.at_ms - before.at_ms) * 1_000 * 2 < entry.mono_us - before.mono_us
@@ -158,21 +158,21 @@ class Completeness:
             self._ended.discard(node)
         else:
             text = (
-                f"{node} was started again at {entry.mono_us / 1e6:.3f} s and no fact tells how "
+                f"{node} was started again at {entry.mono_us / 1e6:.3f} s and no fact shows how "
             )
-            text += "it had ended: what it noted last may be missing"
+            text += "it had ended: its last entries may be missing"
             self._note("again", node, text, last.mono_us)
 
     def _second_run(self, entry: Entry, fact: RunStarted) -> None:
         self.is_over = True
         text = f"a second run ({fact.scenario}, seed {fact.seed}) begins in this journal: "
-        text += "what follows is not judged; each run is judged by itself"
+        text += "later entries are not judged; judge each run by itself"
         self._note("run", "", text, entry.mono_us, "none")
 
     def _note(
         self, kind: str, node: str, text: str, since_us: int, affects: AffectedRules = "all"
     ) -> None:
-        """The first of a kind at a node is enough: what comes later is not relied on."""
+        """Keep the first gap of a kind at a node: all later entries are doubtful anyway."""
         known = self._gaps.get((kind, node))
         if known is not None:
             if since_us < known.since_us:
@@ -206,11 +206,11 @@ def _left_out(skipped: Skipped) -> Gap:
 
 
 def gaps_affecting(checker: Checker, gaps: Sequence[Gap]) -> list[Gap]:
-    """Those of *gaps* that the rules of *checker* cannot do without."""
+    """The *gaps* in facts that the rules of *checker* need."""
     if not gaps or not checker.needs_whole:
         return []
     table = checker.table()
-    # Without a table it asks the progress, which knows both sides.
+    # A checker without a table reads the progress, which needs servers and clients.
     needs_clients = not table or not CLIENTS_FACTS.isdisjoint({*checker.needs, *table})
     wanted = ("all", "clients") if needs_clients else ("all",)
     return [gap for gap in gaps if gap.affects in wanted]
@@ -219,7 +219,7 @@ def gaps_affecting(checker: Checker, gaps: Sequence[Gap]) -> list[Gap]:
 def split_by_gaps(
     checker: Checker, gaps: Sequence[Gap]
 ) -> tuple[list[Violation], list[Violation]]:
-    """What *checker* objected to while the journal was whole, and later."""
+    """The violations of *checker* before the first gap that affects it, and those after it."""
     since_us = min((gap.since_us for gap in gaps_affecting(checker, gaps)), default=None)
     if since_us is None:
         return checker.violations, []
@@ -230,13 +230,13 @@ def split_by_gaps(
 # Nodes without a journal --------------------------------------------------------------
 
 
-SETTLING_US = 5_000_000  # who is first named so late may not have noted anything yet
+SETTLING_US = 5_000_000  # a node first named so late may not have written anything yet
 MASTER = 0
-CLIENTS_MAX = 50  # without a journal that are named; more are counted
+CLIENTS_MAX = 50  # clients without a journal that are named; more are counted
 
 
 class MissingJournals:
-    """Who is named, first by which entry.  *expects_clients*: clients have journals, too."""
+    """Nodes without a journal, and the first entry that names each; clients if *expects_clients*."""
 
     def __init__(self, cluster: ClusterState, *, expects_clients: bool) -> None:
         self._cluster = cluster
@@ -246,12 +246,12 @@ class MissingJournals:
         self._sent_to: set[str] = set()  # of these
         self._clients: dict[str, Entry] = {}
         self._groups: dict[str, Entry] = {}
-        self._name_servers: set[str] = set()  # nodes that are one
-        self._accepted_by = 0  # so many NameServers, at most, took a registration
+        self._name_servers: set[str] = set()  # nodes that are NameServers
+        self._accepted_by = 0  # the most NameServers that accepted one registration
         self._registered_with: Entry | None = None
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             RouteChanged: self._route_changed,
             MessageSent: self._sent,
@@ -265,9 +265,9 @@ class MissingJournals:
         }
 
     def without_journal(self, known: Collection[str]) -> Iterator[Gap]:
-        """What is not known for want of journals; there are those of the nodes *known*."""
+        """A gap for each node that is named and not among *known*, the nodes with journals."""
         yield from self._servers(known)
-        # A program of a user's own has no journal.
+        # A user's own program has no journal.
         if self._expects_clients and not self._cluster.plan.get("programs"):
             yield from self._members()
             for producer in self._producers():
@@ -275,12 +275,12 @@ class MissingJournals:
                     text = f"{producer} has no journal, and the plan of the run names it"
                     yield Gap(text, 0, "clients")
 
-    # Who is missing -----------------------------------------------------------------------
+    # Missing nodes ------------------------------------------------------------------------
 
     def _servers(self, known: Collection[str]) -> Iterator[Gap]:
         for broker, entry in self._brokers.items():
             if broker not in known and self._has_settled(entry):
-                # One that no client has heard of has nothing to do with what clients did.
+                # A broker that no client had a route to does not affect the clients.
                 is_unused = isinstance(entry.fact, BrokerRegistered)
                 text = f"broker {broker} has no journal, and {_names(entry)} it"
                 yield Gap(text, 0, "none" if is_unused else "all")
@@ -296,7 +296,7 @@ class MissingJournals:
             if client not in self.nodes_of and self._has_settled(entry)
         ]
         for client, entry in missing[:CLIENTS_MAX]:
-            # Brokers note who joins: without that nobody knows more of it than its name.
+            # Brokers note members that join; without such a fact only its name is known.
             is_known = isinstance(entry.fact, MemberJoined)
             text = f"client {client} has no journal, and {_names(entry)} it"
             yield Gap(text, 0, "clients" if is_known else "none")
@@ -309,7 +309,7 @@ class MissingJournals:
                 yield Gap(text, 0, "clients")
 
     def _producers(self) -> Iterator[str]:
-        """Nodes that send from the beginning of a run that came to its end, by its plan."""
+        """Nodes that by the plan send from the start of the run; none if the run did not end."""
         ended = self._cluster.run_ended
         if ended is None or ended.reason != "finished":
             return
@@ -325,7 +325,7 @@ class MissingJournals:
     def _has_settled(self, entry: Entry) -> bool:
         return self._cluster.now_us - entry.mono_us >= SETTLING_US
 
-    # Who is named -------------------------------------------------------------------------
+    # Named nodes --------------------------------------------------------------------------
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
         for broker in fact.brokers:
@@ -380,23 +380,23 @@ def _names(entry: Entry) -> str:
 
 ACK_NOTED_US = 5_000_000  # a broker notes a message before its producer does
 WRITTEN_US = 10_000_000  # offsets are written every 5 s
-LISTENER_US = 65_000_000  # in which a member notes what it was given
+LISTENER_US = 65_000_000  # a member notes within this time that it was given a message
 
 
 class TruncatedJournals:
-    """Which nodes others name, and when last."""
+    """Nodes that other nodes name, with the last such entry."""
 
     def __init__(self, cluster: ClusterState, progress: Progress) -> None:
         self._cluster = cluster
         self._progress = progress
         self._acked: dict[str, Entry] = {}  # by broker: the last acknowledgement
         self._answered: dict[tuple[str, str], Entry] = {}  # by broker and address: with messages
-        self._went_on: dict[tuple[str, str], Entry] = {}  # by broker and address: with a commit
+        self._went_on: dict[tuple[str, str], Entry] = {}  # by broker and address: last commit
         self._clients: dict[tuple[str, str], str] = {}  # by broker and address
         self._producers: dict[str, str] = {}  # by the process in unique keys: node
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MessageSent: self._sent,
             PullAnswered: self._pulled,
@@ -405,7 +405,7 @@ class TruncatedJournals:
         }
 
     def gaps(self, last: Mapping[str, Entry]) -> Iterator[Gap]:
-        """Of nodes whose *last* entries are too old."""
+        """A gap for each node whose entry in *last* is much older than others that name it."""
         for broker, named in self._acked.items():
             nodes = broker, named.node
             if self._is_behind(last.get(broker), nodes, named.mono_us, ACK_NOTED_US):
@@ -421,7 +421,7 @@ class TruncatedJournals:
         yield from self._unanswered(last)
 
     def _unanswered(self, last: Mapping[str, Entry]) -> Iterator[Gap]:
-        """Producers whose sends were stored later than anything that they note."""
+        """Gaps of producers whose messages were stored long after their own last entry."""
         stored: dict[str, tuple[int, str]] = {}
         for key, places in self._progress.messages.pending.open_sends.items():
             node = self._producers.get(key[:PROCESS_CHARS], "")
@@ -437,13 +437,13 @@ class TruncatedJournals:
     def _is_behind(
         self, last: Entry | None, nodes: tuple[str, str], named_us: int, most_us: int
     ) -> bool:
-        """It notes nothing for so long, and no fault of *nodes* held up what names it."""
+        """Whether *last* is more than *most_us* older, and no fault of *nodes* explains that."""
         if last is None or named_us - last.mono_us <= most_us or self._cluster.is_gone(last.node):
             return False
         return not self._cluster.touched(nodes, last.mono_us, named_us)
 
     def _node_of(self, client: str, kind: str = "") -> str:
-        """Of the member that runs, if it is of that kind of consumer; "": of any."""
+        """The node of a running member, if it is that *kind* of consumer ("": any); else ""."""
         for consumers in self._cluster.consumers.values():
             for consumer in consumers:
                 is_its = consumer.started.client == client and consumer.is_running
@@ -451,7 +451,7 @@ class TruncatedJournals:
                     return consumer.node
         return ""
 
-    # Who is named -------------------------------------------------------------------------
+    # Named nodes --------------------------------------------------------------------------
 
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
         self._acked[fact.queue.broker] = entry
@@ -467,7 +467,7 @@ class TruncatedJournals:
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
         passes = self._progress.reading.passes
         if passes and passes[-1][1] == key_of(entry):
-            self._went_on[entry.node, fact.peer] = entry  # of what nobody notes to have consumed
+            self._went_on[entry.node, fact.peer] = entry  # no client notes what it consumed
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._clients[entry.node, fact.peer] = fact.client
@@ -475,4 +475,4 @@ class TruncatedJournals:
 
 def _gap(last: Entry, why: str, named_us: int) -> Gap:
     text = f"the journal of {last.node} ends at {last.mono_us / 1e6:.3f} s, and {why} at "
-    return Gap(f"{text}{named_us / 1e6:.3f} s: what it noted later is missing", last.mono_us)
+    return Gap(f"{text}{named_us / 1e6:.3f} s: its later entries are missing", last.mono_us)

@@ -1,8 +1,8 @@
-"""All 61 client invariants: which checkers judge each, and what facts do not show of it.
+"""All 61 client invariants: which checkers judge each, and which part facts do not show.
 
 An invariant is a sentence about RocketMQ's clients that holds in every release unless it says
-otherwise.  What facts do not show is held by unit tests of this client, whose names begin with
-``test_client_invariant_NN``; docs/invariants.md has the whole table.
+otherwise.  Parts that facts do not show are tested by unit tests of this client, named
+``test_client_invariant_NN...``; docs/invariants.md has the whole table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rocketmq_emulator.checks.servers.table import SDK_MONITORS
 
 
 class Invariant(NamedTuple):
-    """``checkers`` by name; ``unseen`` is what no fact shows, empty: facts show all of it."""
+    """``checkers`` by name; ``unseen`` is the part that no fact shows; empty: facts show all."""
 
     number: int
     text: str
@@ -22,7 +22,7 @@ class Invariant(NamedTuple):
 
     @property
     def sdk_monitors(self) -> tuple[str, ...]:
-        """The checkers that judge it by what servers note: a client in any language."""
+        """The checkers that judge it from facts of servers alone: clients in any language."""
         return tuple(name for name, kind in SDK_MONITORS.items() if self.number in kind.invariants)
 
 
@@ -36,7 +36,7 @@ INVARIANTS = (
         "the first route poll is 10 ms after the start, then every 30 s; heartbeats at 1, 31 … s; "
         "offsets are written at 10, 15 … s",
         ("heartbeats_come", "members_are_listed"),
-        "to whom a route poll belongs: NameServers know no clients",
+        "the client of a route poll: NameServers know no clients",
     ),
     Invariant(
         2,
@@ -48,7 +48,7 @@ INVARIANTS = (
         3,
         "without consumers heartbeats go to masters only, with one to every known address",
         ("members_are_listed",),
-        "what a heartbeat holds",
+        "the content of a heartbeat",
     ),
     Invariant(4, "a broker in no route gets no heartbeat after 30 s", (), "which routes are kept"),
     Invariant(
@@ -162,7 +162,7 @@ INVARIANTS = (
     Invariant(31, "names sort as texts, queue numbers as numbers", (), EXACT_SHARE),
     Invariant(
         32,
-        "without a list nothing changes; who is not in the list drops all queues of the topic",
+        "without a list nothing changes; a member not in the list drops all queues of the topic",
         ("shares_add_up", "releases_follow_passes"),
         "a list that did not come",
     ),
@@ -176,7 +176,7 @@ INVARIANTS = (
         35,
         "a member that joins wakes all members; one that expires is noticed within 20 s",
         ("notices_wake", "leavers_are_forgotten", "ownership"),
-        "the notice itself: that it came is told by the pass that follows",
+        "the notice itself: only the pass that follows shows that it came",
     ),
     Invariant(36, "the outcome of a dropped queue's listener is discarded", (), INSIDE),
     Invariant(
@@ -218,13 +218,13 @@ INVARIANTS = (
         44,
         "a new group starts at the end, or at 0 of a young queue; a retry topic at 0",
         (),
-        "what the broker answered to the query of the offset",
+        "the broker's answer to the query of the offset",
     ),
     Invariant(
         45,
         "a new share sends a newer subscription version",
         ("subscriptions_are_latest",),
-        "what a heartbeat holds",
+        "the content of a heartbeat",
     ),
     Invariant(
         46,
@@ -233,14 +233,14 @@ INVARIANTS = (
     ),
     Invariant(
         47,
-        "what cannot be sent back is consumed again after 5 s",
+        "a message that cannot be sent back is consumed again after 5 s",
         ("repeats_wait",),
     ),
     Invariant(48, "a broadcasting member's failure is dropped", ("repeats_wait",)),
-    Invariant(49, "an ack index splits a batch", (), "which messages were one call's"),
+    Invariant(49, "an ack index splits a batch", (), "which messages one call had"),
     Invariant(
         50,
-        "an orderly failure comes again after 1 s, and nothing of the queue before it",
+        "an orderly failure comes again after 1 s, before any other message of the queue",
         ("order", "repeats_wait"),
     ),
     Invariant(
@@ -257,15 +257,17 @@ INVARIANTS = (
         53,
         "a message that runs for 15 minutes is sent back by the next round",
         (),
-        "whose message was sent back",
+        "the member whose message was sent back",
     ),
     Invariant(
         54,
-        "after a member's death only what was not written, or under way, comes again",
+        "after a member's death only messages not committed, or in flight, come again",
         ("duplicates",),
-        "what was under way",
+        "the messages in flight",
     ),
-    Invariant(55, "a clean end leaves nothing to repeat", ("duplicates",), "what was under way"),
+    Invariant(
+        55, "a clean shutdown repeats no message", ("duplicates",), "the messages in flight"
+    ),
     Invariant(56, "persisting no queues writes and forgets nothing", (), INSIDE),
     Invariant(57, "broadcast offsets are found under the same client id only", (), INSIDE),
     Invariant(

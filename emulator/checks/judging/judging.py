@@ -1,9 +1,9 @@
-"""The driver: one pass over a journal, each entry to those who take its kind.
+"""The driver: one pass over a journal gives each entry to the checkers that take its kind.
 
     judge(read_journals([Path("run.jsonl")])) -> Judgement
 
-The scene and the progress are given an entry before the checkers, which look into them.  A
-checker that raises is named in the judgement and gets no more entries; the others go on.
+The cluster state and the progress get each entry before the checkers, which read them.  A
+checker that raises is named in the judgement and gets no more entries; the others continue.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def judge(
     checkers: Sequence[type[Checker]] | None = None,
     skipped: Skipped | None = None,
 ) -> Judgement:
-    """What *checkers* (default: all) find in *entries*, which are in the order of time.
+    """The judgement of *checkers* (default: all) on *entries*, which are in the order of time.
 
-    *skipped* counts what their reader leaves out.  Entries that are not whole, or in no order,
-    are judged as far as they are.  Raises only what *entries* raise.
+    *skipped* counts the lines that the reader left out.  Entries with gaps or out of order are
+    judged up to the first gap.  Raises only what iterating *entries* raises.
     """
     judging = Judging(checkers, skipped=skipped)
     judging.take(entries)
@@ -46,7 +46,7 @@ def judge(
 
 
 class Judging:
-    """A judgement under way: entries may come in parts, as from a cluster that runs."""
+    """A judgement in progress: entries may come in parts, as from a running cluster."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Judging:
         self._count = 0
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Give each entry to all who take its kind."""
+        """Give each entry to all checkers that take its kind."""
         whole, takers, last_of, count = self.completeness, self._handlers, self._last, 0
         before, now_us = self.cluster.last, self.cluster.now_us
         if whole.is_over:
@@ -101,14 +101,14 @@ class Judging:
                 for take in takers[type(fact)]:
                     try:
                         take(fact, entry)
-                    except Exception as error:  # noqa: BLE001  # its defect is not the others'
+                    except Exception as error:  # noqa: BLE001  # the other checkers continue
                         self._drop(take, error, entry)
         finally:
             self._count += count
             self.cluster.last = before
 
     def end(self) -> Judgement:
-        """The judgement of all that was taken."""
+        """The judgement of all entries taken."""
         seen = self._handlers.keys()
         gaps = self._gaps()
         not_judged: dict[str, str] = {}
@@ -146,7 +146,7 @@ class Judging:
         )
 
     def is_doubtful(self, checker: Checker, violation: Violation) -> bool:
-        """It may come from what the journal lacks, as far as that is known by now."""
+        """Whether *violation* may come from a gap that is known by now."""
         return any(
             gap.since_us <= violation.mono_us for gap in gaps_affecting(checker, self._gaps())
         )
@@ -181,7 +181,7 @@ class Judging:
         )
 
     def _drop(self, take: FactHandler, error: Exception, entry: Entry) -> None:
-        """Whose method *take* is gets no more entries."""
+        """Stop giving entries to the checker that owns the method *take*."""
         (name,) = {name for name, table in self._tables if take in table.values()}
         self.raised[name] = f"{_text_of(error)}, at {entry.node} {entry.seq}"
         for kind in self._handlers:
@@ -189,7 +189,7 @@ class Judging:
 
 
 class _HandlersByKind(dict[type[Fact], FactHandlers]):
-    """By kind, each worked out once; its keys are the kinds that were seen."""
+    """Handlers by fact kind, each found once; its keys are the kinds that were seen."""
 
     def __init__(self, find: Callable[[type[Fact]], FactHandlers]) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Journals from files: one, several of one machine merged by time, or folders of them.
+"""Read journals from files: one, several of one machine merged by time, or folders of them.
 
     for entry in read_journals([Path("journals/")]): ...
 
-A line that is no fact of this emulator ends the reading with ``BadJournal``, which names file,
-line and what to do; or, with a ``Skipped``, is counted there and the reading goes on.
+A line that is no fact of this emulator raises ``BadJournal``, which names the file, the line and
+the remedy; with a ``Skipped`` the line is counted there and reading continues.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rocketmq_emulator.protocol.error_families import DamagedData
 if TYPE_CHECKING:
 
     class ReadEntry(Entry, frozen=True):
-        """An entry as it is read."""
+        """An entry of a journal file; its fact is any known kind."""
 
 else:
     ReadEntry = msgspec.defstruct(
@@ -35,14 +35,14 @@ else:
     )
 
 CHUNK_BYTES = 1 << 18
-LINE_BYTES_MAX = 1 << 26  # longer ones are no journal's
-PLACES_MAX = 10  # that a Skipped names
+LINE_BYTES_MAX = 1 << 26  # a longer line is not from a journal
+PLACES_MAX = 10  # places that a Skipped names
 
 _decode = msgspec.json.Decoder(ReadEntry)
 
 
 class BadJournal(DamagedData):
-    """Something that is no journal, or a part of one that cannot be read.
+    """A file or line that is not a journal, or cannot be read.
 
     *file* and *line* are the place; line 0 is the file as a whole.
     """
@@ -55,7 +55,7 @@ class BadJournal(DamagedData):
 class Skipped:
     """Counts the lines that could not be read, and keeps the first places.
 
-    ``since_us``: what was noted before that moment was read, of all files.
+    ``since_us``: entries before that moment were read, of all files.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Skipped:
         self.since_us = 0
 
     def add(self, place: BadJournal, since_us: int = 0) -> None:
-        """One more; the line before it, of the same file, is of *since_us*."""
+        """Count one more; *since_us* is the time of the line before it in the same file."""
         self.since_us = min(self.since_us, since_us) if self.count else since_us
         self.count += 1
         if len(self.places) < PLACES_MAX:
@@ -72,8 +72,8 @@ class Skipped:
 
 
 def read_journals(paths: Sequence[Path], skipped: Skipped | None = None) -> Iterator[Entry]:
-    """The entries of all *paths*, merged by time; of a folder: of its ``*.jsonl`` files,
-    and of those that were full (``*.jsonl.1``).
+    """The entries of all *paths*, merged by time; a folder stands for its ``*.jsonl`` files
+    and its rotated ones (``*.jsonl.1``).
 
     Raises ``BadJournal``; with *skipped* only for a path that has no journal at all.
     """
@@ -85,9 +85,9 @@ def read_journals(paths: Sequence[Path], skipped: Skipped | None = None) -> Iter
 
 
 def readable_entries(paths: Sequence[Path], skipped: Skipped) -> Iterator[Entry]:
-    """``read_journals`` without the lines that cannot be read, which *skipped* counts.
+    """``read_journals`` without unreadable lines, which *skipped* counts.
 
-    Raises ``BadJournal`` also if there is no line that can be read.
+    Raises ``BadJournal`` also if no line can be read.
     """
     entry = None
     for entry in read_journals(paths, skipped):
@@ -101,7 +101,7 @@ def journal_files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = sorted(path.glob("*.jsonl*"))  # FILE.1 is what was written before FILE
+            found = sorted(path.glob("*.jsonl*"))  # FILE.1 was written before FILE
             if not found:
                 raise BadJournal(str(path), 0, "this folder has no journals (*.jsonl)")
             files += found
@@ -119,12 +119,12 @@ def journal_files(paths: Sequence[Path]) -> list[Path]:
 def entries_in(
     lines: Iterable[bytes], name: str = "journal", skipped: Skipped | None = None
 ) -> Iterator[Entry]:
-    """The entries of *lines*, each whole; *name* stands for the file in errors."""
+    """The entries of *lines*, each a complete line; errors name *name* as the file."""
     yield from _one_by_one(lines, name, 1, skipped)
 
 
 def _with_times(entries: Iterator[Entry]) -> Iterator[tuple[int, str, int, Entry]]:
-    """Nothing behind the numbers is compared: no two entries of a node have one number."""
+    """Sort keys for a merge; entries are never compared: (node, number) is unique."""
     return ((entry.mono_us, entry.node, entry.seq, entry) for entry in entries)
 
 
@@ -138,7 +138,7 @@ def _entries_of(path: Path, skipped: Skipped | None) -> Iterator[Entry]:
 
 
 def _entries(file: IO[bytes], name: str, skipped: Skipped | None) -> Iterator[Entry]:
-    """Many lines at a time: a decoder that is called once for them is a third faster."""
+    """Decode many lines at a time: one decoder call for them is a third faster."""
     number, last_us = 1, 0
     while lines := file.readlines(CHUNK_BYTES):
         try:
@@ -198,15 +198,15 @@ def _reason_unreadable(line: bytes, number: int, error: Exception) -> str:
             f"{SCHEMA_VERSION}: use the emulator that wrote it"
         )
     if found.fact.kind not in {kind.__name__ for kind in all_facts()}:
-        return f"{found.fact.kind} is no fact of schema {SCHEMA_VERSION}: a newer emulator's?"
+        return f"{found.fact.kind} is no fact of schema {SCHEMA_VERSION}: use a newer emulator"
     return f"a {found.fact.kind} that is not as schema {SCHEMA_VERSION} says: {error}"
 
 
 def _reason_not_json(line: bytes, number: int, error: Exception) -> str:
     if not line.endswith(b"\n"):
         return (
-            "the last line is cut off: its writer was killed, or still writes; what is before "
-            "it can be read if the reader is told to skip what it cannot read"
+            "the last line is cut off: its writer was killed, or still writes; the lines before "
+            "it can be read if the reader skips lines that it cannot read"
         )
     if number == 1:
         return f"this is no journal: its first line is not JSON ({error})"

@@ -1,10 +1,10 @@
-"""The verdict on foreign clients: which rules each broke, first when, and the frames that show it.
+"""The verdict on SDK clients: which rules each broke, when first, and the frames that show it.
 
     judge = SdkJudge()
-    judge.take(entries)      # as often as there are some; gives what is objected to now
+    judge.take(entries)      # may be repeated; returns the new violations
     judge.verdict()
 
-It keeps the latest facts, to show the frames behind an objection: their number has a limit.
+It keeps the latest facts, at most ``FRAMES_MAX``, to show the frames behind a violation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.protocol.versions import version_desc
 
 FEED_SLACK_US = 1_000_000
-FRAMES_MAX = 200_000  # that are kept to show them
+FRAMES_MAX = 200_000  # kept to show them
 CONSUME_TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
 
@@ -35,14 +35,14 @@ class SdkClient(msgspec.Struct, kw_only=True):
 
     client: str
     language: str
-    version: str  # of RocketMQ, as its heartbeat says; some SDKs say that of the Java client
-    groups: dict[str, str] = {}  # and whether it pushes and shares
+    version: str  # of RocketMQ, from its heartbeat; some SDKs send the Java client's
+    groups: dict[str, str] = {}  # group: consume type and message model
     peers: dict[str, str] = {}  # address: broker
-    request_count: int = 0  # that facts tell of
+    request_count: int = 0  # requests that facts record
 
 
 class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that a client broke: *count* times, first as *what* says."""
+    """A rule that a client broke *count* times; *what* describes the first time."""
 
     client: str
     monitor: str
@@ -55,10 +55,10 @@ class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SdkVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out.  *not_judged*: monitors without evidence, and why.
+    """The result.  *not_judged*: monitors without evidence, and why.
 
-    *incomplete*: what the journals lack; *doubtful_count* objections may come from that, and
-    are not among the *broken*.
+    *incomplete*: the gaps of the journals; *doubtful_count* violations may come from these, and
+    are not in *broken*.
     """
 
     clients: tuple[SdkClient, ...]
@@ -72,12 +72,12 @@ class SdkVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """No rule was broken, which the journals show: they are whole, and some were judged."""
+        """True if no rule was broken, the journals have no gap, and some monitors judged."""
         return not self.broken and not self.incomplete and bool(self.judged)
 
 
 def kinds_to_follow() -> tuple[str, ...]:
-    """The facts that the monitors read: what is asked of a cluster's feed."""
+    """The kinds of facts that the monitors read, for the subscription to a cluster's feed."""
     judging = Judging(tuple(SDK_MONITORS.values()))
     kinds: set[type[Fact]] = {*judging.cluster.table(), *FRAMES}
     for checker in judging.checkers:
@@ -86,7 +86,7 @@ def kinds_to_follow() -> tuple[str, ...]:
 
 
 class SdkJudge:
-    """A judgement of clients under way; *skipped* counts what the reader leaves out."""
+    """A judgement of clients in progress; *skipped* counts lines that the reader left out."""
 
     def __init__(self, skipped: Skipped | None = None) -> None:
         self._judging = Judging(
@@ -104,11 +104,11 @@ class SdkJudge:
 
     @property
     def client_count(self) -> int:
-        """How many consumers were seen."""
+        """The number of consumers seen."""
         return len(self._clients)
 
     def take(self, entries: Iterable[Entry]) -> list[Violation]:
-        """The first violation of each rule by each client that *entries* have brought."""
+        """New violations in *entries*: the first of each rule by each client."""
         self._judging.take(self._watched(entries))
         new = []
         for violation in self._new_violations():
@@ -120,9 +120,9 @@ class SdkJudge:
         return new
 
     def verdict(self) -> SdkVerdict:
-        """Of all that was taken; nothing can be taken after it."""
+        """The verdict on all entries taken; do not call ``take`` after it."""
         judgement = self._judging.end()
-        self.take(())  # what shows at the end only
+        self.take(())  # violations that show only at the end
         sure = [each for each in self._frames_by_violation if not self._is_doubtful(each)]
         self._doubtful_count += len(self._frames_by_violation) - len(sure)
         broken = tuple(self._broken(violation) for violation in sorted(sure, key=_time_of))
@@ -175,7 +175,7 @@ class SdkJudge:
                 yield msgspec.structs.replace(violation, node=self._client_of(violation))
 
     def _is_doubtful(self, violation: Violation) -> bool:
-        """Also by what only showed later, as a node without a journal."""
+        """Whether a gap may explain it; gaps found later count, as a node without a journal."""
         return any(
             self._judging.is_doubtful(checker, violation)
             for checker in self._judging.checkers
@@ -183,7 +183,7 @@ class SdkJudge:
         )
 
     def _client_of(self, violation: Violation) -> str:
-        """The client's id where facts tell it; else the server that saw it."""
+        """The client's id if facts name it; else the server that saw it."""
         if violation.node in self._clients:
             return violation.node
         for key in reversed(violation.entries):
@@ -211,7 +211,10 @@ class SdkJudge:
 
 
 def of_servers_only(cluster: ClusterState) -> Completeness:
-    """Foreign clients have no journal; and facts of two servers come over two connections."""
+    """Completeness for SDK clients, which have no journal; servers' facts may be reordered.
+
+    Facts of two servers come over two connections.
+    """
     return Completeness(cluster, expects_clients=False, slack_us=FEED_SLACK_US)
 
 

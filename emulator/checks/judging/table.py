@@ -1,6 +1,6 @@
-"""Every checker and every measure by name; metrics: what an expectation can be about.
+"""Every checker, measure and metric by name; expectations of scenarios name these metrics.
 
-A checker has a rule, and objects; a measure only counts.
+A checker has a rule and reports violations; a measure only counts.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MEASURES = {name: kind for name, kind in ALL.items() if kind.is_measure}
 METRICS: dict[str, Metric] = {
     metric.name: metric for kind in ALL.values() for metric in kind.metrics
 }
-# What was let off, by cause; ``excused`` is the sum of some of these.
+# Excused messages by cause; ``excused`` is the sum of some of these.
 EXCUSES: dict[str, Metric] = {
     name: metric
     for name, metric in METRICS.items()

@@ -1,4 +1,4 @@
-"""Monitors: checkers that hold a client to the numbered client invariants.
+"""Monitors: checkers of the numbered client invariants.
 
-``invariants`` has the table of all 61: which checker judges each, or why facts cannot show it.
+``judging.invariants`` has all 61: which checker judges each, or why facts cannot show it.
 """

@@ -1,12 +1,12 @@
-"""What members and servers know of each other, once nothing has happened to them for a while.
+"""Checks that member lists and routes converge after the last change or fault.
 
-Heartbeats come every 30 s, routes are asked for every 30 s, passes run every 20 s: so after all
-of them whoever lives is listed, whoever left is not, and every member shares out the same queues.
-Until then, and while a fault lies on the way between the nodes concerned, nothing is objected to.
+Heartbeats come every 30 s, clients poll routes every 30 s, passes run every 20 s.  So after these
+times brokers list the members that run and no others, and all members share out the same queues.
+Before that, and while a fault is on the path between the nodes concerned, nothing is reported.
 
-A fault of a link names the nodes at both of its ends, or it is not known whom else it touches.
-What others cannot reach says nothing of the two that are asked about: a partition of a broker and
-a producer delays no registration.
+A fault of a link names the nodes at both ends; a fault that names none may touch any node.
+Links to other nodes do not count: a partition between a broker and a producer delays no
+registration of the broker.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from rocketmq_emulator.protocol.messages.names import is_retry_topic
 HEARTBEAT_US = 30_000_000  # heartbeatBrokerInterval
 ROUTE_US = 30_000_000  # pollNameServerInterval
 PASS_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
-LATE_US = 8_000_000  # by calls to brokers that do not answer, one after the other
+LATE_US = 8_000_000  # for calls to brokers that do not answer, one after the other
 NOTICE_US = 6_000_000  # a pass begins at once, and asks a broker for each topic and group
-MERGED_US = 15_000_000  # until brokers send them that merge notices (realTimeNotifyConsumerChange)
-CURRENT_US = ROUTE_US + PASS_US + LATE_US  # until every member has shared out what changed
+MERGED_US = 15_000_000  # for brokers that merge notices (realTimeNotifyConsumerChange)
+CURRENT_US = ROUTE_US + PASS_US + LATE_US  # until every member has shared out the change
 UNKNOWN = 1 << 20  # queues: more than any topic has
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
 
 
 class MembersAreListed(Monitor):
-    """Client invariants 1 and 3, as brokers see them."""
+    """Client invariants 1 and 3, from facts of brokers."""
 
     name = "members_are_listed"
     rule = (
@@ -59,7 +59,7 @@ class MembersAreListed(Monitor):
         self._listed: dict[tuple[str, str, str], set[str]] = {}  # broker, group, client: peers
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MemberJoined: self._joined,
             MemberLeft: self._left,
@@ -67,7 +67,7 @@ class MembersAreListed(Monitor):
         }
 
     def end(self) -> None:
-        """Look at every member that runs."""
+        """Check every running member."""
         for group, consumers in self.cluster.consumers.items():
             for consumer in consumers:
                 if consumer.is_running and consumer.started.consumer_kind != "pull":
@@ -106,7 +106,7 @@ class MembersAreListed(Monitor):
         self._listed.setdefault(known, set()).add(fact.peer)
 
     def _broker_started(self, fact: NodeStarted, entry: Entry) -> None:
-        """A broker that was started again lists nobody."""
+        """A restarted broker lists no member."""
         for known in [each for each in self._listed if each[0] == entry.node]:
             del self._listed[known]
 
@@ -120,13 +120,13 @@ class EndedMembersAreUnlisted(Monitor):
     name = "leavers_are_forgotten"
     rule = (
         "a member that ended is in no list after a few seconds, or after 130 s if its brokers "
-        "could not see it end (client invariant 35)"
+        "could not see its connection close (client invariant 35)"
     )
     invariants = (35,)
     needs = (RebalancePassed,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RebalancePassed: self._passed}
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
@@ -151,13 +151,13 @@ class EndedMembersAreUnlisted(Monitor):
                 self.count_excused()
             else:
                 self.report_violation(
-                    f"{entry.node} was told that {consumer.node} is in {fact.group}, "
+                    f"{entry.node} got a list with {consumer.node} in {fact.group}, "
                     f"{gone_us / 1e6:.1f} s after it had ended",
                     entry,
                 )
 
     def _is_seen(self, consumer: ConsumerRecord, topic: str, since_us: int, now_us: int) -> bool:
-        """Its brokers ran, and saw its connections close: a process that ends closes its own."""
+        """Whether its brokers ran and saw its connections close when its process ended."""
         if self.cluster.touched(self.cluster.topics.brokers_of(topic), since_us, now_us):
             return False
         return not any(
@@ -180,7 +180,7 @@ class RoutesAreCurrent(Monitor):
     needs = (RebalancePassed,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RebalancePassed: self._passed}
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
@@ -224,14 +224,14 @@ class RoutesAreCurrent(Monitor):
         return self.cluster.touched(nodes, entry.mono_us - CURRENT_US, entry.mono_us)
 
     def _first_us(self, group: str, node: str) -> int | None:
-        """When the first of the members began that use the routes of this process."""
+        """The start of the first member in the process on *node*: members share its routes."""
         if self.cluster.consumer(group, node) is None:
             return None
         everybody = chain.from_iterable(self.cluster.consumers.values())
         return min((s.from_us for s in everybody if s.node == node and s.is_running), default=None)
 
     def _is_known(self, broker: str, from_us: int, entry: Entry) -> bool:
-        """It was in the routes before the member began, or is for as long as a change takes."""
+        """Whether *broker* was in the routes before the member started, or for ``CURRENT_US``."""
         if self.cluster.topics.is_down(broker):
             return False
         now_us = entry.mono_us
@@ -247,7 +247,7 @@ class RoutesAreCurrent(Monitor):
         return now_us - member_us >= CURRENT_US
 
     def _has_rested(self, broker: str, now_us: int) -> bool:
-        """Nobody can have a route with more queues of it."""
+        """Whether no client can still have a route with more queues of *broker*."""
         return now_us - self.cluster.topics.changed_us(broker) >= CURRENT_US
 
     def _last_us(self, broker: str, now_us: int) -> int:
@@ -259,7 +259,7 @@ class RoutesAreCurrent(Monitor):
         )
 
     def _is_gone(self, broker: str, entry: Entry) -> bool:
-        """Its process ended long ago, which closed its connections: it is in no route."""
+        """Whether its process ended long ago and closed its connections, so no route has it."""
         cluster = self.cluster
         if not cluster.is_gone(broker):
             return False
@@ -276,7 +276,7 @@ class RoutesAreCurrent(Monitor):
         )
 
 
-# Faults on the way between nodes ------------------------------------------------------
+# Faults on the path between nodes -----------------------------------------------------
 
 
 LINK_FAULTS = frozenset({"slow_link", "stall", "partition", "refuse", "cut"})
@@ -286,12 +286,12 @@ READABLE_FAULTS = frozenset({"read_only", *DISK_FAULTS})  # faults that leave ev
 def last_path_fault_us(
     cluster: ClusterState, servers: set[str], others: set[str], now_us: int
 ) -> int:
-    """The last moment up to now in which something happened to *servers*, *others* or between.
+    """When *servers*, *others* or a link between them were last touched, up to *now_us*; 0: never.
 
-    0: never.  Disks count for nothing: no route and no list of members waits for them.
+    Disk faults do not count: no route and no list of members depends on a disk.
     """
     last_us = cluster.last_restart_us(servers | others)
-    for fault in reversed(cluster.all_faults):  # those that ended earlier are not looked at
+    for fault in reversed(cluster.all_faults):  # stops at the first that ended earlier
         at_us = now_us if fault.ended_us is None else fault.ended_us
         if at_us > last_us and _is_on_path(fault, servers, others):
             last_us = at_us

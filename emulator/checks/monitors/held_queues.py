@@ -1,8 +1,8 @@
-"""What a member owes a queue that it holds, and one that it gives up: pulls, order, and the lock.
+"""Duties of a member for a queue: pull it while holding it, unlock it when giving it up.
 
-A held queue is pulled again and again: an empty one every 15 s, as brokers hold a pull so long.
-An orderly queue has one listener at work.  A queue that was given up is unlocked, so that its
-next owner need not wait for the lock to lapse.
+A held queue is pulled all the time: an empty one every 15 s, as brokers hold a pull so long.
+An orderly queue has one running listener.  A queue that was given up is unlocked, so that its
+next owner need not wait until the lock expires.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
-PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
-HELD_US = 25_000_000  # a pull that was at the broker when its queue was dropped
+PULLED_US = 35_000_000  # a hold of 15 s, a sweep every 5 s, a timeout of 30 s
+HELD_US = 25_000_000  # for a pull at the broker when its queue was dropped
 EXPIRED_US = 145_000_000  # rocketmq.client.pull.pullMaxIdleTime and a pass, since it was dropped
 FORCED_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills, since the last lock
-UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
-UNLOCKED_AT_ONCE = (5, 2, 0)  # from here on a queue is unlocked at once
-CALLS_US = 10_000_000  # to brokers that do not answer
+UNLOCKED_US = 25_000_000  # upstream waits 20 s if the listener has messages of the queue
+UNLOCKED_AT_ONCE = (5, 2, 0)  # since this release a queue is unlocked at once
+CALLS_US = 10_000_000  # calls to brokers that do not answer
 LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 Claim = tuple[str, str, Queue]  # node, group, queue
 
@@ -54,15 +54,15 @@ class QueuesArePulled(Monitor):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._held: dict[Claim, EntryKey] = {}
-        self._pulled: dict[str, dict[Queue, Entry]] = {}  # by address: its last pulls
-        self._failed_us: dict[Claim, int] = {}  # when a pull of it failed, last
-        # By client, group and queue: when its broker kept the lock from the client, last.
+        self._pulled: dict[str, dict[Queue, Entry]] = {}  # by address: last pull of each queue
+        self._failed_us: dict[Claim, int] = {}  # when a pull of it failed last
+        # By client, group and queue: when its broker last refused the lock to the client.
         self._refused_us: dict[tuple[str, str, Queue], int] = {}
         self._peers: dict[str, set[str]] = {}  # by client: its addresses
-        self._kept_us: dict[Claim, int] = {}  # when a pass was to give it up, and could not
+        self._kept_us: dict[Claim, int] = {}  # when a pass could not give it up
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MemberJoined: self._joined,
             RebalancePassed: self._passed,
@@ -77,7 +77,7 @@ class QueuesArePulled(Monitor):
         }
 
     def end(self) -> None:
-        """Look at every queue that is held."""
+        """Check every held queue."""
         for (node, group, queue), claimed in self._held.items():
             consumer = self.cluster.consumer(group, node)
             if (
@@ -99,10 +99,10 @@ class QueuesArePulled(Monitor):
         nodes = {consumer.node, queue.broker}
         touched_us = self.cluster.last_touched_us(nodes, now_us)
         self.count_tried()
-        # Without the lock of an orderly queue a member does not pull it, and asks every 20 s.
+        # A member without the lock of an orderly queue does not pull, and asks every 20 s.
         refused_us = self._refused_us.get((consumer.started.client, group, queue), 0)
         silent_us = now_us - max(since.mono_us, failed_us, touched_us, refused_us)
-        # A member that is full does not pull; one whose consumption goes on is not forgotten.
+        # A member with a full cache does not pull; a queue still being consumed is not forgotten.
         reading = self.progress.readers.get(self.progress.reader(group, consumer.node), {}).get(
             queue
         )
@@ -125,7 +125,7 @@ class QueuesArePulled(Monitor):
             )
 
     def _is_dropped(self, held: Claim, pulled_us: int) -> bool:
-        """The member was to give it up, could not, and has it again; see ``_passed``."""
+        """Whether a pass could not give the queue up and assigned it again; see ``_passed``."""
         kept_us = self._kept_us.get(held)
         if kept_us is None or pulled_us - kept_us > HELD_US:
             return False
@@ -139,10 +139,10 @@ class QueuesArePulled(Monitor):
             self._held[entry.node, fact.group, queue] = key_of(entry)
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
-        """While its listener is at work, an orderly member cannot give a queue up.
+        """An orderly member cannot give a queue up while its listener runs.
 
-        The process queue stays in the table, dropped; if a later pass gives it to the member again
-        it is not pulled until its last pull is 120 s old.
+        The process queue stays in the table, dropped; if a later pass assigns it to the member
+        again, it is not pulled until its last pull is 120 s old.
         Upstream: RebalanceImpl.updateProcessQueueTableInRebalance, ProcessQueue.isPullExpired.
         """
         if fact.group not in self.cluster.orderly:
@@ -159,7 +159,7 @@ class QueuesArePulled(Monitor):
         topics = {queue.topic for queue in fact.queues}
         for queue in fact.queues:
             self._held.pop((entry.node, fact.group, queue), None)
-        for kept in list(self._kept_us):  # it could give up what it was to
+        for kept in list(self._kept_us):  # this release was possible
             if kept[:2] == (entry.node, fact.group) and kept[2].topic in topics:
                 del self._kept_us[kept]
 
@@ -186,7 +186,7 @@ class QueuesAreUnlocked(Monitor):
 
     name = "queues_are_unlocked"
     rule = (
-        "an orderly member that gives up a queue gives back its lock within 25 s, so that the "
+        "an orderly member that gives up a queue unlocks it within 25 s, so that the "
         "next owner need not wait for 60 s (client invariant 51)"
     )
     invariants = (51,)
@@ -195,13 +195,13 @@ class QueuesAreUnlocked(Monitor):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._locked: set[tuple[str, str, Queue]] = set()  # client, group
-        self._given_up: dict[tuple[str, str, Queue], EntryKey] = {}  # and not unlocked
-        # Of these: perhaps 20 s later, by a thread that ends with its process.
+        self._given_up: dict[tuple[str, str, Queue], EntryKey] = {}  # not unlocked yet
+        # Of these: unlocked perhaps 20 s later, by a thread that ends with its process.
         # Upstream: RebalancePushImpl.unlockDelay, by the scheduled executor of MQClientInstance.
         self._delayed_unlocks: set[tuple[str, str, Queue]] = set()
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             QueuesLocked: self._lock,
             QueuesUnlocked: self._unlock,
@@ -211,18 +211,18 @@ class QueuesAreUnlocked(Monitor):
         }
 
     def end(self) -> None:
-        """Locks that were kept."""
+        """Check queues that were given up and not unlocked."""
         for known, released in self._given_up.items():
             self._check(known, released, self.cluster.now_us)
 
     def _check(self, known: tuple[str, str, Queue], released: EntryKey, now_us: int) -> None:
-        """Until *now_us* it was not given back."""
+        """Report a queue that is not unlocked at *now_us*, unless a fault explains that."""
         client, group, queue = known
         if now_us - released.mono_us <= UNLOCKED_US:
             return
         nodes, until_us = {released.node, queue.broker}, released.mono_us + UNLOCKED_US
         is_over = known in self._delayed_unlocks and self._has_ended(group, client, until_us)
-        # The lock is given back before the release is noted, by a call that may wait.
+        # The member unlocks before it notes the release, by a call that may wait.
         if is_over or self.cluster.touched(nodes, released.mono_us - CALLS_US, until_us):
             self.count_excused()
         else:
@@ -234,7 +234,7 @@ class QueuesAreUnlocked(Monitor):
             )
 
     def _has_ended(self, group: str, client: str, until_us: int) -> bool:
-        """With its process the unlocking ended that it had put off."""
+        """Whether the member's process ended, and with it the delayed unlocking."""
         return any(
             consumer.started.client == client
             and consumer.until_us is not None
@@ -260,7 +260,7 @@ class QueuesAreUnlocked(Monitor):
                 self._given_up.pop((consumer.started.client, fact.group, queue), None)
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
-        """Where a member knows no address any more it unlocks nothing."""
+        """A member that lost the broker's address unlocks nothing there."""
         for known, released in list(self._given_up.items()):
             queue = known[2]
             is_its = (released.node, queue.topic) == (entry.node, fact.topic)
@@ -291,19 +291,19 @@ class OneListenerAQueue(Monitor):
 
     name = "one_listener_a_queue"
     rule = (
-        "a queue of an orderly group has one listener at work: it goes to its next owner when "
-        "the listener of the last one has returned, or its lock has lapsed (client invariant 51); "
-        "so it is not unlocked before, but by force 20 s after the last lock (52)"
+        "a queue of an orderly group has one running listener: the next owner gets it after the "
+        "last owner's listener has returned or its lock has expired (client invariant 51); so it "
+        "is not unlocked before, except by force 20 s after the last lock (52)"
     )
     invariants = (51, 52)
     needs = (MessageGivenToListener, QueuesLocked)
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._locked_us: dict[tuple[str, str, Queue], int] = {}  # client, group: the last time
+        self._locked_us: dict[tuple[str, str, Queue], int] = {}  # client, group: last lock
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MessageGivenToListener: self._given,
             QueuesLocked: self._lock,
@@ -315,7 +315,7 @@ class OneListenerAQueue(Monitor):
             self._locked_us[fact.client, fact.group, queue] = entry.mono_us
 
     def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
-        """Of a member that lives: one that shuts down unlocks all, whatever is under way."""
+        """Only running members are judged: one that shuts down unlocks even queues in use."""
         consumers = (
             s for s in self.cluster.running(fact.group) if s.started.client == fact.client
         )
@@ -335,14 +335,13 @@ class OneListenerAQueue(Monitor):
         locked_us = self._locked_us.get((fact.client, fact.group, queue), 0)
         nodes = {given.node, queue.broker}
         is_forced = entry.mono_us - locked_us > FORCED_US
-        # A request for the lock that a fault held up was sent, and given up, long before.
+        # The member sent this request, and gave up waiting, long before: a fault delayed it.
         since_us = min(given.mono_us, entry.mono_us - FORCED_US)
         if is_forced or self.cluster.touched(nodes, since_us, entry.mono_us):
             self.count_excused()
             return
         self.report_violation(
-            f"{given.node} gave back the lock of {place_of(queue)} while its listener still "
-            "worked at it",
+            f"{given.node} unlocked {place_of(queue)} while its listener still worked at it",
             given,
             entry,
             node=given.node,
@@ -369,7 +368,7 @@ class OneListenerAQueue(Monitor):
             return
         self.report_violation(
             f"{entry.node} was given offset {fact.offset} of {place_of(fact.queue)} while "
-            f"{other.node} still worked at it",
+            f"the listener of {other.node} still ran for it",
             other,
             entry,
         )

@@ -1,4 +1,4 @@
-"""A client instance towards servers: its heartbeats, its farewell, its routes in an outage."""
+"""A client instance towards servers: heartbeats, unregistering, routes while none answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rocketmq_emulator.protocol.codes import RequestCode
 
 HEARTBEAT_US = 30_000_000  # heartbeatBrokerInterval
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
-LATE_US = 10_000_000  # by calls to three brokers that do not answer (client invariant 2)
+LATE_US = 10_000_000  # for calls to three brokers that do not answer (client invariant 2)
 
 
 class HeartbeatsCome(Monitor):
-    """Client invariant 1, as brokers see it: of each connection that has members."""
+    """Client invariant 1, from facts of brokers: each connection with members has heartbeats."""
 
     name = "heartbeats_come"
     rule = "a member's heartbeats come every 30 s (client invariant 1)"
@@ -36,11 +36,11 @@ class HeartbeatsCome(Monitor):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._beats: dict[tuple[str, str], EntryKey] = {}  # broker, address of a member
-        self._noting_brokers: set[str] = set()  # brokers that were asked for their requests
+        self._noting_brokers: set[str] = set()  # brokers that note heartbeats
         self._clients: dict[tuple[str, str], str] = {}  # broker, address: client id
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MemberJoined: self._joined,
             MemberLeft: self._left,
@@ -50,9 +50,9 @@ class HeartbeatsCome(Monitor):
         }
 
     def end(self) -> None:
-        """Who is silent to the end is late as well."""
+        """Check members whose next heartbeat had not come when the journal ended."""
         for known in list(self._beats):
-            if self.cluster.last is not None:  # there is one, where anybody is known
+            if self.cluster.last is not None:  # never None if a member is known
                 self._check(known, self.cluster.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
@@ -80,7 +80,7 @@ class HeartbeatsCome(Monitor):
             self._beats[known] = key_of(entry)
 
     def _note_broker(self, entry: Entry) -> None:
-        """Heartbeats before a broker's first were not noted."""
+        """A broker notes heartbeats from now on: earlier ones are not in the journal."""
         if entry.node not in self._noting_brokers:
             self._noting_brokers.add(entry.node)
             mine = (known for known in self._beats if known[0] == entry.node)
@@ -105,10 +105,10 @@ class HeartbeatsCome(Monitor):
             )
 
     def _is_touched(self, known: tuple[str, str], before: EntryKey, entry: Entry) -> bool:
-        """A fault may have kept it from coming: of the broker, or of the member's node.
+        """Whether a fault of the broker or of the member's node may have stopped the heartbeat.
 
-        Calls to other brokers that do not answer make it late, but by no more than this.  Once
-        the fault is over the next one comes, unless the member has ended or connected anew.
+        Calls to other brokers that do not answer delay it by ``LATE_US`` at most.  After the fault
+        the next heartbeat comes, unless the member has ended or reconnected.
         """
         broker, client = known[0], self._clients.get(known, "")
         since_us = before.mono_us - HEARTBEAT_US
@@ -118,7 +118,7 @@ class HeartbeatsCome(Monitor):
             for consumer in consumers
             if consumer.started.client == client
         ]
-        if not consumers:  # whose node that is no fact tells
+        if not consumers:  # no fact names the client's node
             return any(each.held(since_us, entry.mono_us) for each in self.cluster.all_faults)
         nodes = {broker, *(consumer.node for consumer in consumers)}
         if any(self._had_no_route(consumer.node, broker, before, entry) for consumer in consumers):
@@ -133,7 +133,7 @@ class HeartbeatsCome(Monitor):
         return is_over or quiet_us <= 2 * HEARTBEAT_US + LATE_US
 
     def _had_no_route(self, node: str, broker: str, before: EntryKey, entry: Entry) -> bool:
-        """A client sends none to a broker that is in none of its routes.
+        """Whether *broker* was in no route of the client, which then sends it no heartbeat.
 
         Upstream: MQClientInstance.cleanOfflineBroker, before each round of heartbeats.
         """
@@ -145,7 +145,7 @@ class HeartbeatsCome(Monitor):
 
 
 class MembersUnregister(Monitor):
-    """Client invariant 6.  Who unregisters nowhere was killed or cancelled: no shutdown."""
+    """Client invariant 6.  A member that unregisters nowhere was killed or cancelled."""
 
     name = "members_unregister"
     rule = "a consumer that is shut down unregisters at every broker (client invariant 6)"
@@ -158,7 +158,7 @@ class MembersUnregister(Monitor):
         self._left_in_order: dict[tuple[str, str], EntryKey] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {MemberJoined: self._joined, MemberLeft: self._left}
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
@@ -184,7 +184,7 @@ class MembersUnregister(Monitor):
         )
 
     def _is_touched(self, fact: MemberLeft, entry: Entry) -> bool:
-        """A fault may have kept it from unregistering there, or from closing a connection."""
+        """Whether a fault may have kept it from unregistering there, or from closing a connection."""
         nodes = {entry.node}
         nodes.update(
             consumer.node
@@ -198,10 +198,10 @@ class MembersUnregister(Monitor):
         )
 
     def _knew_no_address(self, fact: MemberLeft, elsewhere: EntryKey, broker: str) -> bool:
-        """Its routes lacked the broker when it unregistered: it had forgotten the address.
+        """Whether its routes lacked *broker* when it unregistered, so it had dropped the address.
 
         Upstream: MQClientInstance.unregisterClient goes over the addresses that
-        cleanOfflineBroker has left, and closes the other connections without a word.
+        cleanOfflineBroker has left; the other connections are closed without a request.
         """
         for consumer in self.cluster.consumers.get(fact.group, ()):
             if consumer.started.client == fact.client:
@@ -227,7 +227,7 @@ class RoutesOutliveNameServers(Monitor):
         self._failing: dict[str, EntryKey] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             RouteChanged: self._changed,
             RouteQueriesFailing: self._fail,

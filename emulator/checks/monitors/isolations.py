@@ -1,8 +1,8 @@
-"""Whom a latency-aware producer avoids: for how long, after what, and that it does.
+"""Isolation of brokers by a latency-aware producer: after which attempts, and for how long.
 
-A broker that took long, or failed, is isolated: by a table of latencies, that is another one since
-5.1.4.  Until then a fast answer ends an isolation; since then nothing does.  Judged are producers
-whose load is sent synchronously, as the plan says, by the table of their release.
+A broker whose answer was slow, or that failed, is isolated for a time from a table of latencies;
+the table changed in 5.1.4.  Before 5.1.4 a fast answer ends an isolation; since then only time
+does.  Judged are producers whose load is synchronous by the plan, by the table of their release.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rocketmq_emulator.protocol.flags import is_writeable
 PENALTIES_ARE_SHORT = (5, 1, 4)
 CLOCK_MS = 2  # clocks are read in milliseconds
 CLOCK_US = CLOCK_MS * 1_000
-FAILED_LATENCY_MS_OLD, FAILED_LATENCY_MS = 30_000, 10_000  # what a failure counts as
-# How long a broker is avoided, in ms, after an attempt that took so long or longer.
+FAILED_LATENCY_MS_OLD, FAILED_LATENCY_MS = 30_000, 10_000  # latency of a failure
+# Latency of an attempt in ms, at least: how long the broker is avoided, in ms.
 PENALTIES_LONG = {
     550: 30_000,
     1_000: 60_000,
@@ -31,7 +31,7 @@ PENALTIES_LONG = {
     15_000: 600_000,
 }
 PENALTIES_SHORT = {550: 2_000, 1_800: 5_000, 3_000: 6_000, 5_000: 10_000, 15_000: 30_000}
-REACHABLE_IS_APART = (5, 1, 4)  # in it alone an isolation may go on beyond its time
+REACHABLE_IS_APART = (5, 1, 4)  # only in it an isolation may exceed its time
 
 
 class IsolationsAreTabled(LoadMonitor):
@@ -51,11 +51,11 @@ class IsolationsAreTabled(LoadMonitor):
         self._until: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # by producer and broker
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {BrokerIsolated: self._isolated, RunStarted: self._run_started}
 
     def reason_not_judged(self) -> str:
-        """The release decides."""
+        """The table depends on the release: without a known release nothing is judged."""
         return "" if self._release else "the journal has no RunStarted: no release is known"
 
     def _run_started(self, fact: RunStarted, entry: Entry) -> None:
@@ -80,7 +80,7 @@ class IsolationsAreTabled(LoadMonitor):
             )
 
     def _check_sum(self, fact: BrokerIsolated, entry: Entry) -> None:
-        """The broker is avoided until the latest end of its isolations, and not beyond."""
+        """Report if the broker is avoided beyond the latest end of its isolations."""
         before_us, before = self._until.get((entry.node, fact.broker), (0, key_of(entry)))
         until_us = max(before_us, entry.mono_us + fact.for_ms * 1_000)
         self._until[entry.node, fact.broker] = until_us, key_of(entry)
@@ -98,21 +98,21 @@ class FailuresIsolate(LoadMonitor):
 
     name = "failures_isolate"
     rule = (
-        "a latency-aware producer isolates a broker at the end of an attempt there, and for the "
-        "time that its table has for the attempt: its latency or, if it failed, 30 s, since 5.1.4 "
-        "10 s (client invariants 18, 19)"
+        "a latency-aware producer isolates a broker at the end of an attempt there, for the time "
+        "in its table for the latency of the attempt; a failed attempt counts as 30 s, since 5.1.4 "
+        "as 10 s (client invariants 18, 19)"
     )
     invariants = (18, 19)
     needs = (SendAttempted,)
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._last: dict[str, _LastAttempt] = {}  # by producer, until the isolation that it owes
-        # By producer that sends asynchronously: it isolates, and tells of the attempt after that.
+        self._last: dict[str, _LastAttempt] = {}  # by producer, until its isolation is noted
+        # By producer that sends asynchronously: it notes the isolation before the attempt.
         self._early: dict[str, tuple[BrokerIsolated, EntryKey]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {SendAttempted: self._attempted, BrokerIsolated: self._isolated}
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
@@ -142,7 +142,10 @@ class FailuresIsolate(LoadMonitor):
             self._early[entry.node] = fact, key_of(entry)
 
     def _is_of(self, fact: BrokerIsolated, entry: Entry, last: _LastAttempt | None) -> bool:
-        """An attempt has just failed there; of one without an address a producer tells first."""
+        """Whether an attempt has just failed at that broker.
+
+        A producer notes an attempt that found no address before the isolation.
+        """
         return (
             last is not None
             and last.fact.queue.broker == fact.broker
@@ -153,7 +156,7 @@ class FailuresIsolate(LoadMonitor):
     def _compare(
         self, node: str, fact: BrokerIsolated, key: EntryKey, last: _LastAttempt | None
     ) -> None:
-        """The isolation, and the attempt that has just ended."""
+        """Report an isolation whose time does not match the attempt that has just ended."""
         if last is None or last.fact.queue.broker != fact.broker:
             self.report_violation(
                 f"{node} isolated {fact.broker}, where no attempt has just ended", key
@@ -166,9 +169,9 @@ class FailuresIsolate(LoadMonitor):
             )
 
     def _misses(self, node: str) -> None:
-        """The next attempt ends, and the broker of the one before was not isolated.
+        """Report if the next attempt has ended and the broker of the last one was not isolated.
 
-        Since 5.1.4 an attempt that found no address counts with the time that it took: none.
+        Since 5.1.4 an attempt that found no address counts with its own time, about 0 ms.
         """
         last = self._last.pop(node, None)
         if last is None or 0 in last.expected_ms:
@@ -183,7 +186,7 @@ class FailuresIsolate(LoadMonitor):
 class _LastAttempt(NamedTuple):
     fact: SendAttempted
     key: EntryKey
-    expected_ms: set[int]  # how long its broker may be isolated for it; 0: not at all
+    expected_ms: set[int]  # how long its broker may be isolated; 0: not at all
 
     @property
     def ending(self) -> str:
@@ -204,11 +207,11 @@ class IsolatedBrokersAreAvoided(LoadMonitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._isolations: dict[str, dict[str, tuple[int, EntryKey]]] = {}  # until; by producer
+        self._isolations: dict[str, dict[str, tuple[int, EntryKey]]] = {}  # until when
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             SendAttempted: self._attempted,
             BrokerIsolated: self._isolated,
@@ -237,19 +240,19 @@ class IsolatedBrokersAreAvoided(LoadMonitor):
             if broker in isolations:
                 self._check(fact, began_us, isolations[broker], entry)
         if fact.outcome in STORED and self.plan_release() < PENALTIES_ARE_SHORT:
-            isolations.pop(broker, None)  # a fast answer ends it; a slow one is noted again
+            isolations.pop(broker, None)  # a fast answer ends it; a slow answer is a new one
         for each in [each for each, (end_us, _) in isolations.items() if end_us < began_us]:
             del isolations[each]
 
     def _check(
         self, fact: SendAttempted, began_us: int, isolation: tuple[int, EntryKey], entry: Entry
     ) -> None:
-        """Did the send begin after the isolation and before its end?"""
+        """Report a send that began after the isolation and before its end."""
         until_us, isolated = isolation
         if not isolated.mono_us + CLOCK_US < began_us < until_us - CLOCK_US:
             return
         if self.cluster.touched((entry.node,), isolated.mono_us, entry.mono_us):
-            self.count_excused()  # a new process knows of none
+            self.count_excused()  # a new process has no isolations
             return
         self.report_violation(
             f"{entry.node} began a send of {fact.topic} at {fact.queue.broker}, which it avoids "
@@ -259,7 +262,7 @@ class IsolatedBrokersAreAvoided(LoadMonitor):
         )
 
     def _takes_sends(self, fact: SendAttempted, broker: str, entry: Entry) -> bool:
-        """It may be written to, and did so in every route for as long as a poll takes."""
+        """Whether *broker* is writable, and has been in every route for one route poll."""
         topics = self.cluster.topics
         if not is_writeable(topics.perm(fact.topic, broker)):
             return False
@@ -268,7 +271,7 @@ class IsolatedBrokersAreAvoided(LoadMonitor):
 
 
 def latency_aware(load: dict[str, Any] | None) -> Literal["", "sync", "async"]:
-    """How a load sends whose brokers are isolated by its release's table; "": they are not."""
+    """How a latency-aware load sends; "" if its brokers are not isolated by a release's table."""
     settings = {} if load is None else load.get("settings", {})
     if load is None or load.get("keys") or not settings.get("send_latency_fault_enable"):
         return ""
@@ -278,18 +281,18 @@ def latency_aware(load: dict[str, Any] | None) -> Literal["", "sync", "async"]:
 
 
 def penalties(release: tuple[int, ...]) -> dict[int, int]:
-    """The table of a release."""
+    """The table of *release*: latency in ms, at least, to isolation in ms."""
     return PENALTIES_LONG if release < PENALTIES_ARE_SHORT else PENALTIES_SHORT
 
 
 def penalty_ms(release: tuple[int, ...], latency_ms: int) -> int:
-    """For how long a broker is isolated after so long an attempt."""
+    """How long a broker is isolated after an attempt of *latency_ms*."""
     rows = penalties(release).items()
     return max((for_ms for floor_ms, for_ms in rows if latency_ms >= floor_ms), default=0)
 
 
 def failure_ms(release: tuple[int, ...]) -> int:
-    """The same after one that failed."""
+    """How long a broker is isolated after a failed attempt."""
     is_old = release < PENALTIES_ARE_SHORT
     return penalty_ms(release, FAILED_LATENCY_MS_OLD if is_old else FAILED_LATENCY_MS)
 

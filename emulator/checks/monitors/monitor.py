@@ -1,7 +1,7 @@
-"""What a monitor is: a checker that holds each client to a client invariant.
+"""The base of monitors: checkers that judge each client by a client invariant.
 
-It objects where a fact proves that the invariant was broken, and only there: a node whose clock
-is moved meanwhile, or a group whose plan sets the timer in question, is let off.
+A monitor reports only what a fact proves.  A node whose clock was moved meanwhile, or a group
+whose plan sets the timer in question, is excused.
 """
 
 from __future__ import annotations
@@ -18,32 +18,30 @@ ONE_ENTRY_US = 120_000_000
 class Monitor(Checker):
     """A checker of client invariants.
 
-    ``servers_suffice``: what servers note is enough, so clients in any language are judged.
+    ``servers_suffice``: facts of servers are enough, so clients in any language are judged.
     """
 
     invariants: ClassVar[tuple[int, ...]]
     servers_suffice: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        """Whatever a monitor lets off is counted under its name."""
+        """Give each monitor a metric for what it excuses, named after the monitor."""
         super().__init_subclass__()
         if "name" in vars(cls):
-            what = (
-                f"what `{cls.name}` would object to, but for a fault or a clock that explains it"
-            )
+            what = f"violations of `{cls.name}` that a fault or a moved clock explains"
             cls.metrics = (Metric(f"excused_{cls.name}", "times", what),)
 
     def count_excused(self) -> None:
-        """It would have objected, but a fault of these nodes explains it."""
+        """Count a violation that is not reported, as a fault explains it."""
         self.add_to_metric(f"excused_{self.name}", 1)
 
     def report_violation(
         self, what: str, *entries: Entry | EntryKey, node: str | None = None, rule: str = ""
     ) -> None:
-        """As a checker does, unless a clock was moved between the first and the last entry.
+        """Report as ``Checker`` does, unless a clock was moved between the first and last entry.
 
-        It is the clock of a node that the evidence is from; where one entry is all the evidence,
-        in the two minutes before it.
+        Only clocks of nodes that wrote the *entries* count; with a single entry those moved in the
+        two minutes before it.
         """
         times = [entry.mono_us for entry in entries]
         since_us = min(times) if len(times) > 1 else times[0] - ONE_ENTRY_US
@@ -54,40 +52,40 @@ class Monitor(Checker):
             super().report_violation(what, *entries, node=node, rule=rule)
 
     def plans_of(self, group: str) -> list[dict[str, Any]]:
-        """The parts of the plan that make members of *group*."""
+        """The parts of the plan that create members of *group*."""
         return self.cluster.plans_of(group)
 
     def sets(self, group: str, *names: str) -> bool:
-        """The plan gives some member of *group* one of the settings *names*."""
+        """Whether the plan gives some member of *group* one of the settings *names*."""
         given: set[str] = set()
         for part in self.plans_of(group):
             given.update(part.get("settings", ()), *part.get("settings_of", {}).values())
         return not given.isdisjoint(names)
 
     def plan_release(self) -> tuple[int, ...]:
-        """What the run's cluster and clients behave as; () if the journal does not say."""
+        """The release of the run's cluster and clients; () if the journal has none."""
         return () if self.cluster.run is None else numbers_of(self.cluster.run.release)
 
     def release_at(self, group: str, node: str) -> tuple[int, ...]:
-        """What the member of *group* on *node* behaves as; () if the journal does not say."""
+        """The release of the member of *group* on *node*; () if the journal has none."""
         consumer = self.cluster.consumer(group, node)
         return () if consumer is None else numbers_of(consumer.started.release)
 
 
 class LoadMonitor(Monitor):
-    """Knows the load of each producer."""
+    """A monitor that looks up each producer's load in the plan."""
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._loads: dict[str, dict[str, Any] | None] = {}
 
     def loads_of(self, producer: str) -> list[dict[str, Any]]:
-        """Its own part of the plan; where it has none, all that the plan sends."""
+        """The loads of *producer* in the plan; all loads if it has none of its own."""
         load = self.load_of(producer)
         return list(self.cluster.plan.get("load", ())) if load is None else [load]
 
     def load_of(self, producer: str) -> dict[str, Any] | None:
-        """The part of the plan that *producer* sends; None: it is none of the plan's."""
+        """The load that *producer* sends; None if the plan has none for it."""
         try:
             return self._loads[producer]
         except KeyError:

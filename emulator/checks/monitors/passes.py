@@ -67,7 +67,7 @@ class PassTimes(Monitor):
         self._last: dict[tuple[str, str, str], EntryKey] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RebalancePassed: self._passed, ConsumerStarted: self._started}
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
@@ -112,7 +112,7 @@ class SharesAddUp(Monitor):
         self._routes: dict[tuple[str, str], frozenset[str]] = {}  # by node and topic
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             RebalancePassed: self._passed,
             ConsumerStarted: self._started,
@@ -200,7 +200,7 @@ class BroadcastersShareNothing(Monitor):
     needs = (ConsumerStarted,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RebalancePassed: self._passed, QueuesClaimed: self._claimed}
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
@@ -241,7 +241,7 @@ class RoutesAreShared(Monitor):
         self._unreadable: set[str] = set()  # brokers that were set so at some time
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             ConsumerStarted: self._started,
             RouteChanged: self._changed,
@@ -332,7 +332,7 @@ class NoticesTriggerRebalance(Monitor):
         self._woken: dict[tuple[str, str], dict[tuple[str, str], _MemberChange]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MemberJoined: self._joined,
             MemberLeft: self._left,

@@ -104,7 +104,7 @@ class OnePullAtATime(PushGroupMonitor):
         self._held: dict[str, dict[Queue, Entry]] = {}  # by group
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {**super().table(), PullHeld: self._hold, PullAnswered: self._answered}
 
     def forget(self, broker: str, group: str) -> None:
@@ -152,7 +152,7 @@ class HeldPulls(Monitor):
         self._pushed: set[tuple[str, str, str]] = set()  # broker, group, peer: a push consumer
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {MemberJoined: self._joined, PullHeld: self._hold}
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
@@ -191,7 +191,7 @@ class PullErrorsWait(Monitor):
         self._released_us: dict[tuple[str, str, Queue], int] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             PullFailed: self._fail,
             QueuesClaimed: self._claimed,
@@ -252,7 +252,7 @@ class ExpiredPulls(Monitor):
         self._late: set[EntryKey] = set()  # of these: failures of members that stood still
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             QueuesClaimed: self._claimed,
             PullFailed: self._fail,
@@ -334,7 +334,7 @@ class FirstPullsWait(PushGroupMonitor):
         self._pulled: dict[str, set[Queue]] = {}  # by group
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **super().table(),
             QueuesClaimed: self._claimed,
@@ -394,7 +394,7 @@ class IllegalOffsetsDelayPulls(PushGroupMonitor):
         self._moved: dict[tuple[str, Queue, str], EntryKey] = {}  # with the address of who pulled
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {**super().table(), PullAnswered: self._answered, PullHeld: self._pull}
 
     def forget(self, broker: str, group: str) -> None:

@@ -54,7 +54,7 @@ class SharesAreStable(Monitor):
         self._regranted_locks = _RegrantedLocks()
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
@@ -215,7 +215,7 @@ class ReleasesFollowPasses(Monitor):
         self._passed_us: dict[tuple[str, str, str], int] = {}  # node, group, topic
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RebalancePassed: self._passed, QueuesReleased: self._released}
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
@@ -264,7 +264,7 @@ class SubscriptionsAreLatest(Monitor):
         self._changed_us: dict[tuple[str, str], int] = {}  # node, group: its queues, last
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             NodeStarted: self._started,
             MemberJoined: self._joined,

@@ -36,7 +36,7 @@ class RetryLevels(Monitor):
     needs = (MessageSentBack,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {MessageSentBack: self._sent_back}
 
     def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
@@ -68,7 +68,7 @@ class RepeatsWait(Monitor):
         self._failed: dict[tuple[str, str, Queue], dict[int, EntryKey]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MessageConsumed: self._consumed,
             QueuesClaimed: self._claimed,

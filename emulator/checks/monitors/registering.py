@@ -37,7 +37,7 @@ class RegistrationsCome(Monitor):
         self._brokers: dict[str, EntryKey] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {NodeStarted: self._started, BrokerRegistered: self._registered}
 
     def end(self) -> None:
@@ -99,7 +99,7 @@ class ExpiriesWait(Monitor):
     needs = (BrokerRegistered,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {BrokerExpired: self._expired, BrokerRegistered: self._registered}
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
@@ -133,7 +133,7 @@ class EndedBrokersLeaveRoutes(Monitor):
         self._reported: set[tuple[str, str, int]] = set()
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {SendAttempted: self._attempted, RouteChanged: self._route_changed}
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:

@@ -50,7 +50,7 @@ class AttemptsAreBounded(LoadMonitor):
         self._counts: dict[tuple[str, str], int] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {SendAttempted: self._attempted}
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
@@ -98,7 +98,7 @@ class AsyncRetriesStay(Monitor):
         self._open: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # failed: queue number
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {SendAttempted: self._attempted}
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
@@ -148,7 +148,7 @@ class SendsFollowRoutes(Monitor):
         self._routes: dict[tuple[str, str], tuple[tuple[str, ...], EntryKey]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RouteChanged: self._changed, SendAttempted: self._attempted}
 
     def _changed(self, fact: RouteChanged, entry: Entry) -> None:
@@ -184,7 +184,7 @@ class HealthyAttemptsSucceed(Monitor):
     needs = (SendAttempted,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {SendAttempted: self._attempted}
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
@@ -235,7 +235,7 @@ class RetriesChangeBroker(LoadMonitor):
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {SendAttempted: self._attempted, RouteChanged: self._changed}
 
     def _changed(self, fact: RouteChanged, entry: Entry) -> None:
@@ -318,7 +318,7 @@ class SendsKeepTheirTimeout(LoadMonitor):
         self._first_us: dict[tuple[str, str], int] = {}  # when that attempt had begun
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {SendAttempted: self._attempted, SendFailed: self._ended, MessageSent: self._ended}
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
@@ -381,7 +381,7 @@ class SendsEnd(LoadMonitor):
         self._open: dict[tuple[str, str], tuple[EntryKey, str]] = {}  # node, id: failed; topic
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             SendAttempted: self._attempted,
             SendFailed: self._failed,

@@ -111,7 +111,7 @@ class CommitsFollowDelivery(Checker):
         self._corrected: dict[tuple[str, str, Queue], tuple[int, int]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             OffsetCommitted: self._committed,
             MemberJoined: self._joined,

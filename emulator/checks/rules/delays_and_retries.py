@@ -68,7 +68,7 @@ class DelaysAreKept(Checker):
         self._advanced_us: dict[str, int] = {}  # brokers whose waiting messages were let come
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             DelayedDelivered: self._delivered,
             TimerMessageDelivered: self._delivered,
@@ -158,7 +158,7 @@ class Retries(Checker):
     needs = (ConsumerStarted,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MessageConsumed: self._consumed,
             MessageSentBack: self._sent_back,

@@ -67,7 +67,7 @@ class DuplicatesAreExplained(Checker):
         self._retried: dict[tuple[str, str], int] = {}  # (group, uniq_key) of retries: consumed
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MessageSent: self._closed,
             SendFailed: self._closed,

@@ -63,7 +63,7 @@ class ProducerFailover(Checker):
         self._until_us: dict[int, int] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             SendAttempted: self._attempted,
             FaultBegan: self._fault_began,
@@ -145,7 +145,7 @@ class BrokerShares(Checker):
         self._nodes: dict[str, _FaultedNode] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             SendAttempted: self._attempted,
             FaultBegan: self._fault_began,
@@ -273,7 +273,7 @@ class SharesAreFairAgain(Checker):
         self._crowds: dict[tuple[str, str, str], Counter[int]] = {}  # producer, topic, broker
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             SendAttempted: self._attempted,
             BrokerIsolated: self._isolated,

@@ -113,7 +113,7 @@ class FiltersAreKept(Checker):
     needs = (ConsumerStarted,)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {MessageConsumed: self._taken, MessagePolled: self._taken}
 
     def end(self) -> None:
@@ -175,7 +175,7 @@ class OrderIsKept(Checker):
         self._next: dict[tuple[str, Queue], dict[str, tuple[int, EntryKey]]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {MessageConsumed: self._consumed, QueuesClaimed: self._claimed}
 
     def end(self) -> None:

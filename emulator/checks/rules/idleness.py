@@ -69,7 +69,7 @@ class Idleness(Checker):
         self._idle: dict[str, set[str]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {MessageConsumed: self._consumed, MessagePolled: self._consumed}
 
     def end(self) -> None:
@@ -157,7 +157,7 @@ class NoLoad(Checker):
         self._read_only: set[tuple[str, str]] = set()  # topic, broker: whose queues may be read
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         cluster = (TopicCreated, TopicChanged, SettingsChanged, WritePermChanged)
         brokers = (BrokerRegistered, BrokerUnregistered, StoreOpened)
         members = (ConsumerStarted, ConsumerStopped, FaultBegan, NodeKilled)

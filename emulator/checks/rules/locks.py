@@ -88,7 +88,7 @@ class LocksAreSafe(Checker):
         self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next try to lock it
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             QueuesLocked: self._locked,
             QueuesUnlocked: self._unlocked,

@@ -109,7 +109,7 @@ class OneOwner(Checker):
         self._passes: dict[tuple[str, str], dict[str, EntryKey]] = {}  # group, topic: by node
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,

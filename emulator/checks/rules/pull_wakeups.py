@@ -56,7 +56,7 @@ class HeldPullsWake(Checker):
         self._clients: dict[tuple[str, str], str] = {}  # broker, address of a member: its id
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             PullHeld: self._hold,
             MessageStored: self._stored,

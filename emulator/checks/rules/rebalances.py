@@ -73,7 +73,7 @@ class RebalanceGaps(Checker):
         self._last_us: dict[tuple[str, str], dict[str, int]] = {}  # group, node: topic
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RebalancePassed: self._passed, ConsumerStopped: self._stopped}
 
     def end(self) -> None:
@@ -185,7 +185,7 @@ class Churn(Checker):
         self._topics: dict[tuple[str, str], _Shares] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,

@@ -109,7 +109,7 @@ class Sends(Checker):
         self._topics: dict[str, _Count] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {MessageSent: self._sent, SendFailed: self._failed}
 
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
@@ -198,7 +198,7 @@ class DeliveryTimes(Checker):
         self._groups: dict[str, _GroupTimes] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MessageConsumed: self._consumed,
             MessagePolled: self._polled,

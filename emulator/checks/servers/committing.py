@@ -38,7 +38,7 @@ class CommitsFollowPulls(MemberMonitor):
         self._ends: dict[tuple[str, Queue], tuple[int, EntryKey]] = {}  # the end of what was given
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **super().table(),
             PullHeld: self._pull,
@@ -92,7 +92,7 @@ class GivenBackBeforeCommitted(MemberMonitor):
         self._commits: dict[tuple[str, Queue, str], _Commit] = {}  # group, queue, peer
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **super().table(),
             MessageStored: self._stored,
@@ -146,7 +146,7 @@ class OnlyOwnersCommit(MemberMonitor):
         self._pulls: dict[tuple[str, Queue], dict[str, EntryKey]] = {}  # by peer, its last pull
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **super().table(),
             PullHeld: self._pull,

@@ -37,7 +37,7 @@ class _OrderlyMemberMonitor(MemberMonitor):
         self._seen: dict[tuple[str, Queue, str], int] = {}  # opaque of the pull seen last
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **super().table(),
             QueuesLocked: self._locked,

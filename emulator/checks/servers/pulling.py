@@ -33,7 +33,7 @@ class OnePullAMember(MemberMonitor):
         self._held: Pulls = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {**super().table(), PullHeld: self._hold, PullAnswered: self._answered}
 
     def forget(self, group: str) -> None:
@@ -90,7 +90,7 @@ class PullsGoOn(MemberMonitor):
         self._answers: dict[tuple[str, Queue, str], _Answer] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {**super().table(), PullHeld: self._pull, PullAnswered: self._answered}
 
     def forget(self, group: str) -> None:
@@ -146,7 +146,7 @@ class EmptyPullsWait(MemberMonitor):
         self._empty: dict[tuple[str, Queue, str], list[EntryKey]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {**super().table(), PullAnswered: self._answered}
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:

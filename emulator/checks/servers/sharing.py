@@ -43,7 +43,7 @@ class OneMemberAQueue(MemberMonitor):
         self._last: dict[tuple[str, Queue], tuple[_Pull, ...]] = {}  # by different clients, ≤ 2
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {**super().table(), PullHeld: self._pull, PullAnswered: self._pull}
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
@@ -89,7 +89,7 @@ class ClientIdsDiffer(MemberMonitor):
         self._reported: set[tuple[str, str]] = set()  # group, client
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {**super().table(), PullHeld: self._pull, PullAnswered: self._pull}
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
@@ -129,7 +129,7 @@ class PassesAreRegular(MemberMonitor):
         self._asked: dict[str, EntryKey] = {}  # by client
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **super().table(),
             RequestReceived: self._received,

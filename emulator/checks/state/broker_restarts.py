@@ -52,7 +52,7 @@ class LogEnds:
         self._read_back: set[str] = set()  # brokers that found records as they began
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             StoreOpened: self._store_opened,
             BrokerReset: self._broker_reset,

@@ -128,7 +128,7 @@ class ClusterState(Disturbances):
         self._plans: dict[str, list[dict[str, Any]]] = {}  # by group, as they were asked for
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             **self.topics.table(),
             **self._counts.table(),

@@ -86,7 +86,7 @@ class Progress:
         self._local = LocalOffsets(cluster)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             ConsumerStarted: self._started,
             ConsumerStopped: self._stopped,

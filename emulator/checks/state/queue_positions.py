@@ -86,7 +86,7 @@ class QueuePositions:
         self._on_lost = on_lost
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             MessageStored: self.stored,
             LogFlushed: self._flushed,

@@ -77,7 +77,7 @@ class StoredMessages:
         self._ends = LogEnds(cluster, self.queues, self.pending)
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             RunStarted: self._run_started,
             MessageStored: self._stored,

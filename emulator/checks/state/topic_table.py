@@ -68,7 +68,7 @@ class TopicTable:
         self._changed_us: dict[str, int] = {}  # by broker: a topic, who may read it, its place
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {
             TopicCreated: self._changed,
             TopicChanged: self._changed,
@@ -344,7 +344,7 @@ class QueueCounts:
         self._last: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
 
     def table(self) -> Table:
-        """What it reads."""
+        """Return the handler of each fact type that it reads."""
         return {RebalancePassed: self._passed}
 
     def differ(self, group: str, topic: str, since_us: Mapping[str, int]) -> bool:
