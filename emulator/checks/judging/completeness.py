@@ -236,7 +236,7 @@ CLIENTS_MAX = 50  # clients without a journal that are named; more are counted
 
 
 class MissingJournals:
-    """Nodes without a journal, and the first entry that names each; clients if *expects_clients*."""
+    """Finds nodes that entries name and that have no journal; clients if *expects_clients*."""
 
     def __init__(self, cluster: ClusterState, *, expects_clients: bool) -> None:
         self._cluster = cluster

@@ -184,7 +184,7 @@ class MembersUnregister(Monitor):
         )
 
     def _is_touched(self, fact: MemberLeft, entry: Entry) -> bool:
-        """Whether a fault may have kept it from unregistering there, or from closing a connection."""
+        """Whether a fault may have stopped it unregistering there, or closing a connection."""
         nodes = {entry.node}
         nodes.update(
             consumer.node

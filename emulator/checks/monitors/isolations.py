@@ -99,8 +99,8 @@ class FailuresIsolate(LoadMonitor):
     name = "failures_isolate"
     rule = (
         "a latency-aware producer isolates a broker at the end of an attempt there, for the time "
-        "in its table for the latency of the attempt; a failed attempt counts as 30 s, since 5.1.4 "
-        "as 10 s (client invariants 18, 19)"
+        "in its table for the latency of the attempt; a failed one counts as 30 s, since 5.1.4 as "
+        "10 s (client invariants 18, 19)"
     )
     invariants = (18, 19)
     needs = (SendAttempted,)

@@ -1,8 +1,8 @@
-"""Rebalance passes: when they come, of their own or by a notice, and which queues they share out.
+"""Rebalance passes: when they come, by timer or by notice, and which queues they share out.
 
 A pass is a pure function of the topic's queues and the members' ids; so once every member has
-passed with the same ids and the same number of queues, their shares must add up.  What a member
-makes of its routes shows in a pass as well: every queue that may be read is shared out.
+passed with the same ids and the same number of queues, their shares must add up.  A pass also
+shows how a member uses its routes: it shares out every readable queue.
 
 A group that changes is rebalanced at once, by a notice of its brokers, not with the next timer.
 """
@@ -48,7 +48,7 @@ INTERVAL_US_MIN = 1_000_000  # rocketmq.client.rebalance.minInterval
 MIN_INTERVAL_KEPT = (5, 2, 0)
 MILLISECOND_US = 1_000  # clients wait in whole ones
 INTERVALS = ("rebalance_interval_ms", "rebalance_interval_ms_min")
-EVEN = frozenset({"averagely", "by_circle"})  # shares that differ by one at most
+EVEN = frozenset({"averagely", "by_circle"})  # strategies whose shares differ by one at most
 
 
 class PassTimes(Monitor):
@@ -56,7 +56,7 @@ class PassTimes(Monitor):
 
     name = "pass_times"
     rule = (
-        "passes that nothing woke are 20 s apart (client invariant 25), since 5.2.0 never two "
+        "passes of the timer are 20 s apart (client invariant 25), since 5.2.0 never two "
         "within 1 s (26)"
     )
     invariants = (25, 26)
@@ -71,7 +71,7 @@ class PassTimes(Monitor):
         return {RebalancePassed: self._passed, ConsumerStarted: self._started}
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
-        """A new process has a timer of its own."""
+        """A new process has a new timer."""
         for known in [each for each in self._last if each[0] == entry.node]:
             del self._last[known]
 
@@ -101,7 +101,7 @@ class SharesAddUp(Monitor):
     name = "shares_add_up"
     rule = (
         "members with equal inputs take every queue once (client invariant 27), averagely and by "
-        "circle in shares that differ by one at most (28); who is not in the list takes none (32)"
+        "circle in shares that differ by one at most (28); members not in the list take none (32)"
     )
     invariants = (27, 28, 32)
     needs = (RebalancePassed,)
@@ -120,19 +120,19 @@ class SharesAddUp(Monitor):
         }
 
     def reason_not_judged(self) -> str:
-        """A strategy of one's own may do as it likes."""
+        """Custom strategies are not judged, and only the plan names the strategies."""
         if not self.cluster.plan.get("consumers"):
             return "the journal has no plan: which strategies its groups have is not known"
         return ""
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
-        """It may have another strategy than the one before it."""
+        """A new member may have another strategy than the one before it on the node."""
         for (group, _), passes in self._passes.items():
             if group == fact.group:
                 passes.pop(fact.client, None)
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
-        """As many queues may be other queues."""
+        """Forget passes over the topic: an equal number of queues may be different queues."""
         self._routes[entry.node, fact.topic] = frozenset(fact.brokers)
         for (_, topic), passes in self._passes.items():
             if topic == fact.topic:
@@ -174,7 +174,7 @@ class SharesAddUp(Monitor):
         counts = [each.own_count for each, _ in mine]
         if len({self._routes.get((key.node, fact.topic)) for _, key in mine}) > 1:
             if sum(counts) != fact.queue_count:
-                self.count_excused()  # as many queues, of other brokers
+                self.count_excused()  # the same number of queues, of other brokers
             return
         self.count_tried()
         keys = sorted(key for _, key in mine)
@@ -227,7 +227,7 @@ class RoutesAreShared(Monitor):
 
     name = "routes_are_shared"
     rule = (
-        "members share out all queues that may be read of the brokers in their route, also while "
+        "members share out all readable queues of the brokers in their route, also while "
         "nothing may be written to them (client invariant 9)"
     )
     invariants = (9,)
@@ -238,7 +238,7 @@ class RoutesAreShared(Monitor):
         # By node and topic: its routes; by topic and broker: the fewest queues it ever had.
         self._routes: dict[tuple[str, str], deque[tuple[EntryKey, tuple[str, ...]]]] = {}
         self._least: dict[tuple[str, str], int] = {}
-        self._unreadable: set[str] = set()  # brokers that were set so at some time
+        self._unreadable: set[str] = set()  # brokers ever set to be unreadable
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -252,7 +252,7 @@ class RoutesAreShared(Monitor):
         }
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
-        """A new process asks for its routes anew."""
+        """A new process has no routes yet."""
         for known in [each for each in self._routes if each[0] == entry.node]:
             del self._routes[known]
 
@@ -273,7 +273,7 @@ class RoutesAreShared(Monitor):
                 self._unreadable.add(entry.node)
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
-        """A pass that began before the last change may know the route before it."""
+        """A pass that began before the last change may use the route before it."""
         routes = self._routes.get((entry.node, fact.topic))
         if not routes or is_retry_topic(fact.topic):
             return
@@ -293,7 +293,7 @@ class RoutesAreShared(Monitor):
             )
 
     def _count(self, topic: str, brokers: tuple[str, ...]) -> int:
-        """How many queues of them there are at least; what is not known counts as none."""
+        """The least number of readable queues of *brokers*; unknown queues count as none."""
         readable = (broker for broker in brokers if broker not in self._unreadable)
         return sum(self._least.get((topic, broker), 0) for broker in readable)
 
@@ -302,7 +302,7 @@ class RoutesAreShared(Monitor):
 
 
 class _MemberChange(NamedTuple):
-    """A member came or went, and a pass that knows it is due."""
+    """A member joined or left, and a pass that takes this into account is due."""
 
     since: EntryKey
     has_come: bool
@@ -310,7 +310,7 @@ class _MemberChange(NamedTuple):
 
 
 class NoticesTriggerRebalance(Monitor):
-    """Client invariant 35.  Brokers that are set to merge notices ring every 15 s."""
+    """Client invariant 35.  Brokers that merge notices send them every 15 s."""
 
     name = "notices_wake"
     rule = (
@@ -324,11 +324,11 @@ class NoticesTriggerRebalance(Monitor):
         super().__init__(shared)
         self._peers: dict[tuple[str, str], dict[str, set[str]]] = {}  # broker, group: client
         self._began_us: dict[str, int] = {}  # by broker: its last start
-        # By broker, group and client: when it was listed first since then.
+        # By broker, group and client: when it was first listed since the broker's last start.
         self._listed_us: dict[tuple[str, str, str], int] = {}
-        # By group and client: when it passed each of its topics, last.
+        # By group and client: when it last passed each of its topics.
         self._topics: dict[tuple[str, str], dict[str, int]] = {}
-        # By group and client: who changed, and a pass of which topic is due: "" is any.
+        # By group and client: the changed member, and the topic whose pass is due; "": any.
         self._woken: dict[tuple[str, str], dict[tuple[str, str], _MemberChange]] = {}
 
     def table(self) -> Table:
@@ -341,7 +341,7 @@ class NoticesTriggerRebalance(Monitor):
         }
 
     def end(self) -> None:
-        """A member that was to be woken and never passed again was not."""
+        """Check members whose pass had not come when the journal ended."""
         for (group, client), changes in self._woken.items():
             for (changed, _), change in changes.items():
                 if self.cluster.last is not None:
@@ -360,11 +360,11 @@ class NoticesTriggerRebalance(Monitor):
         clients.get(fact.client, set()).discard(fact.peer)
         if not clients.get(fact.client):
             clients.pop(fact.client, None)
-        if fact.reason != "expired":  # that notifies nobody
+        if fact.reason != "expired":  # an expiry sends no notice
             self._wakes(fact, list(clients), entry, has_come=fact.client in clients)
 
     def _broker_started(self, fact: NodeStarted, entry: Entry) -> None:
-        """A broker that was started again lists nobody."""
+        """A restarted broker lists no member."""
         self._began_us[entry.node] = entry.mono_us
         for known in [each for each in self._peers if each[0] == entry.node]:
             del self._peers[known]
@@ -377,19 +377,19 @@ class NoticesTriggerRebalance(Monitor):
         if fact.group in self.cluster.broadcast:
             return
         for (group, _), changes in self._woken.items():
-            if group == fact.group:  # what it did before is over, also for those not listed now
+            if group == fact.group:  # replaces its earlier change, also for members not listed now
                 for over in [each for each in changes if each[0] == fact.client]:
                     del changes[over]
         for client in clients:
             changes = self._woken.setdefault((fact.group, client), {})
             known = self._topics.get((fact.group, client), {})
-            since_us = entry.mono_us - 2 * PASS_US - LATE_US  # what it passes again and again
+            since_us = entry.mono_us - 2 * PASS_US - LATE_US  # topics that it passes regularly
             topics = [topic for topic, at_us in known.items() if at_us >= since_us]
             for topic in topics or [""]:
                 changes[fact.client, topic] = _MemberChange(key_of(entry), has_come)
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
-        """Of the changes that this pass knows: when it came."""
+        """Check the delay of this pass after each change that it takes into account."""
         consumer = self.cluster.consumer(fact.group, entry.node)
         if consumer is None:
             return
@@ -408,7 +408,7 @@ class NoticesTriggerRebalance(Monitor):
                 changes[client, topic] = change._replace(is_disputed=is_disputed)
 
     def _is_unlisted(self, group: str, consumer: ConsumerRecord, since: EntryKey) -> bool:
-        """A broker was started again, and had not had the member's heartbeat: it may be asked."""
+        """Whether the pass may have asked a restarted broker that does not list the member yet."""
         for topic in consumer.topics:
             for broker in self.cluster.topics.brokers_of(topic):
                 began_us = self._began_us.get(broker, 0)
@@ -424,7 +424,7 @@ class NoticesTriggerRebalance(Monitor):
         return False
 
     def _is_disputed(self, group: str, client: str, changed: str, *, has_come: bool) -> bool:
-        """Brokers that list *client* disagree about *changed*: its pass may ask any of them."""
+        """Whether brokers that list *client* disagree about *changed*: a pass asks any of them."""
         listing = (
             clients
             for (broker, of), clients in self._peers.items()
@@ -464,9 +464,9 @@ class NoticesTriggerRebalance(Monitor):
     def _is_touched(
         self, group: str, client: str, changed: str, since: EntryKey, entry: Entry
     ) -> bool:
-        """The notice may be lost: the next pass of the timer knows."""
+        """Whether a fault may have stopped the notice or the pass."""
         brokers = self.cluster.topics.brokers
-        # Whoever came or went may have reached one broker and not the other, which is asked.
+        # The changed member may have reached one broker, and the pass asks another one.
         clients = {
             s.node for s in self.cluster.consumers[group] if s.started.client in (client, changed)
         }
@@ -479,7 +479,7 @@ class NoticesTriggerRebalance(Monitor):
         )
 
     def _us_max(self) -> int | None:
-        """How long a notice and its pass may take, by the settings of brokers; None: for ever."""
+        """How long a notice and its pass may take, by the settings of brokers; None: no limit."""
         cluster = self.cluster.plan.get("cluster", {})
         all_settings = (
             cluster.get("broker_settings", {}),

@@ -1,12 +1,12 @@
-"""The pull loop as brokers see it: one pull a queue at a time, held as long as it asks.
+"""The pull loop, from facts of brokers: one pull per queue at a time, held as long as it asks.
 
-A queue that changes hands may be pulled twice for a while.  So a group is judged at a broker only
-while it has one member there: whatever comes or goes there, or any new connection, begins anew.
-A member whose connection was lost may be back and pull before its next heartbeat, so where one is
-missing nothing is judged, until it has joined again or is known to have ended.
+A queue that moves between members may be pulled twice for a while.  So a group is judged at a
+broker only while it has one member there; a member that joins or leaves, or a new connection,
+clears what was seen.  A member whose connection was lost may reconnect and pull before its next
+heartbeat, so nothing is judged until it has joined again or is known to have ended.
 ``rocketmq_emulator.checks.servers`` judges each member by itself.
 
-A queue is pulled a while after its claim, and a while after its offset was refused.
+The first pull waits after a claim, and pulls wait after an offset was refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 
 PUSH = "CONSUME_PASSIVELY"
 HOLD_MS_MAX = 15_000  # brokerSuspendMaxTimeMillis
-SWEEP_MS = 5_000  # PullRequestHoldService looks so often, so it answers later by up to this
+SWEEP_MS = 5_000  # PullRequestHoldService checks so often: an answer may be this late
 ERROR_US = 1_000_000  # pullTimeDelayMillsWhenException
 BUSY_TEXT = f"code {int(ResponseCode.FLOW_CONTROL)}:"
 PULL_US_MAX = 30_000_000  # consumerTimeoutMillisWhenSuspend
@@ -40,7 +40,7 @@ EXPIRED_US = 120_000_000  # pullMaxIdleTime
 
 
 class PushGroupMonitor(Monitor):
-    """Knows which groups have one member at a broker, and none that pulls as it likes."""
+    """Knows which groups have exactly one member at a broker, and only push consumers."""
 
     servers_suffice = True
 
@@ -51,7 +51,7 @@ class PushGroupMonitor(Monitor):
         self._clients: dict[tuple[str, str], str] = {}  # broker, address: client id
 
     def table(self) -> Table:
-        """What it reads of members; what else comes is the subclass's."""
+        """Return the handlers of the facts about members; subclasses add theirs."""
         return {
             MemberJoined: self._joined,
             MemberLeft: self._left,
@@ -60,10 +60,10 @@ class PushGroupMonitor(Monitor):
         }
 
     def forget(self, broker: str, group: str) -> None:
-        """What was seen of *group* at *broker* says nothing any more; "": of any."""
+        """Drop what was seen of *group* at *broker*; "" stands for any."""
 
     def is_judged(self, broker: str, group: str) -> bool:
-        """One member, that pushes, and nobody else that may."""
+        """Whether *group* has one member at *broker*, a push consumer, and no lost one."""
         members = self._members.get((broker, group), ())
         if len(members) != 1 or not self.cluster.kinds(group) <= {"push"}:
             return False
@@ -108,7 +108,7 @@ class OnePullAtATime(PushGroupMonitor):
         return {**super().table(), PullHeld: self._hold, PullAnswered: self._answered}
 
     def forget(self, broker: str, group: str) -> None:
-        """Pulls that were held there may never be answered."""
+        """Drop held pulls: they may never be answered."""
         for name, held in self._held.items():
             if group in ("", name):
                 for queue in [each for each in held if broker in ("", each.broker)]:
@@ -121,7 +121,7 @@ class OnePullAtATime(PushGroupMonitor):
         before = held.setdefault(fact.queue, entry)
         if before is entry:
             return
-        # Who has left may have a pull that a slow broker takes only now.
+        # A slow broker may take a pull of a member that has left only now.
         is_same_peer = isinstance(before.fact, PullHeld) and before.fact.peer == fact.peer
         if is_same_peer and self.is_judged(entry.node, fact.group):
             self.report_violation(
@@ -139,7 +139,7 @@ class OnePullAtATime(PushGroupMonitor):
 
 
 class HeldPulls(Monitor):
-    """Client invariant 40, the part that brokers see."""
+    """Client invariant 40, the part that brokers note."""
 
     name = "held_pulls"
     rule = "a pull of an empty queue asks to be held for 15 s at most (client invariant 40)"
@@ -164,14 +164,14 @@ class HeldPulls(Monitor):
         asked_ms = fact.until_ms - entry.at_ms
         if asked_ms <= HOLD_MS_MAX + SWEEP_MS:
             return
-        kinds = self.cluster.kinds(fact.group)  # of clients that note facts themselves
+        kinds = self.cluster.kinds(fact.group)  # of clients with their own journal
         is_push = (entry.node, fact.group, fact.peer) in self._pushed
         if (kinds and kinds != {"push"}) or not (kinds or is_push):
             return
         if not self.sets(fact.group, "pull_hold_ms_max"):
             self.report_violation(
-                f"a pull of {place_of(fact.queue)} by {fact.group} asks to be held for so long "
-                f"that a broker looks again after {asked_ms} ms",
+                f"a pull of {place_of(fact.queue)} by {fact.group} asks to be held too long: its "
+                f"broker holds it for {asked_ms} ms",
                 entry,
             )
 
@@ -186,7 +186,7 @@ class PullErrorsWait(Monitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        # When it failed, and whether that may be a pull from before the queue was given up.
+        # When a pull failed, and whether it may be from before a release of the queue.
         self._failed: dict[tuple[str, str, Queue], tuple[EntryKey, bool]] = {}
         self._released_us: dict[tuple[str, str, Queue], int] = {}
 
@@ -225,7 +225,7 @@ class PullErrorsWait(Monitor):
             )
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
-        """A new process queue is pulled on its own."""
+        """A new process queue does not wait for failures of the last one."""
         for queue in fact.queues:
             self._failed.pop((entry.node, fact.group, queue), None)
 
@@ -239,17 +239,17 @@ class ExpiredPulls(Monitor):
 
     name = "expired_pulls"
     rule = (
-        "a queue is given up for want of pulls only after 120 s without one (client invariant 41)"
+        "a queue is given up as not pulled only after 120 s without a pull (client invariant 41)"
     )
     invariants = (41,)
     needs = (QueuesClaimed,)
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._pulling: dict[tuple[str, str, Queue], EntryKey] = {}  # claimed, or a pull failed
+        self._pulling: dict[tuple[str, str, Queue], EntryKey] = {}  # last claim or failed pull
         self._nodes_of: dict[int, tuple[str, ...]] = {}  # by fault
         self._went_on_us: dict[str, int] = {}  # nodes whose last fault ended
-        self._late: set[EntryKey] = set()  # of these: failures of members that stood still
+        self._late: set[EntryKey] = set()  # of these: failures just after a fault of the member
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -273,7 +273,7 @@ class ExpiredPulls(Monitor):
             self._pulling[entry.node, fact.group, queue] = key(entry)
 
     def _fail(self, fact: PullFailed, entry: Entry) -> None:
-        """A process that stood still fails late what it began long ago."""
+        """A pull of a process that was paused fails late, long after it began."""
         self.tried += 1
         known = entry.node, fact.group, fact.queue
         self._late.discard(self._pulling.get(known, key(entry)))
@@ -295,15 +295,15 @@ class ExpiredPulls(Monitor):
                 self.count_excused()
             elif is_early:
                 self.report_violation(
-                    f"{entry.node} gave {place_of(queue)} up as not pulled, "
-                    f"{passed_us / 1e6:.1f} s after it was",
+                    f"{entry.node} gave up {place_of(queue)} as not pulled, "
+                    f"{passed_us / 1e6:.1f} s after a pull of it",
                     before,
                     entry,
                 )
 
 
 def key(entry: Entry) -> EntryKey:
-    """Where *entry* stands."""
+    """The key of *entry*."""
     return EntryKey(entry.mono_us, entry.node, entry.seq)
 
 
@@ -359,7 +359,7 @@ class FirstPullsWait(PushGroupMonitor):
         pulled.add(fact.queue)
         claimed = self._claims.pop((fact.group, fact.queue), None)
         if claimed is not None and not self._is_of(claimed.node, fact):
-            claimed = None  # another member's, which may be of an older release
+            claimed = None  # a pull of another member, which may have an older release
         self.count_tried(claimed is not None)
         if claimed is not None and entry.mono_us - claimed.mono_us < FIRST_PULL_US:
             self.report_violation(
@@ -372,7 +372,7 @@ class FirstPullsWait(PushGroupMonitor):
             )
 
     def _is_of(self, node: str, fact: PullHeld | PullAnswered) -> bool:
-        """The pull came over the connection of the member on *node*."""
+        """Whether the pull came over the connection of the member on *node*."""
         consumer = self.cluster.consumer(fact.group, node)
         client = self._clients.get((fact.queue.broker, fact.peer))
         return consumer is not None and client == consumer.started.client
@@ -391,14 +391,14 @@ class IllegalOffsetsDelayPulls(PushGroupMonitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._moved: dict[tuple[str, Queue, str], EntryKey] = {}  # with the address of who pulled
+        self._moved: dict[tuple[str, Queue, str], EntryKey] = {}  # with the puller's address
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
         return {**super().table(), PullAnswered: self._answered, PullHeld: self._pull}
 
     def forget(self, broker: str, group: str) -> None:
-        """A new process queue pulls on its own."""
+        """Drop refusals: a new process queue does not wait for those of the last one."""
         for known in list(self._moved):
             if group in ("", known[0]) and broker in ("", known[1].broker):
                 del self._moved[known]
@@ -425,7 +425,7 @@ class IllegalOffsetsDelayPulls(PushGroupMonitor):
             )
 
     def _rest_us(self, group: str) -> int:
-        """By the release of its members; of others the shorter one."""
+        """The pause by the release of the members; the shorter one if it is not known."""
         consumers = self.cluster.running(group)
         releases = [self.release_at(group, consumer.node) for consumer in consumers]
         is_old = bool(releases) and all(() < release < REPAIRED_SOON for release in releases)

@@ -1,6 +1,6 @@
-"""Queues that change hands: only for a cause, by a pass, and with a newer subscription.
+"""Queues that move between members: only for a cause, by a pass, with a newer subscription.
 
-A share is a function of the members and the queues; while these stay the same it stays the same.
+A share is a function of the members and the queues; while these stay the same it does, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SharesAreStable(Monitor):
 
     name = "shares_rest"
     rule = (
-        "while members, queues and brokers stay the same no queue changes hands (client "
+        "while members, queues and brokers stay the same no queue moves between members (client "
         "invariant 27): from 60 s after the last change on, with orderly members from 90 s on"
     )
     invariants = (27,)
@@ -50,7 +50,7 @@ class SharesAreStable(Monitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._gave_up: dict[tuple[str, Queue], set[str]] = {}  # by group: nodes, to begin anew
+        self._gave_up: dict[tuple[str, Queue], set[str]] = {}  # group, queue: nodes that left it
         self._regranted_locks = _RegrantedLocks()
 
     def table(self) -> Table:
@@ -64,7 +64,7 @@ class SharesAreStable(Monitor):
         }
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
-        """A pass that changes nothing in a group that rests is what is asked for."""
+        """Count a pass over a stable group: the rule was tried."""
         now_us = entry.mono_us
         brokers = self._brokers_of(fact.group)
         if now_us - self._changed_us(fact.group, brokers) > STABLE_AFTER_US:
@@ -76,7 +76,7 @@ class SharesAreStable(Monitor):
             self._regranted_locks.released(fact, consumer.started.client, entry.mono_us)
         if fact.reason == "not mine":
             self._changed(fact, entry)
-        else:  # its pull expired, or its offset was reset: it takes the queue anew
+        else:  # its pull expired, or its offset was reset: it claims the queue again
             for queue in fact.queues:
                 self._gave_up.setdefault((fact.group, queue), set()).add(entry.node)
 
@@ -109,7 +109,7 @@ class SharesAreStable(Monitor):
             self.count_excused()
 
     def _since_us(self, group: str, brokers: set[str], now_us: int) -> int:
-        """When something changed or happened last that may change the group's shares."""
+        """The last time of a change or fault that may change the group's shares."""
         recent_us = now_us - SILENT_US - PASS_US - LATE_US
         consumers = self.cluster.consumers.get(group, ())
         nodes = {
@@ -130,11 +130,11 @@ class SharesAreStable(Monitor):
             self._changed_us(group, brokers),
             self.cluster.last_touched_us(nodes, now_us, but=PROCESS_ENDING),
             self.cluster.topics.partial.last_us(brokers, now_us),
-            max(gone_us, default=0),  # who ended in silence is missed so late
+            max(gone_us, default=0),  # a silent end is noticed so late
         )
 
     def _changed_us(self, group: str, brokers: set[str]) -> int:
-        """When a member came or went, or one of its brokers or their topics, last."""
+        """When a member joined or left, or a broker of the group or its topics changed, last."""
         changes = [
             consumer.until_us or consumer.from_us
             for consumer in self.cluster.consumers.get(group, ())
@@ -143,7 +143,7 @@ class SharesAreStable(Monitor):
         return max(changes, default=0)
 
     def _brokers_of(self, group: str) -> set[str]:
-        """Those that have a topic of the group, where that is known."""
+        """The brokers that have a topic of the group; all brokers if that is not known."""
         topics = self.cluster.topics
         found = set().union(*map(topics.brokers_of, self.cluster.topics_of(group)))
         return found or topics.brokers
@@ -151,49 +151,49 @@ class SharesAreStable(Monitor):
     def _least_us(self, group: str, brokers: set[str], now_us: int) -> float:
         if group not in self.cluster.orderly:
             return STABLE_AFTER_US
-        # A lock that was given while a clock was ahead lives longer by as much.
+        # A lock granted while the broker's clock was ahead expires later by the same time.
         ahead = (self.cluster.clock_moved_us(b, 0, now_us) for b in brokers)
         return ORDERLY_STABLE_AFTER_US + max(ahead, default=0)
 
 
 class _RegrantedLocks:
-    """Queues whose lock a member was given again just after it had given them up.
+    """Queues whose lock a member got again just after it had released them.
 
-    The round of renewals that was under way named them still (RebalanceImpl.lockAll), and nobody
-    gives such a lock back: it lapses, and the next pass of the new owner gets the queue.
+    A round of renewals that had already begun still named them (RebalanceImpl.lockAll).  No member
+    unlocks such a queue: the lock expires, and the next pass of the new owner gets the queue.
     """
 
     def __init__(self) -> None:
-        self._released_us: dict[tuple[str, Queue], dict[str, int]] = {}  # by group: by client
-        self._granted: dict[tuple[str, Queue], tuple[str, int]] = {}  # by group: client, when
+        self._released_us: dict[tuple[str, Queue], dict[str, int]] = {}  # group, queue: client
+        self._granted: dict[tuple[str, Queue], tuple[str, int]] = {}  # group, queue: client, when
 
     def released(self, fact: QueuesReleased, client: str, now_us: int) -> None:
-        """*client* gave them up."""
+        """*client* released the queues."""
         for queue in fact.queues:
             self._released_us.setdefault((fact.group, queue), {})[client] = now_us
 
     def locked(self, fact: QueuesLocked, entry: Entry) -> None:
-        """Rounds do not last: a lock that is asked for later is no leftover."""
+        """Keep locks granted just after a release; a round is short, so later ones are new."""
         for queue in fact.granted:
             released_us = self._released_us.get((fact.group, queue), {}).get(fact.client)
             if released_us is not None and entry.mono_us - released_us <= LATE_US:
                 self._granted[fact.group, queue] = fact.client, entry.mono_us
 
     def unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
-        """It was given back after all."""
+        """The client unlocked the queues itself."""
         for queue in fact.queues:
             client, _ = self._granted.get((fact.group, queue), ("", 0))
             if client == fact.client:
                 del self._granted[fact.group, queue]
 
     def claimed(self, fact: QueuesClaimed) -> None:
-        """They have an owner: it is over."""
+        """The queues have an owner again."""
         for queue in fact.queues:
             self._granted.pop((fact.group, queue), None)
             self._released_us.pop((fact.group, queue), None)
 
     def explains(self, fact: QueuesClaimed, now_us: int) -> bool:
-        """Each of the claimed queues was locked so until a pass before this one."""
+        """Whether such a lock delayed the claim of each of the claimed queues."""
         since_us = now_us - BROKER_LOCK_US - PASS_US - LATE_US
         granted = (self._granted.get((fact.group, queue)) for queue in fact.queues)
         return all(found is not None and found[1] >= since_us for found in granted)
@@ -204,7 +204,7 @@ class ReleasesFollowPasses(Monitor):
 
     name = "releases_follow_passes"
     rule = (
-        "a queue is given up as not mine by a pass that got a list of members; without one "
+        "a queue is given up as not mine by a pass that got a list of members; without a list "
         "nothing changes (client invariant 32)"
     )
     invariants = (32,)
@@ -247,8 +247,8 @@ class SubscriptionsAreLatest(Monitor):
 
     name = "subscriptions_are_latest"
     rule = (
-        "brokers are sent the newer subscription of a member at once: a pull that is refused for "
-        "an old one is not refused for seconds (client invariant 45)"
+        "a member sends its newer subscription to brokers at once: pulls that are refused for an "
+        "old subscription are not refused for seconds (client invariant 45)"
     )
     invariants = (45,)
     needs = (QueuesClaimed,)
@@ -258,10 +258,10 @@ class SubscriptionsAreLatest(Monitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._refused: dict[tuple[str, str, Queue], EntryKey] = {}  # the first of several
+        self._refused: dict[tuple[str, str, Queue], EntryKey] = {}  # the first refusal
         self._joined_us: dict[tuple[str, str, str], int] = {}  # broker, group, client
         self._started_us: dict[str, int] = {}  # when the broker's process began
-        self._changed_us: dict[tuple[str, str], int] = {}  # node, group: its queues, last
+        self._changed_us: dict[tuple[str, str], int] = {}  # node, group: last change of its queues
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -274,11 +274,11 @@ class SubscriptionsAreLatest(Monitor):
         }
 
     def _is_in_a_round(self, consumer: ConsumerRecord, at_us: int) -> bool:
-        """Heartbeats go round 1 s after the start of a client, and every 30 s from then on."""
+        """Whether a round of heartbeats was due: 1 s after the client's start, then every 30 s."""
         return (at_us - consumer.from_us - FIRST_HEARTBEAT_US) % HEARTBEAT_US < self.LATEST_US
 
     def _waits_for_others(self, changed_us: int, now_us: int) -> bool:
-        """A heartbeat goes from broker to broker, and waits 3 s for each that does not answer."""
+        """Whether brokers that do not answer, 3 s each, delayed the round of heartbeats."""
         if now_us - changed_us > LATE_US:
             return False
         return self.cluster.touched(self.cluster.topics.brokers, changed_us - LATE_US, now_us)
@@ -312,17 +312,17 @@ class SubscriptionsAreLatest(Monitor):
         nodes = {entry.node, fact.queue.broker}
         if consumer is not None and joined_us < started_us and consumer.from_us < started_us:
             quiet_us = self.cluster.undisturbed_us(nodes, started_us, entry.mono_us)
-            if quiet_us <= ROUTE_US + HEARTBEAT_US + LATE_US:  # its route first, then it is told
-                self.count_excused()  # the broker was restarted, and has had no heartbeat since
+            if quiet_us <= ROUTE_US + HEARTBEAT_US + LATE_US:  # a route poll, then a heartbeat
+                self.count_excused()  # the broker restarted and got no heartbeat since
                 return
         changed_us = self._changed_us.get((entry.node, fact.group), 0)
         is_left_out = is_joining or (
             consumer is not None and self._is_in_a_round(consumer, changed_us)
         )
         if is_left_out and entry.mono_us - max(changed_us, joined_us) <= HEARTBEAT_US + LATE_US:
-            self.count_excused()  # a round of heartbeats was under way: the newer one is left out
+            self.count_excused()  # the round in progress skips the newer subscription
             return
-        # The heartbeat that tells of it may have failed, and the next one comes 30 s later.
+        # The heartbeat with the new subscription may have failed; the next comes 30 s later.
         since_us = first.mono_us - HEARTBEAT_US - LATE_US
         if self._waits_for_others(changed_us, entry.mono_us) or self.cluster.touched(
             nodes, since_us, entry.mono_us

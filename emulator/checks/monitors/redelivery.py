@@ -1,7 +1,7 @@
-"""What comes again, and when: retries by level, local repeats by their delays.
+"""When failed messages are delivered again: retries by level, local repeats by their delays.
 
-A concurrent group's failed message goes back to a broker and comes again at another place; at
-the same place it comes again only where it could not be sent back.
+A concurrent group sends a failed message back to a broker, and gets it again at another offset;
+it gets it at the same offset only if it could not be sent back.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class RepeatsWait(Monitor):
             return
         failed = self._failed.get((entry.node, fact.group, fact.queue))
         if self._is_of_before(entry.node):
-            # The same message, given by both claims: the failure by the new one is still known.
+            # Both claims gave the same message: the failure under the new claim is still known.
             if failed and fact.offset in failed:
                 self.count_excused()
             return
@@ -96,7 +96,7 @@ class RepeatsWait(Monitor):
             self._failed.setdefault(known, {})[fact.offset] = key
 
     def _is_of_before(self, node: str) -> bool:
-        """It was given before the member claimed the queue anew: nothing follows from that."""
+        """Whether the message was given before the member claimed the queue again."""
         given, hold = self.progress.given, self.progress.reading.claims[node]
         if given is None or hold.claimed is None:
             return False
@@ -126,7 +126,7 @@ class RepeatsWait(Monitor):
                 f"{fact.group} broadcasts, and sent a failed message back", entry
             )
 
-    # New process queues, whose messages may come at once ------------------------------------
+    # New process queues: messages may come at once -----------------------------------------
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         for queue in fact.queues:

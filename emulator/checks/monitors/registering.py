@@ -1,4 +1,4 @@
-"""Brokers at NameServers: registered every 30 s, and gone when they are."""
+"""Registration of brokers: renewed every 30 s, and removed when the broker ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE_US = 12_000_000  # registrations wait for NameServers that do not answer: 6
 SILENT_MS_MAX = 120_000  # brokerChannelExpiredTime
 ROUTE_US = 30_000_000 + 5_000_000  # pollNameServerInterval, and a call that is under way
 SILENT_US = 120_000_000 + 10_000_000  # brokerChannelExpiredTime, and until NameServers look
-CLOSED_US = 1_000_000  # until NameServers have seen that, and an answer is under way no more
+CLOSED_US = 1_000_000  # until NameServers notice, and answers in flight have arrived
 
 
 class RegistrationsCome(Monitor):
@@ -33,7 +33,7 @@ class RegistrationsCome(Monitor):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._last: dict[tuple[str, str], EntryKey] = {}  # NameServer, broker
-        self._name_servers: dict[str, EntryKey] = {}  # those that were started, when
+        self._name_servers: dict[str, EntryKey] = {}  # when each started
         self._brokers: dict[str, EntryKey] = {}
 
     def table(self) -> Table:
@@ -41,7 +41,7 @@ class RegistrationsCome(Monitor):
         return {NodeStarted: self._started, BrokerRegistered: self._registered}
 
     def end(self) -> None:
-        """A broker that is silent to the end is late as well."""
+        """Check brokers whose next registration had not come when the journal ended."""
         for name_server in self._name_servers:
             for broker in self._brokers:
                 if self.cluster.last is not None and not self.cluster.topics.is_down(broker):
@@ -95,7 +95,7 @@ class ExpiriesWait(Monitor):
     """Server invariant 4: RouteInfoManager.scanNotActiveBroker."""
 
     name = "expiries_wait"
-    rule = "a NameServer drops a silent broker after 120 s, and not before"
+    rule = "a NameServer drops a silent broker only after 120 s"
     needs = (BrokerRegistered,)
 
     def table(self) -> Table:
@@ -103,7 +103,7 @@ class ExpiriesWait(Monitor):
         return {BrokerExpired: self._expired, BrokerRegistered: self._registered}
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
-        """Whoever registered may expire."""
+        """Count a registration: it may expire."""
         self.tried += 1
 
     def _expired(self, fact: BrokerExpired, entry: Entry) -> None:
@@ -137,10 +137,10 @@ class EndedBrokersLeaveRoutes(Monitor):
         return {SendAttempted: self._attempted, RouteChanged: self._route_changed}
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
-        """A NameServer has told a client of no broker that it saw close its connection."""
+        """A route has no broker whose connection the NameServer saw close."""
         if not self.cluster.faults:
             return
-        for broker in filter(self.cluster.is_gone, fact.brokers):  # one that is back is in routes
+        for broker in filter(self.cluster.is_gone, fact.brokers):  # restarted ones are back
             for fault in self.cluster.held_by(broker):
                 dead_us = entry.mono_us - fault.began_us
                 if fault.word not in CONNECTION_CLOSING or dead_us <= CLOSED_US:

@@ -1,7 +1,7 @@
-"""A producer's sends: how often it tries, where, how long a send takes as a whole, that it ends.
+"""A producer's sends: number and brokers of attempts, total time, and that each send ends.
 
-Which sends a producer makes is in the plan: its loads, in their order, say whether they are sync,
-async, one-way, or choose a queue by a key.
+The plan has a producer's sends: its loads, in their order, are sync, async, one-way, or choose a
+queue by a key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
 
 
 ATTEMPTS_MAX = 3  # retryTimesWhenSendFailed + 1
-CHOSEN_US = 1_000_000  # an attempt may have been chosen so long before it began
+CHOSEN_US = 1_000_000  # the broker may be chosen so long before the attempt begins
 
 
 class AttemptsAreBounded(LoadMonitor):
@@ -38,7 +38,7 @@ class AttemptsAreBounded(LoadMonitor):
 
     name = "attempts_are_bounded"
     rule = (
-        "a send makes at most 3 attempts, a one-way one 1 (client invariant 13), and all of them "
+        "a send makes at most 3 attempts, a one-way send 1 (client invariant 13), and all of them "
         "carry one unique id (23)"
     )
     invariants = (13, 23)
@@ -46,7 +46,7 @@ class AttemptsAreBounded(LoadMonitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._open: dict[tuple[str, str], EntryKey] = {}  # node, id: its first attempts failed
+        self._open: dict[tuple[str, str], EntryKey] = {}  # node, id: attempts so far failed
         self._counts: dict[tuple[str, str], int] = {}
 
     def table(self) -> Table:
@@ -64,7 +64,7 @@ class AttemptsAreBounded(LoadMonitor):
         limit = 1 if fact.outcome == "ONE_WAY" else ATTEMPTS_MAX
         if fact.attempt > limit and not self._sets_retries(entry.node):
             self.report_violation(
-                f"attempt {fact.attempt} of a send to {fact.topic}, where {limit} may be made",
+                f"attempt {fact.attempt} of a send to {fact.topic}, where {limit} are allowed",
                 *evidence,
                 entry,
             )
@@ -85,7 +85,7 @@ class AttemptsAreBounded(LoadMonitor):
 
 
 class AsyncRetriesStay(Monitor):
-    """Client invariant 16: of producers whose load is sent asynchronously, says the plan."""
+    """Client invariant 16, for producers whose load is asynchronous by the plan."""
 
     name = "async_retries_stay"
     rule = "the retry of an asynchronous send keeps its queue number (client invariant 16)"
@@ -94,7 +94,7 @@ class AsyncRetriesStay(Monitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._producers: frozenset[str] | None = None  # those that send so, once looked up
+        self._producers: frozenset[str] | None = None  # of async loads; None: not looked up yet
         self._open: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # failed: queue number
 
     def table(self) -> Table:
@@ -123,7 +123,7 @@ class AsyncRetriesStay(Monitor):
             self._open[known] = number, key
 
     def _senders(self, mode: str) -> frozenset[str]:
-        """The producers of loads of this mode; they are counted over all loads."""
+        """The producers of loads of this mode; producers are numbered over all loads."""
         modes = [
             each.get("mode", "sync")
             for each in self.cluster.plan.get("load", ())
@@ -133,7 +133,7 @@ class AsyncRetriesStay(Monitor):
 
 
 class SendsFollowRoutes(Monitor):
-    """Client invariant 9, the part that facts show; with it 58."""
+    """Client invariants 9 and 58, the part that facts show."""
 
     name = "sends_follow_routes"
     rule = (
@@ -173,12 +173,12 @@ class SendsFollowRoutes(Monitor):
 
 
 class HealthyAttemptsSucceed(Monitor):
-    """DefaultMQProducerImpl.sendKernelImpl: what nothing disturbs needs no second attempt."""
+    """DefaultMQProducerImpl.sendKernelImpl: without a fault the first attempt succeeds."""
 
     name = "healthy_attempts_succeed"
     rule = (
         "an attempt at a broker that takes sends succeeds, if for 160 s no fault touched the "
-        "broker, the producer or a NameServer (client invariant 13: only what failed is retried)"
+        "broker, the producer or a NameServer (client invariant 13: only failed sends are retried)"
     )
     invariants = (13,)
     needs = (SendAttempted,)
@@ -200,10 +200,10 @@ class HealthyAttemptsSucceed(Monitor):
         if self.cluster.disturbed(nodes, began_us, entry.mono_us):
             return
         if self.cluster.disturbed(nodes, began_us - FAULT_EFFECT_US_MAX, began_us):
-            self.count_excused()  # what is over is still felt
+            self.count_excused()  # a fault that has just ended still has effects
             return
         self.report_violation(
-            f"{entry.node} tried to send to {queue.broker} and failed, where nothing disturbs "
+            f"{entry.node} failed to send to {queue.broker}, although no fault touches "
             f"either: {fact.outcome}",
             entry,
         )
@@ -214,7 +214,7 @@ class HealthyAttemptsSucceed(Monitor):
 
 SEND_US = 3_000_000  # sendMsgTimeout
 SLACK_US = 100_000  # timers are in milliseconds, and one of them may be late
-ENDS_US = 10_000_000  # a send whose last attempt failed has told so by then
+ENDS_US = 10_000_000  # after its last failed attempt a send ends within this time
 LAST_BROKER_AVOIDED = (4, 9, 0)  # before, some releases retried at the broker that failed
 
 
@@ -223,8 +223,8 @@ class RetriesChangeBroker(LoadMonitor):
 
     name = "retries_change_broker"
     rule = (
-        "a sync send is never retried at the broker that just failed, if there is another one "
-        "(client invariants 13, 14); one to a chosen queue is not retried"
+        "a sync send is never retried at the broker that just failed, if there is another broker "
+        "(client invariants 13, 14); a send to a chosen queue is not retried"
     )
     invariants = (13, 14)
     needs = (SendAttempted,)
@@ -268,7 +268,7 @@ class RetriesChangeBroker(LoadMonitor):
                     return
                 self.report_violation(
                     f"attempt {fact.attempt} of a send to {fact.topic} went to {before[0]} again, "
-                    "where the one before had failed",
+                    "where the last attempt had failed",
                     before[1],
                     entry,
                 )
@@ -284,9 +284,9 @@ class RetriesChangeBroker(LoadMonitor):
         return len(perms) > 1 and all(map(is_writeable, perms))
 
     def _knows_no_other(self, fact: SendAttempted, entry: Entry) -> bool:
-        """Every other broker was read-only so shortly before that its route may still say so.
+        """Whether all other brokers were read-only recently, so its route may still exclude them.
 
-        Upstream: topicRouteData2TopicPublishInfo leaves such queues out, until the next poll.
+        Upstream: topicRouteData2TopicPublishInfo leaves such queues out until the next poll.
         """
         topics = self.cluster.topics
         for broker in self._routes[entry.node, fact.topic]:
@@ -301,21 +301,21 @@ class RetriesChangeBroker(LoadMonitor):
 
 
 class SendsKeepTheirTimeout(LoadMonitor):
-    """Client invariant 15, as far as the whole call goes."""
+    """Client invariant 15, the part about the whole call."""
 
     name = "send_timeouts"
     rule = (
-        "all attempts of a send together take sendMsgTimeout, 3 s, at most; once they have, no "
-        "other one follows (client invariant 15)"
+        "all attempts of a send together take sendMsgTimeout, 3 s, at most; after that no attempt "
+        "follows (client invariant 15)"
     )
     invariants = (15,)
     needs = (SendAttempted,)
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._used_ms: dict[tuple[str, str], int] = {}  # node, id: by its attempts up to now
+        self._used_ms: dict[tuple[str, str], int] = {}  # node, id: time of its attempts
         self._began: dict[tuple[str, str], EntryKey] = {}  # node, id: its first attempt ended
-        self._first_us: dict[tuple[str, str], int] = {}  # when that attempt had begun
+        self._first_us: dict[tuple[str, str], int] = {}  # when its first attempt began
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -344,7 +344,7 @@ class SendsKeepTheirTimeout(LoadMonitor):
         if used_ms * 1_000 >= SEND_US and load.get("mode", "sync") == "sync":
             self.report_violation(
                 f"attempt {fact.attempt} of a send to {fact.topic} was made after the others had "
-                f"taken {used_ms} ms, all the time it has",
+                f"taken {used_ms} ms, the whole timeout",
                 self._began[known],
                 entry,
             )
@@ -371,14 +371,14 @@ class SendsEnd(LoadMonitor):
 
     name = "sends_end"
     rule = (
-        "a send whose attempt failed is retried, or ends with an error; one of which the error "
-        "says that nothing was stored is stored nowhere"
+        "a send whose attempt failed is retried or ends with an error; if the error says that "
+        "nothing was stored, the message is stored nowhere"
     )
     needs = (SendAttempted,)
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._open: dict[tuple[str, str], tuple[EntryKey, str]] = {}  # node, id: failed; topic
+        self._open: dict[tuple[str, str], tuple[EntryKey, str]] = {}  # node, id: failure, topic
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -391,7 +391,7 @@ class SendsEnd(LoadMonitor):
         }
 
     def end(self) -> None:
-        """A send that is open for long has been forgotten."""
+        """Report sends that are open for long."""
         for (node, key), (failed, topic) in self._open.items():
             open_us = self.cluster.now_us - failed.mono_us
             if open_us <= ENDS_US:
@@ -423,13 +423,13 @@ class SendsEnd(LoadMonitor):
 
     def _failed(self, fact: SendFailed, entry: Entry) -> None:
         self._ended(fact, entry)
-        # A consumer that sends a message back by itself sends it with the key that it has.
+        # A consumer that sends a message back as a send keeps the message's key.
         if fact.maybe_stored or fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             return
         self.count_tried()
         for records, offset in self.progress.messages.pending.open_sends.get(fact.uniq_key, ()):
             self.report_violation(
-                f"{fact.uniq_key} failed for certain ({fact.error}), and it is stored: "
+                f"{fact.uniq_key} ended as not stored ({fact.error}), and it is stored: "
                 f"{place_of(records.queue)}, offset {offset}",
                 *records.entries_of_message(offset),
                 entry,
@@ -443,6 +443,6 @@ class SendsEnd(LoadMonitor):
             self._forget(fact.nodes)
 
     def _forget(self, nodes: tuple[str, ...]) -> None:
-        """Their processes have ended, with all that they had open."""
+        """Drop open sends of *nodes*, whose processes have ended."""
         for known in [each for each in self._open if each[0] in nodes]:
             del self._open[known]
