@@ -1,1 +1,1 @@
-"""The rules: one checker a file, each a promise of RocketMQ or a measure of it."""
+"""The rules: checkers of what RocketMQ promises, and measures of how it behaves."""

@@ -1,8 +1,8 @@
-"""A committed offset never passes a message that is not finished, and never goes back.
+"""A committed offset never passes an unfinished message, and never goes back.
 
-The committed offset is the smallest unfinished one (client invariant 43); a group that dies
-goes on from there, so whatever it passed and nobody finished is gone.  While a member holds a
-queue its commits only rise: a lower one comes from a tool, or from a queue that it gave away.
+The committed offset is the smallest unfinished one (client invariant 43).  A restarted group
+resumes there, so unfinished messages before it are lost.  While a member holds a queue its commits
+only rise: a lower one comes from a tool, or from a queue that it gave up.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 NO_RELEASES: Mapping[str, EntryKey] = {}
 WRITTEN_US = 15_000_000  # offsets are written every 5 s
 REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
-RESET_US = 11_000_000  # an illegal offset is corrected after 10 s
-RELEASED_US = 10_000_000  # what was on its way when a queue was released has come by then
+RESET_US = 11_000_000  # a member corrects an illegal offset after 10 s
+RELEASED_US = 10_000_000  # requests sent before a release have arrived by then
 
 
 class _ExpectedCommit(msgspec.Struct):
-    """A client gave a queue up and has to write that it consumed all before *offset*."""
+    """A client gave up a queue, and has to commit *offset*: it consumed all messages before."""
 
     key: EntryKey
     group: str
@@ -58,32 +58,32 @@ class CommitsFollowDelivery(Checker):
 
     name = "commits"
     rule = (
-        "the committed offset never passes a message that nobody has finished (client invariant "
-        "43), and never goes back while a member holds the queue"
+        "the committed offset never passes an unfinished message (client invariant 43), and never "
+        "goes back while a member holds the queue"
     )
     metrics = (
-        Metric("early_commits", "commits", "that passed a message which nobody finished", "group"),
+        Metric("early_commits", "commits", "that passed an unfinished message", "group"),
         Metric(
             "excused_early_commits",
             "commits",
             "the same, of places that were used before its broker lost the end of its log",
             "group",
         ),
-        Metric("lower_commits", "commits", "below one of the same member before", "group"),
+        Metric("lower_commits", "commits", "lower than an earlier one of the member", "group"),
         Metric(
             "excused_lower_commits",
             "commits",
             "the same, at a broker that a fault touched",
             "group",
         ),
-        Metric("late_offsets", "queues", "consumed further than committed, for long", "group"),
+        Metric("late_offsets", "queues", "consumed further than committed for long", "group"),
         Metric(
             "excused_late_offsets",
             "queues",
-            "the same, as a fault of the broker or the member held the request up",
+            "the same, as a fault of the broker or the member delayed the request",
             "group",
         ),
-        Metric("lost_offsets", "queues", "given up without writing how far they were", "group"),
+        Metric("lost_offsets", "queues", "given up without a commit of their offset", "group"),
         Metric(
             "excused_lost_offsets",
             "queues",
@@ -91,11 +91,11 @@ class CommitsFollowDelivery(Checker):
             "the request",
             "group",
         ),
-        Metric("late_commits", "commits", "by a member that gave the queue away before", "group"),
+        Metric("late_commits", "commits", "by a member that had given the queue up", "group"),
         Metric(
             "excused_late_commits",
             "commits",
-            "the same, as a fault of the broker or the member held them up",
+            "the same, as a fault of the broker or the member delayed them",
             "group",
         ),
     )
@@ -121,7 +121,7 @@ class CommitsFollowDelivery(Checker):
         }
 
     def end(self) -> None:
-        """Every group that is known has a number."""
+        """Check final offsets, and set every metric of every known group."""
         for group in self.cluster.consumers:
             for metric in self.metrics:
                 self.add_to_metric(metric.name, 0, group)
@@ -132,7 +132,7 @@ class CommitsFollowDelivery(Checker):
                 self._check_final_offset(reader, reading)
 
     def reason_not_judged(self) -> str:
-        """Commits alone prove nothing."""
+        """Commits alone prove nothing: clients must note what they consume."""
         if not self.cluster.consumers:
             return f"the journal has no {ConsumerStarted.__name__}: no group is known"
         if not any(reading.consumed_us for _, reading in self.progress.readings()):
@@ -163,7 +163,7 @@ class CommitsFollowDelivery(Checker):
             return
         self.add_to_metric("early_commits", 1, fact.group)
         given = reading.given_entries(unfinished)
-        by = f"which {given[0].node} has not finished" if given else "which nobody was given"
+        by = f"which {given[0].node} has not finished" if given else "which no member was given"
         self.report_violation(
             f"{fact.group} committed {fact.offset} of {place_of(fact.queue)} and passed "
             f"{unfinished}, {by}",
@@ -174,7 +174,7 @@ class CommitsFollowDelivery(Checker):
         )
 
     def _check_final_offset(self, group: str, reading: QueueReading) -> None:
-        """A member that runs writes every 5 s how far it has come: also the last time."""
+        """Report a running member that did not commit its last offset; it commits every 5 s."""
         hold = reading.claims.get(reading.owner)
         consumer = self.cluster.consumer(group, reading.owner)
         if (
@@ -190,7 +190,7 @@ class CommitsFollowDelivery(Checker):
         done = reading.done.first_missing(max(reading.committed, reading.start, reading.reused_to))
         done = min(
             done, reading.records.end_offset
-        )  # more was consumed of a log that lost its end
+        )  # a log that lost its end was consumed further
         last_us = reading.consumed_us
         if done <= reading.committed or last_us > since_us or self.cluster.last is None:
             return
@@ -200,17 +200,17 @@ class CommitsFollowDelivery(Checker):
             return
         self.add_to_metric("late_offsets", 1, group)
         self.report_violation(
-            f"{reading.owner} has consumed {place_of(reading.queue)} up to {done} and wrote "
-            f"{reading.committed} as its offset",
+            f"{reading.owner} has consumed {place_of(reading.queue)} up to {done} and committed "
+            f"{reading.committed}",
             key_of(self.cluster.last),
             node=reading.owner,
-            rule="a member's offset is written within 5 s (client invariant 1)",
+            rule="a member commits its offset within 5 s (client invariant 1)",
         )
 
     def _check_lower_commit(
         self, fact: OffsetCommitted, reading: QueueReading, entry: Entry
     ) -> None:
-        """By a member that holds the queue, below what it committed before."""
+        """Report a commit lower than an earlier one of the member that holds the queue."""
         client = self._clients.get((entry.node, fact.group, fact.peer))
         hold = None if client is None else self._hold_of(fact.group, client, reading)
         if hold is None or hold.ended_us is not None:
@@ -224,7 +224,7 @@ class CommitsFollowDelivery(Checker):
                 None  # until the next poll a lite pull member commits as before its seek
             )
             return
-        # A broker that is busy, or was paused, takes requests of different pools out of order.
+        # A busy or paused broker takes requests of different thread pools out of order.
         since_us = entry.mono_us - REORDERED_US
         if self.cluster.touched((entry.node, hold.node), since_us, entry.mono_us):
             self.add_to_metric("excused_lower_commits", 1, fact.group)
@@ -254,7 +254,7 @@ class CommitsFollowDelivery(Checker):
             return
         if self._is_reset(fact, client, entry.mono_us):
             return
-        # A stalled link delivers late; and a claim is noted when all brokers have answered.
+        # A stalled link delivers late; a member notes a claim after all brokers have answered.
         since_us = entry.mono_us - RELEASED_US
         nodes = {entry.node, key.node, *self.cluster.topics.brokers_of(fact.queue.topic)}
         if self.cluster.touched(nodes, since_us, entry.mono_us):
@@ -262,16 +262,16 @@ class CommitsFollowDelivery(Checker):
             return
         self.add_to_metric("late_commits", 1, fact.group)
         self.report_violation(
-            f"{client} commits {fact.offset} of {place_of(fact.queue)}, which it gave away "
+            f"{client} commits {fact.offset} of {place_of(fact.queue)}, which it gave up "
             f"{(entry.mono_us - key.mono_us) // 1_000_000} s before",
             key,
             entry,
             node=key.node,
-            rule="a member commits nothing of queues it gave away (client invariant 56)",
+            rule="a member commits nothing of queues it gave up (client invariant 56)",
         )
 
     def _is_reset(self, fact: OffsetCommitted, client: str, now_us: int) -> bool:
-        """10 s after an illegal offset a member writes the right one, even to another's queue.
+        """Whether this corrects an illegal offset: 10 s later, also if the queue has moved.
 
         Upstream: DefaultMQPushConsumerImpl.pullMessage, OFFSET_ILLEGAL.
         """
@@ -297,7 +297,7 @@ class CommitsFollowDelivery(Checker):
     def _gave_away(self, fact: QueuesReleased, entry: Entry) -> None:
         consumer = self.cluster.consumer(fact.group, entry.node)
         if consumer is None or consumer.started.consumer_kind == "pull":
-            return  # the application of a pull consumer commits as it likes
+            return  # the application of a pull consumer commits freely
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
         released = self._released.setdefault(fact.group, {})
         for queue in fact.queues:
@@ -306,10 +306,11 @@ class CommitsFollowDelivery(Checker):
                 self._expect_commit(fact.group, queue, consumer, key)
 
     def _persists(self, consumer: ConsumerRecord) -> bool:
-        """A released queue's offset is written at once; an orderly member's before its last call.
+        """Whether a member must commit a released queue's offset at once: concurrent push only.
 
-        Upstream: RebalancePushImpl.removeUnnecessaryMessageQueue; lite pull consumers write what
-        they have committed, which polls do not.
+        An orderly member commits before its last call; a lite pull consumer commits only what it
+        committed itself, which polls do not.
+        Upstream: RebalancePushImpl.removeUnnecessaryMessageQueue.
         """
         group = consumer.started.group
         return consumer.started.consumer_kind == "push" and (
@@ -319,7 +320,7 @@ class CommitsFollowDelivery(Checker):
     def _expect_commit(
         self, group: str, queue: Queue, consumer: ConsumerRecord, key: EntryKey
     ) -> None:
-        """How far the member has come without a gap: this it writes."""
+        """Expect a commit of the first offset that the member has not finished."""
         reading = self.progress.readers.get(group, {}).get(queue)
         hold = None if reading is None else reading.claims.get(consumer.node)
         if reading is None or hold is None or not hold.given.ends:
@@ -331,7 +332,7 @@ class CommitsFollowDelivery(Checker):
         if done <= max(written, first):
             return
         if not self.cluster.has_in_route(consumer.node, queue):
-            self.add_to_metric("excused_lost_offsets", 1, group)  # it knows no address to write to
+            self.add_to_metric("excused_lost_offsets", 1, group)  # its routes lack the broker
         else:
             self._expected_commits.append(
                 _ExpectedCommit(key, group, queue, consumer.started.client, done)
@@ -340,7 +341,7 @@ class CommitsFollowDelivery(Checker):
     def _match_commit(self, fact: OffsetCommitted, entry: Entry) -> None:
         client = self._clients.get((entry.node, fact.group, fact.peer), "")
         for owed in self._expected_commits:
-            is_its = client in ("", owed.client)  # a new connection has had no heartbeat yet
+            is_its = client in ("", owed.client)  # "": no heartbeat yet on a new connection
             if owed.group == fact.group and owed.queue == fact.queue and is_its:
                 owed.is_written = owed.is_written or fact.offset >= owed.offset
 
@@ -361,22 +362,22 @@ class CommitsFollowDelivery(Checker):
             self.add_to_metric("lost_offsets", 1, owed.group)
             self.report_violation(
                 f"{key.node} gave up {place_of(owed.queue)}, of which it had consumed all before "
-                f"{owed.offset}, and did not write that",
+                f"{owed.offset}, and did not commit that",
                 key,
                 key_of(now),
                 node=key.node,
-                rule="a member that gives up a queue writes its offset (client invariant 56)",
+                rule="a member that gives up a queue commits its offset (client invariant 56)",
             )
 
     def _is_judged(self, fact: OffsetCommitted) -> bool:
-        """Pull consumers' applications commit as they like."""
+        """Whether the group's commits are judged: applications of pull consumers are free."""
         kinds = self.cluster.kinds(fact.group)
         if not kinds or "pull" in kinds:
             return False
         return "lite_pull" not in kinds or self._polls_are_known(fact.group)
 
     def _has(self, fact: OffsetCommitted, offset: int, entry: Entry) -> bool:
-        """The journal saw that message stored, and all members that ran since take it."""
+        """Whether the journal has the stored message and all members that ran since want it."""
         records = self.progress.messages.records(fact.queue)
         first = records.first
         if first is None or not first <= offset < records.end_offset:

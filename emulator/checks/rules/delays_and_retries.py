@@ -1,10 +1,10 @@
-"""Messages that come later: delayed ones and retries by their level, timer messages by their time.
+"""Delayed messages and retries come after their level's delay, timer messages at their time.
 
-Not before: only a clock that was moved explains that, or an operator who advanced time.  And soon
-after, unless something happened to the broker meanwhile.
+They do not come early, unless a clock was moved or an operator advanced time; and they come soon
+after they are due, unless a fault touched the broker meanwhile.
 
-A message that was sent back waits, comes again, and in the end is a dead letter: once its group
-allows no more retries, and not before.
+A message that was sent back waits, is delivered again, and becomes a dead letter only when its
+group allows no more retries.
 """
 
 from __future__ import annotations
@@ -30,17 +30,14 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.names import DLQ_GROUP_TOPIC_PREFIX
 
-EARLY_US_MAX = 1_000_000  # times are kept in seconds on the way
+EARLY_US_MAX = 1_000_000  # times are stored in seconds in between
 LATE_US_MAX = 3_000_000  # upstream looks every 100 ms, timers every second
-CLOCKS_US = 70_000_000  # store times do not go back with a clock: they are ahead for as long
-BACK_US = 30_000_000  # a broker to which something happened is back by then
+CLOCKS_US = 70_000_000  # store times do not go back with a clock: they stay ahead so long
+BACK_US = 30_000_000  # a broker has recovered from a fault by then
 
 
 class DelaysAreKept(Checker):
-    """Delayed messages and retries come when their level says, or their time.
-
-    Not before: only a clock that was moved explains that, or an operator who advanced time.
-    And soon after, unless something happened to the broker meanwhile.
+    """Delayed messages, retries and timer messages are delivered when due, within 3 s.
 
     ScheduleMessageService, TimerMessageStore: server invariants 62 and 63.
     """
@@ -52,20 +49,20 @@ class DelaysAreKept(Checker):
     )
     metrics = (
         Metric("early_delays", "messages", "that came before their time"),
-        Metric("late_delays", "messages", "that came late, with nothing wrong at their broker"),
-        Metric("excused_late_delays", "messages", "late, and something happened to their broker"),
+        Metric("late_delays", "messages", "that came late without a fault at their broker"),
+        Metric("excused_late_delays", "messages", "late, and a fault touched their broker"),
         Metric(
             "excused_delays_by_clock",
             "messages",
             "early or late by no more than their broker's clock was moved",
         ),
-        Metric("excused_delays_advanced", "messages", "early, as somebody advanced time for them"),
+        Metric("excused_delays_advanced", "messages", "early, as an operator advanced time"),
     )
     needs = (MessageStored,)
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._advanced_us: dict[str, int] = {}  # brokers whose waiting messages were let come
+        self._advanced_us: dict[str, int] = {}  # by broker: when time was advanced
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -76,7 +73,7 @@ class DelaysAreKept(Checker):
         }
 
     def end(self) -> None:
-        """A run without delays has numbers too."""
+        """Check waiting copies, and set every metric, also without delays."""
         for metric in self.metrics:
             self.add_to_metric(metric.name, 0)
         for copies in self.progress.messages.pending.waiting.values():
@@ -94,7 +91,7 @@ class DelaysAreKept(Checker):
             self._check(copy, entry, fact.queue)
 
     def _check(self, copy: WaitingCopy, entry: Entry, queue: Queue | None = None) -> None:
-        """It came to *queue* with *entry*; None: it has not come until then."""
+        """Judge a copy that *entry* delivered to *queue*; None: not delivered at *entry*."""
         if copy.due_us is None:
             return
         late_us = entry.mono_us - copy.due_us
@@ -115,14 +112,14 @@ class DelaysAreKept(Checker):
         )
 
     def _excuse(self, copy: WaitingCopy, due_us: int, now_us: int) -> str:
-        """The metric of what explains it; empty: nothing does."""
+        """The metric of the cause that explains it; empty: there is none."""
         broker, stored_us = copy.records.queue.broker, copy.stored.mono_us
         if now_us < due_us and self._advanced_us.get(broker, -1) >= stored_us:
             return "excused_delays_advanced"
         wrong_us = due_us - now_us - EARLY_US_MAX
         moved_us = self.cluster.clock_moved_us(broker, stored_us - CLOCKS_US, now_us)
         if now_us < due_us:
-            # By a clock that went back it is stored in the future, and so it is delivered at once
+            # After a clock went back its store time is in the future, so it is delivered at once
             # (ScheduleMessageService.correctDeliverTimestamp).
             is_back = self.cluster.clock_went_back(broker, stored_us - CLOCKS_US, now_us)
             is_ahead = is_back and now_us - stored_us <= moved_us
@@ -138,20 +135,20 @@ class DelaysAreKept(Checker):
 # Retries and dead letters -------------------------------------------------------------
 
 
-RETRIES_MAX = 16  # of a group that says nothing else; then the dead-letter queue
+RETRIES_MAX = 16  # default of a group; then the dead-letter queue
 
 
 class Retries(Checker):
-    """Messages that were sent back: each waits, comes again, and in the end is a dead letter.
+    """Counts retries: a message is a dead letter after the retries that its group allows.
 
-    Client invariant 46, as far as counts go.
+    Client invariant 46, the part about counts.
     """
 
     name = "retries"
     rule = "a message is sent back at most as often as its group allows, then it is a dead letter"
     metrics = (
-        Metric("failed_deliveries", "messages", "that a listener did not take", "group"),
-        Metric("sent_back", "messages", "given back to a broker, for a retry", "group"),
+        Metric("failed_deliveries", "messages", "whose listener call failed", "group"),
+        Metric("sent_back", "messages", "sent back to a broker for a retry", "group"),
         Metric("dead_letters", "messages", "stored in the dead-letter queue", "group"),
         Metric("waiting_retries", "messages", "that failed and have not come again at the end"),
     )
@@ -165,7 +162,7 @@ class Retries(Checker):
         }
 
     def end(self) -> None:
-        """Every group has numbers."""
+        """Set every metric of every group."""
         for group in self.cluster.consumers:
             for name in ("failed_deliveries", "sent_back", "dead_letters"):
                 self.add_to_metric(name, 0, group)
@@ -200,7 +197,7 @@ class Retries(Checker):
             )
 
     def _check_dead_letter(self, fact: MessageSentBack, entry: Entry) -> None:
-        """It is a dead letter when its group allows no more retries, and not before."""
+        """Report a dead letter whose group allows more retries."""
         self.count_tried()
         if self.cluster.consumers.get(fact.group) and fact.reconsume_times <= self._retries_max(
             fact.group
@@ -213,7 +210,7 @@ class Retries(Checker):
             )
 
     def _retries_max(self, group: str) -> int:
-        """As the plan sets it for the group, or upstream's 16."""
+        """The group's retries by the plan, or upstream's 16."""
         for each in self.cluster.plan.get("consumers", []):
             given = each.get("settings", {}).get("reconsume_times_max", -1)
             if each.get("group") == group and given >= 0:

@@ -1,21 +1,20 @@
-"""Nothing that was acknowledged is lost: every group gets it, or has it as a dead letter.
+"""No acknowledged message is lost: every group gets it, or has it as a dead letter.
 
-What the promise is, and what it is not: an acknowledged message survives
-its broker's death; a loss of power too with SYNC_FLUSH, else not.  A group gets all from where
-it began; not what retention deleted, a tool or ``seek`` skipped, or its expression filters.  A
-broadcasting group's failures are dropped, and a member of it that starts again begins at the
-end, unless it keeps its offsets in a folder; so does one in a queue that it gave up before any
-pull was answered and, until 4.9.8 and 5.2.0, in queues that it gave up for 5 s or longer.  A
-message is lost once the group's committed offset has passed it and nobody has consumed it; before
-that it is backlog.
+The promise has limits.  An acknowledged message survives the kill of its broker, a loss of power
+only with SYNC_FLUSH.  A group gets all messages from its start offset, except those that retention
+deleted, a tool or ``seek`` skipped, or its expression filters.  A broadcasting group's failures
+are dropped, and a restarted member of it begins at the end, unless it keeps its offsets in a
+folder; so does a member in a queue that it gave up before any pull was answered and, until 4.9.8
+and 5.2.0, in queues that it gave up for 5 s or longer.  A message is lost once the group's
+committed offset has passed it and no member has consumed it; before that it is backlog.
 
-A message is followed through the places of its copies: it waits for its time, comes again as a
-retry, ends as a dead letter.  A copy that its broker passed over, or that is overdue for 30 s
-although nothing happened to the broker, is lost; so is what was acknowledged and never stored.
+A message is followed through the places of its copies: delayed, as a retry, as a dead letter.  A
+copy that its broker passed over, or that is overdue for 30 s without a fault of the broker, is
+lost; so is a message that was acknowledged and never stored.
 
-A broker that lost the end of its log gives the same offsets again.  A consumer that was beyond
-goes on from where it was, and never sees the new messages in those places: RocketMQ does not
-promise otherwise, so they are counted as hidden, and are no violation.
+A broker that lost the end of its log assigns the same offsets again.  A consumer that was beyond
+them continues there and never gets the new messages at these offsets.  RocketMQ does not promise
+more, so they are counted as hidden and are no violation.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 OFFSETS_NAMED_MAX = 8
 OVERDUE_US_MAX = 30_000_000
-EXCUSES = {  # metric: its cause in a reading, what it counts
+EXCUSES = {  # metric: (cause in a reading, sentence)
     "excused_moved": ("moved", "skipped by a tool or a seek"),
     "excused_not_in_log": ("not in the log", "skipped, as the broker had deleted them"),
     "excused_began_anew": ("began anew", "before a broadcasting member's start, or its queue's"),
@@ -66,7 +65,7 @@ class NothingIsLost(Checker):
         "its dead-letter queue (client invariant 61)"
     )
     metrics = (
-        Metric("lost", "messages", "acknowledged, and no group member ever consumed it", "group"),
+        Metric("lost", "messages", "acknowledged, and never consumed by the group", "group"),
         Metric("lost_with_power", "messages", "acknowledged, never flushed, gone with the power"),
         Metric("excused", "messages", "not owed, for one of the causes below", "group"),
         *(
@@ -76,24 +75,24 @@ class NothingIsLost(Checker):
         Metric(
             "excused_unfinished",
             "messages",
-            "not owed: a broadcasting member ended with them in hand, and did not come back",
+            "not owed: in flight at a broadcasting member that ended and did not restart",
             "group",
         ),
         Metric(
             "excused_inconsistent",
             "messages",
-            "not owed: wanted by some members of the group, and not by the one that got the queue",
+            "not owed: wanted by some members of the group, but not by the owner of the queue",
             "group",
         ),
         Metric(
             "excused_overdue",
             "messages",
-            "whose time has come, and something happened to their broker",
+            "that are due, and a fault touched their broker",
         ),
         Metric(
             "hidden",
             "messages",
-            "stored in places that the group was beyond, after a power loss: skipped",
+            "skipped: stored after a power loss at offsets that the group had passed",
             "group",
         ),
         Metric("filtered", "messages", "passed over by a group with a tag expression", "group"),
@@ -102,19 +101,19 @@ class NothingIsLost(Checker):
         Metric(
             "unrouted",
             "messages",
-            "the same, of brokers that some NameServer knows one topic of, and of queues that "
-            "nobody takes as shares differ for that (apache/rocketmq#4522)",
+            "backlog of queues that some NameServer lacks, or that no member takes as members "
+            "count different queues for that reason (apache/rocketmq#4522)",
             "group",
         ),
     )
     needs = (MessageSent, MessageStored)
 
     def table(self) -> Table:
-        """Delayed messages that a broker gave up are lost at once."""
+        """Return the handler of dropped delayed messages, which are lost at once."""
         return {DelayedMessageDropped: self._dropped}
 
     def end(self) -> None:
-        """Look at every queue of every group, and at every copy that still waits."""
+        """Check every queue of every group, and every waiting copy."""
         for group in self.cluster.consumers:
             for metric in ("lost", "excused", "hidden", "filtered", "backlog", "unrouted"):
                 self.set_metric(metric, 0.0, group)
@@ -136,7 +135,7 @@ class NothingIsLost(Checker):
         self._unread()
 
     def reason_not_judged(self) -> str:
-        """Without the clients' facts nobody knows who should have consumed what."""
+        """Which facts of clients are missing: without them no group is owed a message."""
         if not self.cluster.consumers:
             return f"the journal has no {ConsumerStarted.__name__}: no group is known"
         blind = [g for g in self.cluster.consumers if self._is_blind(g)]
@@ -182,13 +181,13 @@ class NothingIsLost(Checker):
             self.add_to_metric("lost", len(lost), group)
             self._object_to(reader, reading, lost, passed)
         if group in self.cluster.broadcast and not self.cluster.reads(reader):
-            return  # nobody else reads for a member that has left
+            return  # no other member reads for one that has left
         end = max(passed, records.end_offset)
         waiting = sum(1 for _ in self.progress.messages.pending.unsettled(reading, passed, end))
         self.add_to_metric(self._left_as(group, queue, reading), waiting, group)
 
     def _was_at_work(self, group: str, reading: QueueReading, offset: int) -> bool:
-        """A broadcasting member had been given it not long before it ended."""
+        """Whether a broadcasting member was given the message shortly before it ended."""
         given = reading.given_entries(offset)
         node = reading.reader.partition("@")[2]
         consumer = self.cluster.consumer(group, node)
@@ -199,13 +198,13 @@ class NothingIsLost(Checker):
         return is_new or self.cluster.touched((node,), since_us, consumer.until_us - 1)
 
     def _is_promised(self, records: QueueRecords, offset: int) -> bool:
-        """It was acknowledged; where producers note nothing, it was stored."""
+        """Whether it was acknowledged; if producers note nothing, whether it was stored."""
         if self.progress.messages.has_sent:
             return offset in records.acked
         return records.key_at(offset) is not None
 
     def _is_wanted(self, group: str, reading: QueueReading, offset: int) -> bool:
-        """By all members that ran between its storing and the commit that passed it."""
+        """Whether all members want it that ran from its storing to the commit that passed it."""
         records = reading.records
         passes = (key.mono_us for passed_to, key in reading.passes if passed_to > offset)
         return self.cluster.is_wanted(
@@ -222,14 +221,14 @@ class NothingIsLost(Checker):
         named = f" ({key})" if key else ""
         self.report_violation(
             f"{reader} never consumed offset {_named(lost)} of {place}{named}, which were "
-            f"acknowledged, and goes on from {passed}",
+            f"acknowledged, and continues at {passed}",
             *entries_of_message(self.progress, reading, lost[0]),
             *self._end(),
             node=reading.owner,
         )
 
     def _never_stored(self, records: QueueRecords) -> None:
-        """Acknowledged, says a producer, and the broker never noted it."""
+        """Report messages that a producer notes as acknowledged and the broker never stored."""
         if not records.acked_unstored or records.queue.broker not in self.cluster.stores:
             return
         self.add_to_metric("lost", len(records.acked_unstored))
@@ -244,7 +243,7 @@ class NothingIsLost(Checker):
         )
 
     def _judge_copy(self, copy: WaitingCopy) -> None:
-        """A copy that still waits: passed over, overdue, or with time left."""
+        """Judge a waiting copy: passed over, overdue, or not due yet."""
         broker, now_us = copy.records.queue.broker, self.cluster.now_us
         self.count_tried()
         passed_over = copy.is_scheduled and copy.offset < copy.records.delivered_to
@@ -267,7 +266,7 @@ class NothingIsLost(Checker):
         )
 
     def _entries_of_copy(self, copy: WaitingCopy) -> list[EntryKey]:
-        """Where its message was stored and sent, failed, was sent back, and waits."""
+        """The entries where its message was stored, sent, failed and sent back, and now waits."""
         found = {key for key in (copy.stored, copy.sent, copy.back) if key is not None}
         messages = self.progress.messages
         for failure in messages.pending.failures.get(copy.key, {}).get(copy.group, []):
@@ -277,7 +276,7 @@ class NothingIsLost(Checker):
         return sorted(found)
 
     def _is_held_up(self, copy: WaitingCopy) -> bool:
-        """Its broker never had time enough, since it was due, in which nothing happened to it."""
+        """Whether its broker was never undisturbed for long enough since the copy was due."""
         broker, now_us = copy.records.queue.broker, self.cluster.now_us
         since_us = copy.stored.mono_us
         moved_us = self.cluster.clock_moved_us(broker, since_us, now_us)
@@ -288,14 +287,14 @@ class NothingIsLost(Checker):
         return () if self.cluster.last is None else (key_of(self.cluster.last),)
 
     def _passed_to(self, group: str, reading: QueueReading) -> int:
-        """Up to here nothing will be delivered any more."""
+        """The offset before which the group gets no more messages."""
         if group in self.cluster.broadcast:
             beyond = min(reading.reused_to, reading.records.end_offset)
             return max(reading.given_to, reading.start, beyond)
         return reading.start if reading.committed is None else reading.committed
 
     def _unread(self) -> None:
-        """Queues that a group subscribes and never pulled from are backlog as a whole."""
+        """Count all messages of subscribed queues that the group never pulled as backlog."""
         for group in self.cluster.consumers:
             if group in self.cluster.broadcast:
                 continue
@@ -308,7 +307,7 @@ class NothingIsLost(Checker):
                     self.add_to_metric(self._left_as(group, queue), records.stored_count, group)
 
     def _left_as(self, group: str, queue: Queue, reading: QueueReading | None = None) -> str:
-        """The metric that counts what is left in *queue*."""
+        """The metric that counts the messages left in *queue*."""
         return "unrouted" if is_unassigned(self.cluster, group, queue, reading) else "backlog"
 
     def _is_blind(self, group: str) -> bool:
@@ -347,7 +346,7 @@ class NothingIsLost(Checker):
 
 
 def _named(offsets: list[int]) -> str:
-    """The first of them, and how many more there are."""
+    """The first offsets as text, and the number of others."""
     more = len(offsets) - OFFSETS_NAMED_MAX
     shown = ", ".join(map(str, offsets[:OFFSETS_NAMED_MAX]))
     return f"{shown} and {more} more" if more > 0 else shown

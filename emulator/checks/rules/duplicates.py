@@ -1,11 +1,10 @@
-"""Messages that a group consumed more than once: counted, and each with its cause.
+"""Messages that a group consumed more than once: counted, each with its cause.
 
-At-least-once allows them for causes that leave traces: a hand-over, where
-the new owner begins at the committed offset; a death before offsets were written; a broker
-that came back with older offsets; a tool; a send that was retried after it had been stored; a
-message sent back whose first delivery succeeded after all.  A member may be given each message
-from where its claim begins on, once (``claims``): whatever it gets beyond that, and had
-been consumed before, is a violation.
+At-least-once allows them for causes that the journal shows: a move of the queue, where the new
+owner begins at the committed offset; a kill before offsets were written; a broker that restarted
+with older offsets; a tool; a send that was retried after it had been stored; a message that was
+sent back although its first delivery succeeded.  A member may be given each message from the
+start of its ``QueueClaim`` on, once.  A repeat beyond that is a violation.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
 
-OPEN_KEYS_MAX = 100_000  # of sends under way, and of messages stored twice
-CAUSES = {  # metric: what it counts
-    "handed_over": "consumed again by the next owner of the queue, or after it was claimed anew",
+OPEN_KEYS_MAX = 100_000  # of sends in progress, and of messages stored twice
+CAUSES = {  # metric: sentence
+    "handed_over": "consumed again by the next owner of the queue, or after a new claim",
     "two_owners": "consumed by two members that both held the queue",
     "older_offsets": "consumed again because an offset went back: a broker's, a tool's, late ones",
     "sent_twice": "stored twice by a send that was retried, and consumed twice",
@@ -41,11 +40,11 @@ CAUSES = {  # metric: what it counts
 
 
 class DuplicatesAreExplained(Checker):
-    """At-least-once, and no more often than it must be."""
+    """Each repeated consumption has a cause that at-least-once allows."""
 
     name = "duplicates"
     rule = (
-        "a message is consumed again only after a hand-over, a death before its offset was "
+        "a message is consumed again only after its queue moved, a kill before its offset was "
         "written, an offset that went back, a retried send or a retry"
     )
     metrics = (
@@ -61,10 +60,10 @@ class DuplicatesAreExplained(Checker):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        # By uniq_key: sends that have ended, and were stored in more places; attempts, when.
+        # By uniq_key: ended sends that were stored in several places: attempts, when.
         self._left: dict[str, tuple[int, EntryKey]] = {}
-        self._copies: dict[str, Counter[str]] = {}  # of what was stored twice: consumed, by reader
-        self._retried: dict[tuple[str, str], int] = {}  # (group, uniq_key) of retries: consumed
+        self._copies: dict[str, Counter[str]] = {}  # stored twice: times consumed, by reader
+        self._retried: dict[tuple[str, str], int] = {}  # (group, uniq_key): times consumed
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -76,7 +75,7 @@ class DuplicatesAreExplained(Checker):
         }
 
     def end(self) -> None:
-        """A group without duplicates has none of any kind."""
+        """Set every metric of every group, also without duplicates."""
         for group in self.cluster.consumers:
             for metric in self.metrics[:-1]:
                 self.add_to_metric(metric.name, 0, group)
@@ -86,17 +85,17 @@ class DuplicatesAreExplained(Checker):
     # Stored twice -------------------------------------------------------------------------
 
     def _closed(self, fact: MessageSent | SendFailed, entry: Entry) -> None:
-        """A send has ended: how often was it stored?  A batch may have one key for all members."""
+        """Count the places of an ended send.  Members of a batch may share one key."""
         left = self.progress.messages.pending.open_sends.get(fact.uniq_key)
         if left and (isinstance(fact, MessageSent) or len(left) > 1):
             self._left[fact.uniq_key] = fact.attempts, key_of(entry)
             if len(self._left) > OPEN_KEYS_MAX:
                 del self._left[next(iter(self._left))]
         if isinstance(fact, SendFailed) or fact.attempts > 1:
-            self._is_doubled(fact.uniq_key)  # an attempt without an answer may be stored yet
+            self._is_doubled(fact.uniq_key)  # an unanswered attempt may still be stored
 
     def _stored_twice(self) -> None:
-        """Places that nobody was told of, of sends that were answered with another one."""
+        """Count places of acknowledged sends that no acknowledgement names."""
         for key, (attempts, closed) in self._left.items():
             places = self.progress.messages.pending.open_sends.get(key, ())
             left = [place for place in places if place[0].topic_kind == "topic"]
@@ -141,14 +140,14 @@ class DuplicatesAreExplained(Checker):
             self._repeated(fact.group, fact.queue, fact.offset, entry)
 
     def _copy(self, fact: MessageConsumed, entry: Entry) -> None:
-        """One of several records of one message was consumed."""
+        """Count a consumption of a message that has several records."""
         counted, reader = self._copies[fact.uniq_key], self.progress.reader(fact.group, entry.node)
         counted[reader] += 1
         if counted[reader] > 1:
             self._adds("sent_twice", fact.group)
 
     def _retry(self, fact: MessageConsumed) -> None:
-        """A record was consumed of a message that failed before."""
+        """Count a consumption of a message that failed before."""
         known = (fact.group, fact.uniq_key)
         if known not in self._retried:
             return
@@ -161,7 +160,7 @@ class DuplicatesAreExplained(Checker):
     def _repeated(self, group: str, queue: Queue, offset: int, entry: Entry) -> None:
         reading = self.progress.reading
         if offset in reading.unwanted:
-            return  # it was not consumed before, it was not to be
+            return  # skipped as unwanted, so not consumed before
         if why := reading.cause_of_repeat(entry.node, offset):
             self._adds(why, group)
             return
@@ -170,7 +169,7 @@ class DuplicatesAreExplained(Checker):
         hold = reading.claims[entry.node]
         claimed = () if hold.claimed is None else (hold.claimed,)
         self.report_violation(
-            f"{group} consumed offset {offset} of {place_of(queue)} again, for no cause",
+            f"{group} consumed offset {offset} of {place_of(queue)} again without a cause",
             *reading.records.entries_of_message(offset)[:1],
             *claimed,
             entry,

@@ -1,13 +1,13 @@
-"""What a broker's fault does to sends: how long they fail there, how they are spread.
+"""Effects of a broker's fault on sends: how long they fail, and how they are spread.
 
-Failover lasts from the beginning of the fault to the last attempt of a send that failed there;
+Failover lasts from the start of the fault to the last attempt that failed at the broker;
 upstream's bound, without the latency-aware choice, is the next poll of routes (client invariant
-58).  A producer that avoids slow brokers pays twice: for what it still sends to an ill broker, and
-by leaving one that is well again without work.  An attempt counts at the moment when it began.
+58).  Avoiding slow brokers costs twice: sends still go to a faulty broker, and a recovered broker
+gets no sends.  An attempt counts at the moment when it began.
 
 After an isolation sends must be spread evenly again (S07, S08): tables that never became fair were
-upstream bugs, and a violation.  That one queue of the brokers that are left gets the share of all
-avoided ones (S09) is how some releases choose: it is measured.
+upstream bugs, and are a violation.  In some releases one queue of the other brokers gets the share
+of all avoided queues (S09): that is only measured.
 """
 
 from __future__ import annotations
@@ -29,14 +29,11 @@ from rocketmq_emulator.facts.journal import Entry
 STORED = frozenset(  # outcomes of an attempt whose message the broker has
     {"SEND_OK", "ONE_WAY", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"}
 )
-FAULT_EFFECT_US_MAX = 160_000_000  # a fault that nobody's connection shows is felt so long (9.1)
+FAULT_EFFECT_US_MAX = 160_000_000  # until effects of a fault that closes no connection end (9.1)
 
 
 class ProducerFailover(Checker):
-    """How long producers felt a broker's fault.
-
-    From the beginning of the fault to the last attempt of a send that failed there; upstream's
-    bound, without the latency-aware choice, is the next poll of routes (client invariant 58).
+    """The time from a broker's fault to the last send attempt that failed there.
 
     Client invariant 58.
     """
@@ -71,7 +68,7 @@ class ProducerFailover(Checker):
         }
 
     def end(self) -> None:
-        """A run whose sends never failed felt nothing."""
+        """Set every metric, also if no send failed."""
         if not any(name.startswith("failed_attempts.") for name in self.measured):
             self.set_metric("failed_attempts", 0)
 
@@ -92,31 +89,27 @@ class ProducerFailover(Checker):
         self._faults[fact.fault_id] = fact.nodes, entry.mono_us
 
     def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
-        """What fails later is felt for another reason, but for attempts under way."""
+        """Later failures have another cause, except attempts in progress."""
         if fact.fault_id in self._faults:
             began_us = self._faults[fact.fault_id][1]
             self._until_us[fact.fault_id] = min(entry.mono_us, began_us + FAULT_EFFECT_US_MAX)
 
 
-# Shares of brokers, ill and well ------------------------------------------------------
+# Shares of brokers with and without a fault --------------------------------------------
 
 
 FAULTY, HEALTHY = 0, 1
 
 
 class BrokerShares(Checker):
-    """Which share of all sends a broker gets while a fault touches it, and while none does.
+    """A broker's share of all sends while a fault touches it, and after that while none does.
 
-    A producer that avoids slow brokers pays twice: for what it still sends to a broker that is
-    ill, and by leaving a broker without work that is well again.  These are the two numbers.  An
-    attempt belongs to the moment at which it began.
-
-    Counts; brokers that no fault ever touched have only their attempts.
+    A measure.  For brokers that no fault ever touched only the attempts are counted.
     """
 
     name = "broker_shares"
     is_measure = True
-    rule = "brokers that are well get their share of the sends"
+    rule = "brokers without a fault get their share of the sends"
     metrics = (
         Metric("send_attempts", "attempts", "of sends, to this broker", "node"),
         Metric(
@@ -153,7 +146,7 @@ class BrokerShares(Checker):
         }
 
     def end(self) -> None:
-        """The shares of each broker that a fault touched."""
+        """Set the shares of each broker that a fault touched."""
         for broker, count in self._attempts.items():
             self.set_metric("send_attempts", count, broker)
             if (node := self._nodes.get(broker)) is None:
@@ -170,7 +163,7 @@ class BrokerShares(Checker):
             here = self._nodes.get(broker)
             for node in self._nodes.values():
                 if began_us >= node.first_us:
-                    # One that began before the last change belongs to what was then.
+                    # An attempt that began before the last change counts for the state before it.
                     state = node.state if began_us >= node.changed_us else node.before
                     node.all[state] += 1
                     if node is here:
@@ -193,25 +186,25 @@ class BrokerShares(Checker):
 
 
 class _FaultedNode:
-    """One node since its first fault: attempts of all, and those that came here."""
+    """One node since its first fault: attempts at all brokers, and at this node."""
 
     __slots__ = ("all", "before", "changed_us", "faults", "first_us", "here", "state")
 
     def __init__(self, first_us: int) -> None:
-        self.all, self.here = [0, 0], [0, 0]  # while ill, while well
-        self.faults = 0  # that touch it now
-        self.state = self.before = HEALTHY  # now, and until it changed
+        self.all, self.here = [0, 0], [0, 0]  # indexed by state: FAULTY, HEALTHY
+        self.faults = 0  # faults that touch it now
+        self.state = self.before = HEALTHY  # now, and before the last change
         self.first_us = self.changed_us = first_us
 
     def changes(self, state: int, now_us: int) -> None:
-        """From well to ill, or back."""
+        """Set *state*, FAULTY or HEALTHY, from *now_us* on."""
         self.before, self.state, self.changed_us = self.state, state, now_us
 
 
 # Fair shares after an isolation -------------------------------------------------------
 
 
-SENDS_MIN = 200  # of one producer to one topic, before its shares say anything
+SENDS_MIN = 200  # of one producer to one topic, before its shares are judged
 SETTLES_US = 31_000_000  # a poll of routes, after the isolation has ended
 US_A_SECOND = 1_000_000
 UNFAIR_MAX = 0.5  # of an even share
@@ -219,15 +212,9 @@ CROWD_MIN = 100  # sends of one producer to one broker while it avoids another o
 
 
 class SharesAreFairAgain(Checker):
-    """Whether a producer that avoids a broker spreads its sends evenly, and does so again
-    afterwards.
+    """How evenly a producer spreads its sends during and after the isolation of a broker.
 
-    Where a producer isolates brokers, its sends must be spread evenly after the isolation (S07,
-    S08): tables that never became fair again were upstream bugs, and a violation.  That one queue
-    of the brokers that are left gets the share of all avoided ones (S09) is how some releases
-    choose: it is measured.
-
-    S07, S08, S09.
+    Uneven sends after an isolation are a violation (S07, S08); during one they are measured (S09).
     """
 
     name = "fairness"
@@ -239,21 +226,21 @@ class SharesAreFairAgain(Checker):
         Metric(
             "send_unfairness",
             "share",
-            "how far a queue is from its even share of sends, when no isolation holds",
+            "a queue's largest difference from its even share of sends, while no isolation holds",
             "topic",
             "max",
         ),
         Metric(
             "send_crowding",
             "times",
-            "what the most used queue of a broker got of its even share, while another is avoided",
+            "the most used queue's multiple of its even share, while another broker is avoided",
             "topic",
             "max",
         ),
         Metric(
             "avoided_after_s",
             "s",
-            "the longest a producer went on to avoid a broker whose fault had ended",
+            "the longest time a producer still avoided a broker after its fault had ended",
             "node",
             "max",
         ),
@@ -263,13 +250,13 @@ class SharesAreFairAgain(Checker):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._avoids_until_us: dict[str, int] = {}  # by producer
-        self._until_us: dict[str, int] = {}  # the same, or until it knows all routes again
+        self._until_us: dict[str, int] = {}  # the same, or until its routes are complete
         self._sends: dict[tuple[str, str], Counter[Queue]] = {}
-        self._seen: dict[str, set[Queue]] = {}  # topic: queues that anybody sent to
+        self._seen: dict[str, set[Queue]] = {}  # topic: queues of all sends
         self._last: dict[tuple[str, str], Entry] = {}
-        self._isolations: dict[tuple[str, str], int] = {}  # producer, broker: until then
+        self._isolations: dict[tuple[str, str], int] = {}  # producer, broker: until when
         self._touched: dict[int, tuple[str, ...]] = {}  # by fault: its nodes
-        self._healed_us: dict[tuple[str, str], int] = {}  # producer, broker: avoided since then
+        self._healed_us: dict[tuple[str, str], int] = {}  # producer, broker: last fault's end
         self._crowds: dict[tuple[str, str, str], Counter[int]] = {}  # producer, topic, broker
 
     def table(self) -> Table:
@@ -283,7 +270,7 @@ class SharesAreFairAgain(Checker):
         }
 
     def end(self) -> None:
-        """Look at what was sent since the last isolation of each producer, and during them."""
+        """Check each producer's sends since its last isolation, and during isolations."""
         for (_, topic, broker), of_queue in self._crowds.items():
             count = sum(of_queue.values())
             if count >= CROWD_MIN and not self._has_keys(topic):
@@ -303,7 +290,7 @@ class SharesAreFairAgain(Checker):
                 self.report_violation(
                     f"{node} sent {counts[worst]} of {sum(counts.values())} messages to "
                     f"{place_of(worst)}, one of "
-                    f"{len(self._seen[topic])} queues, although it avoids nobody any more",
+                    f"{len(self._seen[topic])} queues, although it avoids no broker any more",
                     self._last[node, topic],
                 )
 
@@ -353,20 +340,20 @@ class SharesAreFairAgain(Checker):
         self._disturbed(fact, entry)
 
     def _uses_again(self, known: tuple[str, str], now_us: int) -> None:
-        """A producer sends to a broker that it avoided; not one that it began to before."""
+        """Measure how long a broker without a fault was avoided, at the first new send to it."""
         since_us = self._healed_us.get(known)
         if since_us is not None and now_us >= since_us:
             del self._healed_us[known]
             self._measure_worst("avoided_after_s", known[1], (now_us - since_us) / US_A_SECOND)
 
     def _disturbed(self, fact: FaultBegan | FaultEnded, entry: Entry) -> None:
-        """Routes are learned anew for a while."""
+        """After a fault begins or ends clients update their routes: do not judge meanwhile."""
         for node in self._until_us:
             self._until_us[node] = max(self._until_us[node], entry.mono_us + SETTLES_US)
         self._sends.clear()
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
-        """Shares are of the queues that the producer knows."""
+        """Start counting again: the producer has other queues now."""
         self._forget(entry.node)
 
     def _forget(self, node: str) -> None:
@@ -374,6 +361,6 @@ class SharesAreFairAgain(Checker):
             del self._sends[known]
 
     def _has_keys(self, topic: str) -> bool:
-        """A load whose keys choose the queue is as even as its keys."""
+        """Whether keys of a load choose the queues, so sends are only as even as the keys."""
         loads = self.cluster.plan.get("load", [])
         return any(each.get("topic") == topic and each.get("keys") for each in loads)

@@ -1,13 +1,13 @@
-"""What a member is given: each message from a place of its own, with a wanted tag, and in order.
+"""Messages given to members: each from a unique place, with a wanted tag, and in order.
 
-Offsets of a queue follow one another, an acknowledgement names the place in which the message was
-stored, and a member is given the message that stands there.  After a broker lost the end of its
-log its places are used again; that is no violation.  Brokers compare hashes of tags, clients the
-tags themselves.  (What a group wants and does not get is lost: ``delivery``.)
+A place is an offset of a queue.  Offsets of a queue are consecutive, an acknowledgement names the
+place of the stored message, and a member is given the message stored there.  After a broker lost
+the end of its log its places are used again; that is no violation.  Brokers compare hashes of
+tags, clients the tags themselves.  (Wanted messages that a group does not get: ``delivery``.)
 
 In an orderly group a failed message comes again before any later one (client invariant 50); after
-a hand-over or an offset that went back the order begins anew there.  Of two members that both hold
-a queue each has an order of its own: that there are two is for ``locks`` and ``ownership``.
+the queue moved, or its offset went back, the order restarts there.  If two members hold a queue,
+each has its own order; ``locks`` and ``ownership`` report that there are two.
 """
 
 from __future__ import annotations
@@ -28,55 +28,51 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 
 PLACE_RULES = {
-    "gap": "offsets of a queue follow one another",
+    "gap": "offsets of a queue are consecutive",
     "used twice": "no two messages have one place",
-    "acked twice": "a place is acknowledged to one send",
+    "acked twice": "a place is acknowledged to one send only",
     "acked elsewhere": "a send is acknowledged with the place of its own message",
     "came twice": "a delayed message is delivered once",
     "no queue": "messages are stored in queues that their topic has",
-    "not stored": "what is delivered has been stored",
-    "other message": "a member is given the message that stands in its place",
+    "not stored": "a delivered message has been stored",
+    "other message": "a member is given the message that is stored at the place",
 }
 
 
 class OffsetsAreUnique(Checker):
-    """A message has a place of its own: an offset of a queue that no other message has.
+    """A message has a unique place: an offset of a queue that no other message has.
 
-    Offsets of a queue follow one another, an acknowledgement names the place in which the
-    message was stored, and a member is given the message that stands in the place it is told.
-    After a broker lost the end of its log its places are used again; that is no violation.
-
-    Server invariant 24, and what follows from it for clients.
+    Server invariant 24, and its consequences for clients.
     """
 
     name = "places"
-    rule = "each message has a place of its own, and is acknowledged and given out with it"
+    rule = "each message has a unique place, and is acknowledged and delivered with it"
     metrics = (
-        Metric("odd_places", "messages", "whose place is not their own"),
+        Metric("odd_places", "messages", "with a wrong place"),
         Metric(
             "excused_unnoted_places",
             "messages",
-            "that a broker stored and was killed before it noted them",
+            "stored by a broker that was killed before it noted them",
         ),
         Metric(
             "excused_lost_places",
             "messages",
-            "given out after their broker had lost them, and their places had others",
+            "delivered after their broker had lost them and reused their places",
         ),
         Metric(
             "excused_forgotten_deliveries",
             "messages",
-            "delivered twice, as their broker ended soon after the first time",
+            "delivered twice, as their broker ended soon after the first delivery",
         ),
     )
     needs = (MessageStored,)
 
     def table(self) -> Table:
-        """The progress finds what is odd while it follows places."""
+        """Empty: ``Progress`` finds wrong places while it follows messages."""
         return {}
 
     def end(self) -> None:
-        """Tell what was found."""
+        """Report the wrong places that ``Progress`` found."""
         self.add_to_metric("odd_places", len(self.progress.messages.anomalies))
         self.add_to_metric("excused_unnoted_places", self.progress.messages.excused_unnoted)
         self.add_to_metric("excused_lost_places", self.progress.messages.excused_lost_places)
@@ -98,18 +94,14 @@ class OffsetsAreUnique(Checker):
 
 
 class FiltersAreKept(Checker):
-    """A group with a tag expression gets what it wants, and nothing else.
-
-    Brokers compare hashes of tags, clients the tags themselves: what comes to a listener has
-    one of the tags that its member subscribes.  (What it wants and does not get is lost:
-    ``delivery``.)
+    """A listener is given only messages with one of the tags that its member subscribes.
 
     PullAPIWrapper.processPullResult; MessageFilter at the broker.
     """
 
     name = "filters"
     rule = "a member is given only messages with the tags that it subscribes"
-    metrics = (Metric("unwanted", "messages", "whose tags the member does not take", "group"),)
+    metrics = (Metric("unwanted", "messages", "with tags that are not subscribed", "group"),)
     needs = (ConsumerStarted,)
 
     def table(self) -> Table:
@@ -117,7 +109,7 @@ class FiltersAreKept(Checker):
         return {MessageConsumed: self._taken, MessagePolled: self._taken}
 
     def end(self) -> None:
-        """Every group has a number."""
+        """Set the metric of every group."""
         for group in self.cluster.consumers:
             self.add_to_metric("unwanted", 0, group)
 
@@ -146,15 +138,11 @@ class FiltersAreKept(Checker):
 # Order --------------------------------------------------------------------------------
 
 
-BATCH_US = 1_000  # facts of one call of a listener; a retry comes after 10 ms at least
+BATCH_US = 1_000  # between facts of one listener call; a retry comes after 10 ms at least
 
 
 class OrderIsKept(Checker):
-    """An orderly group gets each queue's messages in their order, one after the other.
-
-    A failed message comes again before any later one (client invariant 50); after a hand-over
-    or an offset that went back the order begins anew there.  Of two members that both hold a queue
-    each has an order of its own: that there are two is for ``locks`` and ``ownership`` to say.
+    """An orderly group gets each queue's messages in order, one after the other.
 
     Client invariant 50.
     """
@@ -171,7 +159,7 @@ class OrderIsKept(Checker):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        # What is next, by group and queue, and by the member's node.
+        # By group and queue, then the member's node: the next offset, and the entry before it.
         self._next: dict[tuple[str, Queue], dict[str, tuple[int, EntryKey]]] = {}
 
     def table(self) -> Table:
@@ -179,7 +167,7 @@ class OrderIsKept(Checker):
         return {MessageConsumed: self._consumed, QueuesClaimed: self._claimed}
 
     def end(self) -> None:
-        """Every orderly group has a number."""
+        """Set the metric of every orderly group."""
         for group in self.cluster.orderly:
             self.add_to_metric("out_of_order", 0, group)
 
@@ -201,14 +189,14 @@ class OrderIsKept(Checker):
         members[entry.node] = (self._first_open(fact, entry.node), key)
 
     def _first_open(self, fact: MessageConsumed, node: str) -> int:
-        """Where its member goes on: at the first message that failed there, or behind this one."""
+        """The member's next offset: that of its first failed message, or the one after this."""
         failed_here = self.progress.reading.claims[node].to_redeliver
         waiting = [
             offset
             for offset in self.progress.reading.failed
             if offset <= fact.offset
             and offset in failed_here
-            # One that failed just now waits, also if an earlier copy of it was given up.
+            # A message that failed just now waits, also if an earlier copy of it was sent back.
             and (not self._is_away(offset) or (offset == fact.offset and not fact.ok))
         ]
         return min(waiting, default=fact.offset + 1)
@@ -216,7 +204,7 @@ class OrderIsKept(Checker):
     def _may_come(
         self, fact: MessageConsumed, expected: int, before: EntryKey, entry: Entry
     ) -> bool:
-        """A known cause put the reader elsewhere, or nothing that is due lies between."""
+        """Whether a known cause moved the reader, or no due message lies in between."""
         if fact.offset < expected:
             reading = self.progress.reading
             hold = reading.claims[entry.node]
@@ -233,13 +221,13 @@ class OrderIsKept(Checker):
         return not due
 
     def _is_wanted(self, fact: MessageConsumed, offset: int, now_us: int) -> bool:
-        """All members that ran since it was stored take the message at *offset*."""
+        """Whether all members that ran since its storing want the message at *offset*."""
         records = self.progress.reading.records
         tags, since_us = records.tags_at(offset), records.stored_us(offset) or 0
         return self.cluster.is_wanted(fact.group, fact.queue.topic, tags, since_us, now_us)
 
     def _is_away(self, offset: int) -> bool:
-        """It was given up, and waits in the retry topic or as a dead letter."""
+        """Whether the message was sent back, so it is in the retry topic or a dead letter."""
         reading = self.progress.reading
         return offset in reading.failed and self.progress.messages.pending.is_settled(
             reading, offset

@@ -1,11 +1,10 @@
 """Members without work while their group works: they get no messages, or have only idle queues.
 
-``Idleness`` sees it from the messages that members get (S21): they have no queue, or silent ones.
+``Idleness`` measures messages (S21): a member without queues, or with empty ones, gets none.
 
-``NoLoad`` sees it from queues, by the idle declaration of #3465, while a broker is read-only: a
-queue that may be read and not written to, and that the group has read to its end, is declared
-idle, as nothing will come to it.  A member all of whose queues are such has no load, whatever the
-others have to do.
+``NoLoad`` measures queues, by the idle declaration of #3465, while a broker is read-only: a
+read-only queue that the group has read to its end is declared idle, as it gets no new messages.
+A member with only idle queues has no load, whatever load the other members have.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from rocketmq_emulator.protocol.bodies.routes import is_read_only_and_drained, n
 from rocketmq_emulator.protocol.messages.names import is_retry_topic
 
 IDLE_US = 10_000_000
-NEVER = (-IDLE_US - 1, 0)  # when, at what count
-FAIR_MESSAGES_MIN = 5  # a member's even share of what the others consumed meanwhile
+NEVER = (-IDLE_US - 1, 0)  # when, at which count
+FAIR_MESSAGES_MIN = 5  # a member's even share of messages consumed meanwhile
 
 
 class Idleness(Checker):
-    """Members that get nothing while their group works (S21): they have no queue, or silent ones.
+    """Members that get no messages while their group works (S21).
 
-    Counts: under some strategies idleness is what one asks for.
+    A measure: some strategies make members idle on purpose.
     """
 
     name = "idleness"
@@ -55,17 +54,17 @@ class Idleness(Checker):
         Metric(
             "idle_members",
             "members",
-            "that got nothing for 10 s or more, while their share would have been five messages",
+            "that got no message for 10 s or more, while their even share was at least five",
             "group",
         ),
-        Metric("idle_s", "s", "for which members were idle so, summed over members", "group"),
+        Metric("idle_s", "s", "for which members were idle, summed over members", "group"),
     )
     needs = (MessageConsumed, MessagePolled)
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._counts: Counter[str] = Counter()  # messages consumed, by group
-        self._last: dict[str, dict[str, tuple[int, int]]] = {}  # group, node: when, at what count
+        self._last: dict[str, dict[str, tuple[int, int]]] = {}  # group, node: when, at which count
         self._idle: dict[str, set[str]] = {}
 
     def table(self) -> Table:
@@ -73,7 +72,7 @@ class Idleness(Checker):
         return {MessageConsumed: self._consumed, MessagePolled: self._consumed}
 
     def end(self) -> None:
-        """Members that are idle to the end, or were when they ended."""
+        """Measure members that were idle when they ended, or at the end of the journal."""
         for group, consumers in self.cluster.consumers.items():
             self.add_to_metric("idle_s", 0, group)
             if group not in self.cluster.broadcast:
@@ -96,7 +95,7 @@ class Idleness(Checker):
         nodes[node] = now_us, count
 
     def _check(self, group: str, node: str, until_us: int) -> None:
-        """Was *node* idle from its last message until now?"""
+        """Measure whether *node* was idle from its last message until *until_us*."""
         consumer = self.cluster.consumer(group, node)
         if consumer is None or group in self.cluster.broadcast:
             return
@@ -116,35 +115,30 @@ US_A_SECOND = 1_000_000
 
 
 class NoLoad(Checker):
-    """Members without work while a broker is read-only, by the idle declaration of #3465.
+    """Members with idle queues only while a broker is read-only, by the declaration of #3465.
 
-    A queue that may be read and not written to, and that the group has read to its end, is
-    declared idle: nothing will come to it.  A member all of whose queues are such has no load,
-    whatever the others have to do.  (``idleness`` sees the same from the messages that members
-    get.)
-
-    Counts: what a group's strategy does with such queues is no rule.
+    A measure: no rule says how a strategy must share such queues.
     """
 
     name = "no_load"
     is_measure = True
-    rule = "a member has some queue to which messages come"
+    rule = "a member has some queue that gets messages"
     metrics = (
         Metric(
             "no_load_ratio",
             "share",
-            "1 - write queues / read queues of a topic, at most; read-only ones are not written",
+            "the largest 1 - write queues / read queues of a topic; no read-only queue is written",
             "topic",
             "max",
         ),
         Metric(
             "declared_idle_queues",
             "queues",
-            "at once, that could only be read and had been read to their end",
+            "the most at once that were read-only and had been read to their end",
             "group",
         ),
-        Metric("no_load_members", "members", "at once, whose queues all were such", "group"),
-        Metric("no_load_s", "s", "for which members had only such queues, summed", "group"),
+        Metric("no_load_members", "members", "the most at once with such queues only", "group"),
+        Metric("no_load_s", "s", "for which members had such queues only, summed", "group"),
     )
     needs = (QueuesClaimed,)
 
@@ -153,8 +147,8 @@ class NoLoad(Checker):
         self._owned: dict[str, dict[str, set[Queue]]] = {}  # group, node
         self._since_us: dict[tuple[str, str], int] = {}  # group, node: without load since then
         self._seen = 0, 0  # version of the routes, number of topics
-        self._is_restricted = False  # some queue may not be written to
-        self._read_only: set[tuple[str, str]] = set()  # topic, broker: whose queues may be read
+        self._is_restricted = False  # some queue is not writable
+        self._read_only: set[tuple[str, str]] = set()  # topic, broker
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -171,7 +165,7 @@ class NoLoad(Checker):
         }
 
     def end(self) -> None:
-        """Who has no load to the end."""
+        """Measure members without load at the end."""
         self._update_load(self.cluster.now_us)
         for group, node in list(self._since_us):
             self._works(group, node, self.cluster.now_us)
@@ -208,7 +202,7 @@ class NoLoad(Checker):
         self._update_load(entry.mono_us)
 
     def _moves(self, fact: MessageStored | MessageConsumed | MessagePolled, entry: Entry) -> None:
-        """A queue has more to be read, or less."""
+        """Update loads: a queue got a message, or a member read one."""
         if self._read_only and self._is_read_only(fact.queue):
             self._update_load(entry.mono_us, fact.queue)
 
@@ -216,7 +210,7 @@ class NoLoad(Checker):
         return (queue.topic, queue.broker) in self._read_only
 
     def _update_load(self, now_us: int, moved: Queue | None = None) -> None:
-        """Who has load now, and who has not: where only *moved* changed, in groups that own it."""
+        """Find members without load; if only *moved* changed, only in groups that own it."""
         if not (self._is_restricted or self._since_us):
             return
         for group, owned in self._owned.items():
@@ -239,7 +233,7 @@ class NoLoad(Checker):
             self._at_most("no_load_members", idle_members, group)
 
     def _is_idle(self, group: str, queue: Queue) -> bool:
-        """The group has read all of this queue, to which nobody may write."""
+        """Whether the group has read the read-only *queue* to its end."""
         records = self.progress.messages.queues.get(queue)
         if records is None or records.first is None:
             return True  # nothing was ever stored there

@@ -1,15 +1,14 @@
-"""After all faults have ended everything is consumed, within a bound.
+"""After all faults have ended every message is consumed, within a bound.
 
-Safety says what must never happen; this says what must happen: once nothing is broken any more
-and nobody sends, every group with members gets what is left, and every queue has an owner.
-The bound is the slowest way back that upstream has: a member that vanished in silence (120 s
-until brokers drop it, 10 s until they look, 20 s until the others rebalance), and 30 s for
-routes.
+Safety rules forbid; liveness requires: after the last fault and the last send every group with
+members consumes all messages left, and every queue has an owner.  The bound is the slowest
+recovery of upstream: a member that ended silently (120 s until brokers drop it, 10 s until they
+check, 20 s until the others rebalance), and 30 s for routes.
 
 A lite pull member pulls each queue by a thread of a pool, which waits as long as the broker holds
-the pull.  With more queues than threads a queue with messages waits for those without any: 10
+the pull.  With more queues than threads a queue with messages waits for the empty ones: 10
 messages come in up to 20 s (DefaultLitePullConsumerImpl.PullTaskImpl).  So a member that still
-comes nearer is slow, and not stuck.
+makes progress is slow, not stuck.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ LATE_US = 5_000_000
 
 
 class LivenessReturns(Checker):
-    """What must happen once nothing is broken any more."""
+    """After the last fault and the last send every group consumes all messages in time."""
 
     name = "liveness"
     rule = (
@@ -47,21 +46,21 @@ class LivenessReturns(Checker):
         Metric(
             "excused_stuck",
             "messages",
-            "the same, where some NameServer lacks the topic at the broker, or at another one so "
-            "that shares differ and nobody takes the queue (apache/rocketmq#4522)",
+            "the same, where some NameServer lacks the topic at the broker, or at another one, so "
+            "that shares differ and no member takes the queue (apache/rocketmq#4522)",
             "group",
         ),
         Metric(
             "excused_slow_polls",
             "messages",
-            "the same, of a lite pull member that goes on, with more queues than pull threads",
+            "the same, of a lite pull member that still consumes, with fewer threads than queues",
             "group",
         ),
-        Metric("unrest", "runs", "that waited in vain until nothing moved any more"),
+        Metric("unrest", "runs", "that did not become idle in the time they waited"),
         Metric(
             "excused_unrest",
             "runs",
-            "the same, and a group's topic is lacking so in some route",
+            "the same, where some route lacks a group's topic at a broker",
         ),
     )
     needs = (ConsumerStarted,)
@@ -71,14 +70,14 @@ class LivenessReturns(Checker):
         self._left_count = 0
 
     def table(self) -> Table:
-        """The progress has all that is looked at in the end."""
+        """Empty: ``end`` reads the progress."""
         return {}
 
     def end(self) -> None:
-        """Look at what is left."""
+        """Check the messages left."""
         ended = self.cluster.run_ended
         is_restless = ended is not None and ended.reason == "finished" and ended.detail != ""
-        is_excused = self._lacks_routes()  # what is left there is waited for in vain
+        is_excused = self._lacks_routes()  # such queues are never read to their end
         self.set_metric("unrest", float(is_restless and not is_excused))
         self.set_metric("excused_unrest", float(is_restless and is_excused))
         for group in self.cluster.consumers:
@@ -91,7 +90,7 @@ class LivenessReturns(Checker):
                 self._check_reading(group, reading)
 
     def _lacks_routes(self) -> bool:
-        """A topic that a group subscribes has queues of which some NameServer does not know."""
+        """Whether some NameServer lacks queues of a topic that a group subscribes."""
         return any(
             self.cluster.topics.is_lacking(topic)
             for group in self.cluster.consumers
@@ -123,15 +122,15 @@ class LivenessReturns(Checker):
         queue = reading.queue
         self.report_violation(
             f"{group} has not consumed {len(left)} messages of {queue.topic}@"
-            f"{queue.broker}:{queue.queue_id} from {left[0]} on, although nothing is "
-            f"broken for {(self.cluster.now_us - self._quiet_from_us()) // 1_000_000} s",
+            f"{queue.broker}:{queue.queue_id} from {left[0]} on, although no fault or send came "
+            f"for {(self.cluster.now_us - self._quiet_from_us()) // 1_000_000} s",
             *entries_of_message(self.progress, reading, left[0]),
             *self._end(),
             node=reading.owner,
         )
 
     def _waits_for_threads(self, group: str, reading: QueueReading) -> bool:
-        """It has consumed of the queue since all its other queues may have been pulled once."""
+        """Whether it consumed from the queue within one round of pulls of its other queues."""
         consumer = self.cluster.consumer(group, reading.owner)
         if consumer is None or consumer.started.consumer_kind != "lite_pull":
             return False
@@ -145,13 +144,13 @@ class LivenessReturns(Checker):
         return rounds > 1 and idle_us <= rounds * HELD_US + LATE_US
 
     def reason_not_judged(self) -> str:
-        """What is left shows nothing before the bound; where nothing is left, all is well."""
+        """Messages left before the bound has passed prove nothing; none left is a pass."""
         return self._too_soon() if self._left_count else ""
 
     def _too_soon(self) -> str:
-        """The run must last long enough after the last disturbance."""
+        """Why the run is too short after the last disturbance; "" if it is not."""
         if self.cluster.faults:
-            return "a fault holds to the end"
+            return "a fault lasts to the end"
         quiet_us = self.cluster.now_us - self._quiet_from_us()
         if quiet_us < BOUND_US:
             return (
@@ -164,7 +163,7 @@ class LivenessReturns(Checker):
         return max(self.progress.messages.stored_us, self.cluster.healed_us or 0)
 
     def _is_owed(self, group: str, records: QueueRecords, offset: int) -> bool:
-        """All members want it that ran of late."""
+        """Whether all members that ran recently want it."""
         tags, now_us = records.tags_at(offset), self.cluster.now_us
         return self.cluster.is_wanted(group, records.queue.topic, tags, now_us, now_us)
 

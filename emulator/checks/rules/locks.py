@@ -1,9 +1,9 @@
 """Queue locks of orderly groups: one holder at the broker, and a listener only under the lock.
 
-A lock lives 60 s at the broker after its last renewal, 30 s at its holder; so a listener that is
-called while another member was granted the queue broke the rule (client invariant 51).  Unless
-the broker was started again since: it has forgotten all locks then, and gives them anew while
-their holders trust them up to 30 s longer.  That is RocketMQ's own doing, counted, no violation.
+A lock is valid for 60 s at the broker after its last renewal, for 30 s at its holder; so a
+listener call while another member has the lock is a violation (client invariant 51).  The
+exception is a broker restart: it has no locks then and grants them again, while the old holders
+use theirs up to 30 s longer.  RocketMQ allows that, so it is counted and no violation.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 BROKER_LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 CLIENT_LOCK_US = 30_000_000  # rocketmq.client.rebalance.lockMaxLiveTime
-ANSWER_US = 1_000_000  # a lock call takes no longer
+ANSWER_US = 1_000_000  # the longest lock call
 CLOCK_US = 10_000  # brokers count in whole milliseconds
 LATE_UNLOCK_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills
 UNLOCKS_AT_ONCE = (5, 2, 0)
-RELEASES_MAX = 32  # of a queue by a client: those of the last 20 s
+RELEASES_MAX = 32  # kept for each queue and client: those of the last 20 s
 
 
 class LocksAreSafe(Checker):
@@ -43,31 +43,31 @@ class LocksAreSafe(Checker):
 
     name = "locks"
     rule = (
-        "no listener call with a lock older than 30 s, and never two members with the lock of "
-        "one queue (client invariant 51); one that was not renewed for 60 s is free"
+        "no listener call with a lock older than 30 s, and never two members with the lock of one "
+        "queue (client invariant 51); a lock that was not renewed for 60 s is free"
     )
     metrics = (
         Metric(
             "lock_violations", "times", "a lock was granted twice, or a listener had none", "group"
         ),
-        Metric("locks_refused", "queues", "whose lock another member held, at every try", "group"),
+        Metric("locks_refused", "queues", "whose lock another member held, at each try", "group"),
         Metric(
             "kept_locks",
             "times",
-            "a lock was refused for one that was not renewed for 60 s",
+            "a lock was refused for another that had not been renewed for 60 s",
             "group",
         ),
         Metric(
             "forgotten_locks",
             "times",
-            "a listener had a lock that its broker forgot in a restart, and gave another member",
+            "a listener ran under a lock that its broker lost in a restart and granted to another",
             "group",
         ),
         Metric(
             "late_unlocks",
             "times",
-            "a listener had a lock that its member gave back 20 s after an earlier release, and "
-            "another member was given (up to 5.1.4)",
+            "a listener ran under a lock that its member unlocked 20 s after an earlier release, "
+            "and that another member got (up to 5.1.4)",
             "group",
         ),
         Metric(
@@ -82,10 +82,10 @@ class LocksAreSafe(Checker):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._holders: dict[tuple[str, Queue], tuple[str, EntryKey]] = {}
-        self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: when, last
+        self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: last time
         self._started_us: dict[str, int] = {}  # brokers
         self._released_us: dict[tuple[str, Queue, str], deque[int]] = {}  # by a client
-        self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next try to lock it
+        self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next lock request
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -114,7 +114,7 @@ class LocksAreSafe(Checker):
             client, granted = self._holders.get((fact.group, queue), (fact.client, key))
             is_valid = entry.mono_us - granted.mono_us < BROKER_LOCK_US
             self.tried += 1
-            left_us = BROKER_LOCK_US - (entry.mono_us - granted.mono_us)  # by a clock that jumps
+            left_us = BROKER_LOCK_US - (entry.mono_us - granted.mono_us)  # the clock may jump
             if (
                 client != fact.client
                 and is_valid
@@ -133,7 +133,7 @@ class LocksAreSafe(Checker):
             self._late_unlocks.discard((fact.group, queue, fact.client))
 
     def _refused(self, fact: QueuesLocked, queue: Queue, entry: Entry) -> None:
-        """For another member's lock, which has not lapsed.
+        """Report a lock refused for another member's lock that has expired.
 
         Upstream: RebalanceLockManager.LockEntry.isExpired.
         """
@@ -147,7 +147,7 @@ class LocksAreSafe(Checker):
         self.add_to_metric("kept_locks", 1, fact.group)
         self.report_violation(
             f"{entry.node} refused {fact.client} the lock of {queue.topic}:{queue.queue_id} for "
-            f"{client}, which was given it {_seconds(granted, entry)} s before, the last time",
+            f"{client}, which got it last {_seconds(granted, entry)} s before",
             granted,
             entry,
         )
@@ -161,7 +161,7 @@ class LocksAreSafe(Checker):
             for released_us in self._released_us.get(known, ()):
                 late_us = entry.mono_us - released_us - LATE_UNLOCK_US + CLOCK_US
                 if 0 <= late_us <= ANSWER_US and released_us < self._granted.get(known, 0):
-                    self._late_unlocks.add(known)  # it has claimed the queue again meanwhile
+                    self._late_unlocks.add(known)  # the member has claimed the queue again
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         consumer = self.cluster.consumer(fact.group, entry.node)
@@ -196,7 +196,7 @@ class LocksAreSafe(Checker):
             if (fact.group, fact.queue, client) in self._late_unlocks:
                 self.add_to_metric("late_unlocks", 1, fact.group)
                 return
-            left_us = BROKER_LOCK_US - (holder[1].mono_us - granted_us)  # until it lapsed there
+            left_us = BROKER_LOCK_US - (holder[1].mono_us - granted_us)  # until it expired there
             if self._is_excused(holder[1], granted_us, left_us, fact.group):
                 return
             what = f"while {holder[0]} has its lock: {place}"
@@ -209,13 +209,13 @@ class LocksAreSafe(Checker):
         )
 
     def _reset(self, fact: BrokerReset, entry: Entry) -> None:
-        """A lock that is kept counts from then on."""
+        """After a reset kept locks count from its moment."""
         for known, (client, _) in list(self._holders.items()):
             if known[1].broker == entry.node:
                 self._holders[known] = client, key_of(entry)
 
     def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
-        """A broker that starts has no locks: they are in memory only."""
+        """A broker starts without locks: they are in memory only."""
         for known in [each for each in self._holders if each[1].broker == entry.node]:
             del self._holders[known]
         self._started_us[entry.node] = entry.mono_us
@@ -223,7 +223,7 @@ class LocksAreSafe(Checker):
     def _is_excused(
         self, entry: Entry | EntryKey, granted_us: int, wrong_us: int, group: str
     ) -> bool:
-        """The clock by which the node measures the lock's age was moved by *wrong_us* since."""
+        """Whether the clock that measures the lock's age was moved by *wrong_us* meanwhile."""
         moved_us = self.cluster.clock_moved_us(entry.node, granted_us, entry.mono_us)
         if moved_us < wrong_us:
             return False

@@ -1,12 +1,12 @@
-"""No queue with two owners, and none without: in seconds, by group.
+"""Each queue has one owner: seconds with two owners or without one, by group.
 
-Owning is what consumers note: from QueuesClaimed to QueuesReleased, or to their end.  A member
-whose brokers all lost it, and that notes nothing, has ended without a word: nobody may have
-noted who killed it.  A queue needs an owner from the moment when its broker has it and the group
-has a member that subscribes its topic, whether or not somebody ever claims it: one that nobody
-takes in 180 s without a fault is a violation.  For orderly groups the broker's lock forbids two
-owners, so an overlap of two that run is a violation there; elsewhere it happens, and is measured.
-For how long each queue had two owners, or none, is in its ``OwnerSpan``.
+Members own queues from QueuesClaimed to QueuesReleased, or to their end.  A member that all its
+brokers lost, and that writes no facts, has ended, also if no fact of its end was noted.  A queue
+needs an owner as soon as its broker has it and the group has a member that subscribes its topic,
+also if no member ever claims it: a queue without owner for 180 s without a fault is a violation.
+For orderly groups the broker's lock forbids two owners, so an overlap of two running owners is a
+violation there; in other groups it happens, and is measured.  ``OwnerSpan`` has the times of each
+queue with two owners or none.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
 
 US_A_SECOND = 1_000_000
 READABLE = 4  # the bit of a topic's perm
-SETTLED_US = 60_000_000  # heartbeats within 30 s, a rebalance within 20 s, and some
-TAKEN_US = 180_000_000  # 120 s until brokers drop who vanished, 10 s until they look, 20 s, 30 s
+SETTLED_US = 60_000_000  # a heartbeat within 30 s, a rebalance within 20 s, and 10 s of margin
+TAKEN_US = 180_000_000  # member expiry 120 s, broker check 10 s, rebalance 20 s, routes 30 s
 
 
 class Unowned(NamedTuple):
@@ -71,23 +71,23 @@ class OneOwner(Checker):
         Metric(
             "excused_overlap_s",
             "s",
-            "the same, of two owners for 60 s or more that faults or routes kept apart",
+            "the same, of two owners for 60 s or more, explained by faults or routes",
             "group",
             "max",
         ),
-        Metric("overlap_queue_s", "s", "two owners, summed over queues", "group"),
+        Metric("overlap_queue_s", "s", "time with two owners, summed over queues", "group"),
         Metric(
-            "unowned_s", "s", "the longest time a live broker's queue had none", "group", "max"
+            "unowned_s", "s", "the longest time a running broker's queue had none", "group", "max"
         ),
         Metric(
             "excused_unowned_s",
             "s",
-            "the same, of queues that nobody takes as a topic is lacking in some route, and "
+            "the same, of queues that no member takes, as some route lacks a topic and "
             "members count different queues (apache/rocketmq#4522)",
             "group",
             "max",
         ),
-        Metric("unowned_queue_s", "s", "no owner, summed over queues of live brokers", "group"),
+        Metric("unowned_queue_s", "s", "no owner, summed over running brokers' queues", "group"),
         Metric("starved_queues", "queues", "that had no owner for 60 s or more", "group"),
         Metric(
             "excused_unclaimed",
@@ -102,10 +102,10 @@ class OneOwner(Checker):
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
         self._spans: dict[str, dict[Queue, OwnerSpan]] = {}
-        self._silent: dict[str, int] = {}  # nodes that brokers lost, and note nothing since
-        self._down: set[str] = set()  # brokers that ended, or are not in every route as they are
-        self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: queues that may be read
-        self._locked: dict[tuple[str, Queue], str] = {}  # client, by the broker's last grant
+        self._silent: dict[str, int] = {}  # nodes that brokers lost, without facts since
+        self._down: set[str] = set()  # brokers that ended, or that some route lacks
+        self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: readable queues
+        self._locked: dict[tuple[str, Queue], str] = {}  # client with the last granted lock
         self._passes: dict[tuple[str, str], dict[str, EntryKey]] = {}  # group, topic: by node
 
     def table(self) -> Table:
@@ -130,7 +130,7 @@ class OneOwner(Checker):
         }
 
     def end(self) -> None:
-        """Close what is open."""
+        """Measure up to now, and set the metrics of every queue."""
         for group in self.cluster.consumers:
             for metric in self.metrics:
                 self.add_to_metric(metric.name, 0, group)
@@ -142,7 +142,7 @@ class OneOwner(Checker):
                     self._measure(group, span)
 
     def unowned(self) -> list[Unowned]:
-        """Of each queue that ever had none, the longest first; asked for at the end."""
+        """Queues that had no owner at some time, the longest first; call it after ``end``."""
         found = []
         for group, spans in self._spans.items():
             for queue, span in spans.items():
@@ -180,7 +180,7 @@ class OneOwner(Checker):
             span.owners[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
 
     def _object_to_two(self, group: str, queue: Queue, span: OwnerSpan, entry: Entry) -> None:
-        """An orderly owner that still runs, and whose lock another one did not take."""
+        """Report a claim while another orderly owner still runs and has the lock."""
         if group not in self.cluster.orderly:
             return
         for node, claimed in span.owners.items():
@@ -188,7 +188,7 @@ class OneOwner(Checker):
             if node == entry.node or consumer is None:
                 continue
             if self._locked.get((group, queue)) != consumer.started.client:
-                continue  # the broker has given it to the new owner: the old one may not go on
+                continue  # the new owner has the lock: the old one may not consume
             place = place_of(queue)
             self.report_violation(
                 f"{entry.node} claimed {place} of {node}, which has its lock", claimed, entry
@@ -205,7 +205,7 @@ class OneOwner(Checker):
             self._locked[fact.group, queue] = fact.client
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
-        """A new process on a node: the one before it has ended."""
+        """A new process on the node: the last one has ended."""
         self._silent.pop(entry.node, None)
         self._take_all(entry.node, entry.mono_us, fact.group)
         self._count_members(fact.group, entry.mono_us)
@@ -229,7 +229,7 @@ class OneOwner(Checker):
         self._end_if_stopped(fact.node, entry.mono_us)
 
     def _end_if_stopped(self, node: str, now_us: int) -> None:
-        """If it has: not every fault ends a process."""
+        """End the node's claims if its members have ended: not every fault ends a process."""
         for group in self._spans:
             consumer = self.cluster.consumer(group, node)
             if consumer is not None and not consumer.is_running:
@@ -237,7 +237,7 @@ class OneOwner(Checker):
                 self._count_members(group, now_us)
 
     def _count_members(self, group: str, now_us: int) -> None:
-        """A group that nobody is left of owns nothing by right."""
+        """A group without running members needs no owners."""
         has_members = bool(self.cluster.running(group))
         for span in self._spans.get(group, {}).values():
             if span.has_members is not has_members:
@@ -252,7 +252,7 @@ class OneOwner(Checker):
             self._want(fact.broker, entry.mono_us, is_up=True)
 
     def _want(self, broker: str, now_us: int, *, is_up: bool) -> None:
-        """Queues of a broker that is not there need no owner."""
+        """Queues of a broker that is down need no owner."""
         (self._down.discard if is_up else self._down.add)(broker)
         for spans in self._spans.values():
             for queue, span in spans.items():
@@ -269,7 +269,7 @@ class OneOwner(Checker):
         self._compare(fact.group, fact.topic, entry.mono_us)
 
     def _compare(self, group: str, topic: str, now_us: int) -> None:
-        """While members count different queues of a topic, for its routes, some nobody takes."""
+        """Mark queues that may have no owner, as members count different queues of the topic."""
         if not self.cluster.topics.partial.were_any:
             return
         for queue, span in self._spans.get(group, {}).items():
@@ -278,14 +278,14 @@ class OneOwner(Checker):
                 span.is_unassigned = self.cluster.counts_differ(group, queue.topic)
 
     def _shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
-        """The node is the broker that has it so now."""
+        """The entry's node is the broker whose topic was created or changed."""
         count = fact.read_queue_count if fact.perm & READABLE else 0
         self._sizes.setdefault(fact.topic, {})[entry.node] = count
         for group in self.cluster.consumers:
             self._expect(group, fact.topic, entry.node, count, entry.mono_us)
 
     def _expect(self, group: str, topic: str, broker: str, count: int, now_us: int) -> None:
-        """Each of these queues needs an owner of *group*, if it has subscribers; no others do."""
+        """If *group* has subscribers, require an owner for these *count* queues, and no others."""
         if not any(shares(consumer.started, topic) for consumer in self.cluster.running(group)):
             return
         spans = self._spans.setdefault(group, {})
@@ -297,9 +297,9 @@ class OneOwner(Checker):
                 span.is_wanted = self._needs_owner(queue, span)
 
     def _needs_owner(self, queue: Queue, span: OwnerSpan) -> bool:
-        """Its broker is there, and has it as far as is known; so do all routes.
+        """Whether its broker runs and has the queue, as far as is known, and all routes have it.
 
-        A queue that nobody ever owned may be gone where the topic's settings were lost.
+        A queue that never had an owner may be gone if the topic's settings were lost.
         """
         topics = self.cluster.topics
         if topics.is_partial(queue):
@@ -329,7 +329,7 @@ class OneOwner(Checker):
             self._restore_owner(entry.node, entry.mono_us)
 
     def _restore_owner(self, node: str, now_us: int) -> None:
-        """It was silent and has not ended: it still owns what it has not released."""
+        """A silent *node* has not ended: it still owns the queues that it has not released."""
         for spans in self._spans.values():
             for span in spans.values():
                 if (claimed := span.dropped.pop(node, None)) is not None:
@@ -337,14 +337,14 @@ class OneOwner(Checker):
                     span.owners[node] = claimed
 
     def _move(self, span: OwnerSpan, now_us: int) -> None:
-        """Time has passed: were there two owners for long, or none?"""
+        """Add the time passed, and report two owners, or none, for too long."""
         span.moves(now_us)
         self._check_overlap(span, now_us)
         if span.unowned.now_us >= TAKEN_US and span.unclaimed != "named":
             self._check_unowned(span, now_us)
 
     def _check_overlap(self, span: OwnerSpan, now_us: int) -> None:
-        """Two owners for long, and undisturbed, are one too many."""
+        """Report two owners for ``SETTLED_US`` without a fault."""
         began_us = now_us - span.overlap.now_us
         if span.was_named or now_us - began_us < SETTLED_US:
             return
@@ -362,7 +362,7 @@ class OneOwner(Checker):
             )
 
     def _check_unowned(self, span: OwnerSpan, now_us: int) -> None:
-        """No owner for long, and undisturbed: nobody takes it any more."""
+        """Report a queue without an owner for ``TAKEN_US`` without a fault."""
         group, topic = span.group, span.queue.topic
         lasted_us = unchanged_us(self.cluster, group, topic, now_us - span.unowned.now_us, now_us)
         if lasted_us < TAKEN_US or not all_allocate_alike(self.cluster, group, topic):
@@ -374,14 +374,14 @@ class OneOwner(Checker):
         last = () if self.cluster.last is None else (key_of(self.cluster.last),)
         self.report_violation(
             f"no member of {group} takes {place_of(span.queue)} for {lasted_us // 1_000_000} s, "
-            "while nothing happens to members, brokers and routes",
+            "while members, brokers and routes do not change and have no fault",
             *sorted(key for node, key in passes.items() if node in running),
             *last,
             rule="every queue has an owner 180 s after the last fault or change",
         )
 
     def _undisturbed_us(self, span: OwnerSpan, since_us: int, now_us: int) -> int:
-        """For how long, at the longest, members must have seen the same members and routes."""
+        """The longest time in which all members must have had the same members and routes."""
         topics = self.cluster.topics
         brokers = topics.brokers_of(span.queue.topic) | {span.queue.broker}
         nodes = {*span.owners, *brokers, *topics.name_servers}
@@ -411,7 +411,7 @@ class OneOwner(Checker):
 
 
 class OwnerSpan:
-    """One queue of one group: who owns it, and for how long it was too many or nobody."""
+    """One queue of one group: its owners, and how long it had two or none."""
 
     __slots__ = (
         "dropped",
@@ -434,20 +434,20 @@ class OwnerSpan:
         self.group, self.queue = group, queue
         self.owners: dict[str, EntryKey] = {}
         self.last_owner = ""  # node
-        self.dropped: dict[str, EntryKey] = {}  # of these, those that were silent
-        self.was_named = False  # in a violation
-        # Nobody took it for 180 s: a violation named that, or it was let off.
+        self.dropped: dict[str, EntryKey] = {}  # former owners that became silent
+        self.was_named = False  # a violation named it
+        # No member took it for 180 s: a violation named that, or it was excused.
         self.unclaimed: Literal["", "excused", "named"] = ""
         self.since_us = now_us
         self.has_members = True
         self.is_wanted = True
-        self.is_unassigned = False  # members count different queues: some of them nobody takes
+        self.is_unassigned = False  # members count different queues: some have no owner
         self.overlap = Times()
         self.unowned = Times()
-        self.left = Times()  # unowned for that
+        self.left = Times()  # unowned because is_unassigned
 
     def moves(self, now_us: int) -> None:
-        """Time has passed with these owners."""
+        """Add the time up to *now_us* with the current owners."""
         passed, self.since_us = now_us - self.since_us, now_us
         self.overlap.add_to_metric(passed, now_us, holds=len(self.owners) > 1)
         is_unowned = not self.owners and self.is_wanted and self.has_members
@@ -456,16 +456,16 @@ class OwnerSpan:
 
 
 class Times:
-    """How long something lasted, in all and at the longest."""
+    """The total and the longest time that a condition held."""
 
     __slots__ = ("longest_until_us", "longest_us", "now_us", "sum_us")
 
     def __init__(self) -> None:
         self.sum_us = self.now_us = self.longest_us = 0
-        self.longest_until_us = 0  # when the longest time ended, or was seen last
+        self.longest_until_us = 0  # end of the longest time up to now
 
     def add_to_metric(self, passed_us: int, until_us: int, *, holds: bool) -> None:
-        """It held for so long up to *until_us*, or was over."""
+        """Add *passed_us* up to *until_us* if the condition *holds*; else its time ended."""
         self.now_us = self.now_us + passed_us if holds else 0
         self.sum_us += passed_us if holds else 0
         if self.now_us > self.longest_us:

@@ -1,9 +1,9 @@
-"""Pulls that are held wake when a message comes, not at the broker's next sweep.
+"""A held pull is answered when a message comes, not at the broker's next sweep.
 
-A broker's own facts show it: a pull is held, a message that it wants is stored in its queue, and
-the answer follows at once.  An answer that comes later was the sweep's: somebody waited up to
-5 s for nothing, and neither loss nor backlog shows that.  A pull that is never answered at all
-is no better.  A broker to which something happens answers when it can, at its next sweep.
+Facts of the broker show it: a pull is held, a message that it wants is stored in its queue, and
+the answer follows at once.  A later answer came from the sweep: the client waited up to 5 s
+without need, and neither loss nor backlog shows that.  A pull that is never answered is late,
+too.  A broker touched by a fault may answer at its next sweep.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 WOKEN_US_MAX = 1_000_000  # upstream: within 100 ms
 SWEPT_US_MAX = 6_000_000  # sweeps come every 5 s
-LOSING = PROCESS_ENDING | {
-    "answer"
-}  # faults that pulls do not outlive: the process, or the answer
+LOSING = PROCESS_ENDING | {"answer"}  # faults that end held pulls: no process, or no answer
 Puller = tuple[str, str]  # group, address
 
 
@@ -45,7 +43,7 @@ class HeldPullsWake(Checker):
     rule = "a message wakes the held pulls that want it, long before the next sweep"
     metrics = (
         Metric("late_wakes", "pulls", "answered more than 1 s after their message came"),
-        Metric("excused_late_wakes", "pulls", "the same, and something happened to their broker"),
+        Metric("excused_late_wakes", "pulls", "the same, and a fault touched their broker"),
     )
     needs = (PullHeld,)
 
@@ -70,7 +68,7 @@ class HeldPullsWake(Checker):
         }
 
     def end(self) -> None:
-        """Pulls that were rung and are not answered to the end are late as well."""
+        """Report woken pulls that are not answered at the end."""
         for metric in self.metrics:
             self.add_to_metric(metric.name, 0)
         if self.cluster.last is not None:
@@ -114,7 +112,7 @@ class HeldPullsWake(Checker):
         self._clients[entry.node, fact.peer] = fact.client
 
     def _failed(self, fact: PullFailed, entry: Entry) -> None:
-        """The woken pull was refused: brokers do not note that, the member does."""
+        """The woken pull was refused: only the member notes that, not the broker."""
         consumer = self.cluster.consumer(fact.group, entry.node)
         client = "" if consumer is None else consumer.started.client
         for known in [
@@ -155,7 +153,7 @@ class HeldPullsWake(Checker):
         )
 
     def _closed(self, fact: ConnectionClosed, entry: Entry) -> None:
-        """Nobody waits for the answers of that connection any more."""
+        """Drop pulls of a closed connection: their answers have no receiver."""
         for queue, pullers in self._held.items():
             if queue.broker == entry.node:
                 for puller in [each for each in pullers if each[1] == fact.peer]:
@@ -184,7 +182,7 @@ class HeldPullsWake(Checker):
         self._give_up([each for each in self._due if each[1].broker == broker], now)
 
     def _give_up(self, pulls: list[tuple[Puller, Queue]], now: EntryKey) -> None:
-        """They are not answered until *now*, and will not be."""
+        """Check *pulls* that have no answer at *now*, and drop them."""
         for puller, queue in pulls:
             held, stored = self._due.pop((puller, queue))
             self._check(puller[0], queue, held, stored, now, "not answered yet")

@@ -1,12 +1,12 @@
-"""Rebalances: how long members go without a pass, and how many queues a rebalance moves.
+"""Rebalances: the time between passes, and the number of queues that a rebalance moves.
 
-A pass goes through the topics one after the other and asks a broker each time, so brokers that do
-not answer hold up all that is behind them.  Passes that got no answer write no fact: so members
-are held to the 20 s only while no fault touches them, a broker or a NameServer.
+A pass goes through the topics one after the other and asks a broker for each, so a broker that
+does not answer delays all later topics.  Passes that got no answer write no fact.  So the 20 s are
+checked only while no fault touches the member, a broker or a NameServer.
 
-A rebalance is over when nobody claimed or released anything of the topic for ``SETTLED_US``.  From
-one such state to the next: *moved* is how often a queue went from one member to another,
-*necessary* the fewest moves that lead from the old shares to even ones (S19, S20).
+A rebalance has settled when no member claimed or released queues of the topic for ``SETTLED_US``.
+Between two settled states *moved* counts how often a queue went from one member to another,
+*necessary* is the least number of moves from the old shares to even ones (S19, S20).
 """
 
 from __future__ import annotations
@@ -33,35 +33,31 @@ from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
 
 
 PASS_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
-LATE_US = 5_000_000  # the pass before it took longer
+LATE_US = 5_000_000  # the pass before may take so much longer
 
 
 class RebalanceGaps(Checker):
-    """How long members go without a rebalance pass: 20 s, if nothing holds them up.
-
-    A pass goes through the topics one after the other and asks a broker each time, so brokers
-    that do not answer hold up all that is behind them.  Passes that got no answer write no fact:
-    so members are held to the 20 s only while no fault touches them, a broker or a NameServer.
+    """The longest time of members without a rebalance pass: 20 s without a fault.
 
     S24, client invariant 25: RebalanceService.run.
     """
 
     name = "passes"
     rule = (
-        "a member passes over each of its topics every 20 s, while nothing happens to it, to "
-        "brokers and NameServers (client invariant 25)"
+        "a member passes over each of its topics every 20 s, while no fault touches it, a broker "
+        "or a NameServer (client invariant 25)"
     )
     metrics = (
         Metric(
             "excused_passes",
             "times",
-            "a pass was late, and something happened to the member or to servers",
+            "a pass was late, and a fault touched the member or servers",
             "group",
         ),
         Metric(
             "rebalance_gap_s",
             "s",
-            "the longest a member that ran took no pass over a topic",
+            "the longest time a running member did not pass over a topic",
             "group",
             "max",
         ),
@@ -77,7 +73,7 @@ class RebalanceGaps(Checker):
         return {RebalancePassed: self._passed, ConsumerStopped: self._stopped}
 
     def end(self) -> None:
-        """Who still runs has taken none until now."""
+        """Check running members up to the end of the journal."""
         for group, consumers in self.cluster.consumers.items():
             self._measure(group, 0)
             for consumer in consumers:
@@ -99,7 +95,7 @@ class RebalanceGaps(Checker):
         self._check(consumer, fact.topic, since_us, entry)
 
     def _check(self, consumer: ConsumerRecord, topic: str, since_us: int, entry: Entry) -> None:
-        """Was the member late, with no cause?"""
+        """Report the member if its pass over *topic* is late without a fault."""
         self.count_tried()
         gap_us = entry.mono_us - since_us
         if gap_us <= PASS_US + LATE_US or self._is_set(consumer.started.group):
@@ -119,7 +115,7 @@ class RebalanceGaps(Checker):
             )
 
     def _is_set(self, group: str) -> bool:
-        """The plan gives members of *group* another interval."""
+        """Whether the plan gives members of *group* another interval."""
         return any(
             "rebalance_interval_ms" in settings
             for part in self.cluster.plan.get("consumers", ())
@@ -135,23 +131,18 @@ class RebalanceGaps(Checker):
         self.set_metric("rebalance_gap_s", max(known, gap_us / 1e6), group)
 
 
-# Queues that change hands -------------------------------------------------------------
+# Queues that move --------------------------------------------------------------------
 
 
-SETTLED_US = 25_000_000  # one pass every 20 s, and some
+SETTLED_US = 25_000_000  # one pass every 20 s, and a margin
 US_A_SECOND = 1_000_000
 Owners = dict[Queue, str]
 
 
 class Churn(Checker):
-    """How many queues changed hands, and how many had to; who has none, who has too many.
+    """How many queues moved, how many had to, and how even the shares are at the end.
 
-    A rebalance is over when nobody claimed or released anything of the topic for
-    ``SETTLED_US``.  From one such state to the next: *moved* is how often a queue went from one
-    member to another, *necessary* the fewest moves that lead from the old shares to even ones
-    (S19, S20).
-
-    Counts; which strategy moves how much is no rule.
+    A measure: no rule says how many queues a strategy moves.
     """
 
     name = "churn"
@@ -159,14 +150,14 @@ class Churn(Checker):
     rule = "a rebalance moves as few queues as its strategy allows"
     metrics = (
         Metric("rebalances", "times", "the shares of a topic changed and settled", "group"),
-        Metric("moved_queues", "queues", "that went from one member to another", "group"),
+        Metric("moved_queues", "queues", "that moved from one member to another", "group"),
         Metric("necessary_moves", "queues", "the fewest that lead to even shares", "group"),
         Metric("needless_moves", "queues", "moved beyond the necessary ones", "group"),
         Metric("settle_s", "s", "the longest from its first change to its last", "group", "max"),
         Metric(
             "skew_queues",
             "queues",
-            "most minus fewest that members have at the end",
+            "most minus fewest queues of members at the end",
             "group",
             "max",
         ),
@@ -174,7 +165,7 @@ class Churn(Checker):
         Metric(
             "expired_queues",
             "times",
-            "a member began a queue anew that it seemed not to have pulled for 120 s",
+            "a member replaced a queue as not pulled for 120 s",
             "group",
         ),
     )
@@ -196,7 +187,7 @@ class Churn(Checker):
         }
 
     def end(self) -> None:
-        """What is open is settled now."""
+        """Settle the open rebalances, and set the metrics."""
         for group in self.cluster.consumers:
             for metric in self.metrics:
                 self.add_to_metric(metric.name, 0, group)
@@ -245,7 +236,7 @@ class Churn(Checker):
         self._end_if_stopped(fact.node, entry.mono_us)
 
     def _end_if_stopped(self, node: str, now_us: int) -> None:
-        """If it has: not every fault ends a process."""
+        """End the shares of *node* if its members ended: not every fault ends a process."""
         for group in self.cluster.consumers:
             consumer = self.cluster.consumer(group, node)
             if consumer is not None and not consumer.is_running:
@@ -262,9 +253,9 @@ class Churn(Checker):
 
 
 class _Shares:
-    """One topic of one group: who has what, and who had it when it last was settled.
+    """The owners of one topic's queues in one group, now and when last settled.
 
-    Of several that hold a queue the one that claimed it last counts as its owner.
+    If several members hold a queue, the last to claim it counts as its owner.
     """
 
     def __init__(self) -> None:
@@ -273,13 +264,13 @@ class _Shares:
         self.moved = self.necessary = self.settled_count = 0
         self._last: Owners = {}  # each queue's last owner
         self._before: Owners = {}  # as last settled
-        self.longest_us = 0  # of all rebalances, from the first change to the last
+        self.longest_us = 0  # longest rebalance, first change to last
         self._began_us = 0
         self._changed_us: int | None = None
         self._members: list[str] = []  # of the group, at the last change
 
     def changes(self, now_us: int, members: list[str]) -> None:
-        """Something is claimed or released now: if all was quiet for long, a new rebalance."""
+        """Note a claim or release; after a quiet ``SETTLED_US`` it starts a new rebalance."""
         if self._changed_us is None or now_us - self._changed_us > SETTLED_US:
             self.settle()
             self._began_us = now_us
@@ -287,7 +278,7 @@ class _Shares:
         self.longest_us = max(self.longest_us, now_us - self._began_us)
 
     def claim(self, queue: Queue, node: str) -> None:
-        """*node* has the queue now; a move if another one had it."""
+        """*node* owns the queue now; counts as a move if another node owned it."""
         self.moved += self._last.get(queue, node) != node
         self._last[queue] = self.owners[queue] = node
         holders = self.holders.setdefault(queue, [])
@@ -296,7 +287,7 @@ class _Shares:
         holders.append(node)
 
     def release(self, queue: Queue, node: str) -> None:
-        """*node* has it no more; who held it before has it again."""
+        """*node* released the queue; an earlier owner that still holds it owns it again."""
         holders = self.holders.get(queue, [])
         if node not in holders:
             return
@@ -307,7 +298,7 @@ class _Shares:
             self._last[queue] = self.owners[queue] = holders[-1]
 
     def settle(self) -> None:
-        """The rebalance that was under way is over."""
+        """End the current rebalance and count its moves."""
         if self.owners == self._before:
             return
         self.settled_count += 1
@@ -317,7 +308,7 @@ class _Shares:
 
 
 def fewest_moves(before: Owners, members: list[str]) -> int:
-    """Of queues that have an owner: how few must change hands for even shares of *members*."""
+    """The least number of owned queues that must move for even shares of *members*."""
     if not members:
         return 0
     share, larger = divmod(len(before), len(members))

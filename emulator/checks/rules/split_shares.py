@@ -1,12 +1,12 @@
-"""Queues that nobody takes, by right: a NameServer lacks a topic, or members share differently.
+"""Queues that may have no owner: a NameServer lacks a topic, or members allocate differently.
 
-A client asks one NameServer.  While one of them lacks a topic at a broker (`partial_routes`), the
-members that ask it count fewer queues than the others.  Each takes its share of what it counts,
-and these shares do not fit together: two take one queue, and another one nobody takes.  That
-lasts as long as the routes differ: every pass comes to the same shares.
+A client asks one NameServer.  While one of them lacks a topic at a broker (``PartialRoutes``), the
+members that ask it count fewer queues than the others.  Each takes its share of the queues it
+counts, and these shares do not fit together: two members take one queue, and none takes another.
+That lasts as long as the routes differ: every pass computes the same shares.
 
 Otherwise every queue has an owner once nothing has changed for long enough (``unchanged_us``), if
-members share in one way (``all_allocate_alike``).
+all members allocate in one way (``all_allocate_alike``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXCLUSIVE_STRATEGIES = frozenset(
 def is_unassigned(
     cluster: ClusterState, group: str, queue: Queue, reading: QueueReading | None
 ) -> bool:
-    """Some NameServer lacks the queue; or nobody holds it, and members count different ones."""
+    """Whether a NameServer lacks the queue, or no member holds it and queue counts differ."""
     if cluster.topics.is_partial(queue):
         return True
     if not cluster.counts_differ(group, queue.topic):
@@ -34,10 +34,11 @@ def is_unassigned(
 
 
 def all_allocate_alike(cluster: ClusterState, group: str, topic: str) -> bool:
-    """The members of *group*, each under an id of its own, all share out *topic*, in one way.
+    """Whether all members of *group* have unique ids and share out *topic* by one strategy.
 
-    A queue that falls to a member that does not subscribe its topic, or to the second of two with
-    one id, is nobody's (client invariant 33); and what a strategy leaves is its own affair.
+    Else a queue may have no owner: it may be assigned to a member that does not subscribe its
+    topic, or to the second of two members with one id (client invariant 33); custom strategies may
+    leave queues out.
     """
     consumers = cluster.running(group)
     if len({consumer.started.client for consumer in consumers}) < len(consumers):
@@ -53,9 +54,9 @@ def all_allocate_alike(cluster: ClusterState, group: str, topic: str) -> bool:
 
 
 def unchanged_us(cluster: ClusterState, group: str, topic: str, since_us: int, now_us: int) -> int:
-    """For how long, at the longest, members, brokers, their topics and routes stayed as they were.
+    """The longest time without a change or fault of members, brokers, their topics and routes.
 
-    Members that ended count too: brokers list one that vanished for a while.
+    Members that ended count, too: brokers still list a silently ended member for a while.
     """
     topics, consumers = cluster.topics, cluster.consumers[group]
     brokers = topics.brokers_of(topic)
@@ -70,5 +71,5 @@ def unchanged_us(cluster: ClusterState, group: str, topic: str, since_us: int, n
 
 
 def shares(member: ConsumerStarted, topic: str) -> bool:
-    """Does it share the queues of *topic* with the others of its group?"""
+    """Whether *member* shares the queues of *topic* with the others of its group."""
     return member.consumer_kind != "pull" and not member.broadcast and topic in member.topics

@@ -1,11 +1,11 @@
-"""Counts and times of sends and of deliveries: measures, nothing here is against a rule.
+"""Measures of sends and deliveries: counts and times, no violations.
 
-What sends came to: how many failed, were retried, may be stored, and how long they took.  How long
-messages waited: from stored to consumed, and while nobody came for them; of first deliveries only,
-as retries wait as they must.
+Sends: how many failed, were retried, or may be stored, and how long they took.  Deliveries: the
+time from stored to consumed, and the time in which no member consumed; only of first deliveries,
+as retries are delayed on purpose.
 
 Quantiles of many durations are kept in a few hundred buckets, each at most 1.6 % off.  Values are
-counted as they are, and put into buckets once too many differ: most repeat.
+counted exactly until there are too many different ones; most repeat.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from rocketmq_emulator.facts.journal import Entry
 # Quantiles ----------------------------------------------------------------------------
 
 
-EXACT_BITS = 6  # values below 128 have a bucket of their own
-VALUES_MAX = 4_096  # that differ, before they are put into buckets
+EXACT_BITS = 6  # each value below 128 has its own bucket
+VALUES_MAX = 4_096  # different ones, before they are put into buckets
 
 
 class Quantiles:
-    """Whole numbers from 0 up; the memory does not grow with how many."""
+    """Quantiles of integers >= 0, in bounded memory."""
 
     __slots__ = ("_buckets", "_largest", "_values")
 
     def __init__(self) -> None:
-        self._values: dict[int, int] = {}  # how often each came, not yet in buckets
+        self._values: dict[int, int] = {}  # value: count, not yet in buckets
         self._buckets: dict[int, int] = {}
         self._largest = 0
 
     def add(self, value: int) -> None:
-        """One more."""
+        """Add *value*, an integer >= 0."""
         values = self._values
         values[value] = values.get(value, 0) + 1
         if len(values) > VALUES_MAX:
@@ -56,7 +56,7 @@ class Quantiles:
         return max(self._largest, *self._values, 0)
 
     def at(self, share: float) -> float:
-        """The smallest value that at least this *share* of them did not pass; 0 if none."""
+        """The smallest value such that at least *share* of the values are not above; 0 if none."""
         self._fill_buckets()
         left = share * sum(self._buckets.values())
         for bucket in sorted(self._buckets):
@@ -82,9 +82,9 @@ ATTEMPTS_MAX = 3  # of a synchronous send: retryTimesWhenSendFailed + 1
 
 
 class Sends(Checker):
-    """What sends came to: how many failed, were retried, may be stored, and how long they took.
+    """How many sends failed, were retried or may be stored, and how long they took.
 
-    Counts; nothing here is against a rule.
+    A measure.
     """
 
     name = "sends"
@@ -131,7 +131,7 @@ class Sends(Checker):
         count.maybe_stored += fact.maybe_stored
 
     def end(self) -> None:
-        """The numbers of each topic; a run without any sent nothing."""
+        """Set the metrics of each topic; 0 for a run without sends."""
         for topic, count in self._topics.items():
             self.set_metric("sends", count.sent, topic)
             self.set_metric("failed_sends", count.failed, topic)
@@ -151,7 +151,7 @@ class Sends(Checker):
 
 
 class _Count:
-    """Of one topic."""
+    """The sends of one topic."""
 
     __slots__ = ("failed", "maybe_stored", "retried", "sent", "took", "took_ms", "unsafe")
 
@@ -164,13 +164,13 @@ class _Count:
 # Deliveries ---------------------------------------------------------------------------
 
 
-STOPPING = frozenset({"kill", "stop", "power_off", "pause"})  # faults that hand queues over
+STOPPING = frozenset({"kill", "stop", "power_off", "pause"})  # faults that move queues
 
 
 class DeliveryTimes(Checker):
-    """How long messages waited: from stored to consumed, and while nobody came for them.
+    """Delivery times: from stored to consumed, and times without any consumption.
 
-    Times of delivery.  Retries wait as they must, so only first deliveries are measured.
+    Only first deliveries are measured, as retries are delayed on purpose.
     """
 
     name = "waiting"
@@ -181,7 +181,7 @@ class DeliveryTimes(Checker):
         Metric("deliver_ms_p99", "ms", "99 of 100 messages did not take longer", "group", "max"),
         Metric("longest_deliver_ms", "ms", "the longest of them", "group", "max"),
         Metric(
-            "delivery_gap_s", "s", "the longest a queue with messages got none", "group", "max"
+            "delivery_gap_s", "s", "the longest a queue's backlog was not consumed", "group", "max"
         ),
         Metric(
             "consumer_failover_s",
@@ -207,7 +207,7 @@ class DeliveryTimes(Checker):
         }
 
     def end(self) -> None:
-        """What still waits has waited until now."""
+        """Measure waiting messages up to now, and set the metrics."""
         for reader, reading in self.progress.readings():
             waits = self._groups.get(reader.partition("@")[0])
             first = reading.done.first_missing(reading.start)
@@ -248,7 +248,7 @@ class DeliveryTimes(Checker):
             waits.failover_us = max(waits.failover_us, now_us - max(fault_us, stored_us))
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
-        """From now on the queues of the members on these nodes wait for another owner."""
+        """Measure from now on how long queues of members on these nodes wait for an owner."""
         if self.cluster.all_faults[-1].word in STOPPING:
             self._hit(fact.nodes, entry.mono_us)
 
@@ -262,13 +262,13 @@ class DeliveryTimes(Checker):
 
 
 class _GroupTimes:
-    """Of one group."""
+    """The delivery times of one group."""
 
     def __init__(self) -> None:
         self.took = Quantiles()  # us
-        self.last_us: dict[QueueRecords, int] = {}  # when one of it was consumed, last
+        self.last_us: dict[QueueRecords, int] = {}  # last consumption
         self.gap_us = 0
-        self.faults: dict[Queue, int] = {}  # queues whose owner was hit: when
+        self.faults: dict[Queue, int] = {}  # queue: when its owner had a fault
         self.failover_us = 0
 
 
