@@ -166,7 +166,7 @@ INVARIANTS = (
         ("shares_add_up", "releases_follow_passes"),
         "a list that did not come",
     ),
-    Invariant(33, "an id that is listed twice leaves its second share to nobody", (), EXACT_SHARE),
+    Invariant(33, "the second share of an id that is listed twice has no owner", (), EXACT_SHARE),
     Invariant(
         34,
         "broadcasting members hold all queues and ask for no list",

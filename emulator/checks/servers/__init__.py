@@ -1,5 +1,5 @@
-"""Monitors that judge clients in any language, from what brokers note of them alone.
+"""Monitors that judge clients in any language, from facts of brokers alone.
 
-They run in ``rmqemu judge`` only: of this emulator's own clients a journal knows more, and other
-checkers judge the same more sharply.  ``table`` has them all.
+They run in ``rmqemu judge`` only: this emulator's own clients write facts too, and other checkers
+judge these more strictly.  ``table`` has them all.
 """

@@ -1,4 +1,4 @@
-"""The commits of each member: of what it was given, when done, of its own queues."""
+"""The commits of each member: only of pulled and finished messages, of its own queues."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
-MESSAGES_MAX = 200_000  # whose places are known by their positions; the oldest are forgotten
-GIVEN_AWAY_US = 30_000_000  # what a member did with a queue is committed sooner
+MESSAGES_MAX = 200_000  # places remembered by position in the log; the oldest are dropped
+GIVEN_AWAY_US = 30_000_000  # a member commits its own work on a queue sooner
 
 
 class CommitsFollowPulls(MemberMonitor):
-    """Client invariant 43, the part of pulls."""
+    """Client invariant 43, the part about pulls."""
 
     name = "commits_follow_pulls"
     rule = (
-        "what is committed is the smallest unfinished offset, so never beyond what was pulled "
+        "the committed offset is the smallest unfinished one, so never beyond the last pull "
         "(client invariant 43; ProcessQueue.removeMessage)"
     )
     invariants = (43,)
@@ -35,7 +35,7 @@ class CommitsFollowPulls(MemberMonitor):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._ends: dict[tuple[str, Queue], tuple[int, EntryKey]] = {}  # the end of what was given
+        self._ends: dict[tuple[str, Queue], tuple[int, EntryKey]] = {}  # the end of the last pull
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -47,7 +47,7 @@ class CommitsFollowPulls(MemberMonitor):
         }
 
     def forget(self, group: str) -> None:
-        """A tool moved the group, or a broker forgot it."""
+        """Drop what was seen: a tool moved the group, or a broker lost its offsets."""
         self._ends = {k: end for k, end in self._ends.items() if group not in ("", k[0])}
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
@@ -61,8 +61,8 @@ class CommitsFollowPulls(MemberMonitor):
         end, key = self._ends.get((fact.group, fact.queue), (fact.offset, None))
         if member is not None and key is not None and fact.offset > end:
             self.report_violation(
-                f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, of which "
-                f"{fact.group} was given what is before {end}",
+                f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, but "
+                f"{fact.group} was given only messages before {end}",
                 key,
                 entry,
                 node=member.client,
@@ -75,11 +75,11 @@ class _Commit(NamedTuple):
 
 
 class GivenBackBeforeCommitted(MemberMonitor):
-    """Client invariant 43, the part of what failed: given back first, then committed."""
+    """Client invariant 43, the part about failures: first sent back, then committed."""
 
     name = "given_back_before_committed"
     rule = (
-        "a message that failed is given back before an offset beyond it is committed: until then "
+        "a message that failed is sent back before an offset beyond it is committed: until then "
         "it is unfinished (client invariant 43; "
         "ConsumeMessageConcurrentlyService.processConsumeResult)"
     )
@@ -101,7 +101,7 @@ class GivenBackBeforeCommitted(MemberMonitor):
         }
 
     def forget(self, group: str) -> None:
-        """A tool moved the group, or a broker forgot it."""
+        """Drop what was seen: a tool moved the group, or a broker lost its offsets."""
         self._commits = {k: each for k, each in self._commits.items() if group not in ("", k[0])}
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
@@ -122,8 +122,8 @@ class GivenBackBeforeCommitted(MemberMonitor):
         if commit is not None and commit.offset > offset:
             self.report_violation(
                 f"{member.client} committed {commit.offset} of {place_of(queue)} "
-                f"{(entry.mono_us - commit.key.mono_us) / 1e6:.3f} s before it gave back the "
-                f"message at {offset}: had it died between, that message were lost to the group",
+                f"{(entry.mono_us - commit.key.mono_us) / 1e6:.3f} s before it sent back the "
+                f"message at {offset}: a kill in between would have lost it for the group",
                 commit.key,
                 entry,
                 node=member.client,
@@ -131,11 +131,11 @@ class GivenBackBeforeCommitted(MemberMonitor):
 
 
 class OnlyOwnersCommit(MemberMonitor):
-    """Client invariant 43: whoever gave a queue away has nothing to commit there."""
+    """Client invariant 43: a member does not commit to a queue that it gave up."""
 
     name = "only_owners_commit"
     rule = (
-        "offsets of a queue that was given away are dropped, not committed again "
+        "offsets of a queue that was given up are dropped, not committed again "
         "(client invariant 43; RebalancePushImpl.removeUnnecessaryMessageQueue)"
     )
     invariants = (43,)
@@ -155,7 +155,7 @@ class OnlyOwnersCommit(MemberMonitor):
         }
 
     def forget(self, group: str) -> None:
-        """A tool moved the group, or a broker forgot it."""
+        """Drop what was seen: a tool moved the group, or a broker lost its offsets."""
         self._pulls = {k: each for k, each in self._pulls.items() if group not in ("", k[0])}
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
@@ -172,9 +172,9 @@ class OnlyOwnersCommit(MemberMonitor):
         heir = max(heirs, default=mine)
         if heir > mine and entry.mono_us - mine.mono_us > GIVEN_AWAY_US:
             self.report_violation(
-                f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, which it "
-                f"pulled {(entry.mono_us - mine.mono_us) / 1e6:.1f} s before for the last time "
-                "and which another member pulls",
+                f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, although it "
+                f"pulled it last {(entry.mono_us - mine.mono_us) / 1e6:.1f} s before "
+                "and another member pulls it",
                 mine,
                 heir,
                 entry,

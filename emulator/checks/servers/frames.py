@@ -1,6 +1,6 @@
-"""The frame behind a fact: which request a client sent, with the fields that the fact has of it.
+"""The frame behind a fact: the request of a client, with the fields that the fact records.
 
-RocketMQ's own names, as a dump of the connection or upstream's source has them.
+Names are RocketMQ's own, as in a dump of the connection or in upstream's source.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from rocketmq_emulator.protocol.codes import REQUEST_NAMES, RESPONSE_NAMES, Requ
 
 
 class SeenFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as a server saw it: *fields* of its header or body, *outcome* what came of it."""
+    """A request at a server: *fields* of its header or body, *outcome* is the server's answer."""
 
     at_ms: int  # wall time of the server
     mono_us: int
     server: str
-    request: str  # RocketMQ's name of the code, or the fact's name where no frame is behind it
+    request: str  # RocketMQ's name of the code; the fact's name if there was no frame
     code: int = 0
     peer: str = ""
     opaque: int | None = None  # None: not noted
@@ -43,7 +43,7 @@ class SeenFrame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def frame_of(entry: Entry) -> SeenFrame:
-    """What *entry* says of a frame."""
+    """The frame that *entry* records."""
     fact = entry.fact
     tell = FRAMES.get(type(fact))
     code, fields, outcome = tell(fact) if tell is not None else (0, _plain(fact), "")

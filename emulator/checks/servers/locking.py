@@ -1,6 +1,6 @@
-"""The locks of orderly members: no pull without one, and none that is not renewed.
+"""The locks of orderly members: no pull without a lock, and each lock is renewed.
 
-An orderly member is one that asks for locks.
+A member is orderly if it sends lock requests.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from rocketmq_emulator.facts import PullAnswered, PullHeld, Queue, QueuesLocked,
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 RENEWED_US = 20_000_000  # ProcessQueue.REBALANCE_LOCK_INTERVAL
-LATE_US = 15_000_000  # by brokers that do not answer
+LATE_US = 15_000_000  # for brokers that do not answer
 UNDER_WAY_US = 1_000_000  # a pull may have been sent before a refusal came
-RESTARTED_US = RENEWED_US + LATE_US  # a broker forgets locks; until then nobody knows
+RESTARTED_US = RENEWED_US + LATE_US  # a restarted broker has no locks: not judged until then
 
 
 class _LockAnswer(NamedTuple):
-    """What a client was told of a queue; *since* is when that began, *last* when again."""
+    """The last lock answer of a queue: *since* is the first such answer, *last* the last."""
 
     is_granted: bool
     since: EntryKey
@@ -29,7 +29,7 @@ class _LockAnswer(NamedTuple):
 
 
 class _OrderlyMemberMonitor(MemberMonitor):
-    """Knows what clients were told of locks."""
+    """Knows the last lock answers that clients got."""
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
@@ -50,7 +50,7 @@ class _OrderlyMemberMonitor(MemberMonitor):
     def check_lock(
         self, member: GroupMember, lock: _LockAnswer | None, queue: Queue, entry: Entry
     ) -> None:
-        """An orderly member asked for messages of *queue*, of which it was told *lock*."""
+        """Judge a pull of *queue* by an orderly member whose last lock answer is *lock*."""
 
     def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
         known = self._locks.setdefault((fact.group, fact.client), {})
@@ -69,7 +69,7 @@ class _OrderlyMemberMonitor(MemberMonitor):
             known[queue] = _LockAnswer(False, key_of(entry), key_of(entry))  # a field
 
     def _pulled(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
-        """A pull that was held is looked at when it came, not when it is answered."""
+        """A held pull is judged when it comes, not when it is answered."""
         if not self._locks:
             return
         place = fact.group, fact.queue, fact.peer
@@ -84,7 +84,7 @@ class _OrderlyMemberMonitor(MemberMonitor):
 
 
 class LockedPulls(_OrderlyMemberMonitor):
-    """Client invariant 51, the part of pulls."""
+    """Client invariant 51, the part about pulls."""
 
     name = "locked_pulls"
     rule = (
@@ -97,7 +97,7 @@ class LockedPulls(_OrderlyMemberMonitor):
     def check_lock(
         self, member: GroupMember, lock: _LockAnswer | None, queue: Queue, entry: Entry
     ) -> None:
-        """Never granted, or taken away."""
+        """Report a pull without a granted lock."""
         if lock is not None and lock.is_granted:
             return
         if lock is not None and entry.mono_us - lock.since.mono_us <= UNDER_WAY_US:
@@ -117,7 +117,7 @@ class LockedPulls(_OrderlyMemberMonitor):
 
 
 class LocksAreRenewed(_OrderlyMemberMonitor):
-    """Client invariant 51, the part of renewals."""
+    """Client invariant 51, the part about renewals."""
 
     name = "locks_are_renewed"
     rule = (
@@ -129,7 +129,7 @@ class LocksAreRenewed(_OrderlyMemberMonitor):
     def check_lock(
         self, member: GroupMember, lock: _LockAnswer | None, queue: Queue, entry: Entry
     ) -> None:
-        """Granted, and long ago."""
+        """Report a pull under a lock that was granted too long ago."""
         if lock is None or not lock.is_granted:
             return
         age_us = entry.mono_us - lock.last.mono_us

@@ -1,8 +1,8 @@
-"""Who is a member where, by brokers: whose request it was, and whether a group is settled.
+"""Members of groups, from facts of brokers: the client of a request, and settled groups.
 
-A client has a connection to each broker, so an address stands for a client at one broker, and
-its client id for it everywhere.  While members come and go queues change hands, and two may pull
-one queue for a moment; a group is settled when a client had time for its next pass.
+A client has a connection to each broker, so an address identifies a client at one broker, and
+its client id everywhere.  While members join and leave queues move, and two members may pull one
+queue for a moment; a group is settled when a client had time for its next pass.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
-SILENT_US = 180_000_000  # until all servers and clients know of whoever ended in silence
+SILENT_US = 180_000_000  # until all servers and clients notice a silent end
 SETTLE_US = 30_000_000  # rebalanceInterval, and a call's three seconds at three brokers
 
 
 class GroupMember(NamedTuple):
-    """A consumer at one broker; ``joined`` is the fact that says so."""
+    """A consumer at one broker; ``joined`` is its MemberJoined."""
 
     group: str
     client: str
@@ -52,7 +52,7 @@ class MemberMonitor(Monitor):
         self._started_us: dict[str, int] = {}  # by broker
 
     def table(self) -> Table:
-        """What it reads of members; what else comes is the subclass's."""
+        """Return the handlers of the facts about members; subclasses add theirs."""
         return {
             MemberJoined: self._joined,
             MemberLeft: self._left,
@@ -65,37 +65,37 @@ class MemberMonitor(Monitor):
         }
 
     def forget(self, group: str) -> None:
-        """What was seen of queues of *group* says nothing any more; "": of any group."""
+        """Drop what was seen of queues of *group*; "" stands for any group."""
 
     def member(self, group: str, broker: str, peer: str) -> GroupMember | None:
-        """The push consumer whose request came from *peer*; None: somebody else."""
+        """The push consumer whose request came from *peer*; None if *peer* is none."""
         return self._members.get((broker, group, peer))
 
     def members_at(self, group: str, broker: str) -> list[GroupMember]:
-        """All push consumers of *group* that *broker* has."""
+        """All push consumers of *group* at *broker*."""
         return [each for (at, of, _), each in self._members.items() if (at, of) == (broker, group)]
 
     def clients(self, group: str) -> set[str]:
-        """The ids of its push consumers, wherever they are known."""
+        """The client ids of the group's push consumers at all brokers."""
         return {each.client for each in self._members.values() if each.group == group}
 
     def changed_us(self, group: str) -> int:
-        """When a member of *group* came or left, or all were touched, last."""
+        """When a member of *group* joined or left, or all groups changed, last."""
         known_us = [self._changed_us[name] for name in (group, "") if name in self._changed_us]
         return max(known_us, default=-SETTLE_US)
 
     def is_settled(self, group: str, since_us: int) -> bool:
-        """Nothing has changed for so long before *since_us* that no queue changes hands."""
+        """Whether nothing changed for so long before *since_us* that no queue moves."""
         changed_us = self.changed_us(group)
         last_us = max(changed_us, since_us - SILENT_US)
         return since_us - changed_us >= SETTLE_US and not self.cluster.is_disturbed_since(last_us)
 
     def is_disturbed(self, now_us: int) -> bool:
-        """Some fault may explain it: it holds, or ended not long ago.  Nobody knows its nodes."""
+        """Whether any fault holds or ended recently.  Faults do not name clients' nodes here."""
         return self.cluster.is_disturbed_since(now_us - SILENT_US)
 
     def started_us(self, broker: str) -> int:
-        """When *broker* started, as far as the journal says."""
+        """When *broker* started; ``-SETTLE_US`` if the journal has no start."""
         return self._started_us.get(broker, -SETTLE_US)
 
     # What happens -------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class MemberMonitor(Monitor):
         self._started_us[entry.node] = entry.mono_us
         self._change("", entry)
         for known in [each for each in self._members if each[0] == entry.node]:
-            del self._members[known]  # it forgot them too
+            del self._members[known]  # a restarted broker has no members
         self.forget("")
 
     def _change(self, group: str, entry: Entry) -> None:

@@ -1,4 +1,4 @@
-"""The pulls of each member: one at a time, from where the last one ended, and held when empty."""
+"""The pulls of each member: one at a time, from the end of the last one, held when empty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pulls: TypeAlias = dict[tuple[str, Queue, str], EntryKey]  # group, queue, peer
 
 
 class OnePullAMember(MemberMonitor):
-    """Client invariant 38, of each member."""
+    """Client invariant 38, for each member."""
 
     name = "one_pull_a_member"
     rule = (
@@ -37,7 +37,7 @@ class OnePullAMember(MemberMonitor):
         return {**super().table(), PullHeld: self._hold, PullAnswered: self._answered}
 
     def forget(self, group: str) -> None:
-        """What was pulled may be pulled anew while the old pull is held."""
+        """Drop held pulls: queues may be pulled again while the old pull is held."""
         self._held = {
             known: key for known, key in self._held.items() if group not in ("", known[0])
         }
@@ -49,7 +49,7 @@ class OnePullAMember(MemberMonitor):
         known = fact.group, fact.queue, fact.peer
         before = self._held.get(known)
         is_alone = len(self.clients(fact.group)) == 1
-        # A queue that went to another member and came back is pulled while the old pull is held.
+        # A queue that moved to another member and back is pulled while the old pull is held.
         was_alone = before and is_alone and self.changed_us(fact.group) <= before.mono_us
         if before is not None and (was_alone or self.is_settled(fact.group, before.mono_us)):
             self.report_violation(
@@ -66,7 +66,7 @@ class OnePullAMember(MemberMonitor):
 
 
 class _Answer(NamedTuple):
-    """What a queue's last pull was told, and whom."""
+    """The answer of a queue's last pull, and the address that got it."""
 
     peer: str
     opaque: int
@@ -75,11 +75,11 @@ class _Answer(NamedTuple):
 
 
 class PullsGoOn(MemberMonitor):
-    """Client invariant 61, the part of pulls: nothing is left out."""
+    """Client invariant 61, the part about pulls: no offset is left out."""
 
     name = "pulls_go_on"
     rule = (
-        "a member pulls on from nextBeginOffset of its last answer, or from before it, so that it "
+        "a member pulls from nextBeginOffset of its last answer, or from before it, so that it "
         "gets every message (client invariant 61; PullRequest.nextOffset)"
     )
     invariants = (61,)
@@ -94,7 +94,7 @@ class PullsGoOn(MemberMonitor):
         return {**super().table(), PullHeld: self._pull, PullAnswered: self._answered}
 
     def forget(self, group: str) -> None:
-        """A tool moved the group, or a broker forgot it."""
+        """Drop answers: a tool moved the group, or a broker lost its offsets."""
         self._answers = {k: each for k, each in self._answers.items() if group not in ("", k[0])}
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
@@ -113,17 +113,17 @@ class PullsGoOn(MemberMonitor):
             member = self.member(fact.group, entry.node, fact.peer)
             client = fact.peer if member is None else member.client
             self.report_violation(
-                f"{client} was told to go on at {before.next_offset} of {place_of(fact.queue)} "
+                f"{client} got nextBeginOffset {before.next_offset} of {place_of(fact.queue)} "
                 f"and pulls at {fact.offset}: it leaves {fact.offset - before.next_offset} out",
                 before.key,
                 entry,
                 node=client,
             )
-        if isinstance(fact, PullHeld):  # its answer says the same offset again
+        if isinstance(fact, PullHeld):  # its answer has the same offset again
             self._answers[known] = before._replace(next_offset=fact.offset)
 
     def _known(self, fact: PullHeld | PullAnswered, entry: Entry) -> tuple[str, Queue, str] | None:
-        """Of a broadcast group each member goes on by itself."""
+        """The key of the pull position: by member in broadcasting groups, else by group."""
         member = self.member(fact.group, entry.node, fact.peer)
         if member is None:
             return None

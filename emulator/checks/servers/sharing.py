@@ -1,4 +1,4 @@
-"""How members share queues, as their pulls show it: one a queue, by passes that come in time."""
+"""How members share queues, from their pulls: one member per queue, by regular passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.protocol.codes import RequestCode
 
 PASS_US = 20_000_000  # rebalanceInterval
-LATE_US = 20_000_000  # by calls to brokers that do not answer, and locks
+LATE_US = 20_000_000  # for calls to brokers that do not answer, and locks
 
 
 class _Pull(NamedTuple):
@@ -27,7 +27,7 @@ class _Pull(NamedTuple):
 
 
 class OneMemberAQueue(MemberMonitor):
-    """Client invariant 27, as pulls show it."""
+    """Client invariant 27, from pulls."""
 
     name = "one_member_a_queue"
     rule = (
@@ -73,12 +73,12 @@ class OneMemberAQueue(MemberMonitor):
 
 
 class ClientIdsDiffer(MemberMonitor):
-    """Client invariants 5 and 33: members with one id get the same share, and leave another."""
+    """Client invariants 5 and 33: members with one id get one share, and leave another out."""
 
     name = "client_ids_differ"
     rule = (
-        "members of a group have different client ids: one that is listed twice leaves its second "
-        "share to nobody (client invariants 5 and 33; ClientConfig.buildMQClientId)"
+        "members of a group have different client ids: the second share of an id that is listed "
+        "twice has no owner (client invariants 5 and 33; ClientConfig.buildMQClientId)"
     )
     invariants = (5, 33)
     needs = (PullHeld, PullAnswered)
@@ -101,10 +101,10 @@ class ClientIdsDiffer(MemberMonitor):
             pulled = self._last.get((entry.node, fact.group, other.peer))
             if other.client != member.client or other.peer == member.peer or pulled is None:
                 continue
-            if pulled > member.joined:  # both pull: no connection that is about to close
+            if pulled > member.joined:  # both pull: neither is an old connection that will close
                 self._reported.add((fact.group, member.client))
                 self.report_violation(
-                    f"two members of {fact.group} call themselves {member.client}: {other.peer} "
+                    f"two members of {fact.group} have one id, {member.client}: {other.peer} "
                     f"and {member.peer}",
                     other.joined,
                     member.joined,
@@ -114,11 +114,11 @@ class ClientIdsDiffer(MemberMonitor):
 
 
 class PassesAreRegular(MemberMonitor):
-    """Client invariant 25, as brokers see it: a pass asks for the members of the group."""
+    """Client invariant 25, from facts of brokers: a pass asks for the members of the group."""
 
     name = "passes_come"
     rule = (
-        "undisturbed, a pass comes every 20 s, and asks a broker who is in the group "
+        "without a fault a pass comes every 20 s, and asks a broker for the group's members "
         "(client invariant 25; RebalanceService.run)"
     )
     invariants = (25,)
@@ -137,9 +137,9 @@ class PassesAreRegular(MemberMonitor):
         }
 
     def end(self) -> None:
-        """Who asks no more is late as well."""
+        """Check clients whose next request had not come when the journal ended."""
         for client in list(self._asked):
-            if self.cluster.last is not None:  # there is one, where anybody is known
+            if self.cluster.last is not None:  # never None if a client is known
                 self._check(client, self.cluster.last)
 
     def _received(self, fact: RequestReceived, entry: Entry) -> None:

@@ -1,4 +1,4 @@
-"""Every checker that judges clients by what servers note."""
+"""Every checker that judges clients by facts of servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SDK_MONITORS: dict[str, type[Monitor]] = {
     **{
         name: kind
         for name, kind in MONITORS.items()
-        if kind.servers_suffice and kind is not OnePullAtATime  # of the only member: see below
+        if kind.servers_suffice and kind is not OnePullAtATime  # for one-member groups
     },
     **{
         kind.name: kind

@@ -1,1 +1,1 @@
-"""The state of a cluster, folded from the facts of its journal: what rules look things up in."""
+"""The state of a cluster, folded from the facts of its journal; rules read it."""

@@ -1,12 +1,12 @@
-"""What a broker no longer has after it ended: the end of its log, and its last deliveries.
+"""What a broker loses when it ends: the end of its log, and the record of its last deliveries.
 
-A log loses its end with the power, with the process, or with a deleted topic.  What was flushed is
-safe from a loss of power, what a broker keeps outside of its process is safe from a kill.  What
-lies behind is gone, and its places are used again: where it was acknowledged, the promise decides
+A log loses its end with the power, with the process, or with a deleted topic.  Flushed records
+survive a loss of power; a store outside of the process survives a kill.  Later records are gone,
+and their places are used again.  If they were acknowledged, the promise of the store decides
 whether that is a loss.
 
-A broker writes its progress of delays every 10 s.  One that began again goes on from what it wrote
-last, and delivers once more what it had delivered since then: each of these, and each once.
+A broker writes its progress of delays every 10 s.  A restarted broker resumes from the progress
+that it wrote last, and delivers each message again, once, that it had delivered since then.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNFLUSHED_MAX = 1_000_000  # records of a broker; beyond it the oldest count as 
 
 
 class LogEnds:
-    """Of all brokers; *queues* and *pending* forget what is lost."""
+    """The ends of all brokers' logs; lost messages are removed from *queues* and *pending*."""
 
     def __init__(
         self, cluster: ClusterState, queues: Mapping[Queue, QueueRecords], pending: PendingMessages
@@ -47,9 +47,9 @@ class LogEnds:
         self._without_power: set[str] = (
             set()
         )  # brokers that lost power, and have not recovered since
-        self._ends: dict[str, int] = {}  # broker → where its log ends, as far as it was noted
-        self._unnoted_bytes: dict[str, int] = {}  # broker → what it recovered and never noted
-        self._read_back: set[str] = set()  # brokers that found records as they began
+        self._ends: dict[str, int] = {}  # broker → end of its log in the journal
+        self._unnoted_bytes: dict[str, int] = {}  # broker → bytes recovered, never noted
+        self._read_back: set[str] = set()  # brokers that found records at their start
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -63,7 +63,7 @@ class LogEnds:
         }
 
     def stored(self, broker: str, end_position: int, records: QueueRecords, offset: int) -> None:
-        """A record of *broker* ends there, and is not safe yet."""
+        """Note that a record of *broker* ends at *end_position*, not flushed yet."""
         self._ends[broker] = end_position
         self._unflushed.stored(broker, end_position, (records, offset))
 
@@ -84,7 +84,7 @@ class LogEnds:
                 self._lose_queue(records)
 
     def _lose_queue(self, records: QueueRecords) -> None:
-        """Nothing of it is left, and it begins at offset 0 again."""
+        """Remove all messages of a queue; it begins at offset 0 again."""
         for reading in records.readings:
             left = sum(
                 1 for _ in self._chains.unsettled(reading, reading.start, records.end_offset)
@@ -107,7 +107,7 @@ class LogEnds:
         self._without_power.add(entry.node)
 
     def recovered(self, fact: LogRecovered, entry: Entry) -> None:
-        """A process that is killed loses nothing that a store outside of it has."""
+        """Cut the log at its recovered end; a store outside of the process survives a kill."""
         promise = self._cluster.stores.get(entry.node)
         is_promised = promise is not None and promise.outlives_process
         is_promised = is_promised and entry.node not in self._without_power
@@ -117,11 +117,11 @@ class LogEnds:
         if unnoted > 0:
             self._was_killed_before_it_noted(entry.node, unnoted)
         self._ends[entry.node] = fact.end_position
-        if fact.message_count:  # of memory too, if only the broker's task was killed
+        if fact.message_count:  # also a store in memory, if only the broker's task was killed
             self._read_back.add(entry.node)
 
     def explains_gap(self, records: QueueRecords, count: int) -> bool:
-        """So many messages fit into what the broker recovered and had not noted."""
+        """Whether *count* messages fit into bytes that the broker recovered and never noted."""
         broker = records.queue.broker
         left = self._unnoted_bytes.get(broker, 0) - count * RECORD_BYTES_MIN
         if not records.unnoted or left < 0:
@@ -130,14 +130,14 @@ class LogEnds:
         return True
 
     def _was_killed_before_it_noted(self, broker: str, unnoted_bytes: int) -> None:
-        """A process of its own: what it stored outlives it, its journal lacks the last lines."""
+        """The broker was its own process: its store survives, its journal lacks the last lines."""
         self._unnoted_bytes[broker] = unnoted_bytes
         for queue, records in self._queues.items():
             if queue.broker == broker:
                 records.unnoted = True
 
     def _tail_cut(self, fact: LogTailCut, entry: Entry) -> None:
-        """Only a loss of power may leave a log whose end is not whole."""
+        """Cut the log at its torn end, which only a loss of power may leave."""
         promise = self._cluster.stores.get(entry.node)
         outlives = promise is not None and promise.outlives_process
         is_promised = outlives and entry.node not in self._without_power
@@ -146,9 +146,9 @@ class LogEnds:
     def _cut_log(
         self, entry: Entry, end_position: int, *, is_promised: bool, by_power: bool = False
     ) -> None:
-        """What ends beyond *end_position* in the log of the broker that noted *entry* is gone.
+        """Remove records that end beyond *end_position* in the log of the broker of *entry*.
 
-        Power takes with it also what was acknowledged before it was flushed, and never promised.
+        A loss of power also takes messages acknowledged before their flush: they are not promised.
         """
         for records, offset in self._unflushed.lost(entry.node, end_position):
             if offset in records.acked:
@@ -162,7 +162,7 @@ class LogEnds:
             self.cut_queue(records, offset)
 
     def cut_queue(self, records: QueueRecords, offset: int) -> None:
-        """The queue ends at *offset* now; later records take the same places."""
+        """End the queue at *offset*; later records use the same places."""
         records.cut(offset)
         if records.topic_kind == "waiting":
             self._chains.cut(records, offset)
@@ -171,16 +171,16 @@ class LogEnds:
             self._chains.reopens(reading, offset)
 
 
-# Deliveries that a broker forgot ------------------------------------------------------
+# Deliveries that a broker lost --------------------------------------------------------
 
 
-DELIVERIES_MAX = 100_000  # delivered messages that are remembered
-DUE_US = 1_500_000  # a broker and the journal know the time at which a copy is due so exactly
+DELIVERIES_MAX = 100_000  # delivered messages that are kept
+DUE_US = 1_500_000  # precision of due times in a broker and in the journal
 FORGOTTEN_US = 25_000_000
 
 
 class Deliveries:
-    """Of all brokers: what came, by key and queue."""
+    """The deliveries of delayed messages by all brokers, by key and queue."""
 
     def __init__(self, cluster: ClusterState, pending: PendingMessages) -> None:
         self._cluster = cluster
@@ -188,7 +188,7 @@ class Deliveries:
         self._came_us: dict[tuple[str, str, Queue], list[int]] = {}  # by broker, key and target
 
     def delivered_at_us(self, key: str, target: Queue, entry: Entry) -> list[int]:
-        """When the broker that noted *entry* delivered *key* to *target*; to be added to."""
+        """When the broker of *entry* delivered *key* to *target*; the caller appends to it."""
         found = self._came_us.setdefault((entry.node, key, target), [])
         if len(self._came_us) > DELIVERIES_MAX:
             del self._came_us[next(iter(self._came_us))]
@@ -197,7 +197,10 @@ class Deliveries:
     def is_redelivery(
         self, key: str, waited: Queue, late_ms: int, delivered_at_us: list[int], entry: Entry
     ) -> bool:
-        """The broker may have forgotten one of these; no copy in *waited* was due so long ago."""
+        """Whether the broker may have lost one of *delivered_at_us* and delivers it again.
+
+        That is so if no copy in *waited* is due at the time of this delivery.
+        """
         due_us = entry.mono_us - late_ms * 1_000
         here = (copy for copy in self._chains.waiting.get(key, ()) if copy.records.queue == waited)
         return self._forgotten(delivered_at_us, entry) is not None and all(
@@ -205,7 +208,7 @@ class Deliveries:
         )
 
     def use_forgotten(self, delivered_at_us: list[int], entry: Entry) -> bool:
-        """The broker had forgotten one of these when it began again; that one is used up."""
+        """Remove the delivery that the broker lost in its restart; False if there is none."""
         forgotten_us = self._forgotten(delivered_at_us, entry)
         if forgotten_us is not None:
             delivered_at_us.remove(forgotten_us)

@@ -1,11 +1,11 @@
-"""What a checker is: a fold over the facts of a journal, with a table kind → method.
+"""The base of checkers: a fold over the facts of a journal, with a table kind → method.
 
 A checker is made for one journal, is given each entry of the kinds in its table once, in the
-order of time, and reports by ``objects`` (a rule was broken) and ``measures`` (a number).  It
-never sees anything that runs.  What many checkers need is in ``CheckerContext``.
+order of time, and reports by ``report_violation`` and ``set_metric`` or ``add_to_metric``.  It
+never reads a running system.  ``CheckerContext`` has the state that many checkers need.
 
 A violation cites the entries that show it; ``entries_of_message`` finds those of one message:
-where it was stored, acknowledged, given out, sent back and passed over, at most ``CITED_MAX``.
+where it was stored, acknowledged, delivered, sent back and passed over, at most ``CITED_MAX``.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from rocketmq_emulator.checks.state.cluster_state import ClusterState
 
 
-VIOLATIONS_MAX = 100  # that one checker names; more are counted
+VIOLATIONS_MAX = 100  # named by one checker; more are counted
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One number that a checker finds.  *of* whom it is told besides the whole run."""
+    """One number of a checker, for the run and for each group, topic or node (*of*)."""
 
     name: str
     unit: str
-    sentence: str  # what it counts
+    sentence: str  # what it counts or measures
     of: Literal["group", "topic", "node", ""] = ""
-    total: Literal["sum", "max"] = "sum"  # how the run's number follows from theirs
+    total: Literal["sum", "max"] = "sum"  # how the run's number is computed from the parts
 
 
 class CheckerContext:
-    """What is known of the whole cluster at the moment of the current entry."""
+    """The state of the whole cluster at the moment of the current entry."""
 
     def __init__(self, cluster: ClusterState, progress: Progress) -> None:
         self.cluster = cluster
@@ -48,17 +48,17 @@ class CheckerContext:
 
 
 class Checker(ABC):
-    """One rule or a few that belong together; or a measure, which counts and never objects.
+    """One rule or a few related ones; or a measure, which counts and reports no violation.
 
-    ``needs`` are kinds of facts: if the journal has none of them, nothing is judged.
+    ``needs`` are kinds of facts: if the journal lacks them, the checker does not judge.
     """
 
     name: ClassVar[str]
-    rule: ClassVar[str]  # what it demands, in one sentence
+    rule: ClassVar[str]  # what it requires, in one sentence
     metrics: ClassVar[tuple[Metric, ...]] = ()
     needs: ClassVar[tuple[type[Fact], ...]] = ()
-    needs_whole: ClassVar[bool] = True  # a journal with holes proves nothing
-    is_measure: ClassVar[bool] = False  # then ``rule`` says what would be good
+    needs_whole: ClassVar[bool] = True  # a journal with gaps proves nothing
+    is_measure: ClassVar[bool] = False  # then ``rule`` states the ideal
 
     def __init__(self, shared: CheckerContext) -> None:
         self.cluster = shared.cluster
@@ -66,29 +66,29 @@ class Checker(ABC):
         self.violations: list[Violation] = []
         self.more_violations = 0
         self.measured: dict[str, float] = {}
-        self.tried = 0  # how often what the rule is about happened, so that it could object
+        self.tried = 0  # how often the rule applied, so that it could be broken
 
     @abstractmethod
     def table(self) -> Table:
-        """Which kinds go to which method."""
+        """Return the handler of each fact type that it reads."""
 
     def end(self) -> None:  # noqa: B027  # many checkers have nothing to add
-        """The journal is over: whatever only shows now."""
+        """Report what shows only at the end of the journal, and set metrics."""
 
     def reason_not_judged(self) -> str:
-        """Why the journal cannot show whether the rule was kept; empty: it can."""
+        """Why the journal cannot show whether the rule was kept; empty if it can."""
         return ""
 
     def count_tried(self, count: int = 1) -> None:
-        """The rule's premise held so often: it would have objected, had something been wrong."""
+        """Add *count* to the times that the rule applied, so that it could be broken."""
         self.tried += count
 
-    # What it says -----------------------------------------------------------------------
+    # Reports ----------------------------------------------------------------------------
 
     def report_violation(
         self, what: str, *entries: Entry | EntryKey, node: str | None = None, rule: str = ""
     ) -> None:
-        """*what* happened against the rule; *entries* show it, the last one when."""
+        """Report that *what* broke the rule; *entries* show it, the last one has its time."""
         if len(self.violations) >= VIOLATIONS_MAX:
             self.more_violations += 1
             return
@@ -106,34 +106,34 @@ class Checker(ABC):
         )
 
     def set_metric(self, metric: str, value: float, of: str = "") -> None:
-        """The number of *metric*, for the group, topic or node *of*, or for the run."""
+        """Set *metric* for the group, topic or node *of*; "" stands for the run."""
         self.measured[f"{metric}.{of}" if of else metric] = value
 
     def add_to_metric(self, metric: str, value: float, of: str = "") -> None:
-        """The same, added to what it was."""
+        """Add *value* to *metric* for the group, topic or node *of*, or for the run."""
         name = f"{metric}.{of}" if of else metric
         self.measured[name] = self.measured.get(name, 0.0) + value
 
     def numbers(self) -> dict[str, float]:
-        """All that was measured; a metric's number for the run follows from its parts."""
+        """All metrics by name; the run's number is the sum or maximum of its parts."""
         found = dict(self.measured)
         for metric in self.metrics:
             prefix = f"{metric.name}."
             parts = [n for name, n in found.items() if name.startswith(prefix)]
             if metric.name in found:
-                parts.append(found[metric.name])  # what belongs to no group
+                parts.append(found[metric.name])  # the part of no group
             found[metric.name] = float((sum if metric.total == "sum" else max)(parts or [0.0]))
         return found
 
 
 def key_of(entry: Entry | EntryKey) -> EntryKey:
-    """Where *entry* stands."""
+    """The key of *entry*."""
     if isinstance(entry, EntryKey):
         return entry
     return EntryKey(entry.mono_us, entry.node, entry.seq)
 
 
-@lru_cache(maxsize=64)  # asked for at each pass
+@lru_cache(maxsize=64)  # called at each pass
 def numbers_of(release: str) -> tuple[int, ...]:
     """``"4.9.7"`` as (4, 9, 7); () for a text that is no release."""
     parts = release.split(".")
@@ -149,11 +149,11 @@ CITED_MAX = 12
 def entries_of_message(
     progress: Progress, reading: QueueReading, offset: int
 ) -> tuple[EntryKey, ...]:
-    """Where the message at *offset* was stored, acknowledged, given out and passed over.
+    """Where the message at *offset* was stored, acknowledged, delivered and passed over.
 
-    In the order of time, at most ``CITED_MAX``: the copy in which it waited before, to whom it
-    was given without being finished, where it failed and was sent back, the first commit that
-    passed it, and the last pull of its queue, and the last that was refused since it was stored.
+    In the order of time, at most ``CITED_MAX``: its earlier waiting copy, deliveries that were not
+    finished, where it failed and was sent back, the first commit that passed it, the last pull of
+    its queue, and the last pull that was refused since it was stored.
     """
     records = reading.records
     found = [*records.entries_of_message(offset)]

@@ -1,6 +1,6 @@
-"""What a journal says of the cluster as a whole: who lives, which queues it has, what is broken.
+"""The cluster as a whole, from its journal: running members, queues, and faults.
 
-Checkers look here; the driver keeps it up to date before they are given an entry.
+Checkers read it; the driver updates it before they are given an entry.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 
 PRODUCERS_MAX = 100_000  # of a load
-EVERYTHING = ("", "*")  # expressions that take every message
+EVERYTHING = ("", "*")  # expressions that match every message
 TAGS_SINCE = 3  # schema
-SUBSCRIBED_US = 180_000_000  # until a member that ended in silence is in no subscription any more
+SUBSCRIBED_US = 180_000_000  # until the subscription of a silently ended member is removed
 Wanted: TypeAlias = Literal["all", "some", "none"]
 
 
@@ -42,43 +42,43 @@ class ConsumerRecord(msgspec.Struct):
     node: str
     started: ConsumerStarted
     from_us: int
-    until_us: int | None = None  # it ended, or was ended
+    until_us: int | None = None  # its end; None: it runs
     was_killed: bool = False
 
     @property
     def is_running(self) -> bool:
-        """It has not ended."""
+        """Whether it has not ended."""
         return self.until_us is None
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """That it subscribes."""
+        """The topics that it subscribes."""
         return self.started.topics
 
     def wants(self, topic: str, tags: str) -> bool:
-        """Does it take messages of *topic* with *tags*?"""
+        """Whether it wants messages of *topic* with *tags*."""
         wanted = dict(zip(self.topics, self.started.expressions, strict=False)).get(topic, "*")
         return wanted in EVERYTHING or tags in {each.strip() for each in wanted.split("||")}
 
     def takes_all_of(self, topic: str) -> bool:
-        """No message of *topic* is filtered."""
+        """Whether it wants every message of *topic*."""
         wanted = dict(zip(self.topics, self.started.expressions, strict=False))
         return wanted.get(topic, "*") in EVERYTHING
 
 
 class MissingRoute(msgspec.Struct):
-    """A client's routes have lost a broker.  Times are ``mono_us``."""
+    """A client's routes lack a broker.  Times are ``mono_us``."""
 
     from_us: int
     until_us: int | None = None
 
     def held(self, at_us: int) -> bool:
-        """They lacked it at that moment."""
+        """Whether the routes lacked the broker at *at_us*."""
         return self.from_us <= at_us and (self.until_us is None or at_us < self.until_us)
 
 
 class _Clients(msgspec.Struct, frozen=True):
-    """What checkers read of a part of a plan."""
+    """The fields of a part of a plan that checkers read."""
 
     group: str = ""
     settings: dict[str, Any] = {}
@@ -93,7 +93,7 @@ class _Cluster(msgspec.Struct, frozen=True):
 
 
 class _Plan(msgspec.Struct):
-    """What they read of a plan: one that is of another shape is as if there were none."""
+    """The fields of a plan that checkers read; a plan of another shape counts as missing."""
 
     cluster: _Cluster = _Cluster()
     consumers: list[_Clients] = []
@@ -102,11 +102,11 @@ class _Plan(msgspec.Struct):
 
 
 class ClusterState(Disturbances):
-    """The cluster as the facts up to now tell it."""
+    """The cluster by the facts up to now."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.last: Entry | None = None  # of those that were given to the driver so far
+        self.last: Entry | None = None  # last entry given to the driver
         self.run: RunStarted | None = None
         self.run_ended: RunEnded | None = None
         self.plan: dict[str, Any] = {}
@@ -121,11 +121,11 @@ class ClusterState(Disturbances):
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
         self._unrouted: dict[tuple[str, str], MissingRoute] = {}  # by node and broker
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
-        self.has_filters = False  # some member, ever, did not take every message
-        self.knows_tags = True  # stored messages are noted with their tags
+        self.has_filters = False  # some member ever did not want every message
+        self.knows_tags = True  # MessageStored has tags
         self._wants: dict[tuple[str, str, str], Wanted] = {}  # with tags; the same
         self._topics_of: dict[str, set[str]] = {}  # by group; the same
-        self._plans: dict[str, list[dict[str, Any]]] = {}  # by group, as they were asked for
+        self._plans: dict[str, list[dict[str, Any]]] = {}  # by group; a cache
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -146,11 +146,11 @@ class ClusterState(Disturbances):
             FaultEnded: self._fault_ended,
         }
 
-    # What checkers ask --------------------------------------------------------------------
+    # Queries ------------------------------------------------------------------------------
 
     @property
     def now_us(self) -> int:
-        """When the last entry was written."""
+        """The time of the last entry."""
         return self.last.mono_us if self.last is not None else 0
 
     def running(self, group: str) -> list[ConsumerRecord]:
@@ -165,7 +165,7 @@ class ClusterState(Disturbances):
         return None
 
     def topics_of(self, group: str) -> set[str]:
-        """All that members of *group* ever subscribed."""
+        """All topics that members of *group* ever subscribed."""
         found = self._topics_of.get(group)
         if found is None:
             found = {
@@ -175,14 +175,14 @@ class ClusterState(Disturbances):
         return found
 
     def last_end_us(self, group: str, node: str) -> int | None:
-        """When the member of *group* on *node* ended before the one that is there now."""
+        """When the member of *group* on *node* ended that ran before the current one."""
         ended = [
             s.until_us for s in self.consumers.get(group, ()) if s.node == node and s.until_us
         ]
         return ended[-1] if ended else None
 
     def last_long_end_us(self, group: str, node: str, least_us: int) -> int:
-        """When the last member of *group* on *node* ended that had run for so long; 0: none."""
+        """When the last member of *group* on *node* ended that ran for *least_us*; 0: none."""
         return max(
             (
                 consumer.until_us
@@ -195,30 +195,30 @@ class ClusterState(Disturbances):
         )
 
     def has_in_route(self, node: str, queue: Queue) -> bool:
-        """The client on *node* knows where *queue* is; without its route nothing is sent there."""
+        """Whether a route of the client on *node* has the queue's broker."""
         return queue.broker in self._routes.get((node, queue.topic), (queue.broker,))
 
     def missing_route(self, node: str, broker: str) -> MissingRoute | None:
-        """When none of the routes of the client on *node* had *broker*, the last time."""
+        """The last time in which no route of the client on *node* had *broker*."""
         return self._unrouted.get((node, broker))
 
     def counts_differ(self, group: str, topic: str) -> bool:
-        """Members count different queues of *topic*, which some NameServer lacks at a broker."""
+        """Whether members count different queues of *topic*, as some NameServer lacks some."""
         if group in self.broadcast or not self.topics.is_lacking(topic):
             return False
         began_us = {consumer.node: consumer.from_us for consumer in self.running(group)}
         return self._counts.differ(group, topic, began_us)
 
     def takes_all(self, group: str, topic: str) -> bool:
-        """No member of *group* ever filtered messages of *topic*."""
+        """Whether no member of *group* ever filtered messages of *topic*."""
         if (known := self._takes_all.get((group, topic))) is not None:
-            return known  # asked for each message
+            return known  # called for each message
         found = all(consumer.takes_all_of(topic) for consumer in self.consumers.get(group, ()))
         self._takes_all[group, topic] = found
         return found
 
     def wants(self, group: str, topic: str, tags: str) -> Wanted:
-        """Whether all members of *group*, some or none take messages of *topic* with *tags*."""
+        """Whether all members of *group*, some or none want messages of *topic* with *tags*."""
         if not self.knows_tags:
             return "some"
         known = self._wants.get((group, topic, tags))
@@ -235,7 +235,7 @@ class ClusterState(Disturbances):
     def is_wanted(
         self, group: str, topic: str, tags: str | None, since_us: int, until_us: int
     ) -> bool:
-        """All members that ran between, or shortly before, take *tags* (None: any, not known)."""
+        """Whether all members that ran then, or shortly before, want *tags* (None: not known)."""
         if self.takes_all(group, topic):
             return True
         knows_tags = self.knows_tags and tags is not None
@@ -250,7 +250,7 @@ class ClusterState(Disturbances):
         )
 
     def plans_of(self, group: str) -> list[dict[str, Any]]:
-        """The parts of the plan that make members of *group*."""
+        """The parts of the plan that create members of *group*."""
         found = self._plans.get(group)
         if found is None:
             consumers = self.plan.get("consumers", ())
@@ -258,12 +258,12 @@ class ClusterState(Disturbances):
         return found
 
     def keeps_offsets(self, group: str) -> bool:
-        """A broadcasting group's members find their offsets again in a folder, says the plan."""
+        """Whether the plan gives the broadcasting group a folder that keeps its offsets."""
         plans = self.plans_of(group)
         return any(each.get("settings", {}).get("offset_folder") for each in plans)
 
     def reads(self, reader: str) -> bool:
-        """A member lives that reads as *reader*: one of the group, or that one if broadcast."""
+        """Whether a member of *reader* runs: any of the group, or of *group@node* on the node."""
         group, _, node = reader.partition("@")
         if not node:
             return bool(self.running(group))
@@ -348,7 +348,7 @@ class ClusterState(Disturbances):
         self.fault_ends(fact, entry.mono_us)
 
     def _end_consumers(self, node: str, at_us: int, group: str | None = None) -> None:
-        """The process on *node* has ended, or a new one has taken its place."""
+        """End the members on *node*: its process has ended, or a new one has started."""
         for name, consumers in self.consumers.items():
             if group in (None, name):
                 for consumer in consumers:

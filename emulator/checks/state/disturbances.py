@@ -1,8 +1,8 @@
-"""What happened to nodes, and when: faults that held, processes that ended or began.
+"""Disturbances of nodes: times of faults, and of processes that ended or began.
 
-Whoever lets something off because of a fault asks here, with the nodes and the time that the fault
-may explain: ``touched`` whether there was one, ``undisturbed_us`` whether it was over for so long
-that it explains nothing any more.  Times are ``mono_us``.
+Checkers that excuse something because of a fault ask here, with the nodes and the time that the
+fault may explain: ``touched`` whether there was a fault, ``undisturbed_us`` whether it was over
+for so long that it explains nothing any more.  Times are ``mono_us``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rocketmq_emulator.facts import FaultBegan, FaultEnded
 
 CLOCK_FAULTS = frozenset({"clock_jump", "clock_drift"})
 PROCESS_ENDING = frozenset({"kill", "stop", "power_off"})  # faults that end a process
-CONNECTION_CLOSING = PROCESS_ENDING - {"power_off"}  # its machine is left, and closes them
+CONNECTION_CLOSING = PROCESS_ENDING - {"power_off"}  # the machine runs and closes them
 DISK_FAULTS = frozenset({"full_disk", "slow_disk", "failing_flush"})
 Span: TypeAlias = tuple[int, int]  # from and until when, in mono_us
 
@@ -28,17 +28,17 @@ class FaultInterval(msgspec.Struct):
     nodes: tuple[str, ...]
     began_us: int
     ended_us: int | None = None
-    clock_ms: float = float("inf")  # a clock jumps by so much; what is not known is much
-    clock_ppm: float = float("inf")  # a clock runs fast or slow by so much
+    clock_ms: float = float("inf")  # clock jump; inf if it is not known
+    clock_ppm: float = float("inf")  # clock drift
 
     def held(self, since_us: int, until_us: int) -> bool:
-        """At some moment between."""
+        """Whether it held at some moment in that time."""
         ended_us = until_us if self.ended_us is None else self.ended_us
         return self.began_us <= until_us and ended_us >= since_us
 
 
 class Disturbances:
-    """All of a run, as far as it was told."""
+    """All disturbances of a run up to now."""
 
     def __init__(self) -> None:
         self.faults: dict[int, FaultInterval] = {}  # those that hold
@@ -51,7 +51,7 @@ class Disturbances:
     # What checkers ask --------------------------------------------------------------------
 
     def touched(self, nodes: Collection[str], since_us: int, until_us: int) -> bool:
-        """A fault named one of *nodes*, or its process ended or began, in that time."""
+        """Whether in that time a fault named one of *nodes*, or its process ended or began."""
         for node in nodes:
             if any(since_us <= at_us <= until_us for at_us in self._restarts.get(node, ())):
                 return True
@@ -62,7 +62,7 @@ class Disturbances:
         )
 
     def disturbed(self, nodes: Collection[str], since_us: int, until_us: int) -> bool:
-        """The same, but that a node was started for the first time does not count."""
+        """As ``touched``, but the first start of a node does not count."""
         asked = set(nodes)
         restarts = (at_us for node in asked for at_us in self._restarts.get(node, ())[1:])
         return any(since_us <= at_us <= until_us for at_us in restarts) or any(
@@ -77,7 +77,7 @@ class Disturbances:
         until_us: int,
         spans: Iterable[Span] = (),
     ) -> int:
-        """The longest time between in which nothing happened to *nodes*; *spans* count too."""
+        """The longest time between without a disturbance of *nodes*; *spans* count as such."""
         asked = set(nodes)
         disturbed = [
             *((at_us, at_us) for node in nodes for at_us in self._restarts.get(node, ())),
@@ -97,13 +97,13 @@ class Disturbances:
     def last_touched_us(
         self, nodes: Collection[str], now_us: int, *, but: Collection[str] = ()
     ) -> int:
-        """The last moment up to now in which something happened to one of *nodes*; 0: never.
+        """The last moment up to now in which one of *nodes* was touched; 0: never.
 
         Faults in *but* do not count.
         """
         last_us = self.last_restart_us(nodes)
         asked = set(nodes)
-        for fault in reversed(self.all_faults):  # those that ended earlier are not looked at
+        for fault in reversed(self.all_faults):  # stops at the first that ended earlier
             at_us = now_us if fault.ended_us is None else fault.ended_us
             if at_us > last_us and not asked.isdisjoint(fault.nodes) and fault.word not in but:
                 last_us = at_us
@@ -119,12 +119,12 @@ class Disturbances:
         return [fault for fault in self.faults.values() if node in fault.nodes]
 
     def is_disturbed_since(self, since_us: int) -> bool:
-        """Some fault holds, or held after that moment."""
+        """Whether some fault holds, or held after *since_us*."""
         healed_us = self.healed_us
         return bool(self.faults) or (healed_us is not None and healed_us > since_us)
 
     def is_gone(self, node: str) -> bool:
-        """Its process has ended, and none has begun since."""
+        """Whether the process on *node* has ended, and none has begun since."""
         return node in self._gone
 
     def ended_us(self, node: str, now_us: int) -> int:
@@ -132,9 +132,9 @@ class Disturbances:
         return self._ended_us.get(node, now_us)
 
     def written_since_us(self, node: str, until_us: int, every_us: int) -> int:
-        """From when on what *node* had is on its disk at *until_us*, as it writes *every_us*.
+        """The earliest time of the state that is on the disk of *node* at *until_us*.
 
-        Only a fault of its disk that held in the last of these times makes it older.
+        *node* writes every *every_us*; only a disk fault in the last interval makes it older.
         """
         since_us = until_us - every_us
         for fault in reversed(self.all_faults):
@@ -147,7 +147,7 @@ class Disturbances:
         return since_us
 
     def clock_moved_us(self, node: str, since_us: int, until_us: int) -> float:
-        """By how much the clock of *node* went wrong in that time, or right again; 0: it did not.
+        """By how much the clock of *node* was moved, or corrected, in that time; 0: not at all.
 
         A jump counts when it happens and when it is undone, a drift for as long as it lasts.
         """
@@ -166,11 +166,11 @@ class Disturbances:
         return moved_us
 
     def clock_moved(self, node: str, since_us: int, until_us: int) -> bool:
-        """The same, by however little."""
+        """Whether the clock of *node* was moved at all in that time."""
         return self.clock_moved_us(node, since_us, until_us) > 0
 
     def clock_went_back(self, node: str, since_us: int, until_us: int) -> bool:
-        """The clock of *node* was set back in that time: by a jump, or as one ended."""
+        """Whether the clock of *node* was set back in that time: by a jump, or the end of one."""
         for fault in self.all_faults:
             if fault.word not in CLOCK_FAULTS or node not in fault.nodes:
                 continue
@@ -194,7 +194,7 @@ class Disturbances:
         self._gone.add(node)
 
     def fault_begins(self, fact: FaultBegan, at_us: int) -> None:
-        """It holds from now on."""
+        """The fault holds from *at_us* on."""
         held = _held_of(fact, at_us)
         self.faults[fact.fault_id] = held
         self.all_faults.append(held)
@@ -203,13 +203,13 @@ class Disturbances:
                 self.process_ends(node, at_us)
 
     def fault_ends(self, fact: FaultEnded, at_us: int) -> None:
-        """It holds no more."""
+        """The fault ended at *at_us*."""
         if (fault := self.faults.pop(fact.fault_id, None)) is not None:
             fault.ended_us = self.healed_us = at_us
 
 
 class _FaultFields(msgspec.Struct, frozen=True):
-    """What checkers read of a fault."""
+    """The fields of a fault that checkers read."""
 
     fault: str = ""
     ms: float = float("inf")

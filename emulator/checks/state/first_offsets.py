@@ -1,11 +1,11 @@
-"""Where a reader begins that has no offset yet, or has lost its own: the first message or the end.
+"""The start offset of a reader without an offset, or that lost it: the first message or the end.
 
 A broker answers 0 to a group without an offset while the queue has its first message; since 5.1.0
-not in an empty queue: the member then asks where it ends, which may have moved in between.
+not for an empty queue: the member then asks for the end offset, which may have moved in between.
 A broadcasting member writes its offsets to a file 10 s after the start, then every 5 s (late if a
-NameServer does not answer); without a folder in the plan the file is gone with the process.  Until
-4.9.8 and 5.2.0 a write keeps only queues held just then: one given up, or not claimed yet, has
-none.  One of which something was consumed, or a pull answered empty, has an offset in any release.
+NameServer does not answer); without a folder in the plan the file is lost with the process.  Until
+4.9.8 and 5.2.0 the file keeps only queues held at the write: a queue given up, or not claimed yet,
+has no offset.  A queue with a consumed message, or a pull answered empty, has one in any release.
 Upstream: ConsumerManageProcessor.queryConsumerOffset, LocalFileOffsetStore.persistAll,
 RebalancePushImpl and RebalanceLitePullImpl.computePullFromWhereWithException,
 RebalanceImpl.updateProcessQueueTableInRebalance, MQClientInstance.startScheduledTask,
@@ -35,19 +35,19 @@ from rocketmq_emulator.settings.releases import (
     Release,
 )
 
-# A member asks for the group's offset (5 s at most) and, without one, where the queue ends (3 s).
+# A member asks for the group's offset (5 s at most) and, without one, for the end offset (3 s).
 BEGIN_US = 8_000_000
-PULL_US = 3_000_000  # from the claim of a lite pull member to its first pull; a thread may lack
+PULL_US = 3_000_000  # from a lite pull member's claim to its first pull, if threads are busy
 
 
 def start_offset_of(reader: str, records: QueueRecords, offset: int | None) -> int:
-    """Where *reader*, new to the queue, begins if a member claims it at *offset*."""
+    """The start of *reader*, new to the queue, if a member claims the queue at *offset*."""
     is_new_to_all = records.first == 0 and not records.dropped_to and "@" not in reader
     return 0 if offset is None or is_new_to_all else offset
 
 
 def may_start_at_end(cluster: ClusterState, reading: QueueReading, now_us: int) -> bool:
-    """The group has no offset, and the queue was empty when the member asked for one, or is."""
+    """Whether the group has no offset, and the queue was empty at the query, or still is."""
     run, records = cluster.run, reading.records
     if "@" in reading.reader or reading.reported_offsets or records.first not in (None, 0):
         return False
@@ -60,7 +60,7 @@ def may_start_at_end(cluster: ClusterState, reading: QueueReading, now_us: int) 
 
 
 def start_recheck_until_us(cluster: ClusterState, group: str, claimed: Entry) -> int:
-    """Until when the member that claimed asks once more where it begins; 0: it does not.
+    """Until when the member that claimed may query its start again; 0: it does not.
 
     Upstream: DefaultLitePullConsumerImpl.nextPullOffset, just before the first pull of a queue.
     """
@@ -74,23 +74,23 @@ def start_recheck_until_us(cluster: ClusterState, group: str, claimed: Entry) ->
 
 WRITTEN_FIRST_US = 10_000_000
 WRITTEN_EVERY_US = 5_000_000
-LATE_US = 3_000_000  # one thread does all that is periodic, and waits so long for a NameServer
+LATE_US = 3_000_000  # one thread runs all periodic tasks; it waits so long for a NameServer
 
 
 class _Share(msgspec.Struct):
-    """What one process holds, and held; and what the processes before it held."""
+    """The queues that a process holds and held, and those of earlier processes."""
 
     from_us: int
     claimed_us: int  # for the first time
     held: dict[Queue, int] = {}  # since when
     given_up_us: dict[Queue, int] = {}
     of_others: set[Queue] = set()
-    unwritten: set[Queue] = set()  # of these: no process had the time to write an offset
-    overwritten: set[Queue] = set()  # the file was written without them
+    unwritten: set[Queue] = set()  # of these: no process could write an offset
+    overwritten: set[Queue] = set()  # last write left them out
 
 
 class LocalOffsets:
-    """Of every broadcasting member, by its claims and releases."""
+    """Finds which offsets each broadcasting member has lost, by its claims and releases."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
@@ -99,11 +99,11 @@ class LocalOffsets:
         self._answered: dict[str, set[tuple[str, Queue]]] = {}  # by group: client, queue
 
     def joined(self, fact: MemberJoined, entry: Entry) -> None:
-        """Whose connection that is."""
+        """Note the client of a connection."""
         self._clients[fact.peer] = fact.client
 
     def answered(self, fact: PullAnswered) -> None:
-        """A pull of a broadcasting member; from an address that is not known: of all of them."""
+        """Note an answered pull of a broadcasting member; an unknown address stands for all."""
         client = self._clients.get(fact.peer, "")
         self._answered.setdefault(fact.group, set()).add((client, fact.queue))
 
@@ -120,9 +120,9 @@ class LocalOffsets:
     def claimed(
         self, fact: QueuesClaimed, node: str, now_us: int, consumed: Collection[Queue]
     ) -> list[Queue]:
-        """Which of the queues that the member on *node* had before it has no offset of.
+        """The claimed queues that the member on *node* held before, and has no offset of.
 
-        It has consumed something of the *consumed* ones.
+        It has consumed messages of the queues in *consumed*.
         """
         consumer = self._cluster.consumer(fact.group, node)
         if consumer is None:
@@ -145,7 +145,7 @@ class LocalOffsets:
         return [queue for queue in fact.queues if queue in lost]
 
     def _was_late(self, share: _Share, fact: QueuesClaimed, queue: Queue, now_us: int) -> bool:
-        """The first pass held others when the file was written, and had not come to *queue*."""
+        """Whether the file was written in the first pass, before *queue* was claimed."""
         if queue not in share.of_others or queue.broker == fact.queues[0].broker:
             return False
         brokers = self._cluster.topics.brokers_of(queue.topic) - {queue.broker}
@@ -158,16 +158,16 @@ class LocalOffsets:
     def _unanswered(
         self, fact: QueuesClaimed, consumer: ConsumerRecord, share: _Share
     ) -> set[Queue]:
-        """What this process gave up before any pull of it was answered to its member."""
+        """The queues that this process gave up before a pull of them was answered."""
         answered = self._answered.get(fact.group)
         if answered is None or consumer.started.consumer_kind != "push":
-            return set()  # perhaps the journal has no answers
+            return set()  # the journal may have no PullAnswered
         given_up = share.given_up_us.keys() & set(fact.queues)
         clients = consumer.started.client, ""
         return {q for q in given_up if all((each, q) not in answered for each in clients)}
 
     def _share(self, group: str, consumer: ConsumerRecord, now_us: int) -> _Share:
-        """Of the process that runs now."""
+        """The share of the process that runs now; made if need be."""
         found = self._shares.get((group, consumer.node))
         if found is None or found.from_us != consumer.from_us:
             new = _Share(consumer.from_us, now_us)
@@ -183,7 +183,7 @@ class LocalOffsets:
 
 
 def left_open(reading: QueueReading, hold: QueueClaim, end: int, since_us: int) -> list[int]:
-    """What *hold* left open although it was given, or passed over, before *since_us*."""
+    """The offsets that *hold* did not finish, given or passed over before *since_us*."""
     found = []
     for first, behind in reading.done.holes(reading.start, min(end, reading.given_to)):
         for offset in range(first, behind):
@@ -200,7 +200,7 @@ def left_open(reading: QueueReading, hold: QueueClaim, end: int, since_us: int) 
 
 
 def _too_new(share: _Share, ended_us: int | None) -> set[Queue]:
-    """What the process that had *share* can have held without writing its offset."""
+    """The queues of *share* whose offsets its process may not have written before its end."""
     if ended_us is None:
         return set()
     if ended_us - share.from_us <= WRITTEN_FIRST_US:
@@ -210,7 +210,7 @@ def _too_new(share: _Share, ended_us: int | None) -> set[Queue]:
 
 
 def _overwrite(share: _Share, consumer: ConsumerRecord, now_us: int) -> None:
-    """With what has been held up to now the file was written, and without the others."""
+    """Mark queues that a write up to now left out, as the process did not hold them."""
     if not share.held or not _overwrites(consumer):
         return
     given_up = share.given_up_us.items()
@@ -220,19 +220,19 @@ def _overwrite(share: _Share, consumer: ConsumerRecord, now_us: int) -> None:
 
 
 def _writes(share: _Share, now_us: int) -> range:
-    """When its process wrote its file, up to now."""
+    """When the process wrote its file, up to *now_us*."""
     return range(share.from_us + WRITTEN_FIRST_US, now_us + 1, WRITTEN_EVERY_US)
 
 
 def _may_write(share: _Share, since_us: int, until_us: int) -> bool:
-    """The process wrote its file between, every 5 s, or began to do so a little before."""
+    """Whether the process wrote its file in that time, or began to, up to 3 s before."""
     first_us = share.from_us + WRITTEN_FIRST_US
     last_us = until_us - (until_us - first_us) % WRITTEN_EVERY_US
     return max(first_us, since_us - LATE_US) <= last_us
 
 
 def _overwrites(consumer: ConsumerRecord) -> bool:
-    """Its release writes the held queues alone; pull consumers have the others in memory."""
+    """Whether its release writes held queues only; pull consumers keep all in memory."""
     started = consumer.started
     if started.consumer_kind != "push":
         return False

@@ -1,12 +1,12 @@
-"""What is kept of each message of a queue: when and where it was stored, its key and its tags.
+"""Records of a queue's messages: when and where each was stored, its key and its tags.
 
-Nearly all of a queue stands in arrays, from the first place that somebody still needs.  A message
-that stayed behind alone (it failed, or nobody ever finishes it) is kept by itself, so that it
-does not keep all that came later.
+Nearly all records are in arrays, from the first offset that is still needed.  A single old message
+(it failed, or no member finishes it) is kept separately, so that the arrays need not keep all
+later ones.
 
-Messages that a broker lost with the end of its log are kept by the places in which they stood: one
-that was pulled before may come to a listener later, and its acknowledgement to its producer; by
-then another one may stand in its place.
+Messages that a broker lost with the end of its log are kept by their former places: a message
+pulled before may reach a listener later, and its acknowledgement its producer; by then the place
+may have another message.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import NamedTuple
 from rocketmq_emulator.facts import MessageStored
 from rocketmq_emulator.facts.journal import Entry
 
-SPARSE_MAX = 1 << 14  # of a queue; the oldest are forgotten
+SPARSE_MAX = 1 << 14  # of a queue; the oldest are dropped
 
 
 class MessageRecord(NamedTuple):
-    """One message."""
+    """Where and when one message was stored, with its key and tags."""
 
     stored_us: int
-    seq: int  # number of that entry of its broker
+    seq: int  # entry number of its MessageStored
     position: int  # in the broker's log
     key: str
     tags: str
 
 
 class MessageRecords:
-    """Of one queue, by offset."""
+    """The records of one queue, by offset."""
 
     __slots__ = ("_keys", "_positions", "_seqs", "_sparse", "_tags", "_times", "first")
 
@@ -47,11 +47,11 @@ class MessageRecords:
         self._sparse: dict[int, MessageRecord] = {}
 
     def __len__(self) -> int:
-        """How many there are in the arrays."""
+        """The number of messages in the arrays."""
         return len(self._times)
 
     def add(self, fact: MessageStored, entry: Entry) -> int:
-        """A message at the next offset, or anywhere; how many the arrays have now."""
+        """Add a message at the next or any other offset; return the length of the arrays."""
         index = fact.offset - self.first
         if index != len(self._times):
             self._drop(len(self._times))
@@ -64,14 +64,14 @@ class MessageRecords:
         return index + 1
 
     def at(self, offset: int) -> MessageRecord | None:
-        """The message that stands there; None if nothing is known of it."""
+        """The message at *offset*; None if it is not known."""
         index = offset - self.first
         if 0 <= index < len(self._times):
             return self._life(index)
         return self._sparse.get(offset)
 
     def key_at(self, offset: int) -> str | None:
-        """Its key; None if it is not known."""
+        """The key of the message at *offset*; None if it is not known."""
         index = offset - self.first
         if 0 <= index < len(self._keys):
             return self._keys[index]
@@ -79,7 +79,7 @@ class MessageRecords:
         return None if alone is None else alone.key
 
     def tags_at(self, offset: int) -> str | None:
-        """Its tags; the same."""
+        """The tags of the message at *offset*; None if they are not known."""
         index = offset - self.first
         if 0 <= index < len(self._tags):
             return self._tags[index]
@@ -87,7 +87,7 @@ class MessageRecords:
         return None if alone is None else alone.tags
 
     def stored_us(self, offset: int) -> int | None:
-        """When it was stored; None if that is not known."""
+        """When the message at *offset* was stored; None if that is not known."""
         index = offset - self.first
         if 0 <= index < len(self._times):
             return self._times[index]
@@ -104,7 +104,7 @@ class MessageRecords:
         return self.first + bisect_left(self._positions, position)
 
     def cut(self, offset: int) -> Iterator[tuple[int, MessageRecord]]:
-        """Forget all from *offset* on; which they were."""
+        """Remove all messages from *offset* on, and yield them."""
         for at in sorted(each for each in self._sparse if each >= offset):
             yield at, self._sparse.pop(at)
         kept = max(0, offset - self.first)
@@ -114,7 +114,7 @@ class MessageRecords:
         yield from lost
 
     def forget_before(self, offset: int, but: Iterable[int] = ()) -> None:
-        """Keep nothing of what is before *offset*, but of those."""
+        """Drop all messages before *offset*, except those at offsets in *but*."""
         wanted = set(but)
         for gone in [each for each in self._sparse if each < offset and each not in wanted]:
             del self._sparse[gone]
@@ -140,38 +140,38 @@ class MessageRecords:
 
 
 class LostPlaces:
-    """Of one queue: the last message of each place that was lost, by offset."""
+    """The last lost message of each place of one queue, by offset."""
 
     __slots__ = ("_replaced", "_unknown_to", "_unused")
 
     def __init__(self) -> None:
-        self._unused: dict[int, tuple[int, str]] = {}  # when it was stored, and its key
-        self._replaced: dict[int, str] = {}  # keys of those whose places are used again
-        self._unknown_to = 0  # places below it may have had others, whose keys are not known
+        self._unused: dict[int, tuple[int, str]] = {}  # when stored, key
+        self._replaced: dict[int, str] = {}  # keys of lost ones, places used again
+        self._unknown_to = 0  # places below may have lost messages with unknown keys
 
     def lose(self, offset: int, stored_us: int, key: str) -> None:
-        """The message that stood there is lost."""
+        """The message at *offset* is lost."""
         self._unused[offset] = stored_us, key
 
     def lose_unknown(self, end: int) -> None:
-        """Messages before *end* are lost of which nothing is known any more."""
+        """Messages before *end* are lost whose records were dropped before."""
         self._unknown_to = max(self._unknown_to, end)
 
     def use(self, offset: int) -> None:
-        """Another message has that place now."""
+        """Another message is stored at *offset* now."""
         if self._unused and (lost := self._unused.pop(offset, None)) is not None:
             self._replaced[offset] = lost[1]
 
     def stored_us(self, offset: int) -> int | None:
-        """When the lost message was stored in whose place nothing stands."""
+        """When the lost message at an unused place was stored; None if there is none."""
         lost = self._unused.get(offset)
         return None if lost is None else lost[0]
 
     def is_unused(self, offset: int, key: str) -> bool:
-        """That message was lost, and nothing stands in its place."""
+        """Whether the message *key* at *offset* was lost, and the place is unused."""
         return self._unused.get(offset, (0, ""))[1] == key
 
     def had(self, offset: int, key: str) -> bool:
-        """That message stood there until it was lost, or that is not known any more."""
+        """Whether the message *key* was at *offset* before a loss, or may have been."""
         is_known = self.is_unused(offset, key) or self._replaced.get(offset) == key
         return is_known or offset < self._unknown_to

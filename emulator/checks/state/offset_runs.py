@@ -1,7 +1,7 @@
-"""A set of offsets as runs without holes: as small as its holes are few.
+"""A set of offsets as runs without holes: its size depends on the number of holes only.
 
 Offsets of a queue are consumed nearly in order, so a million of them are one run, and adding
-the next one is an addition.
+the next offset only extends it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-Run = tuple[int, int]  # the first offset, and the one behind the last
+Run = tuple[int, int]  # the first offset, and the one after the last
 
 
 class OffsetRuns:
@@ -22,7 +22,7 @@ class OffsetRuns:
         self.ends: list[int] = []
 
     def add(self, offset: int) -> bool:
-        """Whether it was new."""
+        """Add *offset*; return whether it was new."""
         ends = self.ends
         if ends and ends[-1] == offset:
             ends[-1] = offset + 1
@@ -30,10 +30,10 @@ class OffsetRuns:
         return self._insert(offset)
 
     def add_run(self, start: int, end: int) -> None:
-        """Every offset from *start* up to *end*, without it."""
+        """Add every offset from *start* up to, but not including, *end*."""
         if start >= end:
             return
-        first = bisect_right(self.ends, start - 1)  # the first run that touches, or comes later
+        first = bisect_right(self.ends, start - 1)  # the first run that touches, or a later one
         last = bisect_right(self.starts, end)
         if first < last:
             start = min(start, self.starts[first])
@@ -42,14 +42,14 @@ class OffsetRuns:
         self.ends[first:last] = [end]
 
     def cut(self, end: int) -> None:
-        """Forget all from *end* on."""
+        """Remove all offsets from *end* on."""
         keep = bisect_right(self.starts, end - 1)
         del self.starts[keep:], self.ends[keep:]
         if self.ends and self.ends[-1] > end:
             self.ends[-1] = end
 
     def first_missing(self, start: int) -> int:
-        """The first offset from *start* on that is not there."""
+        """The first offset from *start* on that is not in the set."""
         starts, ends = self.starts, self.ends
         if len(starts) == 1 and starts[0] <= start:  # nearly always: no holes
             return max(ends[0], start)
@@ -57,14 +57,14 @@ class OffsetRuns:
         return max(start, ends[index]) if index >= 0 else start
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
-        """What is there of that range."""
+        """The runs of the set in that range."""
         for index in range(bisect_right(self.ends, start), len(self.starts)):
             if self.starts[index] >= end:
                 return
             yield max(start, self.starts[index]), min(end, self.ends[index])
 
     def holes(self, start: int, end: int) -> Iterator[Run]:
-        """What is not there of that range."""
+        """The runs of missing offsets in that range."""
         at = start
         for first, behind in self.runs(start, end):
             if at < first:

@@ -1,11 +1,11 @@
-"""Messages on their way between places: sends under way, delayed copies, retries, dead letters.
+"""Messages between places: unanswered sends, delayed copies, retries, dead letters.
 
-Most messages have one place, and the runs of offsets of their queue tell what became of them.
-A message is followed here by its key while it has no place from which it will be consumed: a send
-that is not answered yet, a copy that waits in the schedule or timer topic, a failed message until
-it was sent back or consumed after all.  A copy keeps its message's key.
+Most messages have one place, and the ``OffsetRuns`` of their queue show whether they were
+consumed.  A message is followed here by its key while it has no place from which it will be
+consumed: a send without an answer yet, a copy that waits in the schedule or timer topic, a failed
+message until it is sent back or consumed.  A copy keeps its message's key.
 
-What is open has limits; the oldest is forgotten, and counted.
+Tables have limits; the oldest messages are dropped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from rocketmq_emulator.protocol.messages.names import (
 
 OPEN_SENDS_MAX = 100_000
 FAILED_MAX = 1_000_000
-DUE_US_MAX = 1_000_000  # times are kept in seconds on the way
+DUE_US_MAX = 1_000_000  # times are stored in seconds in between
 
-RetryState: TypeAlias = Literal["", "waiting", "retry", "dead"]  # "": nowhere
+RetryState: TypeAlias = Literal["", "waiting", "retry", "dead"]  # "": no other place
 
 
 class WaitingCopy(msgspec.Struct):
@@ -40,56 +40,56 @@ class WaitingCopy(msgspec.Struct):
     records: QueueRecords
     offset: int
     stored: EntryKey
-    due_us: int | None  # None: that is not known
-    group: str = ""  # it was sent back by; "": it was sent so
-    sent: EntryKey | None = None  # its producer noted the acknowledgement
-    back: EntryKey | None = None  # its broker noted whose retry it is
-    failure: Failure | None = None  # of which it is the retry
+    due_us: int | None  # None: not known
+    group: str = ""  # the group that sent it back; "": a producer sent it
+    sent: EntryKey | None = None  # its producer's MessageSent
+    back: EntryKey | None = None  # its broker's MessageSentBack
+    failure: Failure | None = None  # the failure that it retries
 
     @property
     def is_of_retry(self) -> bool:
-        """A group gave it back."""
+        """Whether a group sent it back."""
         return bool(self.group) or self.failure is not None
 
     @property
     def is_scheduled(self) -> bool:
-        """In a queue of a delay level: these come in their order."""
+        """Whether it is in a queue of a delay level, whose messages come in order."""
         return self.records.queue.topic == SCHEDULE_TOPIC
 
 
 class Failure(msgspec.Struct):
-    """A message that a group's listener did not take, at one of its places."""
+    """A failed listener call of a group for a message, at one of its places."""
 
     queue: Queue
     offset: int
     position: int | None  # in its broker's log
     failed: EntryKey
-    passed: RetryState = ""  # where it went
+    passed: RetryState = ""  # its next place
     sent_back: EntryKey | None = None
-    tags: str | None = None  # its copies keep them; None: they are not known
+    tags: str | None = None  # its copies keep them; None: not known
 
 
 class PendingMessages:
-    """All that is on its way.  ``delays_ms`` are the brokers' levels; a plan may have its own."""
+    """All pending messages.  ``delays_ms`` are the brokers' levels; a plan may set them."""
 
     def __init__(self) -> None:
-        self.open_sends: dict[str, list[tuple[QueueRecords, int]]] = {}  # where they were stored
-        self.shared_keys: dict[str, None] = {}  # keys of batches, and of what was stored twice
-        self.forgotten_us = 0  # when the last one was stored that is forgotten
+        self.open_sends: dict[str, list[tuple[QueueRecords, int]]] = {}  # places by key
+        self.shared_keys: dict[str, None] = {}  # of batches, and of messages stored twice
+        self.forgotten_us = 0  # when the last dropped one was stored
         self.waiting: dict[str, list[WaitingCopy]] = {}  # by key
         # By key and group; members of a batch may share one key, so there may be several.
         self.failures: dict[str, dict[str, list[Failure]]] = {}
         self.delays_ms = parse_delay_levels().delay_ms
-        self._newest: dict[str, WaitingCopy] = {}  # by broker: the copy that it stored last
+        self._newest: dict[str, WaitingCopy] = {}  # by broker: its last stored copy
         self._failure_count = 0
-        # By broker: its last record's number, the failure it was taken for, its state before, key.
+        # By broker: number of its last record, the assumed failure, its state before, key.
         self._taken_for: dict[str, tuple[int, Failure, RetryState, str]] = {}
-        self._closed: dict[QueueReading, OffsetRuns] = {}  # places that stay settled
+        self._closed: dict[QueueReading, OffsetRuns] = {}  # offsets that stay settled
 
     # Sends --------------------------------------------------------------------------------
 
     def stored(self, fact: MessageStored, records: QueueRecords) -> None:
-        """A message has a place; perhaps its send is not answered yet."""
+        """Note a place of a message whose send may not be answered yet."""
         places = self.open_sends.get(fact.uniq_key)
         if places is None:
             self.open_sends[fact.uniq_key] = [(records, fact.offset)]
@@ -105,7 +105,7 @@ class PendingMessages:
     # Copies that wait ---------------------------------------------------------------------
 
     def waits(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
-        """A copy was stored where it waits for its time."""
+        """Note a copy stored in the schedule or timer topic."""
         due_us = None
         if fact.queue.topic == SCHEDULE_TOPIC:
             delay_ms = self.delays_ms.get(fact.queue.queue_id + 1)
@@ -121,10 +121,10 @@ class PendingMessages:
                 break
 
     def sent_back(self, group: str, origin_position: int, entry: Entry) -> None:
-        """What the broker has stored just before *entry* is a retry, or a dead letter, of *group*.
+        """The record stored just before *entry* is a retry, or a dead letter, of *group*.
 
-        The message that was given back begins at *origin_position* of its log; a retry is promised
-        to the group from here on.
+        The message that was sent back begins at *origin_position* of the broker's log; from now on
+        the retry is promised to the group.
         """
         copy = self._newest.get(entry.node)
         is_copy = copy is not None and copy.stored.seq + 1 == entry.seq
@@ -140,14 +140,14 @@ class PendingMessages:
         self.is_no_send(copy.key, copy.records, copy.offset)
 
     def _takes_for(self, failure: Failure, passed: RetryState, entry: Entry) -> None:
-        """The record that was stored with *entry* seems to be of *failure*."""
+        """Assume that the record stored with *entry* is the next place of *failure*."""
         assert isinstance(entry.fact, MessageStored)
         key = entry.fact.uniq_key
         self._taken_for[entry.node] = entry.seq, failure, failure.passed, key
         failure.passed = passed
 
     def _exactly(self, group: str, position: int, entry: Entry) -> Failure | None:
-        """The failure of which the last record is, instead of the one it was taken for."""
+        """The failure at *position*, which replaces the one assumed for the last record."""
         known = self._taken_for.get(entry.node)
         if known is None or known[0] + 1 != entry.seq:
             return None
@@ -165,7 +165,7 @@ class PendingMessages:
         return exact
 
     def is_no_send(self, key: str, records: QueueRecords, offset: int) -> None:
-        """No producer sent what was stored there: its broker did it by itself."""
+        """No producer sent the message at *offset*: the broker stored it itself."""
         places = self.open_sends.get(key, [])
         if (records, offset) in places:
             places.remove((records, offset))
@@ -173,9 +173,9 @@ class PendingMessages:
                 del self.open_sends[key]
 
     def put_aside(self, broker: str, key: str, offset: int, due_us: int) -> None:
-        """The timer message at *offset* of *broker*'s timer topic is due then.
+        """The timer message at *offset* of *broker*'s timer topic is due at *due_us*.
 
-        A send that was retried may have stored others there, which are due at other times.
+        A retried send may have stored others there, which are due at other times.
         """
         for copy in self.waiting.get(key, ()):
             is_here = copy.records.queue.broker == broker and copy.offset == offset
@@ -185,10 +185,10 @@ class PendingMessages:
     def comes(
         self, key: str, queue: Queue, offset: int | None, target: Queue, entry: Entry
     ) -> WaitingCopy | None:
-        """The copy of *key* in *queue* that comes to *target* now; None: none is known there.
+        """The copy of *key* in *queue* that is delivered to *target*; None: none is known.
 
-        *offset* is its own where the journal says it; else the first one comes that may go there:
-        a broker that was started again also delivers once more what it had delivered.
+        *offset* is the copy's if the journal has it; else the first copy that fits is taken: a
+        restarted broker delivers some messages again.
         """
         is_retry = bool(group_of(target.topic))
         here = [
@@ -211,25 +211,25 @@ class PendingMessages:
         return copy
 
     def drop(self, copy: WaitingCopy) -> None:
-        """It waits no more."""
+        """Remove a copy that no longer waits."""
         copies = self.waiting[copy.key]
         copies.remove(copy)
         if not copies:
             del self.waiting[copy.key]
 
     def cut(self, records: QueueRecords, offset: int) -> None:
-        """The queue in which they waited ends at *offset*."""
+        """Remove copies from *offset* on: their queue ends there."""
         for copies in list(self.waiting.values()):
             for copy in [each for each in copies if each.records is records]:
                 if copy.offset >= offset:
                     self.drop(copy)
 
-    # What failed --------------------------------------------------------------------------
+    # Failures -----------------------------------------------------------------------------
 
     def fails(
         self, key: str, group: str, records: QueueRecords, offset: int, entry: Entry
     ) -> None:
-        """A listener of *group* did not take the message at that place."""
+        """Note that a listener call of *group* failed for the message at that place."""
         queue = records.queue
         failures = self.failures.setdefault(key, {}).setdefault(group, [])
         failed = EntryKey(entry.mono_us, entry.node, entry.seq)
@@ -237,9 +237,9 @@ class PendingMessages:
         found.tags = records.tags_at(offset)
         known = next((f for f in failures if (f.queue, f.offset) == (queue, offset)), None)
         if known is not None and known.passed:
-            return  # it has another place already, and comes to a second owner of the queue
+            return  # it has another place already: a second owner of the queue got it
         if known is None and group_of(queue.topic):
-            known = _first(failures, "retry")  # the retry of that one has failed as well
+            known = _first(failures, "retry")  # its retry has failed as well
         if known is None:
             failures.append(found)
             self._failure_count += 1
@@ -250,19 +250,19 @@ class PendingMessages:
             self._failure_count -= sum(map(len, gone.values()))
 
     def passes_on(self, fact: MessageStored, entry: Entry) -> None:
-        """A retry has its place, or a dead letter."""
+        """Note the place of a retry or a dead letter."""
         groups = self.failures.get(fact.uniq_key)
         if groups is None:
             return
         mine = groups.get(group_of(fact.queue.topic), [])
-        if fact.queue.topic.startswith(DLQ_GROUP_TOPIC_PREFIX):  # at once, unless it has waited
+        if fact.queue.topic.startswith(DLQ_GROUP_TOPIC_PREFIX):  # stored at once, or after waiting
             failure = _likely(mine, fact) or _first(mine, "waiting")
             if failure is not None:
                 self._takes_for(failure, "dead", entry)
             return
         failure = _first(mine, "waiting")
         if failure is None and (failure := _likely(mine, fact)) is not None:
-            for failures in groups.values():  # the copy of another group was taken for this one's
+            for failures in groups.values():  # the copy is this group's, not that group's
                 other = None if failures is mine else _first(failures, "waiting")
                 if other is not None:
                     other.passed = ""
@@ -271,9 +271,9 @@ class PendingMessages:
             self._takes_for(failure, "retry", entry)
 
     def sent_on(self, copy: WaitingCopy, group: str) -> None:
-        """A member of *group* sent the copy itself, says it: so it is of a failure of this group.
+        """A member of *group* sent the copy itself, so it belongs to a failure of this group.
 
-        Until then it was taken for that of any group that had failed as well.
+        Until then it was assumed to belong to any group with a failure of the message.
         """
         copy.group = group
         mine = self.failures.get(copy.key, {}).get(group, [])
@@ -285,7 +285,7 @@ class PendingMessages:
         failure.passed, failure.sent_back, copy.failure = "waiting", copy.stored, failure
 
     def takes(self, key: str, group: str, queue: Queue, offset: int) -> None:
-        """*group* has consumed the message at that place, after it had failed."""
+        """Remove the failure: *group* has consumed the message at that place."""
         groups = self.failures.get(key)
         if groups is None or group not in groups:
             return
@@ -303,23 +303,23 @@ class PendingMessages:
                 del self.failures[key]
 
     def failure(self, key: str, group: str, queue: Queue, offset: int) -> Failure | None:
-        """What became of the message that failed there; None: it came after all."""
+        """The failure of the message at that place; None: it was consumed after it."""
         failures = self.failures.get(key, {}).get(group, [])
         return next((f for f in failures if (f.queue, f.offset) == (queue, offset)), None)
 
-    # What is settled ----------------------------------------------------------------------
+    # Settled messages ---------------------------------------------------------------------
 
     def is_settled(self, reading: QueueReading, offset: int) -> bool:
-        """The group has it, or it failed and has another place, or waits for one."""
+        """Whether the group consumed it, or it failed and has, or waits for, another place."""
         if offset in reading.done:
             return True
         return offset in reading.failed and self._passed(reading, offset) != ""
 
     def unsettled(self, reading: QueueReading, start: int, end: int) -> Iterator[int]:
-        """The places between that are not settled.
+        """The offsets from *start* to *end* that are not settled.
 
-        Asked for at each commit that passes a failed message: places that stay settled are
-        looked at once.
+        Called at each commit that passes a failed message: offsets that stay settled are checked
+        only once.
         """
         closed = self._closed.get(reading)
         if closed is None:
@@ -327,7 +327,7 @@ class PendingMessages:
         if closed.first_missing(start) >= end:
             return
         for first, behind in list(closed.holes(start, end)):
-            if reading.done.first_missing(first) >= behind:  # all of it is consumed: nearly always
+            if reading.done.first_missing(first) >= behind:  # all consumed: nearly always
                 closed.add_run(first, behind)
                 continue
             for done in list(reading.done.runs(first, behind)):
@@ -341,12 +341,12 @@ class PendingMessages:
                         closed.add(offset)
 
     def reopens(self, reading: QueueReading, offset: int) -> None:
-        """The queue ends at *offset*: other messages will stand in the places behind it."""
+        """The queue ends at *offset*: other messages will get the places from there on."""
         if reading in self._closed:
             self._closed[reading].cut(offset)
 
     def _passed(self, reading: QueueReading, offset: int) -> RetryState | Literal["over"]:
-        """Where the message went that failed there; "over": that cannot change any more."""
+        """The next place of the message that failed at *offset*; "over": it is final."""
         group = reading.reader.partition("@")[0]
         failure = self.failure(reading.failed[offset], group, reading.queue, offset)
         if failure is None:
@@ -362,17 +362,17 @@ def _first(failures: Iterable[Failure], passed: RetryState) -> Failure | None:
 
 
 def _likely(failures: Iterable[Failure], copy: MessageStored) -> Failure | None:
-    """Of which failure *copy* is, of those under its key that have no other place yet.
+    """The failure without another place that *copy* most likely belongs to.
 
-    Members of a batch share a key, so the tags tell them apart, and among equals it is the first
-    in its queue: if it were another one's, no offset could be committed beyond the first.
+    Members of a batch share a key, so tags distinguish them; among equal ones it is the first in
+    its queue: otherwise no offset beyond the first could be committed.
     """
     open_ones = (each for each in failures if each.passed == "")
     return min(open_ones, key=lambda each: (each.tags != copy.tags, each.offset), default=None)
 
 
 def group_of(topic: str) -> str:
-    """Whose retry or dead-letter topic that is; "" for any other one."""
+    """The group of a retry or dead-letter topic; "" for any other topic."""
     for prefix in (RETRY_GROUP_TOPIC_PREFIX, DLQ_GROUP_TOPIC_PREFIX):
         if topic.startswith(prefix):
             return topic.removeprefix(prefix)

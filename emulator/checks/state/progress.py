@@ -1,10 +1,10 @@
-"""Who has been given, consumed and committed which messages.
+"""The progress of each reader in each queue: messages given, consumed and committed.
 
-The state that the checkers of delivery share, kept as runs of offsets: a queue whose messages
-come in order takes a few numbers, however long the journal.  What grows is what is open:
-holes (messages taken out of order), what is on its way between places (``pending``), unflushed
-records, and the lives of messages that some group has not yet consumed (about 430 bytes each, at
-most ``MESSAGES_KEPT_MAX`` a queue).  Which messages there are at all is in ``stored_messages``.
+The checkers of delivery share this state, kept as runs of offsets: a queue whose messages come in
+order takes a few numbers, however long the journal.  Memory grows only with open items: holes
+(messages consumed out of order), pending messages (``pending_messages``), unflushed records, and
+records of messages that some group has not yet consumed (about 430 bytes each, at most
+``MESSAGES_KEPT_MAX`` a queue).  The stored messages themselves are in ``stored_messages``.
 """
 
 from __future__ import annotations
@@ -52,37 +52,37 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
-GIVEN_US = 10_000_000  # after a release a member is given nothing more of the queue
+GIVEN_US = 10_000_000  # after a release a listener gets no more messages of the queue
 LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
 NEVER_US = -1
-ROUTINE_CODES = (0, 19, 20)  # found, nothing new, nothing that the group wants
-WRITTEN_US = 15_000_000  # a broker writes offsets every 5 s; a loss of power takes the last ones
+ROUTINE_CODES = (0, 19, 20)  # found, no new message, no message that the group wants
+WRITTEN_US = 15_000_000  # a broker writes offsets every 5 s; a loss of power loses the last ones
 
 Readings = dict[Queue, QueueReading]
 Given = MessageGivenToListener | MessageConsumed | MessagePolled
 
 
 class Progress:
-    """Everything by queue; and by reader, which is a group, or ``group@node`` if broadcast."""
+    """The state by queue and by reader: a group, or ``group@node`` if it broadcasts."""
 
     def __init__(self, cluster: ClusterState, messages: StoredMessages) -> None:
         self._cluster = cluster
         self.messages = messages
         self.readers: dict[str, Readings] = {}
-        self.has_given = False  # the journal says what listeners were called with
-        # Of the message or offset that is being looked at: consumed, polled or committed,
+        self.has_given = False  # the journal has MessageGivenToListener
+        # Of the current message or offset, consumed, polled or committed:
         self.reading: QueueReading = QueueReading(
             "", Queue("", "", 0), 0, QueueRecords(Queue("", "", 0))
         )
         self.is_repeat = False  # it was consumed before
-        self.has_passed = False  # the offset is behind messages that nobody has finished
-        self.given: Entry | None = None  # where what is consumed now was given to the listener
-        # Claims of queues of which nothing else is known yet, that do not say where they begin.
+        self.has_passed = False  # unfinished messages are before the offset
+        self.given: Entry | None = None  # where the consumed message was given to the listener
+        # Claims without an offset, of queues of which nothing else is known yet.
         self._claims: dict[tuple[str, Queue], list[tuple[str, EntryKey]]] = {}
-        self._claimers: set[tuple[str, str]] = set()  # groups and nodes that note what they claim
+        self._claimers: set[tuple[str, str]] = set()  # groups and nodes with QueuesClaimed
         self._ended: dict[
             tuple[str, Queue], QueueClaim
-        ] = {}  # of broadcasting members' last processes
+        ] = {}  # claims of broadcasting members' last processes
         self._local = LocalOffsets(cluster)
 
     def table(self) -> Table:
@@ -107,20 +107,20 @@ class Progress:
             LogRecovered: self._offsets_are_older,
         }
 
-    # What checkers ask --------------------------------------------------------------------
+    # Queries ------------------------------------------------------------------------------
 
     def reader(self, group: str, node: str) -> str:
-        """Under which name *group* on *node* reads."""
+        """The reader of *group* on *node*: the group, or ``group@node`` if it broadcasts."""
         return f"{group}@{node}" if group in self._cluster.broadcast else group
 
     def readings(self) -> Iterator[tuple[str, QueueReading]]:
-        """Every reader's every queue, by name."""
+        """Every reader with each of its readings."""
         for reader in sorted(self.readers):
             for queue in sorted(self.readers[reader]):
                 yield reader, self.readers[reader][queue]
 
     def reading_of(self, reader: str, queue: Queue, offset: int) -> QueueReading:
-        """Made, if need be, as of one that begins at *offset*."""
+        """The reading of *queue* by *reader*; if there is none, one that begins at *offset*."""
         readings = self.readers.get(reader)
         if readings is None:
             readings = self.readers[reader] = {}
@@ -137,7 +137,7 @@ class Progress:
                     skip_unwanted(self._cluster, found, place, tags)
         return found
 
-    # Messages go --------------------------------------------------------------------------
+    # Consumption --------------------------------------------------------------------------
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         self.has_given = True
@@ -148,7 +148,7 @@ class Progress:
             reading.misdelivered.add(fact.offset)
 
     def _is_long_over(self, hold: QueueClaim, entry: Entry) -> bool:
-        """The member gave the queue up long before, and did not stand still since."""
+        """Whether the member gave the queue up long ago, and was not paused since."""
         ended_us, now_us = hold.ended_us or 0, entry.mono_us
         if now_us - ended_us <= GIVEN_US:
             return False
@@ -172,20 +172,20 @@ class Progress:
     def _has_no_claim(
         self, reading: QueueReading, hold: QueueClaim, offset: int, entry: Entry
     ) -> None:
-        """A member may be given messages before it notes its claim; but it notes it soon."""
+        """Mark a message of a queue without a claim, which may be noted late, but not for long."""
         began_us, now_us = hold.began_us, entry.mono_us
         if self._cluster.undisturbed_us((hold.node,), began_us, now_us) > ASKED_US:
             reading.misdelivered.add(offset)
 
     def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
-        """Not the message that stands there; one of a lost log may still be on its way."""
+        """Note that another message is stored at *offset*, unless the given one was lost."""
         records = reading.records
         if records.lost.had(offset, key):
             self.messages.excused_lost_places += 1
             return
         what = (
             f"{entry.node} was given {key} as offset {offset} of {place_of(reading.queue)}, where "
-            f"{records.key_at(offset)} stands"
+            f"{records.key_at(offset)} is stored"
         )
         here = EntryKey(entry.mono_us, entry.node, entry.seq)
         self.messages.note_anomaly(
@@ -199,10 +199,10 @@ class Progress:
         reading.consumed_us = entry.mono_us
         hold = reading.claims.get(node)
         self.given = None if hold is None else hold.finishes(offset)
-        if hold is None or self.given is None:  # the journal does not say when
+        if hold is None or self.given is None:  # the journal has no MessageGivenToListener for it
             hold = self._gives(reading, fact, entry)
         is_broadcast = reading.reader != fact.group
-        if fact.ok or is_broadcast:  # who broadcasts drops what fails
+        if fact.ok or is_broadcast:  # broadcasting members drop failures
             self.is_repeat = reading.takes(offset)
             if reading.failed:
                 reading.failed.pop(offset, None)
@@ -212,7 +212,7 @@ class Progress:
                 reading.note_own_offset(entry.mono_us)
         else:
             self.is_repeat = offset in reading.done and offset not in reading.skipped
-            # One that has another place already comes to a second owner of the queue.
+            # A failure with another place already: a second owner of the queue got the message.
             has_place = offset in reading.failed and self.messages.pending.is_settled(
                 reading, offset
             )
@@ -241,7 +241,7 @@ class Progress:
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
         if fact.group in self._cluster.broadcast:
             self._local.answered(fact)
-            return  # the broker does not say whose pull it was
+            return  # the fact does not name the member
         try:
             reading = self.readers[fact.group][fact.queue]
         except KeyError:
@@ -272,10 +272,10 @@ class Progress:
                 here = EntryKey(entry.mono_us, entry.node, entry.seq)
                 reading.passes.append((fact.offset, here))
 
-    # Holds --------------------------------------------------------------------------------
+    # Claims -------------------------------------------------------------------------------
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
-        """A new process: its last one holds nothing any more."""
+        """A new process: the claims of the last one have ended."""
         for name in (fact.group, f"{fact.group}@{entry.node}"):
             for reading in self.readers.get(name, {}).values():
                 ended = reading.claims.pop(entry.node, None)
@@ -317,7 +317,7 @@ class Progress:
                 if may_start_at_end(self._cluster, reading, entry.mono_us):
                     to_us = start_recheck_until_us(self._cluster, fact.group, entry)
                     reading.start_new_group_at(offset or 0, to_us)
-                # Who is orderly asks again, under its lock: it may still be told the old offset.
+                # An orderly member asks again under its lock: it may still get the old offset.
                 asks_again = fact.group in self._cluster.orderly
                 if offset is not None and not hold.given.ends and not asks_again:
                     reading.resume_from(offset, entry.node)
@@ -325,9 +325,9 @@ class Progress:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
 
     def _written_us(self, group: str, reading: QueueReading, node: str) -> int | None:
-        """From when on a broadcasting member's own offset of the queue may be, after its restart.
+        """The earliest time of a restarted broadcasting member's own offset of the queue.
 
-        None: it was not restarted.  NEVER_US: it had consumed nothing when it wrote the last time.
+        None: it did not restart.  NEVER_US: it had consumed nothing at its last write.
         """
         ended = self._ended.get((reading.reader, reading.queue))
         if ended is None or ended.ended_us is None or group not in self._cluster.broadcast:
@@ -335,16 +335,14 @@ class Progress:
         wrote_us = self._cluster.last_long_end_us(group, node, WRITTEN_FIRST_US)
         written_us = self._cluster.written_since_us(node, wrote_us, LOCAL_WRITTEN_US)
         first_us = reading.reported_offsets.first_us
-        has_all = (
-            not reading.reported_offsets.is_full
-        )  # else it had consumed something long before
+        has_all = not reading.reported_offsets.is_full  # else it had consumed messages long before
         is_new = first_us is None or (has_all and first_us > written_us)
         return NEVER_US if is_new else written_us
 
     def _begin_anew(self, reading: QueueReading, offset: int | None, entry: Entry) -> None:
-        """A broadcasting member begins at the end where it has lost its offset.
+        """A broadcasting member that lost its offset begins at the end of the queue.
 
-        What its end or its release kept it from is not owed; what it had forgotten before is.
+        Messages that it could not finish before its end or release are not owed; earlier ones are.
         """
         behind = reading.records.end_offset
         end = behind if offset is None else min(offset, behind)
@@ -367,7 +365,7 @@ class Progress:
             if (reading := readings.get(queue)) is not None:
                 reading.released(entry.node, entry.mono_us)
 
-    # Offsets change otherwise ---------------------------------------------------------------
+    # Other changes of offsets ---------------------------------------------------------------
 
     def _moved(self, fact: GroupOffsetMoved, entry: Entry) -> None:
         reading = self.reading_of(fact.group, fact.queue, fact.offset)
@@ -379,7 +377,7 @@ class Progress:
         self._go_to(reading, fact.offset, entry, entry.node)
 
     def _go_to(self, reading: QueueReading, offset: int, entry: Entry, node: str = "") -> None:
-        """Somebody chose where to go on: what lies between is skipped, or comes again."""
+        """A tool or a seek moved the offset: messages between are skipped, or delivered again."""
         front = reading.done.first_missing(min(reading.start, offset))
         reading.move_to(offset, "older_offsets", entry.mono_us, node)
         reading.excuse(front, offset, "moved")
@@ -389,14 +387,14 @@ class Progress:
         reading = self.reading_of(reader, fact.queue, fact.corrected)
         records = reading.records
         if fact.corrected > fact.asked:
-            # What the journal saw stored is there, unless retention has deleted it.
+            # Messages stored in the journal still exist, unless retention has deleted them.
             end = min(fact.corrected, max(records.first or 0, records.dropped_to))
             reading.excuse(fact.asked, end, "not in the log")
         else:
             reading.move_to(fact.corrected, "older_offsets", entry.mono_us, entry.node)
             reading.stale_to = fact.asked
 
-    # The log loses its end, or becomes safe -------------------------------------------------
+    # Broker restarts and retention ----------------------------------------------------------
 
     def _oldest_dropped(self, fact: OldestDropped, entry: Entry) -> None:
         for queue, records in self.messages.queues.items():
@@ -404,7 +402,7 @@ class Progress:
                 records.drop_before(fact.min_position)
 
     def _offsets_are_older(self, fact: PowerLost | LogRecovered, entry: Entry) -> None:
-        """The broker has the offsets that it last wrote, in time for its end."""
+        """After a restart the broker has the offsets that it wrote before its end."""
         broker, now_us = entry.node, entry.mono_us
         ended_us = self._cluster.ended_us(broker, now_us)
         since_us = self._cluster.written_since_us(broker, ended_us, WRITTEN_US)

@@ -1,11 +1,11 @@
 """One member's claim of one queue, and the offsets at which a claim may begin.
 
-A member that claims a queue begins at the offset that the broker reports, and gets every message
-from there on once, as long as it holds the queue.  That is all it may get.
+A member that claims a queue begins at the offset that the broker reports, and is given every
+message from there on once, while it holds the queue; it must not be given any other.
 
-Offsets are read a while after they were written, and a process that begins again has those that
-were written last: so of the offsets that a broker, or a broadcasting member's file, may have
-reported in a span of time the lowest one counts, not the newest.
+Offsets are read some time after they were written, and a restarted process has the ones written
+last.  So of the offsets that a broker, or a broadcasting member's file, may have reported in a
+time, the lowest counts, not the newest.
 """
 
 from __future__ import annotations
@@ -39,36 +39,39 @@ class QueueClaim:
         self, node: str, start: int, claimed: EntryKey | None, why: str, began_us: int = 0
     ) -> None:
         self.node = node
-        self.start = start  # the member may be given what stands from here on, each once
-        self.claimed = claimed  # None: it pulled a queue that it had not claimed
-        self.why = why  # messages may come again by it: a cause of duplicates
+        self.start = start  # the member may be given messages from here on, each once
+        self.claimed = claimed  # None: it pulled the queue without a claim
+        self.why = why  # the cause if messages come again
         self.began_us = began_us if claimed is None else claimed.mono_us
         self.given = OffsetRuns()
-        self.to_redeliver: set[int] = set()  # of these: failed, so they come again
-        self.in_flight: dict[int, Entry] = {}  # given, and not finished
+        self.to_redeliver: set[int] = set()  # of these: failed, to be delivered again
+        self.in_flight: dict[int, Entry] = {}  # given, not finished
         self.earlier_in_flight: dict[
             int, Entry
-        ] = {}  # the same, by the member's hold before this one
+        ] = {}  # the same, by the member's claim before this one
         self.committed: tuple[int, EntryKey] | None = None  # last
         self.seek_offset: int | None = (
-            None  # somebody moved it there: commits may go back so far, once
+            None  # a tool or seek moved it there: commits may go back to it, once
         )
         self.ended_us: int | None = None
 
     def cut(self, offset: int) -> None:
-        """The queue ends at *offset*: what the member had beyond does not come again."""
+        """The queue ends at *offset*: later messages do not come again."""
         self.given.cut(offset)
         self.start = min(self.start, offset)
 
     def move_to(self, offset: int, why: str) -> None:
-        """It goes on from *offset*: what was given from there on comes again."""
+        """The member continues at *offset*: messages from there on come again."""
         self.start = min(self.start, offset)
         self.given.cut(offset)
         self.committed, self.why = None, why
         self.seek_offset = offset if self.seek_offset is None else min(offset, self.seek_offset)
 
     def cause_of_repeat(self, offset: int, holds: Iterable[QueueClaim]) -> str:
-        """The cause for which this member may consume a message again; *claims* are all of it."""
+        """The cause for which this member may consume a message again.
+
+        *holds* are all claims of the queue.
+        """
         if self.why != "handed_over":
             return self.why
         is_shared = self.ended_us is None and any(
@@ -77,7 +80,7 @@ class QueueClaim:
         return "two_owners" if is_shared else "handed_over"
 
     def finishes(self, offset: int) -> Entry | None:
-        """The entry with which the message was given, if it was given and is not finished."""
+        """Remove the message from those in flight; return the entry that gave it, or None."""
         found = self.in_flight.pop(offset, None)
         return self.earlier_in_flight.pop(offset, None) if found is None else found
 
@@ -85,12 +88,12 @@ class QueueClaim:
 # Offsets that were reported -----------------------------------------------------------
 
 
-OFFSETS_MAX = 256  # that are remembered of one reader in one queue
-WRITTEN_EVERY_US = 1_000_000  # is remembered of a member that keeps its offsets itself
+OFFSETS_MAX = 256  # kept for one reader in one queue
+WRITTEN_EVERY_US = 1_000_000  # interval of offsets kept for a member with its own file
 
 
 class ReportedOffsets:
-    """Of one reader in one queue, the last ``OFFSETS_MAX``.  Times are ``mono_us``."""
+    """The last ``OFFSETS_MAX`` offsets of one reader in one queue.  Times are ``mono_us``."""
 
     __slots__ = ("_known",)
 
@@ -98,29 +101,29 @@ class ReportedOffsets:
         self._known: deque[tuple[int, int]] = deque(maxlen=OFFSETS_MAX)  # when, offset
 
     def __bool__(self) -> bool:
-        """There is one."""
+        """Whether an offset is known."""
         return bool(self._known)
 
     @property
     def first_us(self) -> int | None:
-        """When the oldest one was written."""
+        """When the oldest known offset was written."""
         return self._known[0][0] if self._known else None
 
     @property
     def is_full(self) -> bool:
-        """Older ones may be forgotten."""
+        """Whether older offsets may have been dropped."""
         return len(self._known) == OFFSETS_MAX
 
     def add(self, offset: int, now_us: int) -> None:
-        """*offset* is the newest one."""
+        """Add *offset* as the newest."""
         self._known.append((now_us, offset))
 
     def is_due(self, now_us: int) -> bool:
-        """The newest one is so old that the next is worth remembering."""
+        """Whether the newest offset is old enough to add the next."""
         return not self._known or now_us - self._known[-1][0] > WRITTEN_EVERY_US
 
     def lowest_since(self, since_us: int) -> int:
-        """The lowest one that may have been told since then; 0 where that is unknown."""
+        """The lowest offset that may have been reported since then; 0 if not known."""
         lowest: int | None = None
         for at_us, offset in reversed(self._known):
             lowest = offset if lowest is None else min(lowest, offset)
@@ -129,5 +132,5 @@ class ReportedOffsets:
         return lowest if lowest is not None and self.is_full else 0
 
     def clear(self) -> None:
-        """The queue begins at offset 0 again."""
+        """Remove all offsets: the queue begins at offset 0 again."""
         self._known.clear()

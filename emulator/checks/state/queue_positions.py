@@ -1,9 +1,9 @@
-"""How far each queue is stored and committed, and which nodes own it, after any fact.
+"""The end, the committed offsets and the owners of each queue, after any fact.
 
-The part of a cluster's state that is cheap: a few numbers a queue and no message.  A run watches
-it while it runs, tables of nodes are copies of it, the checkers' fold of all messages stands on
-``UnflushedRecords``.  What a broker loses with its power is the end of its log: the records that
-were not flushed; their places are used again.
+This part of a cluster's state is cheap: a few numbers a queue and no messages.  A running run
+reads it, tables of nodes are copies of it, and the checkers' fold of all messages uses
+``UnflushedRecords``.  With its power a broker loses the end of its log: the records that were not
+flushed; their places are used again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry
 
-UNFLUSHED_MAX = 100_000  # records of a broker; of older ones a loss is not noticed
+UNFLUSHED_MAX = 100_000  # records of a broker; a loss of older ones is not noticed
 
 Record = TypeVar("Record")
 Claim = TypeVar("Claim")
 
 
 class UnflushedRecords(Generic[Record]):
-    """The end of each broker's log, in order: what a loss of power may take.
+    """The unflushed end of each broker's log, in order: a loss of power may take it.
 
     At most *records_max* a broker; beyond it the oldest count as flushed.
     """
@@ -43,30 +43,30 @@ class UnflushedRecords(Generic[Record]):
         self._logs = logs or {}
 
     def stored(self, broker: str, end_position: int, record: Record) -> None:
-        """*record* ends there in the log of *broker*."""
+        """Add *record*, which ends at *end_position* in the log of *broker*."""
         log = self._logs.get(broker)
         if log is None:
             log = self._logs[broker] = deque(maxlen=self._records_max)
         log.append((end_position, record))
 
     def flushed(self, broker: str, position: int) -> None:
-        """What ends up to *position* is safe."""
+        """Remove records that end up to *position*: they are safe."""
         log = self._logs.get(broker)
         while log and log[0][0] <= position:
             log.popleft()
 
     def lost(self, broker: str, end_position: int) -> Iterator[Record]:
-        """The log of *broker* ends there now: its records that ended beyond, the last first."""
+        """Remove and yield records that end beyond *end_position*, the last first."""
         log = self._logs.get(broker)
         while log and log[-1][0] > end_position:
             yield log.pop()[1]
 
     def forget(self, broker: str) -> None:
-        """Its log is empty."""
+        """Remove all records of *broker*: its log is empty."""
         self._logs.pop(broker, None)
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Records themselves are shared: there may be many, and nobody changes one."""
+        """Copies share the records: there may be many, and none is ever changed."""
         return type(self)(
             self._records_max, {broker: log.copy() for broker, log in self._logs.items()}
         )
@@ -97,7 +97,7 @@ class QueuePositions:
         }
 
     def backlog(self, group: str, topic: str) -> int:
-        """Messages of *topic* that are stored, and not yet committed by *group*."""
+        """The number of messages of *topic* stored and not yet committed by *group*."""
         committed = self.committed[group]
         return sum(
             max(0, self.ends[queue] - committed.get(queue, 0))
@@ -105,7 +105,7 @@ class QueuePositions:
         )
 
     def forget(self, broker: str) -> None:
-        """Everything that *broker* had was in its memory, and is gone."""
+        """Remove all state of *broker*, which was in memory only."""
         for offsets in (self.ends, *self.committed.values()):
             for queue in [queue for queue in offsets if queue.broker == broker]:
                 del offsets[queue]
@@ -113,10 +113,10 @@ class QueuePositions:
             self._queues_of[topic] = [queue for queue in queues if queue.broker != broker]
         self._unflushed.forget(broker)
 
-    # What facts change ----------------------------------------------------------------
+    # Handlers -------------------------------------------------------------------------
 
     def stored(self, fact: MessageStored, entry: Entry) -> None:
-        """A message is the last one of its queue."""
+        """Add the last message of a queue."""
         queue = fact.queue
         self._unflushed.stored(entry.node, fact.position + fact.size_bytes, fact)
         if queue not in self.ends:
@@ -149,7 +149,7 @@ class QueueOwners(Generic[Claim]):
         self._owners: dict[tuple[str, Queue], dict[str, Claim]] = {}
 
     def claim(self, node: str, group: str, queue: Queue, claim: Claim) -> bool:
-        """*node* owns the queue from now on; False if it did before: the first claim stays."""
+        """*node* owns the queue from now on; False if it already did: the first claim stays."""
         owners = self._owners.setdefault((group, queue), {})
         if node in owners:
             return False
@@ -157,11 +157,11 @@ class QueueOwners(Generic[Claim]):
         return True
 
     def release(self, node: str, group: str, queue: Queue) -> Claim | None:
-        """*node* owns the queue no more: its claim, None if there is none."""
+        """Remove and return the claim of *node*; None if there is none."""
         return self._owners.get((group, queue), {}).pop(node, None)
 
     def end(self, node: str, group: str | None = None) -> dict[tuple[str, Queue], Claim]:
-        """*node*, or its member of *group*, has ended: the claims that ended with it."""
+        """Remove and return the claims of *node*, or of its member of *group*."""
         found = self.owned_by(node, group)
         for place in found:
             del self._owners[place][node]

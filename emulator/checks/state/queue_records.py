@@ -1,12 +1,12 @@
-"""One queue as the facts show it: what was stored in it, and how far each reader has come.
+"""One queue from facts: its stored messages, and the progress of each reader.
 
-A place is an offset of a queue.  What is kept of each message (when it was stored and as which
-entry, its key, its tags, its acknowledgement) is forgotten once all readers have consumed it, and
-beyond ``MESSAGES_KEPT_MAX`` messages from the oldest on.  The name of a queue's topic shows what
-its messages wait for: a reader, their time, a retry, or nothing, as dead letters.
+A place is an offset of a queue.  The record of each message (the time and entry of its storing,
+its key, its tags, its acknowledgement) is dropped once all readers have consumed it, and beyond
+``MESSAGES_KEPT_MAX`` messages from the oldest on.  The name of a queue's topic shows what its
+messages wait for: a reader, their time, a retry, or nothing, as dead letters.
 
-A message that is consumed twice is explained by two holds that both reach it (``holds``), by an
-offset that went back, or it is not explained.
+A message that is consumed twice is explained by two claims that both include it
+(``QueueClaim``), or by an offset that went back; else it is not explained.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from rocketmq_emulator.protocol.messages.names import (
     TIMER_TOPIC,
 )
 
-MESSAGES_KEPT_MAX = 1 << 18  # messages of one queue that somebody has not consumed
+MESSAGES_KEPT_MAX = 1 << 18  # messages of one queue that some reader has not consumed
 TRIMMED_EVERY = 1 << 8  # messages
-HOLES_MAX = 1 << 12  # messages that readers left open behind them
-ASKED_US = 60_000_000  # from the question for an offset to the claim: at most, with slow brokers
-KNOWN_US = 6_000_000  # the same where a claim does not say where it begins
-LISTENER_US_MAX = 60_000_000  # in which a message that was given is finished
-AHEAD_DELIVERIES_MAX = 64  # times that a member was given a message before earlier ones
-SKIPPED_MAX = 1 << 12  # messages of one range whose coming after all is noticed
-PASSES_MAX = 64  # first commits that passed a message which was not settled, as evidence
+HOLES_MAX = 1 << 12  # messages left unconsumed before later ones
+ASKED_US = 60_000_000  # from the offset query to the claim: at most, with slow brokers
+KNOWN_US = 6_000_000  # the same if a claim has no offset
+LISTENER_US_MAX = 60_000_000  # a message given to a listener is finished within this time
+AHEAD_DELIVERIES_MAX = 64  # deliveries before earlier messages that are kept
+SKIPPED_MAX = 1 << 12  # excused messages of one range whose later delivery is noticed
+PASSES_MAX = 64  # commits kept as evidence that first passed an unsettled message
 
 
 class QueueRecords:
-    """What was stored in a queue, and which of it somebody was promised."""
+    """The messages stored in a queue, and which of them are promised to readers."""
 
     __slots__ = (
         "acked",
@@ -66,27 +66,25 @@ class QueueRecords:
         self.queue = queue
         self.topic_kind: TopicKind = topic_kind_of(queue.topic)
         self.first: int | None = None  # the first offset that the journal has
-        self.end_offset = 0  # the last one stored
+        self.end_offset = 0  # after the last stored message
         self.stored_count = 0
-        self.unnoted = False  # its broker was killed before it noted all that it had stored
+        self.unnoted = False  # its broker was killed before it noted all stored messages
         self.acked = OffsetRuns()
-        self.acked_unstored: dict[
-            int, tuple[str, EntryKey]
-        ] = {}  # acknowledged, and not (yet) stored
-        self.unsafe = OffsetRuns()  # of these: before they were flushed, whatever the broker does
+        self.acked_unstored: dict[int, tuple[str, EntryKey]] = {}  # acknowledged, not (yet) stored
+        self.unsafe = OffsetRuns()  # of acked: acknowledged before their flush
         self.readings: list[QueueReading] = []
-        self.filtered: list[QueueReading] = []  # of these: of groups that do not want all
-        # Acknowledged as safe, and lost by a broker: its life, up to the fact that says so.
+        self.filtered: list[QueueReading] = []  # of these: of groups that filter
+        # Acknowledged as safe, lost by a broker: offset, and entries up to the loss.
         self.lost_after_ack: list[tuple[int, tuple[EntryKey, ...]]] = []
-        self.unflushed_lost = 0  # acknowledged, lost with the power, and never promised
-        self.delivered_to = 0  # of a queue whose messages wait: the highest that came, and one
-        self.dropped_to = 0  # the first offset that retention has left
+        self.unflushed_lost = 0  # acknowledged, lost with the power, not promised
+        self.delivered_to = 0  # of a queue of waiting copies: 1 + the highest delivered
+        self.dropped_to = 0  # the first offset that retention kept
         self.message_records = MessageRecords()
-        self.sent: dict[int, EntryKey] = {}  # where a producer noted the acknowledgement
+        self.sent: dict[int, EntryKey] = {}  # offset: entry of the producer's MessageSent
         self.lost = LostPlaces()
 
     def store(self, fact: MessageStored, entry: Entry) -> None:
-        """A message was stored, at the next offset or behind a hole."""
+        """Add a stored message, at the next offset or after a hole."""
         offset = fact.offset
         if self.first is None:
             self.first = offset
@@ -97,28 +95,28 @@ class QueueRecords:
             self._trim()
 
     def stored_us(self, offset: int) -> int | None:
-        """When it was stored; None if that is not known any more.
+        """When the message at *offset* was stored; None if that is not known any more.
 
-        A message that its broker has lost may still be on its way to a listener.
+        A message that its broker has lost may still be given to a listener.
         """
         found = self.message_records.stored_us(offset)
         return self.lost.stored_us(offset) if found is None else found
 
     def key_at(self, offset: int) -> str | None:
-        """The key of the message that stands there now; None if that is not known."""
+        """The key of the message at *offset* now; None if that is not known."""
         return self.message_records.key_at(offset)
 
     def tags_at(self, offset: int) -> str | None:
-        """The tags of that message; None if they are not known."""
+        """The tags of the message at *offset*; None if they are not known."""
         return self.message_records.tags_at(offset)
 
     def position_of(self, offset: int) -> int | None:
-        """Where its record begins in the log; None if that is not known."""
+        """Where the message's record begins in the log; None if that is not known."""
         life = self.message_records.at(offset)
         return None if life is None else life.position
 
     def entries_of_message(self, offset: int) -> tuple[EntryKey, ...]:
-        """Where the journal has the message's storing and its acknowledgement."""
+        """The entries of the message's storing and acknowledgement, if known."""
         found = []
         if (life := self.message_records.at(offset)) is not None:
             found.append(EntryKey(life.stored_us, self.queue.broker, life.seq))
@@ -127,7 +125,7 @@ class QueueRecords:
         return tuple(found)
 
     def cut(self, offset: int) -> None:
-        """The queue ends at *offset*."""
+        """End the queue at *offset*: later messages are lost."""
         if offset < self.message_records.first:
             self.lost.lose_unknown(min(self.message_records.first, self.end_offset))
         self.end_offset = min(self.end_offset, offset)
@@ -144,7 +142,7 @@ class QueueRecords:
         self.dropped_to = max(self.dropped_to, self.message_records.before(position))
 
     def _trim(self) -> None:
-        """Forget what all readers have consumed; what a few left open is kept by itself."""
+        """Drop messages that all readers have consumed; keep a few older open ones separately."""
         alone: list[int] = []
         if self.topic_kind == "waiting" and not self.readings:
             needed = self.delivered_to
@@ -153,7 +151,7 @@ class QueueRecords:
             holes = (each.done.holes(each.start, needed) for each in self.readings)
             for start, end in chain.from_iterable(holes):
                 alone += range(start, min(end, start + HOLES_MAX + 1))
-            if len(alone) > HOLES_MAX:  # no few: it has not come so far
+            if len(alone) > HOLES_MAX:  # too many: that reader is just not so far
                 needed = min(each.done.first_missing(each.start) for each in self.readings)
                 alone = []
         needed = max(
@@ -167,7 +165,7 @@ class QueueRecords:
 
 
 class QueueReading:
-    """How far one reader has come in one queue."""
+    """The progress of one reader in one queue."""
 
     __slots__ = (
         "ahead_deliveries",
@@ -199,24 +197,24 @@ class QueueReading:
 
     def __init__(self, reader: str, queue: Queue, start: int, records: QueueRecords) -> None:
         self.reader, self.queue, self.start, self.records = reader, queue, start, records
-        self.done = OffsetRuns()  # consumed; skipped for a known cause
-        self.failed: dict[int, str] = {}  # offset: uniq_key, of what a listener did not take
-        self.given_to = start  # behind the last message that a member was given
-        # When it was given which message while earlier ones had not been given.
+        self.done = OffsetRuns()  # consumed, or skipped for a known cause
+        self.failed: dict[int, str] = {}  # offset: uniq_key of the failed message
+        self.given_to = start  # after the last message that a member was given
+        # (time, offset) of messages given before earlier ones.
         self.ahead_deliveries: deque[tuple[int, int]] = deque(maxlen=AHEAD_DELIVERIES_MAX)
-        self.start_recheck_until_us = 0  # a new lite pull group asks where it begins until then
-        self.began_to = 0  # a new group may begin up to there: where the queue ended, it was told
+        self.start_recheck_until_us = 0  # a new lite pull group queries again until then
+        self.began_to = 0  # a new group may begin up to there: the end of the queue at its query
         self.committed: int | None = None
-        self.consumed_us = 0  # when a member consumed something of it, last
+        self.consumed_us = 0  # when a member last consumed a message of it
         self.pulled_to = start
-        self.excused: dict[str, int] = {}  # cause: messages that were skipped by right
-        self.skipped: set[int] = set()  # of what is done: excused, and nobody has had it yet
-        self.reused_to = 0  # places below it were used before the broker lost them
-        self.stale_to = 0  # commits up to there are of offsets that a broker's log has lost
-        self.owner = ""  # node that claimed it last
-        self.claims: dict[str, QueueClaim] = {}  # by node: its last one
-        self.misdelivered: set[int] = set()  # given to a member that should not have got it
-        self.unwanted = OffsetRuns()  # of what is done: its tags are not the group's
+        self.excused: dict[str, int] = {}  # cause: number of messages skipped by it
+        self.skipped: set[int] = set()  # of done: excused and not consumed yet
+        self.reused_to = 0  # places below were used before the broker lost them
+        self.stale_to = 0  # commits up to there are of offsets that the log has lost
+        self.owner = ""  # node of the last claim
+        self.claims: dict[str, QueueClaim] = {}  # by node: its last claim
+        self.misdelivered: set[int] = set()  # given to a member that must not get it
+        self.unwanted = OffsetRuns()  # of done: tags that the group filters
         self.reported_offsets = ReportedOffsets()
         self.passes: list[tuple[int, EntryKey]] = []
         self.last_pull: Entry | None = None
@@ -230,12 +228,12 @@ class QueueReading:
         self.reported_offsets.add(offset, now_us)
 
     def note_own_offset(self, now_us: int) -> None:
-        """A broadcasting member has consumed: it writes its own offsets."""
+        """A broadcasting member has consumed: keep the offset that it may write."""
         if self.reported_offsets.is_due(now_us):
             self.reported_offsets.add(self.done.first_missing(self.start), now_us)
 
     def is_restored(self, since_us: int, now_us: int) -> None:
-        """The broker was started again, with an offset that it had at *since_us* or later."""
+        """The broker restarted with an offset that it had at *since_us* or later."""
         if self.committed is not None:
             self.reported_offsets.add(self.reported_offsets.lowest_since(since_us), now_us)
 
@@ -244,9 +242,9 @@ class QueueReading:
     def claimed(
         self, node: str, claimed: EntryKey, offset: int | None, since_us: int | None = None
     ) -> QueueClaim:
-        """*node* begins at *offset*, or where the broker's offset may be (None).
+        """*node* claims the queue at *offset*; None: at an offset that the broker may have.
 
-        What it was told is an offset of *since_us* or later: None: a question takes so long.
+        The broker's answer is an offset of *since_us* or later; None: of the time of a query.
         """
         now_us = claimed.mono_us
         window_us = KNOWN_US if offset is None else ASKED_US
@@ -258,7 +256,7 @@ class QueueReading:
         before = self.claims.get(node)
         is_open = before is not None and before.claimed is None and before.ended_us is None
         if before is not None and is_open and offset is None:
-            before.claimed = claimed  # it pulled its share before it could claim it
+            before.claimed = claimed  # it pulled before it noted its claim
             self.owner = node
             return before
         hold = QueueClaim(node, start, claimed, "handed_over")
@@ -269,9 +267,9 @@ class QueueReading:
         return hold
 
     def start_new_group_at(self, offset: int, start_recheck_until_us: int) -> None:
-        """A new group begins at *offset* or, if it asks once more, up to where the queue ends.
+        """A new group begins at *offset* or, if it queries again, up to the end of the queue.
 
-        A lite pull member asks just before its first pull: no later than *start_recheck_until_us*.
+        A lite pull member queries just before its first pull, until *start_recheck_until_us*.
         """
         if self.given_to <= self.start:  # no member was given anything
             self.began_to, self.start_recheck_until_us = (
@@ -281,7 +279,7 @@ class QueueReading:
             self._passes_over(offset)
 
     def _passes_over(self, offset: int) -> None:
-        """What is before *offset* was in the queue before the group began."""
+        """Excuse messages before *offset* that were stored before the new group began."""
         last_us = self.records.stored_us(offset - 1)
         if last_us is not None and last_us <= self.start_recheck_until_us:
             self.began_to = max(self.began_to, offset)
@@ -289,17 +287,17 @@ class QueueReading:
             self.excuse(self.start, min(offset, self.began_to), "began at the end")
 
     def resume_from(self, offset: int, node: str) -> None:
-        """*node* reads from there on what stands there now, unless others still are beyond."""
+        """*node* reads new messages from *offset* on, unless other claims are still open."""
         others = (hold for name, hold in self.claims.items() if name != node)
         if all(hold.ended_us is not None for hold in others):
             self.reused_to = min(self.reused_to, offset)
 
     def read_to(self) -> int:
-        """Behind the last message that it has consumed."""
+        """The offset after the last consumed message."""
         return self.done.ends[-1] if self.done.ends else self.start
 
     def released(self, node: str, now_us: int) -> None:
-        """*node* gave it up, or has ended."""
+        """*node* released the queue, or has ended."""
         hold = self.claims.get(node)
         if hold is not None and hold.ended_us is None:
             hold.ended_us = now_us
@@ -313,11 +311,11 @@ class QueueReading:
         polled: bool = False,
         asks_again: bool = False,
     ) -> QueueClaim:
-        """A member is given the message at *offset*: by right, or not.  By which hold.
+        """A member is given the message at *offset*, rightly or not; return the claim.
 
-        *polled*: by a lite pull consumer, which may pull its share before it claims it, and asks
-        for itself where.
-        *asks_again*: by an orderly one, which asks under its lock where its first pull begins.
+        *polled*: by a lite pull consumer, which may pull its share before it claims it, and
+        queries the start itself.
+        *asks_again*: by an orderly consumer, which queries its start again under its lock.
         """
         hold, now_us = self.claims.get(node), entry.mono_us
         if hold is None or (polled and hold.ended_us is not None):
@@ -355,7 +353,7 @@ class QueueReading:
         return hold.cause_of_repeat(offset, self.claims.values())
 
     def move_to(self, offset: int, why: str, now_us: int, node: str = "") -> None:
-        """*node*, or everybody, goes on from *offset* (a tool, ``seek``, a repair)."""
+        """*node*, or every member, continues at *offset* (a tool, ``seek``, a repair)."""
         for hold in self.claims.values():
             if node in ("", hold.node):
                 hold.move_to(offset, why)
@@ -366,23 +364,23 @@ class QueueReading:
     # Messages -----------------------------------------------------------------------------
 
     def takes(self, offset: int) -> bool:
-        """It is consumed now; whether it was before."""
+        """Note that the message is consumed; return whether it was consumed before."""
         if self.done.add(offset):
             return False
-        if offset in self.skipped:  # it was seen as skipped, and comes after all
+        if offset in self.skipped:  # excused before, and consumed now
             self.skipped.remove(offset)
             return False
         return True
 
     def excuse(self, start: int, end: int, cause: str) -> None:
-        """What is not done of these is not owed."""
+        """Excuse messages from *start* to *end* that are not done: they are not owed."""
         for first, behind in list(self.done.holes(start, end)):
             self.excused[cause] = self.excused.get(cause, 0) + behind - first
             self.skipped.update(range(first, min(behind, first + SKIPPED_MAX)))
         self.done.add_run(start, end)
 
     def given_entries(self, offset: int) -> list[Entry]:
-        """Where members were given it that never finished it."""
+        """Entries that gave the message to members that have not finished it."""
         found = [
             hold.in_flight.get(offset) or hold.earlier_in_flight.get(offset)
             for hold in self.claims.values()
@@ -390,11 +388,11 @@ class QueueReading:
         return [entry for entry in found if entry is not None]
 
     def cut(self, offset: int) -> None:
-        """The queue ends at *offset*: new messages take the places of lost ones.
+        """The queue ends at *offset*: new messages use the places of lost ones.
 
-        A reader that was beyond skips them: nobody promised it otherwise.
+        A reader that was beyond *offset* skips them: RocketMQ promises no more.
         """
-        filtered_to = self.done.ends[-1] if self.done.ends else 0  # what tags passed over, too
+        filtered_to = self.done.ends[-1] if self.done.ends else 0  # also filtered messages
         beyond = max(self.committed or 0, self.pulled_to, self.given_to, filtered_to)
         self.done.cut(offset)
         self.skipped = {each for each in self.skipped if each < offset}
@@ -417,7 +415,7 @@ TopicKind: TypeAlias = Literal["topic", "waiting", "retry", "dead"]
 
 
 def topic_kind_of(topic: str) -> TopicKind:
-    """What a message that is stored there waits for."""
+    """What a message stored in *topic* waits for."""
     if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
         return "retry"
     if topic.startswith(DLQ_GROUP_TOPIC_PREFIX):

@@ -1,9 +1,8 @@
-"""Which messages have been stored, acknowledged and lost again, place by place.
+"""Which messages were stored, acknowledged and lost, place by place.
 
-The half of the progress that brokers and producers tell; what consumers make of it is in
-``progress``.  A record is a place in a queue.  Where a broker lost the end of its log the places
-are used again: the old ones are forgotten.  What is wrong with places themselves shows here
-first, in ``anomalies``.
+This is the half of the progress that facts of brokers and producers show; ``progress`` has the
+consumers' half.  A place is an offset of a queue.  After a broker lost the end of its log its
+places are used again, and the old messages are dropped.  Wrong places are kept in ``anomalies``.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
-KEYS_MAX = 1 << 16  # then their numbers begin again
+KEYS_MAX = 1 << 16  # then the numbers in keys begin again
 KEY_CHARS, PROCESS_CHARS = 32, 20  # of a unique key, and of its part that names the process
-ANOMALIES_MAX = 1_000  # that are kept
+ANOMALIES_MAX = 1_000  # anomalies that are kept
 
 Kind: TypeAlias = Literal[
     "gap",
@@ -48,7 +47,7 @@ Kind: TypeAlias = Literal[
 
 
 class PlaceAnomaly(NamedTuple):
-    """A place that is not as it should be: *what* of *kind*, and the entries that show it."""
+    """A wrong place: its kind, *what* is wrong, and the entries that show it."""
 
     kind: Kind
     what: str
@@ -56,7 +55,7 @@ class PlaceAnomaly(NamedTuple):
 
 
 class StoredMessages:
-    """Every queue's records, and the messages that are on their way between queues."""
+    """Every queue's records, and the messages pending between queues."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
@@ -64,15 +63,13 @@ class StoredMessages:
         self.pending = PendingMessages()
         self.has_sent = False
         self.anomalies: list[PlaceAnomaly] = []
-        self.seen: Counter[str] = Counter()  # how often a rule about places was tried
-        self.copy: WaitingCopy | None = (
-            None  # of the delivery that is looked at: it has waited until now
-        )
+        self.seen: Counter[str] = Counter()  # how often a rule about places applied
+        self.copy: WaitingCopy | None = None  # the waiting copy of the current delivery
         self._newest: dict[str, tuple[MessageStored, Entry]] = {}  # by broker: stored last
-        self.excused_unnoted = 0  # that a broker stored, and was killed before it noted them
-        self.excused_forgotten = 0  # delivered twice: their broker forgot its last deliveries
-        self.excused_lost_places = 0  # messages given out although their brokers had lost them
-        self.stored_us = 0  # when the last one was stored that somebody is to consume
+        self.excused_unnoted = 0  # stored by a broker killed before it noted them
+        self.excused_forgotten = 0  # delivered twice: their broker lost its last deliveries
+        self.excused_lost_places = 0  # delivered although their brokers had lost them
+        self.stored_us = 0  # when the last consumable message was stored
         self._deliveries = Deliveries(cluster, self.pending)
         self._ends = LogEnds(cluster, self.queues, self.pending)
 
@@ -90,16 +87,16 @@ class StoredMessages:
             **self._ends.table(),
         }
 
-    # What others ask ----------------------------------------------------------------------
+    # Queries ------------------------------------------------------------------------------
 
     def records(self, queue: Queue) -> QueueRecords:
-        """Of *queue*, made if need be."""
+        """The records of *queue*, made if need be."""
         found = self.queues.get(queue)
         if found is None:
             found = self.queues[queue] = QueueRecords(queue)
         return found
 
-    # Messages come ------------------------------------------------------------------------
+    # Handlers -----------------------------------------------------------------------------
 
     def _run_started(self, fact: RunStarted, entry: Entry) -> None:
         settings = self._cluster.plan.get("cluster", {}).get("broker_settings", {})
@@ -111,7 +108,7 @@ class StoredMessages:
         if records is None:
             records = self.records(fact.queue)
         if records.first is None and not self._cluster.topics.has(fact.queue):
-            what = f"{place_of(fact.queue)} gets messages, and its topic has no such queue"
+            what = f"{place_of(fact.queue)} gets messages, but its topic has no such queue"
             self.note_anomaly("no queue", what, EntryKey(entry.mono_us, entry.node, entry.seq))
         if fact.offset != records.end_offset and records.first is not None:
             self._stored_elsewhere(fact, entry, records)
@@ -132,7 +129,7 @@ class StoredMessages:
         self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
 
     def _comes_back(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
-        """A failed message has another place: it comes again as a retry, or is a dead letter."""
+        """A failed message has another place, as a retry or a dead letter."""
         if fact.uniq_key in self.pending.failures:
             self.pending.passes_on(fact, entry)
         if records.topic_kind == "retry":
@@ -141,7 +138,7 @@ class StoredMessages:
             self.stored_us = entry.mono_us
 
     def _stored_elsewhere(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
-        """Not behind the last message of its queue, though nothing of the log was lost."""
+        """Note a message that is not stored at the next offset, although no log lost its end."""
         here = EntryKey(entry.mono_us, entry.node, entry.seq)
         if fact.offset < records.end_offset:
             what = (
@@ -155,7 +152,7 @@ class StoredMessages:
         else:
             what = (
                 f"{place_of(fact.queue)} goes on at offset {fact.offset} where "
-                f"{records.end_offset} is next: nobody can read what lies between"
+                f"{records.end_offset} is next: the offsets between cannot be read"
             )
             self.note_anomaly("gap", what, here)
 
@@ -170,15 +167,15 @@ class StoredMessages:
     def _comes(
         self, target: Queue, waited: Queue, offset: int | None, late_ms: int, entry: Entry
     ) -> None:
-        """A copy's time has come: what was promised of it holds for its new place now.
+        """A waiting copy is delivered: its promise now holds for its new place.
 
-        That is the record that the broker has stored just before it says so.  *due_us* is its
-        time by the broker's clock.
+        The new place is the record that the broker stored just before this fact.  *late_ms* is how
+        late the delivery is by the broker's clock.
         """
         self.copy = None
         stored, at = self._newest.get(entry.node, (None, None))
         if stored is None or at is None or at.seq + 1 != entry.seq or stored.queue != target:
-            what = f"{entry.node} says that it delivered to {place_of(target)}, and stored nothing"
+            what = f"{entry.node} notes a delivery to {place_of(target)}, but stored no message"
             self.note_anomaly("not stored", what, EntryKey(entry.mono_us, entry.node, entry.seq))
             return
         records = self.records(target)
@@ -198,11 +195,11 @@ class StoredMessages:
         delivered_at_us.append(entry.mono_us)
         if self.copy is not None and self.copy.sent is not None:
             records.acked.add(stored.offset)
-            records.unsafe.add(stored.offset)  # nor for that of what comes to its queue
+            records.unsafe.add(stored.offset)  # not flushed at delivery either
             records.sent[stored.offset] = self.copy.sent
 
     def _comes_early(self, fact: MessageStored, records: QueueRecords) -> None:
-        """It was acknowledged, says its producer's journal, before it was stored."""
+        """The producer's acknowledgement is earlier in the journal than the storing."""
         known = records.acked_unstored.pop(fact.offset, None)
         if known is not None and known[0] == fact.uniq_key:
             records.acked.add(fact.offset)
@@ -219,7 +216,7 @@ class StoredMessages:
                 self._adopt(records, fact, entry)
 
     def _adopt(self, records: QueueRecords, fact: LogRecovered, entry: Entry) -> None:
-        """Acknowledged, recovered, and not noted: the acknowledgement stands for MessageStored."""
+        """Add acknowledged messages that the broker recovered and never noted as stored."""
         for offset in sorted(
             each for each in records.acked_unstored if each >= records.end_offset
         ):
@@ -242,7 +239,7 @@ class StoredMessages:
         if fact.status != "SEND_OK":
             records.unsafe.add(offset)
         here = EntryKey(entry.mono_us, entry.node, entry.seq)
-        is_simple = places == [(records, offset)]  # stored once, and there: nearly always
+        is_simple = places == [(records, offset)]  # stored once, at that place: nearly always
         if not is_simple and places and self._is_elsewhere(fact, records, places, here):
             return
         self.seen["acked"] += 1
@@ -266,7 +263,7 @@ class StoredMessages:
         places: list[tuple[QueueRecords, int]] | None,
         here: EntryKey,
     ) -> None:
-        """The place that was acknowledged, with those in which its message was stored."""
+        """Compare the acknowledged place with the places where its message was stored."""
         if places is None:
             self._match_batch_key(fact, records, here)
         elif (records, fact.offset) not in places:
@@ -276,7 +273,7 @@ class StoredMessages:
             self.pending.open_sends[fact.uniq_key] = places
 
     def _sent_and_cut(self, fact: MessageSent, records: QueueRecords, here: EntryKey) -> None:
-        """The acknowledgement came after its broker had lost the message."""
+        """The acknowledgement came after the broker had lost the message."""
         promise = self._cluster.stores.get(fact.queue.broker)
         is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
         if is_promised and fact.status == "SEND_OK":
@@ -286,9 +283,9 @@ class StoredMessages:
 
     @staticmethod
     def _stands_for(queue: Queue, other: QueueRecords) -> bool:
-        """A send to *queue* may be acknowledged with a place of *other*.
+        """Whether a send to *queue* may be acknowledged with a place of *other*.
 
-        What waits for its time is, and a retry that its broker makes a dead letter at once.
+        That is so for waiting copies, and for a retry that is made a dead letter at once.
         """
         if other.queue.broker != queue.broker:
             return False
@@ -304,12 +301,12 @@ class StoredMessages:
         places: list[tuple[QueueRecords, int]],
         here: EntryKey,
     ) -> bool:
-        """Whether its queue has no place of it, and another one has that may be meant."""
+        """Whether its queue does not have the message, and a queue that stands for it does."""
         if (records, fact.offset) in places:
             return False
         for other, place in places:
             if self._stands_for(fact.queue, other):
-                # Two members may give up one message at once: the other send is answered yet.
+                # Two members may send back one message at once: the other send is still open.
                 places.remove((other, place))
                 if left := [each for each in places if each[0].topic_kind != "topic"]:
                     self.pending.open_sends[fact.uniq_key] = left
@@ -320,7 +317,7 @@ class StoredMessages:
     def _sent_elsewhere(
         self, fact: MessageSent, records: QueueRecords, offset: int, here: EntryKey
     ) -> None:
-        """It is acknowledged with its place in a queue that is not the one it was sent to."""
+        """Note an acknowledgement for the place in *records*, not in the queue of the send."""
         self.seen["acked"] += 1
         records.acked.add(offset)
         records.sent[offset] = here
@@ -330,12 +327,12 @@ class StoredMessages:
                 self.pending.sent_on(copy, group_of(fact.topic))
 
     def _match_batch_key(self, fact: MessageSent, records: QueueRecords, here: EntryKey) -> None:
-        """Nothing was stored under its key: all members of a batch may have the first one's."""
+        """Nothing was stored under its key: a batch may be stored with its first member's key."""
         key = records.key_at(fact.offset)
         if key is None or key == fact.uniq_key:
             return
         if (records.stored_us(fact.offset) or 0) <= self.pending.forgotten_us:
-            return  # whose place it is may be forgotten
+            return  # the place's open send may be dropped
         shared = self.pending.open_sends.get(key, [])
         if (records, fact.offset) not in shared or not self._is_of_batch(key, fact.uniq_key):
             self._is_acked_elsewhere(fact, records, here)
@@ -345,9 +342,9 @@ class StoredMessages:
             del self.pending.open_sends[key]
 
     def _is_of_batch(self, key: str, member: str) -> bool:
-        """The batch that was stored as *key*, its own or its first one's, may have that member.
+        """Whether the batch that was stored as *key* may contain the message *member*.
 
-        That of one message is stored once, with the key that was drawn after the message's own.
+        A batch of one message is stored once, with the key made just after the message's own.
         Upstream: DefaultMQProducer.batch.
         """
         if len(key) != KEY_CHARS or len(member) != KEY_CHARS:
@@ -364,7 +361,7 @@ class StoredMessages:
             return
         what = (
             f"{fact.uniq_key} was acknowledged at offset {offset} of {place_of(fact.queue)}, "
-            f"where {key} stands"
+            f"where {key} is stored"
         )
         self.note_anomaly("acked elsewhere", what, *records.entries_of_message(offset), here)
 
@@ -376,13 +373,13 @@ class StoredMessages:
         self.pending.put_aside(entry.node, fact.uniq_key, fact.offset, due_us)
 
     def note_anomaly(self, kind: Kind, what: str, *entries: EntryKey) -> None:
-        """Something is wrong with a place; *entries* show it."""
+        """Keep a wrong place; *entries* show it."""
         if len(self.anomalies) < ANOMALIES_MAX:
             self.anomalies.append(PlaceAnomaly(kind, what, entries))
 
 
 def number_of(key: str) -> int:
-    """Which one it is of those that its process drew; -1 if that cannot be read."""
+    """The number of *key* among those of its process; -1 if it cannot be read."""
     try:
         return int(key[-4:], 16)
     except ValueError:
@@ -390,7 +387,7 @@ def number_of(key: str) -> int:
 
 
 def skip_unwanted(cluster: ClusterState, reading: QueueReading, offset: int, tags: str) -> None:
-    """A group that does not want the message at *offset* is not owed it."""
+    """Mark the message at *offset* as not owed if the group does not want it."""
     group = reading.reader.partition("@")[0]
     if cluster.wants(group, reading.queue.topic, tags) == "none":
         reading.done.add(offset)

@@ -1,14 +1,15 @@
-"""Which queues every topic has on every broker, with what permission, and which routes lack some.
+"""Queues and permissions of every topic on every broker, and routes that lack some of them.
 
-A broker's own permission restricts those of all its topics, until its process ends.  A broker that
-is in no route has no queues for anybody.
+A broker's own permission restricts those of all its topics, until its process ends.  Clients see
+no queues of a broker that is in no route.
 
 A broker reports a changed topic by a registration with this topic alone.  Before 5.0 a NameServer
-takes it even if it does not know the broker, and with it the version of the broker's topics: later
-registrations change nothing, and the other topics lack these queues until a full one has another
-version (apache/rocketmq#4522).  Older journals do not count topics: there only the end of the
-broker's registration ends that.  A NameServer that knows as many topics as it was sent one by one
-knows these.  Members that ask different NameServers may count different queues (``QueueCounts``).
+accepts it even if it does not know the broker, and stores the version of the broker's topics: later
+registrations change nothing, and the other topics lack the broker's queues until a full
+registration has another version (apache/rocketmq#4522).  Older journals do not count topics: there
+only the end of the broker's registration ends that.  A NameServer whose number of topics equals
+that of the topics sent to it one by one knows exactly these.  Members that ask different
+NameServers may count different queues (``QueueCounts``).
 """
 
 from __future__ import annotations
@@ -47,25 +48,25 @@ REGISTRATIONS_MAX = 1_000  # of a broker at a NameServer: the last ones
 
 
 class TopicTable:
-    """By topic and broker."""
+    """The settings of topics, by topic and broker."""
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str, TopicCreated | TopicChanged]] = {}
-        self._perms: dict[str, int] = {}  # brokers that may do less than all
+        self._perms: dict[str, int] = {}  # restricted brokers
         self._down: set[str] = set()  # brokers that are in no route
-        self.version = 0  # goes up when a route may be another one
+        self.version = 0  # incremented when a route may have changed
         self.partial = PartialRoutes()
         self.name_servers: set[str] = set()
-        self.brokers: set[str] = set()  # that ever had a topic
-        # By NameServer and broker: when it was registered; a broker does that every 30 s.
+        self.brokers: set[str] = set()  # brokers that ever had a topic
+        # By NameServer and broker: times of registrations; one every 30 s.
         self._registered_us: dict[tuple[str, str], deque[int]] = {}
-        self._unsure: set[tuple[str, str]] = set()  # topic, broker: it may have lost its settings
-        # By topic and broker: flushes of its log since it was changed; two take it along.
+        self._unsure: set[tuple[str, str]] = set()  # topic, broker: settings may be lost
+        # By topic and broker: log flushes since its change; the second one has saved it.
         self._unflushed: dict[tuple[str, str], int] = {}
-        self._last_topic: dict[str, str] = {}  # by broker: that it made or changed last
-        # By topic and broker, or broker alone: when it was given back the permission to write.
+        self._last_topic: dict[str, str] = {}  # by broker: last created or changed
+        # By topic and broker, or broker alone: when it became writable again.
         self._writeable_us: dict[tuple[str, str], int] = {}
-        self._changed_us: dict[str, int] = {}  # by broker: a topic, who may read it, its place
+        self._changed_us: dict[str, int] = {}  # by broker: topics, permissions, registration
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -82,23 +83,23 @@ class TopicTable:
 
     @property
     def are_all_writeable(self) -> bool:
-        """No topic and no broker is restricted."""
+        """Whether all topics on all brokers are writable."""
         return not self._perms and all(
             is_writeable(config.perm) for rows in self._topics.values() for config in rows.values()
         )
 
     def perm(self, topic: str, broker: str) -> int:
-        """What may be done there; 0 where there is no such topic."""
+        """The permission of *topic* on *broker*; 0 if there is no such topic."""
         config = self._topics.get(topic, {}).get(broker)
         return 0 if config is None else config.perm & self._perms.get(broker, PERM_READ_WRITE)
 
     def writeable_since_us(self, topic: str, broker: str) -> int:
-        """When that was permitted again; 0: it always was, or is not."""
+        """When *topic* became writable again on *broker*; 0: it always was, or is not."""
         known = self._writeable_us
         return max(known.get((topic, broker), 0), known.get(("", broker), 0))
 
     def places(self) -> Iterator[tuple[str, str]]:
-        """Every topic, with every broker that has it."""
+        """Every (topic, broker) of brokers that have the topic."""
         return ((topic, broker) for topic, rows in self._topics.items() for broker in rows)
 
     def brokers_of(self, topic: str) -> set[str]:
@@ -106,30 +107,30 @@ class TopicTable:
         return set(self._topics.get(topic, ()))
 
     def has(self, queue: Queue) -> bool:
-        """Its topic has such a queue there, as far as is known."""
+        """Whether the topic has such a queue on its broker, as far as is known."""
         config = self._topics.get(queue.topic, {}).get(queue.broker)
         if config is None:
             return True
         return queue.queue_id < max(config.read_queue_count, config.write_queue_count)
 
     def is_down(self, broker: str) -> bool:
-        """Some NameServer lost it, and has not got it back."""
+        """Whether some NameServer lost *broker* and has no new registration of it."""
         return broker in self._down
 
     def is_partial(self, queue: Queue) -> bool:
-        """Some NameServer has the queue's broker in its routes, and not the queue."""
+        """Whether some NameServer has the queue's broker in its routes, but not the queue."""
         return self.partial.lacks(queue.broker, queue.topic)
 
     def is_lacking(self, topic: str) -> bool:
-        """Some NameServer has a broker of *topic* in its routes, and not with *topic*."""
+        """Whether some NameServer has a broker of *topic* in its routes without *topic*."""
         return any(self.partial.lacks(broker, topic) for broker in self._topics.get(topic, ()))
 
     def changed_us(self, broker: str) -> int:
-        """When its topics, what may be done with them, or its being there changed last."""
+        """When the broker's topics, permissions or registration changed last."""
         return self._changed_us.get(broker, 0)
 
     def route(self, topic: str) -> list[QueueData]:
-        """As a NameServer that knows everything would tell it."""
+        """The route of *topic* at a NameServer that lacks nothing."""
         return [
             QueueData(
                 broker_name=broker,
@@ -149,28 +150,28 @@ class TopicTable:
                     yield Queue(topic, row.broker_name, number)
 
     def was_registered(self, name_server: str, broker: str, since_us: int, until_us: int) -> bool:
-        """*broker* registered with *name_server* in that time."""
+        """Whether *broker* registered with *name_server* in that time."""
         times = self._registered_us.get((name_server, broker), ())
         return any(since_us < at_us < until_us for at_us in times)
 
     def is_sure(self, topic: str, broker: str) -> bool:
-        """The broker has the queues of *topic* that facts tell: none was lost with the power."""
+        """Whether the topic's settings are as in the facts: none was lost with the power."""
         return (topic, broker) not in self._unsure
 
     def readable_count(self, topic: str, broker: str) -> int:
-        """How many queues a group shares out there while the broker is in the routes."""
+        """The number of readable queues of *topic* on *broker*, if the broker is in routes."""
         config = self._topics.get(topic, {}).get(broker)
         if config is None or not is_readable(self.perm(topic, broker)):
             return 0
         return config.read_queue_count
 
     def lost_power(self, fact: PowerLost, broker: str) -> None:
-        """What the broker had changed and not flushed may be as before."""
+        """Topics that the broker changed and did not flush may have their old settings."""
         if TOPICS in fact.documents:
             self._unsure.update(known for known in self._unflushed if known[1] == broker)
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        """It takes the files along; one that was under way at a change ends before it."""
+        """Count a flush, which also saves topics; the first may have begun before a change."""
         for known, count in list(self._unflushed.items()):
             if known[1] != entry.node:
                 continue
@@ -180,7 +181,7 @@ class TopicTable:
                 self._unflushed[known] = count + 1
 
     def restarted(self, broker: str, now_us: int) -> None:
-        """A new process: it may do what its settings say from the start."""
+        """A new process has the permission of its settings again."""
         self.version += 1
         if not is_writeable(self._perms.pop(broker, PERM_READ_WRITE)):
             self._writeable_us["", broker] = now_us
@@ -247,52 +248,52 @@ class TopicTable:
 
 
 class PartialRoute(msgspec.Struct):
-    """One NameServer lacks topics of one broker.  Times are ``mono_us``."""
+    """A time in which a NameServer lacks topics of a broker.  Times are ``mono_us``."""
 
     began_us: int
     ended_us: int | None = None
-    registered_us: dict[str, int] = {}  # when it was told of a topic alone
+    registered_us: dict[str, int] = {}  # topic: registered alone, when
     knows_only_these: bool = False
 
     def until_us(self, topic: str, now_us: int) -> int:
-        """Until when it lacked *topic*."""
+        """Until when the NameServer lacked *topic*."""
         ended_us = now_us if self.ended_us is None else self.ended_us
         known_us = self.registered_us.get(topic, ended_us) if self.knows_only_these else ended_us
         return min(known_us, ended_us)
 
 
 class PartialRoutes:
-    """Which they are now, and which there were."""
+    """All partial routes, present and past."""
 
     def __init__(self) -> None:
         self._now: dict[str, dict[str, PartialRoute]] = {}  # by NameServer and broker
         self._ever: dict[str, list[PartialRoute]] = {}  # by broker
-        self._sizes: dict[str, int] = {}  # by broker: the topics of its last full registration
+        self._sizes: dict[str, int] = {}  # by broker: topics in its last full registration
 
     @property
     def were_any(self) -> bool:
-        """Some NameServer lacks, or lacked, topics of some broker."""
+        """Whether some NameServer lacks, or lacked, topics of some broker."""
         return bool(self._ever)
 
     def were_there(self, broker: str) -> bool:
-        """Some NameServer lacks topics of *broker*, or lacked some."""
+        """Whether some NameServer lacks, or lacked, topics of *broker*."""
         return broker in self._ever
 
     def lacks(self, broker: str, topic: str) -> bool:
-        """Some NameServer knows *broker* and does not know that it has *topic*."""
+        """Whether some NameServer has *broker* without *topic*."""
         if not self._ever:
             return False
         routes = (known[broker] for known in self._now.values() if broker in known)
         return any(not each.knows_only_these or topic not in each.registered_us for each in routes)
 
     def spans(self, brokers: Iterable[str], topic: str, now_us: int) -> Iterator[Span]:
-        """From and until when one of *brokers* was in some route without *topic*."""
+        """The times in which one of *brokers* was in some route without *topic*."""
         for broker in brokers:
             for each in self._ever.get(broker, ()):
                 yield each.began_us, each.until_us(topic, now_us)
 
     def last_us(self, brokers: Iterable[str], now_us: int) -> int:
-        """When some NameServer lacked a topic of one of *brokers* for the last time; 0: never."""
+        """When some NameServer last lacked a topic of one of *brokers*; 0: never."""
         return max(
             (
                 now_us if each.ended_us is None else each.ended_us
@@ -305,7 +306,7 @@ class PartialRoutes:
     def registered(
         self, name_server: str, fact: BrokerRegistered, topic_count: int, topic: str, now_us: int
     ) -> None:
-        """The broker has *topic_count* topics, as other facts tell; *topic* changed last."""
+        """Note a registration of a broker that has *topic_count* topics; *topic* changed last."""
         if fact.topic_count > 1:
             self._sizes[fact.broker] = fact.topic_count
         if fact.known_count >= 0:
@@ -327,7 +328,7 @@ class PartialRoutes:
         route.knows_only_these = len(route.registered_us) == fact.known_count
 
     def lost(self, name_server: str, broker: str, now_us: int) -> None:
-        """It is in no route of that NameServer, or with all its topics."""
+        """End a partial route: the NameServer has no or all topics of *broker*."""
         route = self._now.get(name_server, {}).pop(broker, None)
         if route is not None:
             route.ended_us = now_us
@@ -337,10 +338,10 @@ class PartialRoutes:
 
 
 class QueueCounts:
-    """Of the last pass of each member."""
+    """The queue counts of the last pass of each member."""
 
     def __init__(self) -> None:
-        # By group and topic, then node: the queues, and when.
+        # By group and topic, then node: number of queues, and when.
         self._last: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
 
     def table(self) -> Table:
@@ -348,7 +349,7 @@ class QueueCounts:
         return {RebalancePassed: self._passed}
 
     def differ(self, group: str, topic: str, since_us: Mapping[str, int]) -> bool:
-        """Two of the members on these nodes, which began then, count different queues."""
+        """Whether members on the nodes in *since_us*, by start time, count different queues."""
         last = self._last.get((group, topic), {})
         return len({n for node, (n, at) in last.items() if at >= since_us.get(node, at + 1)}) > 1
 

@@ -1,9 +1,9 @@
-"""What every fold over a journal takes and gives: a table of facts in, violations and gaps out.
+"""The interface of folds over a journal: a table of facts in, violations and gaps out.
 
 A fold has a table kind of fact → method; the method is given the fact, typed as in the table, and
 its entry.  A ``Violation`` is one rule broken once, with the entries that show it; a ``Gap`` is
-what a journal lacks; a ``Judgement`` is what all checkers found: with gaps it proves no pass.
-Nothing of the checkers is imported here: readers of results need no more than this.
+a missing part of a journal; a ``Judgement`` is the result of all checkers: with gaps it proves no
+pass.  This module imports no checker, so readers of results need only this module.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Table: TypeAlias = Mapping[type[Fact], FactHandler]
 
 
 def place_of(queue: Queue) -> str:
-    """The queue's name in sentences."""
+    """The queue's name in texts of violations."""
     return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
 
 
-# What comes out -----------------------------------------------------------------------
+# Results ------------------------------------------------------------------------------
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """One rule broken once, with the evidence.
 
-    ``checker`` is the checker's name, ``rule`` what it demands, with the number of the invariant
-    or upstream's class where there is one; ``what`` happened instead, as one sentence.
+    ``checker`` is the checker's name, ``rule`` its requirement, with the number of the invariant
+    or upstream's class if there is one; ``what`` is what happened instead, as one sentence.
     ``entries`` are the keys of the facts that show it, the earliest first.
     """
 
@@ -42,17 +42,17 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     what: str
     mono_us: int  # when
-    node: str  # whose fault it is, or seems; empty: nobody's alone
+    node: str  # the node that seems to be at fault; empty: no single node
     entries: tuple[EntryKey, ...] = ()
 
 
-AffectedRules = Literal["all", "clients", "none"]  # rules of which facts cannot be judged
+AffectedRules = Literal["all", "clients", "none"]  # rules that need the missing facts
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What a journal lacks, in words; *since_us*: what was noted before that moment is whole.
+    """A missing part of a journal, as a sentence; before *since_us* the journal is whole.
 
-    *affects*: which rules cannot do without: all, or those that read what clients tell.
+    *affects*: the rules that need the missing part: all, or those that read facts of clients.
     """
 
     text: str
@@ -61,19 +61,19 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What all checkers found in one journal: violations in the order of time, and metrics.
+    """The result of all checkers for one journal: violations in the order of time, and metrics.
 
-    Metrics are numbers by name; one of a group or topic is called ``name.group``.  A metric of
-    a checker that is ``not_judged`` is missing.  A journal that is ``incomplete`` proves no pass:
-    what rules objected to after something was missing is ``doubtful``, and is no violation.
+    Metrics are numbers by name; that of a group or topic is called ``name.group``.  A checker in
+    ``not_judged`` has no metrics.  A journal that is ``incomplete`` proves no pass: violations
+    found after the first gap are ``doubtful``, and do not count as violations.
     """
 
     violations: tuple[Violation, ...]
     metrics: dict[str, float]
     fact_count: int
-    not_judged: dict[str, str] = {}  # checker: why there is no evidence, or no whole one
-    raised: dict[str, str] = {}  # checker: the error that ended it, a defect of ours
-    more_violations: int = 0  # beyond what each checker may name
-    tried: dict[str, int] = {}  # checker: how often it could have objected; measures have none
-    incomplete: tuple[str, ...] = ()  # what the journal lacks, as sentences
-    doubtful: tuple[Violation, ...] = ()  # objections that may come from what is missing
+    not_judged: dict[str, str] = {}  # checker: why evidence is missing or incomplete
+    raised: dict[str, str] = {}  # checker: the error that ended it, a bug of the emulator
+    more_violations: int = 0  # beyond each checker's maximum
+    tried: dict[str, int] = {}  # checker: how often its rule applied; not for measures
+    incomplete: tuple[str, ...] = ()  # the journal's gaps, as sentences
+    doubtful: tuple[Violation, ...] = ()  # violations that may come from gaps
