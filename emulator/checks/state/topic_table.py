@@ -4,7 +4,7 @@ A broker's own permission restricts those of all its topics, until its process e
 no queues of a broker that is in no route.
 
 A broker reports a changed topic by a registration with this topic alone.  Before 5.0 a NameServer
-accepts it even if it does not know the broker, and stores the version of the broker's topics: later
+accepts it even if it does not know the broker, and stores its version of topics: later
 registrations change nothing, and the other topics lack the broker's queues until a full
 registration has another version (apache/rocketmq#4522).  Older journals do not count topics: there
 only the end of the broker's registration ends that.  A NameServer whose number of topics equals
