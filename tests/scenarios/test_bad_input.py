@@ -147,7 +147,7 @@ NOT_WHOLE: dict[str, tuple[Callable[[], Entries], str]] = {
         lambda: [entry for entry in entries() if entry.node == "world"],
         "producer-1 has no journal",
     ),
-    "a line is missing": (with_a_hole, "the journal of broker-a lacks what is before its number "),
+    "a line is missing": (with_a_hole, "the journal of broker-a lacks entries before number "),
     "the beginning is missing": (that_begins_late, "the journal of billing-1 begins in its middl"),
     "the end is missing": (lambda: entries()[:-9], "the run has no end in the journal (RunEnded)"),
     "the end of a broker is missing": (

@@ -147,7 +147,7 @@ def test_how_a_member_that_is_named_left_is_told_however_long_ago_it_was() -> No
     members = (client_of("billing-1"), client_of("billing-2"))
     journal.note("billing-1", RebalancePassed("billing", "orders", 4, members, 2, "timer"))
     evidence, names = [journal.entries[-1]], NodeNames(journal.entries)
-    what = "billing-1 was told that billing-2 is in billing"
+    what = "billing-1 got a list with billing-2 in billing"
     subject = subject_of(evidence, journal.now_us, names, "billing-1", what)
     facts, _ = facts_around(journal.entries, evidence, subject)
     assert ("billing-2", "left billing") in [(told.node, told.text) for told in facts]

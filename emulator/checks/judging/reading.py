@@ -198,7 +198,7 @@ def _reason_unreadable(line: bytes, number: int, error: Exception) -> str:
             f"{SCHEMA_VERSION}: use the emulator that wrote it"
         )
     if found.fact.kind not in {kind.__name__ for kind in all_facts()}:
-        return f"{found.fact.kind} is no fact of schema {SCHEMA_VERSION}: use a newer emulator"
+        return f"{found.fact.kind} is no fact of schema {SCHEMA_VERSION}: a newer emulator's?"
     return f"a {found.fact.kind} that is not as schema {SCHEMA_VERSION} says: {error}"
 
 

@@ -36,7 +36,7 @@ def test_what_was_given_may_be_committed() -> None:
 def test_a_commit_of_what_was_only_pulled_is_a_violation() -> None:
     journal = a_started_journal().consumed("billing-1", 0).consumed("billing-1", 1).committed(5)
     assert broken(journal) == [
-        "billing committed 5 of orders@broker-a:0 and passed 2, which nobody was given"
+        "billing committed 5 of orders@broker-a:0 and passed 2, which no member was given"
     ]
     assert journal.judged().metrics["early_commits.billing"] == 1
 
@@ -164,7 +164,7 @@ def a_late_commit(after_s: float) -> AJournal:
 
 def test_a_member_commits_nothing_of_a_queue_that_it_gave_away_long_ago() -> None:
     assert broken(a_late_commit(11).committed(5)) == [
-        "billing-1@1 commits 5 of orders@broker-a:0, which it gave away 11 s before"
+        "billing-1@1 commits 5 of orders@broker-a:0, which it gave up 11 s before"
     ]
 
 
@@ -201,7 +201,7 @@ def test_a_member_that_gives_up_a_queue_writes_how_far_it_has_come() -> None:
     (what,) = objections(gives_up_what_it_consumed(3).judged(), "commits")
     assert what == (
         "billing-1 gave up orders@broker-a:0, of which it had consumed all before 4, "
-        "and did not write that"
+        "and did not commit that"
     )
 
 

@@ -47,7 +47,7 @@ def test_a_message_that_the_committed_offset_passed_and_nobody_consumed_is_lost(
     assert objections(judgement, "lost") == [
         (
             "billing never consumed offset 2, 3 of orders@broker-a:0 (0-2), which were "
-            "acknowledged, and goes on from 6"
+            "acknowledged, and continues at 6"
         )
     ]
     assert judgement.metrics["lost.billing"] == 2

@@ -28,7 +28,7 @@ def test_a_message_that_comes_again_for_no_cause_is_a_violation() -> None:
     journal = a_consumed_journal(200).consumed("billing-1", 150)
     judgement = journal.judged()
     assert objections(judgement, "duplicates") == [
-        "billing consumed offset 150 of orders@broker-a:0 again, for no cause"
+        "billing consumed offset 150 of orders@broker-a:0 again without a cause"
     ]
     assert judgement.metrics["unexplained_duplicates.billing"] == 1
 
@@ -86,7 +86,7 @@ def test_a_claim_lets_each_message_come_again_once() -> None:
     journal.each(range(100, 200), lambda offset: journal.consumed("billing-1", offset))
     assert figures(journal) == {"duplicates": 100, "handed_over": 100}
     assert objections(journal.consumed("billing-1", 150).judged(), "duplicates") == [
-        "billing consumed offset 150 of orders@broker-a:0 again, for no cause"
+        "billing consumed offset 150 of orders@broker-a:0 again without a cause"
     ]
 
 

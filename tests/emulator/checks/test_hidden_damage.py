@@ -66,7 +66,7 @@ def test_an_acknowledgement_names_the_place_of_its_own_message() -> None:
     journal = a_consumed_journal(5).stored(5, key="k").stored(6, key="l")
     journal.acknowledged(6, key="k")
     found = the_violation(journal, "places")
-    assert found.what == "k was acknowledged at offset 6 of orders@broker-a:0, where l stands"
+    assert found.what == "k was acknowledged at offset 6 of orders@broker-a:0, where l is stored"
 
 
 def test_members_of_a_batch_may_share_the_key_of_the_first() -> None:
@@ -109,7 +109,8 @@ def test_a_message_that_is_consumed_in_the_place_of_another_is_objected_to() -> 
         journal.pulled(offset, 1).consumed("billing-1", offset, key="0-0")
     judgement = journal.committed(3).judged()
     assert objections(judgement, "places") == [
-        f"billing-1 was given 0-0 as offset {offset} of orders@broker-a:0, where 0-{offset} stands"
+        f"billing-1 was given 0-0 as offset {offset} of orders@broker-a:0, "
+        f"where 0-{offset} is stored"
         for offset in (1, 2)
     ]
 

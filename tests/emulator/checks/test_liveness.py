@@ -18,7 +18,7 @@ def test_what_is_left_long_after_the_last_fault_is_stuck() -> None:
     assert objections(judgement, "liveness") == [
         (
             "billing has not consumed 2 messages of orders@broker-a:0 from 5 on, although "
-            "nothing is broken for 181 s"
+            "no fault or send came for 181 s"
         )
     ]
     assert judgement.metrics["stuck.billing"] == 2
@@ -38,7 +38,7 @@ def test_before_the_bound_nothing_is_judged_nor_while_a_fault_holds() -> None:
     journal = a_consumed_journal(5).sent(5).at_s(100).ends()
     assert "the bound is 180 s" in journal.judged().not_judged["liveness"]
     journal = a_consumed_journal(5).sent(5).fault("stall", "broker-a").at_s(900).ends()
-    assert journal.judged().not_judged["liveness"] == "a fault holds to the end"
+    assert journal.judged().not_judged["liveness"] == "a fault lasts to the end"
 
 
 def test_a_group_that_has_left_owes_nothing() -> None:

@@ -267,8 +267,8 @@ def test_a_queue_that_nobody_takes_for_180_s_breaks_the_rule_with_the_last_pass_
     judgement = nobody_takes_it().at_s(182).ends().judged()
     (violation,) = [each for each in judgement.violations if each.checker == "ownership"]
     assert violation.what == (
-        "no member of billing takes orders@broker-a:1 for 181 s, while nothing happens to "
-        "members, brokers and routes"
+        "no member of billing takes orders@broker-a:1 for 181 s, while members, "
+        "brokers and routes do not change and have no fault"
     )
     assert [each.node for each in violation.entries] == ["billing-1", "billing-2", "world"]
     assert judgement.metrics["starved_queues.billing"] == 1

@@ -99,6 +99,6 @@ def test_a_commit_may_not_pass_what_stands_in_the_place_of_a_lost_message() -> N
     journal.note("broker-a", PowerLost(kept, kept, 3 * RECORD_BYTES, ())).store(sync=False)
     journal.sent(2, key="new").claimed("billing-1", Q0, offsets=(2,)).committed(3)
     assert [each.rpartition("passed ")[2] for each in objections(journal.judged(), "commits")] == [
-        "1, which nobody was given",
-        "2, which nobody was given",
+        "1, which no member was given",
+        "2, which no member was given",
     ]

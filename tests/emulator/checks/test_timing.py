@@ -108,7 +108,7 @@ def test_sends_that_stay_uneven_after_an_isolation_are_a_violation() -> None:
     assert objections(judgement, "fairness") == [
         (
             "producer sent 900 of 1000 messages to orders@broker-a:0, one of 2 queues, although "
-            "it avoids nobody any more"
+            "it avoids no broker any more"
         )
     ]
     assert judgement.metrics["send_unfairness.orders"] == 0.8

@@ -141,8 +141,8 @@ def test_a_lock_that_was_not_renewed_for_60_s_is_free() -> None:
     assert refused(locked().at_s(159)) == []
     assert refused(locked().at_s(161)) == [
         (
-            "broker-a refused billing-2@1 the lock of orders:0 for billing-1@1, which was given "
-            "it 61.0 s before, the last time"
+            "broker-a refused billing-2@1 the lock of orders:0 for billing-1@1, which got it "
+            "last 61.0 s before"
         )
     ]
     again = QueuesLocked("billing", client_of(ONE), (Q0,), ())

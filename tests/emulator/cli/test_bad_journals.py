@@ -69,7 +69,7 @@ def test_pulls_on_a_missing_line_are_no_objection_and_no_pass(run: Run, tmp_path
     done = run("judge", written(tmp_path, [*lines[:3], *lines[4:]]), code=1)
     text = text_of(done.stdout)
     assert "breaks no rule" in text
-    assert "not whole: the journal of broker-a lacks what is before its number 5" in text
+    assert "not whole: the journal of broker-a lacks entries before number 5" in text
     assert "1 objection left out: what is missing may explain them" in text
     assert "not judged: pulls_go_on: the journal of broker-a lacks" in text
 
