@@ -76,7 +76,7 @@ class Completeness:
         self._gaps: dict[tuple[str, str], Gap] = {}
         self._more_gaps = 0
         self._named = MissingJournals(cluster, expects_clients=expects_clients)
-        self._ended: set[str] = set()  # nodes whose process is known to have ended
+        self._ended: set[str] = set()  # nodes whose process has ended by a fact
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""

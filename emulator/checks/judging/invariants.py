@@ -213,7 +213,7 @@ INVARIANTS = (
         "after OFFSET_ILLEGAL no pull for 10 s, since 5.2.0 for 0.5 to 1.5 s",
         ("illegal_offsets_rest",),
     ),
-    Invariant(43, "what is committed is the smallest unfinished offset", ("commits",)),
+    Invariant(43, "the committed offset is the smallest unfinished one", ("commits",)),
     Invariant(
         44,
         "a new group starts at the end, or at 0 of a young queue; a retry topic at 0",
@@ -285,7 +285,7 @@ INVARIANTS = (
         60,
         "a synchronous call that times out fails every other call on its connection",
         (),
-        "calls under way at a client",
+        "calls in flight at a client",
     ),
     Invariant(
         61,

@@ -97,7 +97,7 @@ class SdkJudge:
         self._at: dict[tuple[str, str], SdkClient] = {}  # broker, peer
         self._frames: OrderedDict[EntryKey, Entry] = OrderedDict()
         self._counts: dict[tuple[str, str], int] = {}  # client, monitor
-        self._seen: dict[str, int] = {}  # violations of each monitor that were looked at
+        self._seen: dict[str, int] = {}  # violations of each monitor that were handled
         self._frames_by_violation: dict[Violation, tuple[SeenFrame, ...]] = {}
         self._first_us = self._last_us = 0
         self._count = 0

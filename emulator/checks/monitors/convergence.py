@@ -174,7 +174,7 @@ class RoutesAreCurrent(Monitor):
     name = "routes_are_current"
     rule = (
         "members share out the queues of every broker that has been in the routes since they "
-        "started, or for 60 s, and of no broker that ended 60 s before: NameServers are told at "
+        "started, or for 60 s, and of no broker that ended 60 s before: NameServers notice at "
         "once, clients ask every 30 s and rebalance every 20 s"
     )
     needs = (RebalancePassed,)

@@ -288,7 +288,7 @@ class ExpiredPulls(Monitor):
                 continue
             passed_us = entry.mono_us - before.mono_us
             is_push = self.cluster.kinds(fact.group) == {"push"}
-            # A pull that fails began up to 30 s before the fact that says so.
+            # A pull that fails began up to 30 s before its PullFailed.
             is_early = is_push and passed_us < EXPIRED_US - PULL_US_MAX
             self.count_tried(before not in self._late)
             if is_early and before in self._late:

@@ -18,7 +18,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 REGISTER_US = 30_000_000  # BrokerConfig.registerNameServerPeriod
 LATE_US = 12_000_000  # registrations wait for NameServers that do not answer: 6 s, 24 s since 5.0
 SILENT_MS_MAX = 120_000  # brokerChannelExpiredTime
-ROUTE_US = 30_000_000 + 5_000_000  # pollNameServerInterval, and a call that is under way
+ROUTE_US = 30_000_000 + 5_000_000  # pollNameServerInterval, and a call in flight
 SILENT_US = 120_000_000 + 10_000_000  # brokerChannelExpiredTime, and until NameServers look
 CLOSED_US = 1_000_000  # until NameServers notice, and answers in flight have arrived
 

@@ -47,7 +47,7 @@ OVERDUE_US_MAX = 30_000_000
 EXCUSES = {  # metric: (cause in a reading, sentence)
     "excused_moved": ("moved", "skipped by a tool or a seek"),
     "excused_not_in_log": ("not in the log", "skipped, as the broker had deleted them"),
-    "excused_began_anew": ("began anew", "before a broadcasting member's start, or its queue's"),
+    "excused_began_anew": ("began anew", "before a broadcasting member started, or claimed"),
     "excused_began_at_end": (
         "began at the end",
         "stored while a new group asked where an empty queue ends (since 5.1.0)",
@@ -141,12 +141,12 @@ class NothingIsLost(Checker):
         blind = [g for g in self.cluster.consumers if self._is_blind(g)]
         if blind:
             return (
-                f"the facts of what {', '.join(sorted(blind))} took are missing: journals of pull "
-                "consumers have them where MessagePolled is asked for"
+                f"the messages that {', '.join(sorted(blind))} polled are missing: journals of pull "
+                "consumers have them if MessagePolled is enabled"
             )
         return ""
 
-    # Inside -----------------------------------------------------------------------------
+    # Helpers ----------------------------------------------------------------------------
 
     def _count_excused(self, group: str, reading: QueueReading) -> None:
         for metric, (cause, _) in EXCUSES.items():

@@ -164,7 +164,7 @@ class OneOwner(Checker):
         known = self.measured.get(f"{name}.{group}", 0.0)
         self.set_metric(name, max(known, lasted_us / US_A_SECOND), group)
 
-    # What happens -------------------------------------------------------------------------
+    # Handlers -----------------------------------------------------------------------------
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         if fact.group in self.cluster.broadcast:

@@ -98,7 +98,7 @@ class MemberMonitor(Monitor):
         """When *broker* started; ``-SETTLE_US`` if the journal has no start."""
         return self._started_us.get(broker, -SETTLE_US)
 
-    # What happens -------------------------------------------------------------------------
+    # Handlers -----------------------------------------------------------------------------
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._change(fact.group, entry)

@@ -274,7 +274,7 @@ class ClusterState(Disturbances):
         """The kinds of consumers that were members of *group*: push, lite_pull, pull."""
         return {consumer.started.consumer_kind for consumer in self.consumers.get(group, ())}
 
-    # What happens -------------------------------------------------------------------------
+    # Handlers -----------------------------------------------------------------------------
 
     def _run_started(self, fact: RunStarted, entry: Entry) -> None:
         self.knows_tags = fact.schema >= TAGS_SINCE

@@ -48,7 +48,7 @@ class Disturbances:
         self._ended_us: dict[str, int] = {}  # by node: when its last process ended
         self._gone: set[str] = set()  # nodes whose process ended, and none began since
 
-    # What checkers ask --------------------------------------------------------------------
+    # Queries ------------------------------------------------------------------------------
 
     def touched(self, nodes: Collection[str], since_us: int, until_us: int) -> bool:
         """Whether in that time a fault named one of *nodes*, or its process ended or began."""
@@ -180,7 +180,7 @@ class Disturbances:
                 return True
         return False
 
-    # What happens -------------------------------------------------------------------------
+    # Handlers -----------------------------------------------------------------------------
 
     def process_begins(self, node: str, at_us: int) -> None:
         """A new process runs on *node*."""
