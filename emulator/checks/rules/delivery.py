@@ -141,7 +141,7 @@ class NothingIsLost(Checker):
         blind = [g for g in self.cluster.consumers if self._is_blind(g)]
         if blind:
             return (
-                f"the messages that {', '.join(sorted(blind))} polled are missing: journals of pull "
+                f"messages that {', '.join(sorted(blind))} polled are missing: journals of pull "
                 "consumers have them if MessagePolled is enabled"
             )
         return ""

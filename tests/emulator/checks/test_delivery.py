@@ -316,7 +316,7 @@ def test_what_a_broadcasting_member_was_beyond_is_hidden_and_no_backlog() -> Non
 
 def test_a_lite_pull_consumer_is_judged_by_what_it_polled() -> None:
     journal = a_started_journal(consumer_kind="lite_pull").sent(0).sent(1).pulled(0, 2)
-    assert "MessagePolled is asked for" in journal.judged().not_judged["lost"]
+    assert "MessagePolled is enabled" in journal.judged().not_judged["lost"]
     journal.note("billing-1", MessagePolled("billing", Q0, 0, "0-0")).committed(1)
     assert lost(journal) == []
     assert len(lost(journal.committed(2))) == 1

@@ -47,7 +47,7 @@ def test_a_journal_of_a_client_that_leaves_messages_out(run: Run, tmp_path: Path
     assert "10.0.0.9@shop, GO V4_5_2" in text
     assert "billing (push clustering): breaks 1 rule" in text
     assert "pulls_go_on (client invariant 61), 1 time" in text
-    assert "told to go on at 5 of orders@broker-a:0 and pulls at 9: it leaves 4 out" in text
+    assert "got nextBeginOffset 5 of orders@broker-a:0 and pulls at 9: it leaves 4 out" in text
     assert (
         "+1.000 s broker-a: PULL_MESSAGE (11) opaque 8 from 127.0.0.1:4000 consumerGroup=billing "
         "topic=orders queueId=0 queueOffset=9 → answered SUCCESS (0), nextBeginOffset 14, "
