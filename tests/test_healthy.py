@@ -89,7 +89,7 @@ def test_what_was_found_is_on_the_page_and_is_of_one_version_of_the_code() -> No
 
 
 def test_what_the_page_says_is_counted_is_a_metric_and_its_scenarios_exist() -> None:
-    table = PAGE.read_text().partition("| what a real RocketMQ does")[2].partition("\n\n")[0]
+    table = PAGE.read_text().partition("| behaviour of a real RocketMQ")[2].partition("\n\n")[0]
     rows = [line.split("|") for line in table.splitlines()[2:]]
     assert len(rows) >= 5
     for row in rows:

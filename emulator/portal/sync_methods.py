@@ -261,7 +261,7 @@ class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
     def assign(self, queues: Collection[MessageQueue]) -> None:
         """From now on pull exactly these; nobody else in the group is told.
 
-        Raises ``Misuse`` without any, or if a topic is subscribed.
+        Raises ``ClientMisuse`` without any, or if a topic is subscribed.
         """
         self._plain(self._core.assign, queues)
 
@@ -271,10 +271,6 @@ class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
         Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
         """
         return self._call(self._core.fetch_message_queues, topic)
-
-    def requeue(self, messages: Iterable[MessageExt]) -> None:
-        """These were polled, and nobody got them: the next poll returns them."""
-        self._plain(self._core.requeue, messages)
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pull these no more; what was pulled already is still polled."""
@@ -287,7 +283,7 @@ class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at *offset*; what was pulled of *queue* and not polled is dropped.
 
-        Raises ``Misuse`` if it does not have the queue, or the queue not the offset;
+        Raises ``ClientMisuse`` if it does not have the queue, or the queue not the offset;
         ``GroupCallRefused`` if its broker does not say which it has.
         """
         self._call(self._core.seek, queue, offset)

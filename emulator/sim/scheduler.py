@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketmq_emulator.protocol.error_families import CannotDoHere
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import ModuleType
@@ -45,7 +47,7 @@ PRIVATE_NAMES = (
 )
 
 
-class UnknownTrio(RuntimeError):
+class UnknownTrio(CannotDoHere, RuntimeError):
     """A private name that virtual runs need is not in the installed trio; nothing was run."""
 
 

@@ -32,6 +32,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from rocketmq_emulator.pipeline.studies.study import DIGITS, RELEASE, Study, StudyCell
+from rocketmq_emulator.protocol.error_families import CannotDoHere
 
 SCRIPTS = ("data.js", "details.js", "plots.js", "main.js")
 PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -143,7 +144,7 @@ def find_plotly() -> Path:
     raise PlotlyMissing(f"plotly is not installed: {INSTALL}")
 
 
-class PlotlyMissing(ImportError):
+class PlotlyMissing(CannotDoHere, ImportError):
     """No page can be drawn; the text says what to install."""
 
 

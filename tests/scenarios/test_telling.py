@@ -30,8 +30,8 @@ from rocketmq_emulator.scenarios.descriptions.sentences import SENTENCES, in_wor
 from rocketmq_emulator.scenarios.descriptions.summaries import (
     VARYING_FIELDS,
     key_of,
+    line_of_run,
     runs_of,
-    told,
 )
 from tests.emulator.checks.small_journals import (
     EPOCH_MS,
@@ -65,7 +65,7 @@ def last_sentence(journal: AJournal) -> str:
 
 def lines(journal: AJournal) -> list[str]:
     names = NodeNames(journal.entries)
-    return [told(run, names).text for run in runs_of(journal.entries, names)]
+    return [line_of_run(run, names).text for run in runs_of(journal.entries, names)]
 
 
 def story(journal: AJournal, queue: Queue = Q0, since_us: int = 0) -> list[str]:
