@@ -112,9 +112,9 @@ def _replies_of(
     connection: RequestSocket, requests: Sequence[RemotingCommand]
 ) -> list[RemotingCommand]:
     """They come in any order: those that were held come later."""
-    found: dict[int | None, RemotingCommand] = {}
-    wanted = {request.opaque for request in requests}
-    while not wanted <= found.keys():
+    found: dict[int, RemotingCommand] = {}
+    wanted = [request.opaque or 0 for request in requests]  # a request without a number has 0
+    while not found.keys() >= set(wanted):
         try:
             commands = connection.read()
         except BadFrame as error:  # a web server, or whatever else listens there
@@ -122,5 +122,5 @@ def _replies_of(
             raise ConnectionAbortedError(text) from error
         if commands is None:
             raise ConnectionResetError("the node closed the connection and did not answer")
-        found |= {command.opaque: command for command in commands if command.is_response}
-    return [found[request.opaque] for request in requests]
+        found |= {command.opaque or 0: command for command in commands if command.is_response}
+    return [found[number] for number in wanted]

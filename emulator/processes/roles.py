@@ -10,12 +10,12 @@ import importlib
 import random
 from typing import TYPE_CHECKING, TypeAlias
 
-import trio
-
 from rocketmq_emulator.facts import kinds_on_demand
 from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
 
 if TYPE_CHECKING:
+    import trio
+
     from rocketmq_emulator.clocks.clock import WallClock
     from rocketmq_emulator.disk.port import Disk
     from rocketmq_emulator.facts.journal import Journal
@@ -46,13 +46,18 @@ async def serve_role(
     journal: Journal,
     stop: trio.Event,
     http: HttpFetcher | None = None,
-    open_nursery: OpenNursery = trio.open_nursery,
+    open_nursery: OpenNursery | None = None,
     task_status: trio.TaskStatus[str],
 ) -> None:
     """Serve until *stop*; started, with the bound address, once it is ready.
 
-    *open_nursery* makes what its tasks live in.
+    *open_nursery* makes the nurseries of its tasks, ``trio.open_nursery`` without it.
     """
+    if open_nursery is None:
+        from trio import open_nursery as of_trio  # noqa: PLC0415  # `up` loads it later
+
+        open_nursery = of_trio
+
     journal.enable_on_demand(kinds_on_demand(config.facts_on_demand))
     if isinstance(config, BrokerConfig):
         from rocketmq_emulator.broker.service import serve_broker  # noqa: PLC0415  # see above
