@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from import_graph import folder_of, path_of
-from test_layers import LAYERS
-from visited_files import PAGE, ROOT
+
+from tests.support.import_graph import folder_of, path_of
+from tests.support.visited_files import PAGE, ROOT
+from tests.test_layers import LAYERS
 
 FOLDER = re.compile(r"`([\w/]+)`")
 

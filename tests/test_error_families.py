@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from free_ports import free_port
-from import_graph import ROOT, paths
 
 import rocketmq_emulator
 from rocketmq_emulator import (
@@ -46,6 +44,8 @@ from rocketmq_emulator.disk.port import StoreDamaged
 from rocketmq_emulator.protocol.error_families import Picklable, public
 from rocketmq_emulator.sync import Producer, PullConsumer
 from rocketmq_emulator.testing.rocketmq import RocketMQ
+from tests.support.free_ports import free_port
+from tests.support.import_graph import ROOT, paths
 
 FAMILIES = (Misuse, RefusedByServer, NobodyAnswered, CannotDoHere, DamagedData)
 NAMES = frozenset(family.__name__ for family in FAMILIES)

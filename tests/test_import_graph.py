@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from import_graph import between_folders, circles, folder_of, graph, path_of
+from tests.support.import_graph import between_folders, circles, folder_of, graph, path_of
 
 FILES_MAX = 25  # in one folder
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from import_graph import NAME, imports_of, module_of, paths
+
+from tests.support.import_graph import NAME, imports_of, module_of, paths
 
 Layers: TypeAlias = tuple[tuple[str, ...], ...]
 

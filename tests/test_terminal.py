@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from terminal import CTRL_C, Terminal
+from tests.support.terminal import CTRL_C, Terminal
 
 
 def a_program(text: str, **options) -> Terminal:

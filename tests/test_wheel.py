@@ -21,11 +21,12 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-from following import follow
-from import_graph import NAME, PACKAGES
-from test_docs import HERE, blocks, lines_of_a_program, programs
 
-ROOT = Path(__file__).parent.parent
+from tests.docs.test_docs import HERE, blocks, lines_of_a_program, programs
+from tests.support.following import follow
+from tests.support.import_graph import NAME, PACKAGES
+from tests.support.paths import ROOT
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HOME = "https://code.example/rocketmq-emulator"
 README = (ROOT / "README.md").read_text()

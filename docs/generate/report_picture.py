@@ -33,8 +33,7 @@ PICTURES = (
 
 
 def main() -> None:
-    sys.path.insert(0, str(DOCS.parent / "tests"))
-    from headless import Browser  # noqa: PLC0415  # the tests' own
+    from tests.support.headless import Browser  # noqa: PLC0415  # the tests' own
 
     browser = Browser()
     for picture in PICTURES:

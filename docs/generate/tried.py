@@ -6,7 +6,7 @@
     python -m docs.generate.tried *-[45].json     counts them, and writes the table
     python -m docs.generate.tried                 the table, from the last counts
 
-These are the runs of tests/scenarios/test_weather_finds_bugs.py, which checks the counts.
+These are the runs of tests/scenarios/weather/test_weather_finds_bugs.py, which checks the counts.
 """
 
 from __future__ import annotations

@@ -11,7 +11,10 @@ import struct
 
 import pytest
 import trio
-from killed_cluster import (
+
+from rocketmq_emulator.facts import LogRecovered, LogTailCut
+from rocketmq_emulator.settings.config import BrokerConfig
+from tests.durability.killed_cluster import (
     BROKER,
     SMALL,
     a_cluster,
@@ -21,9 +24,6 @@ from killed_cluster import (
     store_of,
     wait_restarted,
 )
-
-from rocketmq_emulator.facts import LogRecovered, LogTailCut
-from rocketmq_emulator.settings.config import BrokerConfig
 
 MESSAGES, BAD = 12, 9
 BODIES = [b"%d " % n + b"x" * 200 for n in range(MESSAGES)]

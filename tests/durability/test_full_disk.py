@@ -12,12 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from killed_cluster import SMALL, LoneBroker, facts_of, questions_to, saved_offsets, store_of
 
 from rocketmq_emulator.admin.calls import AdminRefused
 from rocketmq_emulator.disk.line_file import LineFile
 from rocketmq_emulator.facts import StoreRefused
 from rocketmq_emulator.protocol.codes import ResponseCode
+from tests.durability.killed_cluster import (
+    SMALL,
+    LoneBroker,
+    facts_of,
+    questions_to,
+    saved_offsets,
+    store_of,
+)
 
 UNLIMITED = resource.RLIM_INFINITY
 LARGE = bytes(60_000)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 
 import trio
-from killed_cluster import a_cluster, facts_of, kill_now, questions_to, wait_restarted
 
 from rocketmq_emulator.errors.call_errors import RemoteError
 from rocketmq_emulator.facts import FlushFailed, LogFlushed
+from tests.durability.killed_cluster import (
+    a_cluster,
+    facts_of,
+    kill_now,
+    questions_to,
+    wait_restarted,
+)
 
 SENDERS, SENDS = 32, 3_000
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 
-from killed_cluster import (
+from rocketmq_emulator.facts import DelayedDelivered, LogRecovered
+from tests.durability.killed_cluster import (
     SMALL,
     WHOLE_JOURNAL,
     a_cluster,
@@ -14,10 +15,8 @@ from killed_cluster import (
     questions_to,
     wait_restarted,
 )
-from load import QUEUES, TOPICS, Place, a_load
-from recording_consumer import a_recording_consumer
-
-from rocketmq_emulator.facts import DelayedDelivered, LogRecovered
+from tests.durability.load import QUEUES, TOPICS, Place, a_load
+from tests.durability.recording_consumer import a_recording_consumer
 
 KILLS = int(os.environ.get("KILLS", "20"))  # make torture: 200
 LONG_LIVES = 5  # every so many a life is long enough for delayed messages to arrive in it

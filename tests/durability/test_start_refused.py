@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from killed_cluster import BROKER, a_cluster, failed_start, questions_to, store_of
 
 from rocketmq_emulator.settings.config import BrokerConfig
+from tests.durability.killed_cluster import BROKER, a_cluster, failed_start, questions_to, store_of
 
 ANY_PORT = "127.0.0.1:0"
 

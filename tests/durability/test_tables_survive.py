@@ -7,7 +7,10 @@ import random
 from contextlib import suppress
 
 import trio
-from killed_cluster import (
+
+from rocketmq_emulator.admin.calls import ClusterUnreachable
+from rocketmq_emulator.facts import DelayedDelivered
+from tests.durability.killed_cluster import (
     a_cluster,
     facts_of,
     kill_now,
@@ -17,9 +20,6 @@ from killed_cluster import (
     wait_ended_in_order,
     wait_restarted,
 )
-
-from rocketmq_emulator.admin.calls import ClusterUnreachable
-from rocketmq_emulator.facts import DelayedDelivered
 
 GROUPS = ("one", "two", "three")
 LIVES = 6

@@ -1,4 +1,4 @@
-"""The story told to one cluster, and its outcomes without what differs from run to run."""
+"""The commands on one cluster, and their outcomes without what differs from run to run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from golden_data import GOLDEN
-from mqadmin.member import Member
-from mqadmin.story import STORY, UNIQUE, Ask, Commit, Join, Leave, Put, Step
-from mqadmin.tool import AdminTool
-from sdk.administration import ask
-
 from benchmarks.clusters import Cluster
+from tests.mqadmin.member import Member
+from tests.mqadmin.steps import STEPS, UNIQUE, Ask, Commit, Join, Leave, Put, Step
+from tests.mqadmin.tool import AdminTool
+from tests.sdk.administration import ask
+from tests.support.paths import GOLDEN
 
-Outcome = tuple[str, list[str]]  # the command line as it is written in the story, its output
+Outcome = tuple[str, list[str]]  # the command line as it is written in ``steps``, its output
 
 SEND_MESSAGE, GET_MAX_OFFSET, UPDATE_CONSUMER_OFFSET = 10, 30, 15
 READABLE_S_MAX = 10.0
@@ -52,12 +51,12 @@ LEFT_OUT = re.compile(
 )
 
 
-def told(release: str, cluster: Cluster, tool: AdminTool, files: Path) -> Iterator[Outcome]:
-    """Each command of the story that *release* has, and what it printed."""
+def outcomes_of(release: str, cluster: Cluster, tool: AdminTool, files: Path) -> Iterator[Outcome]:
+    """Each command of ``STEPS`` that *release* has, and what it printed."""
     (broker,) = cluster.brokers.values()
     known = {"broker": broker, "namesrv": cluster.namesrv, "files": str(files)}
     member: Member | None = None
-    for step in STORY:
+    for step in STEPS:
         if isinstance(step, Ask):
             if release in step.releases:
                 yield step.line, shown(step.line, tool.run(_arguments(step, known)), known)

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mqadmin.differences import DIFFERENCES
-from mqadmin.outcomes import by_command, record, recorded, told
-from mqadmin.tool import AdminTool
-from sdk.parts import PartMissing
 
 from benchmarks.clusters import ROOT, running
+from tests.mqadmin.differences import DIFFERENCES
+from tests.mqadmin.outcomes import by_command, outcomes_of, record, recorded
+from tests.mqadmin.tool import AdminTool
+from tests.sdk.toolchains import PartMissing
 
 REAL = str(ROOT / "benchmarks" / "real_cluster.py")
 
@@ -56,7 +56,7 @@ def test_mqadmin_prints_for_ours_what_it_prints_for_a_real_cluster(
         release,
     )
     with running((sys.executable, *ours)) as cluster:
-        found = by_command(told(release, cluster, tool, tmp_path / "files"))
+        found = by_command(outcomes_of(release, cluster, tool, tmp_path / "files"))
     real = recorded(release)
     assert set(found) == set(real)
     explained = {line for line, why in DIFFERENCES.items() if release in why.releases}
@@ -72,7 +72,7 @@ def test_mqadmin_still_prints_for_a_real_cluster_what_was_recorded(
 ) -> None:
     command = (sys.executable, REAL, "--version", release, "--brokers", "1")
     with running(command) as cluster:
-        found = by_command(told(release, cluster, tool, tmp_path / "files"))
+        found = by_command(outcomes_of(release, cluster, tool, tmp_path / "files"))
     if os.environ.get("RECORD") == "1":
         record(release, found)
     real = recorded(release)

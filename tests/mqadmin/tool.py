@@ -10,11 +10,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sdk.parts import PartMissing, built_classes
-
 from benchmarks.real_cluster import fetched_jars
+from tests.sdk.toolchains import PartMissing, built_classes
+from tests.support.paths import TESTS
 
-HERE = Path(__file__).resolve().parent
+HERE = TESTS / "mqadmin"
 COMMAND_S_MAX = 60.0
 LOGBACK = "<configuration/>"
 

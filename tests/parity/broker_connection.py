@@ -1,4 +1,4 @@
-"""Sends the story of questions to a broker over TCP, and yields its answers.
+"""Sends the questions to a broker over TCP, and yields its answers.
 
 A real broker stores at once and indexes a moment later, on a thread of its own: after
 each send this waits until the queue shows it, so that what follows may rely on it.
@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from parity.answer import position_of, shown
-from parity.question import CloseConnection, Question, Sleep, Step
 
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.command import (
@@ -24,6 +22,8 @@ from rocketmq_emulator.protocol.command import (
     encode_command,
 )
 from rocketmq_emulator.protocol.framing import FrameDecoder
+from tests.parity.answer import position_of, shown
+from tests.parity.question import CloseConnection, Question, Sleep, Step
 
 ANSWER_S_MAX = 10.0  # stories wait so long in virtual time, too: members must not expire
 INDEXED_S_MAX = 60.0  # on a busy machine
@@ -56,11 +56,11 @@ class BrokerConnection:
         self._stream.close()
 
 
-def answers_of(story: tuple[Step, ...], address: str) -> Iterator[tuple[Question, Any]]:
+def answers_of(main: tuple[Step, ...], address: str) -> Iterator[tuple[Question, Any]]:
     """Every question with its answer, as ``shown``."""
     connections: dict[str, BrokerConnection] = {}
     kept: dict[str, str] = {}
-    for step in story:
+    for step in main:
         if isinstance(step, Sleep):
             time.sleep(step.ms / 1_000)
         elif isinstance(step, CloseConnection):

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from sdk.scenario import Scenario
 
 from benchmarks.clusters import OURS, REAL, Cluster, running
 from benchmarks.real_cluster import fetched_jars
+from tests.sdk.scenario import Scenario
 
 COMMANDS = {"ours": OURS, "real": REAL}
 

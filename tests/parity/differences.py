@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from parity.answer import EXCEPTION
-
 from rocketmq_emulator.protocol.codes import ResponseCode
+from tests.parity.answer import EXCEPTION
 
 CHOSEN = {
     # Upstream fails half-way here: what stands before the null has been done, and the failure

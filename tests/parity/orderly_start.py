@@ -1,6 +1,6 @@
 """Two orderly consumers of one group start together: how long until all is consumed?
 
-    python tests/parity/orderly_start.py ours|real [RUNS]
+    python -m tests.parity.orderly_start ours|real [RUNS]
 
 Official Java client, its timers as they are; a group of its own for each run, eight queues with
 80 messages, 20 ms between the two starts.  Either it takes about a second, or 20 or 40.  Then the
@@ -19,14 +19,10 @@ import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from sdk.administration import create_group, create_topic  # noqa: E402
-from sdk.parts import java_command  # noqa: E402
-from sdk.sdk_process import SdkProcess  # noqa: E402
-
-from benchmarks.clusters import OURS, REAL, Cluster, running  # noqa: E402
+from benchmarks.clusters import OURS, REAL, Cluster, running
+from tests.sdk.administration import create_group, create_topic
+from tests.sdk.sdk_process import SdkProcess
+from tests.sdk.toolchains import java_command
 
 COMMANDS = {"ours": OURS, "real": REAL}
 MESSAGES = 80

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parity.question import (
+from tests.parity.question import (
     CloseConnection,
     Question,
     RequestCode,
@@ -199,7 +199,7 @@ _SETTINGS_CHANGE: tuple[Step, ...] = (
     plain("the settings", _SETTINGS),
 )
 
-STORY_OF_ADMINISTRATORS: tuple[Step, ...] = (
+ADMINISTRATION: tuple[Step, ...] = (
     *_NEW,
     *_PREPARED,
     *_LOOKS,

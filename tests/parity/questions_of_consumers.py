@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity.question import (
+from tests.parity.question import (
     CloseConnection,
     Question,
     RequestCode,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from parity.question import (
+from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
+from tests.parity.question import (
     BORN_MS,
     UNIQ_KEY,
     Question,
@@ -14,8 +15,6 @@ from parity.question import (
     pull,
     send,
 )
-
-from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
 
 _LONG_NAMES = {
     "a": "producerGroup",

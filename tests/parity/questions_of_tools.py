@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parity.question import RequestCode, Step, plain, topic_config, with_body
+from tests.parity.question import RequestCode, Step, plain, topic_config, with_body
 
 _GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 _CREATED = ("readQueueNums", "writeQueueNums", "perm", "topicFilterType")

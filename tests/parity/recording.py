@@ -1,4 +1,4 @@
-"""What real brokers answered to a whole story, one JSON object a question."""
+"""What real brokers answered to all questions, one JSON object a question."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from golden_data import GOLDEN
-from parity.question import Question
+from tests.parity.question import Question
+from tests.support.paths import GOLDEN
 
 SHOWN_CHARS_MAX = 200
 
 
-def recorded(release: str, story: str = "parity") -> dict[str, Any]:
+def recorded(release: str, main: str = "parity") -> dict[str, Any]:
     """Title to answer, as a real broker of *release* gave it."""
-    lines = _path(story, release).read_text(encoding="utf-8").splitlines()
+    lines = _path(main, release).read_text(encoding="utf-8").splitlines()
     return {line["title"]: line["answer"] for line in map(json.loads, lines)}
 
 
-def record(release: str, answers: Iterable[tuple[Question, Any]], story: str = "parity") -> None:
+def record(release: str, answers: Iterable[tuple[Question, Any]], main: str = "parity") -> None:
     """Write them, with as much of each question as identifies it."""
     lines = [
         {"title": q.title, "code": q.code, "fields": _asked(q), "answer": answer}
         for q, answer in answers
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    _path(story, release).write_text(text, encoding="utf-8")
+    _path(main, release).write_text(text, encoding="utf-8")
 
 
 def _asked(question: Question) -> dict[str, Any] | None:
@@ -35,5 +35,5 @@ def _asked(question: Question) -> dict[str, Any] | None:
     return {name: str(value)[:SHOWN_CHARS_MAX] for name, value in question.fields.items()}
 
 
-def _path(story: str, release: str) -> Path:
-    return GOLDEN / f"{story}-{release}.jsonl"
+def _path(main: str, release: str) -> Path:
+    return GOLDEN / f"{main}-{release}.jsonl"

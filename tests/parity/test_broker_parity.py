@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 import pytest
-from parity.broker_connection import answers_of
-from parity.differences import agree
-from parity.recording import record, recorded
-from parity.story import STORIES
 
 from benchmarks.clusters import ROOT, ClusterNotUp, running
+from tests.parity.broker_connection import answers_of
+from tests.parity.differences import agree
+from tests.parity.recording import record, recorded
+from tests.parity.steps import STEPS_OF
 
 
 @pytest.fixture(params=["4.9.7", "5.3.3"])
@@ -44,16 +44,14 @@ def _give_up(reason: str) -> NoReturn:
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    "story", ["parity", pytest.param("administration", marks=pytest.mark.parity)]
+    "name", ["parity", pytest.param("administration", marks=pytest.mark.parity)]
 )
-def test_a_real_broker_answers_as_it_was_recorded(
-    real_broker: tuple[str, str], story: str
-) -> None:
+def test_a_real_broker_answers_as_it_was_recorded(real_broker: tuple[str, str], name: str) -> None:
     release, address = real_broker
-    answers = list(answers_of(STORIES[story], address))
+    answers = list(answers_of(STEPS_OF[name], address))
     if os.environ.get("RECORD") == "1":
-        record(release, answers, story)
-    before = recorded(release, story)
+        record(release, answers, name)
+    before = recorded(release, name)
     assert {q.title for q, _ in answers} == set(before)
     changed = {q.title: (before[q.title], a) for q, a in answers if not agree(before[q.title], a)}
     assert changed == {}

@@ -7,8 +7,6 @@ import time
 from collections import defaultdict
 
 import trio
-from deliveries import Deliveries
-from sdk.scenario import Scenario
 
 from rocketmq_emulator.client.consumer.group.listeners import Listener
 from rocketmq_emulator.client.consumer.push.push_consumer import PushConsumer
@@ -17,6 +15,8 @@ from rocketmq_emulator.client.producer.publish_info import by_hash
 from rocketmq_emulator.client.producer.send_kernel import SendResult
 from rocketmq_emulator.protocol.messages.message import Message, MessageExt
 from rocketmq_emulator.protocol.queues import MessageQueue
+from tests.parity.deliveries import Deliveries
+from tests.sdk.scenario import Scenario
 
 ASSIGNED_S_MAX = 30.0
 HELD_PULL_LATENCY_MS_MAX = 200

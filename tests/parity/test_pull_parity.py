@@ -11,12 +11,12 @@ import sys
 
 import pytest
 import trio
-from golden_data import GOLDEN
-from parity.pull_story import STORY, Answers, answers_of
-from sdk.administration import create_topic
 
 from benchmarks.clusters import ROOT, Cluster, ClusterNotUp, running
 from rocketmq_emulator.client import ClientProcess, Message, Producer
+from tests.parity.pull_steps import RECORDING, Answers, answers_of
+from tests.sdk.administration import create_topic
+from tests.support.paths import GOLDEN
 
 TOPIC = "orders"
 
@@ -28,12 +28,12 @@ def test_our_pull_consumers_get_from_a_real_broker_what_is_recorded(release: str
     command = [sys.executable, script, "--version", release, "--brokers", "1"]
     try:
         with running(command) as cluster:
-            answers = trio.run(_told, cluster, release)
+            answers = trio.run(_answers, cluster, release)
     except ClusterNotUp as error:
         if os.environ.get("REQUIRE_PARTS") == "1":
             pytest.fail(f"REQUIRE_PARTS=1, but {error}")
         pytest.skip(str(error))
-    path = GOLDEN / f"{STORY}-{release}.jsonl"
+    path = GOLDEN / f"{RECORDING}-{release}.jsonl"
     if os.environ.get("RECORD") == "1":
         lines = [json.dumps({"title": t, "answer": a}) + "\n" for t, a in answers.items()]
         path.write_text("".join(lines))
@@ -41,7 +41,7 @@ def test_our_pull_consumers_get_from_a_real_broker_what_is_recorded(release: str
     assert answers == {line["title"]: line["answer"] for line in lines}
 
 
-async def _told(cluster: Cluster, release: str) -> Answers:
+async def _answers(cluster: Cluster, release: str) -> Answers:
     create_topic(cluster, TOPIC, queues=1, brokers=1)
     async with ClientProcess() as process:
         named = {"namesrv": cluster.namesrv, "release": release}

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from real_time_runs import CASES, keep, named, record_of, recorded
 
 from rocketmq_emulator.scenarios.catalog.finding import load
 from rocketmq_emulator.scenarios.plan.result import RunOrder
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
+from tests.support.real_time_runs import CASES, keep, named, record_of, recorded
 
 JOBS = 4
 
@@ -30,8 +30,8 @@ def rows(request, tmp_path_factory):
         if f"[{named(case)}]" in wanted
     }
     names = {id(order): name for name, order in orders.items()}
-    with RunPool() as fleet:
-        return {names[id(order)]: row for order, row in fleet.finished(orders.values(), JOBS)}
+    with RunPool() as run_pool:
+        return {names[id(order)]: row for order, row in run_pool.finished(orders.values(), JOBS)}
 
 
 @pytest.mark.parity

@@ -5,20 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
-
-from killed_query import KilledQuery
-from source_topics import a_reader, read, rows_of, send, send_many
 
 from benchmarks.clusters import REAL, Cluster, running
 from rocketmq_emulator import Message
@@ -32,6 +25,8 @@ from rocketmq_emulator.protocol.flags import LZ4, ZLIB, ZSTD
 from rocketmq_emulator.protocol.messages.compression import compress, compressed_flag
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
+from tests.support.pipeline.killed_query import KilledQuery
+from tests.support.pipeline.source_topics import a_reader, read, rows_of, send, send_many
 
 pytestmark = pytest.mark.parity
 MILLION, ROWS_A_BATCH = 1_000_000, 10_000

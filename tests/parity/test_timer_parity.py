@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import trio
-from parity.broker_connection import BrokerConnection
-from parity.differences import agree
-from parity.timer_story import LATE_MS_MAX, SETTINGS, answers_of, record, recorded
 
 from benchmarks.clusters import ROOT, ClusterNotUp, running
+from tests.parity.broker_connection import BrokerConnection
+from tests.parity.differences import agree
+from tests.parity.timer_steps import LATE_MS_MAX, SETTINGS, answers_of, record, recorded
 
 INDEXED_S = 0.05
 BUSY_S_MAX = 120.0  # for one answer

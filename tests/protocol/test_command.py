@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from rocketmq_emulator.protocol.versions import (
     Release,
     language_name,
 )
+from tests.support.golden_data import cases
 
 LINES = [("4.9", R_4_9_7), ("5.3", R_5_3_3)]
 TYPES = {"JSON": JSON, "ROCKETMQ": ROCKETMQ}

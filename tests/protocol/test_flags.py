@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from golden_data import cases
 
 from rocketmq_emulator.protocol import flags
+from tests.support.golden_data import cases
 
 LINES = ["4.9", "5.3"]
 COMPRESSION = {"LZ4": flags.LZ4, "ZSTD": flags.ZSTD, "ZLIB": flags.ZLIB}

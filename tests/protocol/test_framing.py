@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from rocketmq_emulator.protocol.framing import (
     encode_frame,
 )
 from rocketmq_emulator.protocol.versions import R_4_9_7, R_5_3_3, Release
+from tests.support.golden_data import cases
 
 FRAMES = [
     Frame(0, b'{"opaque":7}', b""),

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
-from sdk import parts
-from sdk.administration import cluster_at
-from sdk.scenario import Scenario
-from sdk.sdk_process import SdkProcess
 
 from benchmarks.clusters import OURS, REAL, Cluster, running
+from tests.sdk import toolchains
+from tests.sdk.administration import cluster_at
+from tests.sdk.scenario import Scenario
+from tests.sdk.sdk_process import SdkProcess
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def cluster() -> Iterator[Cluster]:
 def java(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SdkProcess]:
     scratch = tmp_path_factory.mktemp("java")
     process = SdkProcess(
-        "java", _part(lambda: parts.java_command(cluster.namesrv, scratch)), os.environ
+        "java", _part(lambda: toolchains.java_command(cluster.namesrv, scratch)), os.environ
     )
     yield process
     process.stop()
@@ -44,16 +44,16 @@ def java(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="session")
 def node(cluster: Cluster) -> Iterator[SdkProcess]:
-    command = _part(lambda: parts.node_command(cluster.namesrv))
-    process = SdkProcess("node", command, _part(parts.node_environment))
+    command = _part(lambda: toolchains.node_command(cluster.namesrv))
+    process = SdkProcess("node", command, _part(toolchains.node_environment))
     yield process
     process.stop()
 
 
 @pytest.fixture(scope="session")
 def go(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SdkProcess]:
-    command = _part(lambda: parts.go_command(cluster.namesrv))
-    process = SdkProcess("go", command, parts.go_environment(tmp_path_factory.mktemp("go")))
+    command = _part(lambda: toolchains.go_command(cluster.namesrv))
+    process = SdkProcess("go", command, toolchains.go_environment(tmp_path_factory.mktemp("go")))
     yield process
     process.stop()
 
@@ -73,10 +73,10 @@ def scenario(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scena
 
 
 def _part(fetch: Callable[[], T]) -> T:
-    """What *fetch* gives; without it the story is skipped, or fails where parts are required."""
+    """What *fetch* gives; without it the test is skipped, or fails where parts are required."""
     try:
         return fetch()
-    except parts.PartMissing as reason:
+    except toolchains.PartMissing as reason:
         if os.environ.get("REQUIRE_PARTS") == "1":
             pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
         pytest.skip(str(reason))

@@ -12,10 +12,9 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from sdk.administration import committed, create_group, create_topic
-from sdk.sdk_process import Event, SdkProcess
-
 from benchmarks.clusters import Cluster
+from tests.sdk.administration import committed, create_group, create_topic
+from tests.sdk.sdk_process import Event, SdkProcess
 
 REBALANCE_S_MAX = 45.0
 COMMIT_S_MAX = 10.0

@@ -6,8 +6,9 @@ import statistics
 import time
 
 import pytest
-from sdk.scenario import Consumer, Scenario
-from sdk.sdk_process import Event, SdkProcess
+
+from tests.sdk.scenario import Consumer, Scenario
+from tests.sdk.sdk_process import Event, SdkProcess
 
 pytestmark = pytest.mark.sdk
 

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from sdk import parts
 
 from benchmarks.clusters import ROOT
 from rocketmq_emulator.cli.options.shared import read_cluster
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from tests.sdk import toolchains
 
 RUN_S_MAX = 120.0  # of which most is for fetching, once
 TOOLS = {"java": ("java", "mvn"), "node": ("node", "npm"), "go": ("go",)}
@@ -29,8 +29,8 @@ COLOUR_OFF = "\x1b[0m"  # Debian's Maven writes it, wanted or not
 
 def need(*tools: str) -> None:
     try:
-        parts.need(*tools)
-    except parts.PartMissing as reason:
+        toolchains.need(*tools)
+    except toolchains.PartMissing as reason:
         if os.environ.get("REQUIRE_PARTS") == "1":
             pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
         pytest.skip(str(reason))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from sdk.administration import ROUTE_S_MAX, routed_brokers
-from sdk.scenario import Scenario
-from sdk.sdk_process import SdkProcess
+
+from tests.sdk.administration import ROUTE_S_MAX, routed_brokers
+from tests.sdk.scenario import Scenario
+from tests.sdk.sdk_process import SdkProcess
 
 pytestmark = pytest.mark.sdk
 

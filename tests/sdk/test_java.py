@@ -7,16 +7,6 @@ import re
 from collections import defaultdict
 
 import pytest
-from sdk.administration import ask
-from sdk.scenario import Scenario
-from sdk.sdk_process import Event, SdkError, SdkProcess
-from sdk.test_every_sdk import (
-    HELD_PULL_LATENCY_MS_MAX,
-    ends_of,
-    keys_of,
-    offset_ids_of,
-    wait_consumed_by,
-)
 
 from rocketmq_emulator.protocol.bodies.extensions import (
     AdvanceTime,
@@ -25,6 +15,16 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     encode_extension_body,
 )
 from rocketmq_emulator.protocol.codes import RequestCode
+from tests.sdk.administration import ask
+from tests.sdk.scenario import Scenario
+from tests.sdk.sdk_process import Event, SdkError, SdkProcess
+from tests.sdk.test_every_sdk import (
+    HELD_PULL_LATENCY_MS_MAX,
+    ends_of,
+    keys_of,
+    offset_ids_of,
+    wait_consumed_by,
+)
 
 pytestmark = pytest.mark.sdk
 

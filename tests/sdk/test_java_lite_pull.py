@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from golden_data import GOLDEN
-from sdk.administration import create_topic
-from sdk.scenario import Scenario
-from sdk.sdk_process import SdkProcess
+
+from tests.sdk.administration import create_topic
+from tests.sdk.scenario import Scenario
+from tests.sdk.sdk_process import SdkProcess
+from tests.support.paths import GOLDEN
 
 pytestmark = pytest.mark.sdk
 
 RECORDED = GOLDEN / "pulls-4.9.7.jsonl"
-STORED = 25  # as many as the recorded story had in its only queue
+STORED = 25  # as many as the recorded steps had in its only queue
 
 
 def recorded(title: str) -> object:

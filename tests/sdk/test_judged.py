@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sdk.scenario import Scenario
-from sdk.sdk_process import SdkProcess
 
 from benchmarks.clusters import Cluster
+from tests.sdk.scenario import Scenario
+from tests.sdk.sdk_process import SdkProcess
 
 pytestmark = pytest.mark.sdk
 

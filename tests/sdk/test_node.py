@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from sdk.administration import create_topic
-from sdk.scenario import Scenario
-from sdk.sdk_process import SdkProcess
+
+from tests.sdk.administration import create_topic
+from tests.sdk.scenario import Scenario
+from tests.sdk.sdk_process import SdkProcess
 
 pytestmark = pytest.mark.sdk
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-CLIENT, TESTS = "emulator/client", "tests/emulator"
-CLIENT_TESTS = f"{TESTS}/client"
+CLIENT = "emulator/client"
+CLIENT_TESTS = "tests/emulator/client"
+GROUP_TESTS = f"{CLIENT_TESTS}/consumer/group"
+PUSH_TESTS = f"{CLIENT_TESTS}/consumer/push"
+BROKER_TESTS = "tests/emulator/broker"
+NAMESERVER_TESTS = "tests/emulator/nameserver"
 
 
 class Module(NamedTuple):
@@ -33,15 +37,15 @@ MODULES = (
             *_under("emulator/nameserver/state", "routes"),
         ),
         (
-            *_under(f"{CLIENT_TESTS}/instance", "test_routes", "test_instance"),
-            *_under(f"{CLIENT_TESTS}/instance", "test_broker_permission", "test_topic_routes"),
+            *_under(f"{CLIENT_TESTS}/instance", "test_instance", "test_topic_routes"),
+            *_under(f"{CLIENT_TESTS}/instance", "test_topic_routes_permission"),
+            *_under(f"{CLIENT_TESTS}/instance", "test_topic_routes_queues"),
             *_under(f"{CLIENT_TESTS}/producer", "test_fault_strategy", "test_producer"),
             *_under(f"{CLIENT_TESTS}/producer", "test_publish_info"),
-            *_under(f"{TESTS}/nameserver", "test_nameserver_route_rules"),
-            *_under(f"{TESTS}/nameserver", "test_nameserver_routes", "test_nameserver_admin"),
-            *_under(f"{TESTS}/nameserver", "test_nameserver_invariants"),
-            *_under(f"{TESTS}/nameserver", "test_nameserver_conversations"),
-            *_under(f"{TESTS}/nameserver", "test_nameserver_bodies"),
+            *_under(f"{NAMESERVER_TESTS}/state", "test_registration", "test_routes"),
+            *_under(NAMESERVER_TESTS, "test_nameserver_bodies", "test_nameserver_conversations"),
+            *_under(NAMESERVER_TESTS, "test_nameserver_invariants"),
+            *_under(NAMESERVER_TESTS, "test_request_processors_admin"),
         ),
     ),
     Module(
@@ -56,11 +60,11 @@ MODULES = (
         "rebalance",
         _under(f"{CLIENT}/consumer/group", "allocation", "rebalance"),
         (
-            *_under(f"{CLIENT_TESTS}/consumer", "test_allocation", "test_rebalance"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance_causes", "test_push_consumer"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance_decisions"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance_path", "test_rebalance_steps"),
-            *_under(f"{CLIENT_TESTS}/instance", "test_assignment_by_brokers"),
+            *_under(GROUP_TESTS, "test_allocation", "test_rebalance", "test_rebalance_causes"),
+            *_under(GROUP_TESTS, "test_rebalance_decisions", "test_rebalance_path"),
+            *_under(GROUP_TESTS, "test_rebalance_steps"),
+            *_under(PUSH_TESTS, "test_push_consumer"),
+            *_under(f"{CLIENT_TESTS}/instance", "test_topic_routes_assignment"),
         ),
     ),
     Module(
@@ -71,14 +75,14 @@ MODULES = (
             *_under("emulator/broker/handlers", "pulling"),
         ),
         (
-            *_under(f"{CLIENT_TESTS}/consumer", "test_pulling", "test_process_queue"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_consuming", "test_listeners"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_pull_requests", "test_rebalance"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance_causes", "test_push_consumer"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_consume_pipeline"),
-            *_under(f"{TESTS}/broker", "test_broker_pulling", "test_broker_invariants"),
-            *_under(f"{TESTS}/broker", "test_broker_recorded_answers", "test_pull_refusals"),
-            *_under(f"{TESTS}/broker", "test_moved_offsets", "test_group_offsets"),
+            *_under(GROUP_TESTS, "test_listeners", "test_process_queue", "test_pull_kernel"),
+            *_under(GROUP_TESTS, "test_rebalance", "test_rebalance_causes"),
+            *_under(PUSH_TESTS, "test_consume_pipeline", "test_pulling", "test_push_consumer"),
+            *_under(PUSH_TESTS, "test_push_consuming"),
+            *_under(f"{BROKER_TESTS}/handlers", "test_offsets", "test_pulling"),
+            *_under(f"{BROKER_TESTS}/handlers", "test_pulling_moved_offsets"),
+            *_under(f"{BROKER_TESTS}/handlers", "test_pulling_refusals"),
+            *_under(BROKER_TESTS, "test_broker_invariants", "test_broker_recorded_answers"),
         ),
     ),
     Module(
@@ -88,10 +92,11 @@ MODULES = (
             *_under("emulator/broker/tables", "offsets"),
         ),
         (
-            *_under(f"{CLIENT_TESTS}/consumer", "test_consumer_offsets", "test_offset_resets"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance"),
-            *_under(f"{TESTS}/broker", "test_offsets", "test_group_offsets"),
-            *_under(f"{TESTS}/broker", "test_broker_invariants"),
+            *_under(GROUP_TESTS, "test_offsets", "test_rebalance"),
+            *_under(PUSH_TESTS, "test_push_consumer_offset_resets"),
+            *_under(f"{BROKER_TESTS}/handlers", "test_offsets"),
+            *_under(f"{BROKER_TESTS}/tables", "test_offsets"),
+            *_under(BROKER_TESTS, "test_broker_invariants"),
         ),
     ),
     Module(
@@ -102,12 +107,13 @@ MODULES = (
             *_under(f"{CLIENT}/consumer/push", "consume_orderly"),
         ),
         (
-            *_under(f"{TESTS}/broker", "test_locks", "test_offsets", "test_broker_invariants"),
-            *_under(f"{TESTS}/broker", "test_broker_conversations", "test_broker_clients"),
-            *_under(f"{TESTS}/broker", "test_broker_recorded_answers"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance", "test_consuming"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_process_queue", "test_push_consumer"),
-            *_under(f"{CLIENT_TESTS}/consumer", "test_queue_ownership"),
+            *_under(f"{BROKER_TESTS}/handlers", "test_clients", "test_queues_assignment"),
+            *_under(f"{BROKER_TESTS}/tables", "test_locks", "test_offsets"),
+            *_under(BROKER_TESTS, "test_broker_conversations", "test_broker_invariants"),
+            *_under(BROKER_TESTS, "test_broker_recorded_answers"),
+            *_under(GROUP_TESTS, "test_process_queue", "test_rebalance"),
+            *_under(PUSH_TESTS, "test_consume_orderly_ownership", "test_push_consumer"),
+            *_under(PUSH_TESTS, "test_push_consuming"),
         ),
     ),
 )

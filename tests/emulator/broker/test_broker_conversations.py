@@ -16,8 +16,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from bench import Bench, Client
-from golden_data import GOLDEN
 from trio.testing import MockClock
 
 from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
@@ -26,6 +24,8 @@ from rocketmq_emulator.protocol.command import RemotingCommand, decode_command
 from rocketmq_emulator.protocol.framing import Frame, FrameDecoder
 from rocketmq_emulator.protocol.java import java_json
 from rocketmq_emulator.protocol.messages.records import StoredMessage, decode_records
+from tests.support.broker.bench import Bench, Client
+from tests.support.paths import GOLDEN
 
 CONVERSATIONS = sorted((GOLDEN / "conversations").glob("*.jsonl"))
 Said = dict[str, Any]

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from bench import Bench, Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
@@ -22,6 +21,7 @@ from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.command import ONE_WAY, RemotingCommand
 from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
 from rocketmq_emulator.protocol.queues import MessageQueue
+from tests.support.broker.bench import Bench, Client
 
 RELEASES = ["4.9.7", "5.3.3"]
 LIMITS = {
@@ -196,7 +196,7 @@ def check_limits(broker: Broker) -> None:
 def test_whatever_is_asked_is_answered_and_a_refusal_leaves_no_trace(
     release: str, requests: list[tuple[int, dict[str, Any], bytes, int, bool]]
 ) -> None:
-    async def story() -> None:
+    async def main() -> None:
         bench = Bench(release=release, **LIMITS)
         async with trio.open_nursery() as nursery:
             bench.start(nursery)
@@ -225,7 +225,7 @@ def test_whatever_is_asked_is_answered_and_a_refusal_leaves_no_trace(
             assert client.sent("Orders").msg_id
             nursery.cancel_scope.cancel()
 
-    trio.run(story, clock=MockClock(autojump_threshold=0))
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 HOSTILE = {

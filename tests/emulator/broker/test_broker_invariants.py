@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 import trio
-from bench import EPOCH_MS, Bench, Client
 from trio.testing import MockClock
 
 from rocketmq_emulator.facts import PullAnswered
@@ -24,6 +23,7 @@ from rocketmq_emulator.protocol.requests.offsets import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
+from tests.support.broker.bench import EPOCH_MS, Bench, Client
 
 LAST_4, LAST_5 = "4.9.7", "5.3.3"
 SMALL = {"segment_bytes": 300_000, "message_bytes_max": 100_000, "retained_bytes_max": 600_000}

@@ -10,29 +10,29 @@ from typing import Any
 
 import pytest
 import trio
-from bench import Bench, Client
-from parity.answer import position_of, shown
-from parity.broker_connection import ANSWER_S_MAX, command_of
-from parity.differences import CHOSEN, agree
-from parity.question import CloseConnection, Sleep, Step
-from parity.recording import recorded
-from parity.story import STORY, TITLES
 from trio.testing import MockClock
 
 from rocketmq_emulator.protocol.command import RemotingCommand
+from tests.parity.answer import position_of, shown
+from tests.parity.broker_connection import ANSWER_S_MAX, command_of
+from tests.parity.differences import CHOSEN, agree
+from tests.parity.question import CloseConnection, Sleep, Step
+from tests.parity.recording import recorded
+from tests.parity.steps import STEPS, TITLES
+from tests.support.broker.bench import Bench, Client
 
 RELEASES = ["4.9.7", "5.3.3"]
 
 
-async def told_to_ours(release: str, story: tuple[Step, ...] = STORY) -> dict[str, Any]:
-    """Title to answer, for a whole story that is told to a new broker of ours."""
+async def answers_of_ours(release: str, steps: tuple[Step, ...] = STEPS) -> dict[str, Any]:
+    """Title to answer, of all *steps*, from a new broker of ours."""
     answers: dict[str, Any] = {}
     lines: dict[str, Client] = {}
     kept: dict[str, str] = {}
     async with trio.open_nursery() as nursery:
         bench = Bench(release=release)
         bench.start(nursery)
-        for step in story:
+        for step in steps:
             if isinstance(step, Sleep):
                 await trio.sleep(step.ms / 1_000)
             elif isinstance(step, CloseConnection):
@@ -61,7 +61,7 @@ async def _answer(line: Client, command: RemotingCommand) -> RemotingCommand | N
 async def test_every_answer_is_a_real_broker_s_or_differs_on_purpose(
     release: str, autojump_clock: MockClock
 ) -> None:
-    real, ours = recorded(release), await told_to_ours(release)
+    real, ours = recorded(release), await answers_of_ours(release)
     assert set(real) == set(ours) == set(TITLES)
     differing = {t: (real[t], ours[t]) for t in TITLES if not agree(real[t], ours[t])}
     assert {t: found for t, found in differing.items() if t not in CHOSEN} == {}
@@ -70,6 +70,6 @@ async def test_every_answer_is_a_real_broker_s_or_differs_on_purpose(
 async def test_no_difference_is_listed_that_has_gone(autojump_clock: MockClock) -> None:
     differing: set[str] = set()
     for release in RELEASES:
-        real, ours = recorded(release), await told_to_ours(release)
+        real, ours = recorded(release), await answers_of_ours(release)
         differing |= {title for title in TITLES if not agree(real[title], ours[title])}
     assert CHOSEN.keys() - differing == set()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 
-import golden_data
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from name_servers import RELEASES, V1, V2, NameServerBench, a_peer, addresses, table_of, topics
 
 from rocketmq_emulator.nameserver.request_processors import ClientRequestProcessor
 from rocketmq_emulator.net.results import Call
@@ -18,6 +16,17 @@ from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 from rocketmq_emulator.protocol.requests.nameserver import GetRouteInfoRequest
+from tests.support import golden_data
+from tests.support.nameserver.name_servers import (
+    RELEASES,
+    V1,
+    V2,
+    NameServerBench,
+    a_peer,
+    addresses,
+    table_of,
+    topics,
+)
 
 each_release = pytest.mark.parametrize("release", RELEASES)
 LINES = {"4.9.7": "4.9", "5.3.3": "5.3"}

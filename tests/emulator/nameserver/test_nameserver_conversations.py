@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from golden_data import GOLDEN
-from name_servers import V1, NameServerBench, a_peer, topics
 
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
 from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, ext_of
 from rocketmq_emulator.protocol.framing import Frame, FrameDecoder
+from tests.support.nameserver.name_servers import V1, NameServerBench, a_peer, topics
+from tests.support.paths import GOLDEN
 
 CONVERSATIONS = sorted((GOLDEN / "conversations").glob("*.jsonl"))
 
@@ -40,7 +40,7 @@ def frame_of(data: bytes) -> Frame:
     return frame
 
 
-class Story:
+class RecordedBroker:
     """The one broker of the recordings; its topics come with the answers that show them."""
 
     def __init__(self, release: str) -> None:
@@ -68,15 +68,15 @@ class Story:
 
 @pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
 def test_the_answers_of_a_recorded_conversation_are_ours_to_the_byte(path) -> None:
-    story = Story(path.stem[-5:])
+    broker = RecordedBroker(path.stem[-5:])
     replies = {(conn, reply.opaque): reply for conn, reply in commands(path, "s2c")}
     compared = 0
     for conn, request in commands(path, "c2s"):
         theirs = replies.get((conn, request.opaque))
         if theirs is None:
             continue  # the client left before the answer
-        story.comes_to(theirs, request.fields()["topic"])
-        ours = story.bench.take(request)
+        broker.comes_to(theirs, request.fields()["topic"])
+        ours = broker.bench.take(request)
         assert (ours.code, ours.remark) == (theirs.code, theirs.remark)
         assert ours.body.decode() == theirs.body.decode()
         assert bytes(ext_of(ours.header, ours.extra)) == bytes(theirs.ext)

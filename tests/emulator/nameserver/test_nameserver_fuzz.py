@@ -8,12 +8,12 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from name_servers import RELEASES, NameServerBench, a_peer, topics
 
 from rocketmq_emulator.net.results import Reply
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.codes import EXTENSION_CODES
 from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from tests.support.nameserver.name_servers import RELEASES, NameServerBench, a_peer, topics
 
 BROKER = {
     "brokerName": "broker-a",

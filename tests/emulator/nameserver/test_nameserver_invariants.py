@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from name_servers import RELEASES, V1, V2, NameServerBench, a_peer, addresses, perms, topics
 
 from rocketmq_emulator.facts import BrokerExpired, BrokerUnregistered
 from rocketmq_emulator.protocol.codes import RequestCode
+from tests.support.nameserver.name_servers import (
+    RELEASES,
+    V1,
+    V2,
+    NameServerBench,
+    a_peer,
+    addresses,
+    perms,
+    topics,
+)
 
 each_release = pytest.mark.parametrize("release", RELEASES)
 MASTER, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911"

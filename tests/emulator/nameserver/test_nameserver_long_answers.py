@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from name_servers import RELEASES, NameServerBench, a_peer
 
 from rocketmq_emulator.nameserver import request_processors
 from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
@@ -11,6 +10,7 @@ from rocketmq_emulator.protocol.bodies.routes import KVTable, TopicList
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.settings.config import NameServerConfig
+from tests.support.nameserver.name_servers import RELEASES, NameServerBench, a_peer
 
 TOPICS = [f"t{number:05}" for number in range(request_processors.SLICE_NAMES + 10)]
 LISTS = {

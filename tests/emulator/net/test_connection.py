@@ -8,7 +8,6 @@ import weakref
 import pytest
 import trio
 from trio.testing import MockClock
-from wired_server import Server, Wire, Word, a_request
 
 from rocketmq_emulator.facts import ConnectionClosed, FrameRefused, HandlerFailed, PushDropped
 from rocketmq_emulator.protocol.command import (
@@ -21,6 +20,7 @@ from rocketmq_emulator.protocol.command import (
 from rocketmq_emulator.protocol.framing import ROCKETMQ
 from rocketmq_emulator.settings.config import NetConfig
 from rocketmq_emulator.settings.releases import Release
+from tests.support.net.wired_server import Server, Wire, Word, a_request
 
 
 async def test_many_frames_in_one_read_are_answered_in_one_write() -> None:

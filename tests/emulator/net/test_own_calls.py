@@ -9,7 +9,6 @@ import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
-from wired_server import Server, Wire
 
 from rocketmq_emulator.facts import NodeStopped, RequestReceived, TopicCreated
 from rocketmq_emulator.facts.journal import Journal
@@ -17,6 +16,7 @@ from rocketmq_emulator.net import own_calls
 from rocketmq_emulator.net.own_calls import answer_extension_calls
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
+from tests.support.net.wired_server import Server, Wire
 
 SKEW, FETCH, RESET = 9003, 9004, 9010
 STOPPED = NodeStopped("broker", "asked")

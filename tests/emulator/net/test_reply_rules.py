@@ -9,7 +9,6 @@ import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
-from wired_server import Server
 
 from rocketmq_emulator.facts import HandlerFailed, ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
 from rocketmq_emulator.net import reply_rules
@@ -28,6 +27,7 @@ from rocketmq_emulator.protocol.command import NO_EXT, ONE_WAY, RemotingCommand,
 from rocketmq_emulator.protocol.messages.subscription import build_subscription
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.versions import R_4_9_7
+from tests.support.net.wired_server import Server
 
 SEND, PULL, BEAT, LOCK, BACK = 310, 11, 34, 41, 36
 SET, LIST, REMOVE = 9000, 9001, 9002

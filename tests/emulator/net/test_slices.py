@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 import trio
 import trio.testing
-from wired_server import ECHO, Server, Word, a_request
 
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
 from rocketmq_emulator.net.slices import Slices, in_slices, long_body, reply_of
 from rocketmq_emulator.protocol.bodies.body import encode_body
 from rocketmq_emulator.protocol.bodies.routes import BrokerData, ClusterInfo, TopicList
 from rocketmq_emulator.protocol.versions import R_4_9_7
+from tests.support.net.wired_server import ECHO, Server, Word, a_request
 
 
 def counted(slices: int) -> Slices:

@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from pathlib import Path
 
 import pytest
 import trio
@@ -26,15 +25,13 @@ from rocketmq_emulator.sim.scheduler import (
     check_trio,
 )
 from rocketmq_emulator.sim.world import run_virtual
-
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+from tests.support.paths import ROOT, SUPPORT
 
 
 def what_happened(seed: int, hash_seed: int) -> str:
     env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, str(HERE / "toy_world.py"), str(seed)],
+        [sys.executable, str(SUPPORT / "sim" / "toy_world.py"), str(seed)],
         env=env,
         capture_output=True,
         text=True,

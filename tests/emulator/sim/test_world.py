@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import trio
-from toy_endpoints import Ends, a_client, a_server
 
 from rocketmq_emulator.sim.determinism import SeededRngs
 from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
+from tests.support.sim.toy_endpoints import Ends, a_client, a_server
 
 
 def test_a_world_returns_what_its_main_returns() -> None:

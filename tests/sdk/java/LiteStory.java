@@ -10,7 +10,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** A lite pull consumer of an assigned queue, step by step: the same story as tests/parity/pull_story.py. */
+/** A lite pull consumer of an assigned queue, step by step, as in tests/parity/pull_steps.py. */
 final class LiteStory {
     private static final long POLL_MS = 5_000;
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 import trio
-from client_cluster import a_message, in_world
-from golden_data import cases
 
 from rocketmq_emulator.client.instance import topic_routes
 from rocketmq_emulator.client.instance.process import client_id_of
@@ -21,6 +19,8 @@ from rocketmq_emulator.protocol.requests.groups import (
     NotifyConsumerIdsChangedRequest,
     UnregisterClientRequest,
 )
+from tests.support.client.client_cluster import a_message, in_world
+from tests.support.golden_data import cases
 
 
 class FakeConsumer:
@@ -82,7 +82,7 @@ def test_client_ids_are_built_as_upstream_builds_them() -> None:
 
 
 def test_client_invariant_01_polls_heartbeats_and_writes_come_at_their_times() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         consumer = FakeConsumer(now_s=cluster.now_s)
         async with cluster.process() as process:
@@ -93,11 +93,11 @@ def test_client_invariant_01_polls_heartbeats_and_writes_come_at_their_times() -
         assert cluster.brokers["a"].heartbeat_times() == [1.0, 31.0, 61.0]
         assert consumer.persisted == [float(at) for at in range(10, 65, 5)]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_client_invariant_02_slow_heartbeats_make_the_route_poll_late() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", "b", "c", topics={"t": 4})
         for broker in cluster.brokers.values():
             broker.heartbeats_answered = False
@@ -108,11 +108,11 @@ def test_client_invariant_02_slow_heartbeats_make_the_route_poll_late() -> None:
         # Three heartbeats of three seconds, from 29 s on; the poll due at 30.01 s waits for them.
         assert cluster.namesrv.route_request_times("t") == [0.01, 38.0, 68.0]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_client_invariant_03_slaves_get_heartbeats_of_consumers_only() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a")
         slave = await cluster.add_broker("a", broker_id=1)
         cluster.namesrv.routes["t"] = cluster.route()
@@ -126,11 +126,11 @@ def test_client_invariant_03_slaves_get_heartbeats_of_consumers_only() -> None:
             assert len(slave.heartbeats) == 1
         assert len(cluster.brokers["a"].heartbeats) == 2
 
-    in_world(story)
+    in_world(main)
 
 
 def test_client_invariant_04_a_broker_in_no_route_gets_no_more_heartbeats() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", "b", topics={"t": 4})
         async with cluster.process() as process:
             instance = await process.instance(a_config(cluster))
@@ -142,11 +142,11 @@ def test_client_invariant_04_a_broker_in_no_route_gets_no_more_heartbeats() -> N
         assert cluster.brokers["a"].heartbeat_times() == [1.0, 31.0, 61.0]
         assert cluster.brokers["b"].heartbeat_times() == [1.0]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_client_invariant_05_default_instance_names_are_unique() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start()
         async with cluster.process() as process:
             first = await process.instance(a_config(cluster))
@@ -160,11 +160,11 @@ def test_client_invariant_05_default_instance_names_are_unique() -> None:
             again = await process.instance(a_config(cluster), may_share_default=True)
             assert again is shared
 
-    in_world(story)
+    in_world(main)
 
 
 def test_members_that_start_together_under_one_name_share_one_instance() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         found = []
         async with cluster.process() as process, trio.open_nursery() as nursery:
@@ -185,11 +185,11 @@ def test_members_that_start_together_under_one_name_share_one_instance() -> None
         assert len(found) == 3
         assert len(set(found)) == 1
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_start_that_is_cancelled_frees_the_name() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start()
         config = a_config(cluster, instance_name="one")
         async with cluster.process() as process:
@@ -200,11 +200,11 @@ def test_a_start_that_is_cancelled_frees_the_name() -> None:
                 instance = await process.instance(config)
             assert process.instances == {instance.client_id: instance}
 
-    in_world(story)
+    in_world(main)
 
 
 def test_client_invariant_06_unregistering_reaches_every_known_address() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", "b")
         slave = await cluster.add_broker("a", broker_id=1)
         cluster.namesrv.routes["t"] = cluster.route()
@@ -218,11 +218,11 @@ def test_client_invariant_06_unregistering_reaches_every_known_address() -> None
         for broker in (*cluster.brokers.values(), slave):
             assert [request.consumer_group for request in broker.unregistered] == ["cg"]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_client_invariant_07_and_08_known_routes_are_kept() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         consumer = FakeConsumer()
         async with cluster.process() as process:
@@ -241,11 +241,11 @@ def test_client_invariant_07_and_08_known_routes_are_kept() -> None:
             assert consumer.queues == known
             assert "t" in instance.routes.table
 
-    in_world(story)
+    in_world(main)
 
 
 def test_client_invariant_11_a_route_change_alone_wakes_no_rebalance() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         consumer = FakeConsumer(now_s=cluster.now_s)
         async with cluster.process() as process:
@@ -257,11 +257,11 @@ def test_client_invariant_11_a_route_change_alone_wakes_no_rebalance() -> None:
             assert len(consumer.queues) == 8
             assert consumer.passes == [20.0]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_an_unchanged_route_is_no_fact() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         async with cluster.process() as process:
             instance = await process.instance(a_config(cluster))
@@ -270,7 +270,7 @@ def test_an_unchanged_route_is_no_fact() -> None:
             assert not await instance.routes.refresh("t")
         assert cluster.facts_of(RouteChanged) == [RouteChanged("t", ("a",))]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_an_answer_that_did_not_change_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +280,7 @@ def test_an_answer_that_did_not_change_is_decoded_once(monkeypatch: pytest.Monke
         decoded.append(body)
         return decode_unlimited_body(body, kind)
 
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         process = cluster.process()
         async with process, cluster.a_producer(process) as producer:
@@ -294,11 +294,11 @@ def test_an_answer_that_did_not_change_is_decoded_once(monkeypatch: pytest.Monke
             assert len(await producer.publish_queues("t")) == 6
 
     monkeypatch.setattr(topic_routes, "decode_unlimited_body", counting)
-    in_world(story)
+    in_world(main)
 
 
 def test_a_failing_name_server_ends_the_round_of_polls() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4, "u": 4})
         cluster.namesrv.is_silent = True
         async with cluster.process() as process:
@@ -308,11 +308,11 @@ def test_a_failing_name_server_ends_the_round_of_polls() -> None:
             await trio.sleep(10)
         assert [topic for _, topic in cluster.namesrv.route_requests] == ["t"]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_the_next_name_server_is_asked_when_one_cannot_be_connected() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         both = f"10.9.9.9:9876;{cluster.namesrv.address}"
         async with cluster.process() as process:
@@ -320,11 +320,11 @@ def test_the_next_name_server_is_asked_when_one_cannot_be_connected() -> None:
             instance.register_consumer(FakeConsumer())
             assert await instance.routes.refresh("t")
 
-    in_world(story)
+    in_world(main)
 
 
 def test_waiting_for_the_route_lock_ends_after_its_limit() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         cluster.namesrv.is_silent = True
         config = a_config(cluster, api_timeout_ms=10_000, route_poll_first_ms=90_000)
@@ -340,11 +340,11 @@ def test_waiting_for_the_route_lock_ends_after_its_limit() -> None:
             assert not await instance.routes.refresh("t")
             assert cluster.now_s() == pytest.approx(4.0)
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_round_of_heartbeats_is_skipped_while_another_is_under_way() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         cluster.brokers["a"].heartbeats_answered = False
         async with cluster.process() as process:
@@ -355,14 +355,14 @@ def test_a_round_of_heartbeats_is_skipped_while_another_is_under_way() -> None:
             await trio.sleep(10)
         assert cluster.brokers["a"].heartbeat_times() == [1.0]
 
-    in_world(story)
+    in_world(main)
 
 
 @pytest.mark.parametrize(("release", "introduced"), [("4.9.8", False), ("5.3.3", True)])
 def test_from_5_2_0_a_new_connection_sends_a_heartbeat_and_wakes_the_rebalance(
     release, introduced
 ) -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         broker = cluster.brokers["a"]
         consumer = FakeConsumer(now_s=cluster.now_s)
@@ -378,11 +378,11 @@ def test_from_5_2_0_a_new_connection_sends_a_heartbeat_and_wakes_the_rebalance(
             assert broker.heartbeat_times() == ([1.0, 5.0] if introduced else [1.0])
             assert consumer.passes == ([5.0] if introduced else [])
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_change_in_any_group_wakes_every_consumer_of_the_instance() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         consumer = FakeConsumer("cg", now_s=cluster.now_s)
         async with cluster.process() as process:
@@ -395,11 +395,11 @@ def test_a_change_in_any_group_wakes_every_consumer_of_the_instance() -> None:
             await trio.sleep(1)
             assert consumer.passes == [5.0]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_group_has_one_member_on_an_instance() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start()
         async with cluster.process() as process:
             instance = await process.instance(a_config(cluster))
@@ -407,20 +407,20 @@ def test_a_group_has_one_member_on_an_instance() -> None:
             with pytest.raises(GroupTaken):
                 instance.register_consumer(FakeConsumer("cg"))
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_process_gives_no_instances_outside_of_its_block() -> None:
-    async def story(cluster):
+    async def main(cluster):
         process = cluster.process()
         with pytest.raises(NotRunning):
             await process.instance(a_config(cluster))
 
-    in_world(story)
+    in_world(main)
 
 
 def test_invalid_routes_and_brokers_without_addresses_are_survived() -> None:
-    async def story(cluster) -> None:
+    async def main(cluster) -> None:
         await cluster.start("a", topics={"t": 4, "odd": 1})
         odd = msgspec.structs.replace(cluster.route(1), order_topic_conf="a:many")
         cluster.namesrv.routes["odd"] = odd
@@ -441,11 +441,11 @@ def test_invalid_routes_and_brokers_without_addresses_are_survived() -> None:
             await trio.sleep(30)
             assert [queue.topic for queue in await producer.publish_queues("odd")] == ["odd"]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_name_server_that_dies_and_comes_back_is_told_at_the_polls() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         process = cluster.process()
         async with process, cluster.a_producer(process) as producer:
@@ -465,11 +465,11 @@ def test_a_name_server_that_dies_and_comes_back_is_told_at_the_polls() -> None:
         assert recovered == RouteQueriesRecovered(cluster.namesrv.address, failing_for_ms=120_000)
         assert recovered.sentence().endswith("9876 answers, after 120.0 s without any")
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_client_that_is_closed_while_it_asks_does_not_warn() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.namesrv.start()
         cluster.namesrv.is_silent = True
         process = cluster.process()
@@ -478,4 +478,4 @@ def test_a_client_that_is_closed_while_it_asks_does_not_warn() -> None:
             assert cluster.namesrv.route_requests, "its poll waits for an answer"
         assert cluster.facts_of(RouteQueriesFailing) == []
 
-    in_world(story)
+    in_world(main)

@@ -6,12 +6,12 @@ import random
 from collections import Counter
 
 import pytest
-from golden_data import cases
 
 from rocketmq_emulator.client.producer.fault_strategy import MQFaultStrategy
 from rocketmq_emulator.client.producer.publish_info import ThreadLocalIndex, TopicPublishInfo
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3, Release
+from tests.support.golden_data import cases
 
 LINES = {"4.9": R_4_9_7, "5.3": R_5_3_3}
 NOW_MS = 1_700_000_000_000

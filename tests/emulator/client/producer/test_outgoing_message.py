@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from golden_data import cases
 
 from rocketmq_emulator.client.producer.outgoing_message import prepare, prepare_batch
 from rocketmq_emulator.client.producer.publish_info import by_hash, hash_code
@@ -16,6 +15,7 @@ from rocketmq_emulator.protocol.messages import properties
 from rocketmq_emulator.protocol.messages.batch import decode_batch
 from rocketmq_emulator.protocol.messages.message import Message
 from rocketmq_emulator.protocol.queues import MessageQueue
+from tests.support.golden_data import cases
 
 LIMIT = 4 * 1024 * 1024
 

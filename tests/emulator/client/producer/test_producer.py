@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 import trio
-from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
 from rocketmq_emulator.client.producer.producer import Producer
 from rocketmq_emulator.client.producer.publish_info import by_hash
@@ -27,6 +26,7 @@ from rocketmq_emulator.facts import MessageSent, Queue, SendFailed
 from rocketmq_emulator.faults.links_and_drives import Cut, Rule, Stall, between, reaching
 from rocketmq_emulator.protocol.messages.properties import decode_properties
 from rocketmq_emulator.protocol.queues import MessageQueue
+from tests.support.client.client_cluster import SILENT, a_message, in_world, producing, sends_of
 
 
 def keys_of(cluster) -> list[str]:
@@ -41,7 +41,7 @@ def keys_of(cluster) -> list[str]:
 
 
 def test_a_send_returns_where_the_message_was_stored() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         message = a_message()
         result = await producer.send(message)
         assert result.status is SendStatus.SEND_OK
@@ -52,11 +52,11 @@ def test_a_send_returns_where_the_message_was_stored() -> None:
         queue = Queue("t", result.queue.broker_name, result.queue.queue_id)
         assert fact == MessageSent("t", queue, 0, message.uniq_key, 1, 0, "SEND_OK")
 
-    producing(story)
+    producing(main)
 
 
 def test_the_request_is_the_one_a_java_client_makes() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.send(a_message())
         ((_, request, body),) = cluster.brokers["a"].sends
         assert body == b"hello"
@@ -67,21 +67,21 @@ def test_the_request_is_the_one_a_java_client_makes() -> None:
         pairs = decode_properties(request.properties)
         assert pairs.keys() == {"KEYS", "UNIQ_KEY", "WAIT", "TAGS"}
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_client_invariant_12_sends_go_round_all_queues() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         for _ in range(24):
             await producer.send(a_message())
         for broker in cluster.brokers.values():
             assert Counter(broker.queue_ids()) == dict.fromkeys(range(4), 3)
 
-    producing(story)
+    producing(main)
 
 
 def test_client_invariant_10_an_unknown_topic_borrows_the_default_topics_brokers() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.namesrv.offer_default_topic(queues=8)
         for _ in range(16):
             await producer.send(a_message(topic="new"))
@@ -92,13 +92,13 @@ def test_client_invariant_10_an_unknown_topic_borrows_the_default_topics_brokers
         await trio.sleep(31)
         assert {q.broker_name for q in await producer.publish_queues("new")} == {"a"}
 
-    producing(story, topics={})
+    producing(main, topics={})
 
 
 def test_client_invariant_10_a_topic_without_writable_queues_is_an_error_and_borrows_none() -> (
     None
 ):
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.namesrv.offer_default_topic()
         cluster.namesrv.routes["t"] = cluster.route(4, perm=4)
         with pytest.raises(NoRoute) as caught:
@@ -108,28 +108,28 @@ def test_client_invariant_10_a_topic_without_writable_queues_is_an_error_and_bor
         (fact,) = cluster.facts_of(SendFailed)
         assert (fact.topic, fact.attempts, fact.maybe_stored) == ("t", 0, False)
 
-    producing(story)
+    producing(main)
 
 
 @pytest.mark.parametrize(
     ("release", "lender", "is_polled"), [("4.9.8", "other", True), ("5.1.1", "TBW102", False)]
 )
 def test_from_5_1_1_the_default_topic_is_tbw102_and_not_polled(release, lender, is_polled) -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await trio.sleep(5)
         assert cluster.namesrv.route_request_times(lender) == ([0.01] if is_polled else [])
         with pytest.raises(NoRoute):
             await producer.send(a_message(topic="new"))
         assert cluster.namesrv.route_requests[-1] == (5.0, lender)
 
-    producing(story, release=release, create_topic_key="other")
+    producing(main, release=release, create_topic_key="other")
 
 
 # Failure --------------------------------------------------------------------------------
 
 
 def test_client_invariant_13_three_attempts_never_twice_in_a_row_at_one_broker() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         for broker in cluster.brokers.values():
             broker.always = 1
         with pytest.raises(BrokerRefused) as caught:
@@ -141,11 +141,11 @@ def test_client_invariant_13_three_attempts_never_twice_in_a_row_at_one_broker()
         (fact,) = cluster.facts_of(SendFailed)
         assert (fact.attempts, fact.maybe_stored) == (3, False)
 
-    producing(story)
+    producing(main)
 
 
 def test_client_invariant_13_one_way_and_explicit_sends_make_one_attempt() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].always = 1
         with pytest.raises(BrokerRefused):
             await producer.send(a_message(), queue=MessageQueue("t", "a", 2))
@@ -156,11 +156,11 @@ def test_client_invariant_13_one_way_and_explicit_sends_make_one_attempt() -> No
         assert cluster.brokers["a"].queue_ids()[:2] == [2, 1]
         assert len(cluster.brokers["a"].sends) == 3
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_a_refused_connection_leaves_time_for_the_others() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.send(a_message())
         await producer.send(a_message(), queue=MessageQueue("t", "a", 0))
         cluster.brokers["a"].stop()
@@ -169,11 +169,11 @@ def test_a_refused_connection_leaves_time_for_the_others() -> None:
         assert {result.queue.broker_name for result in results} == {"b"}
         assert cluster.now_s() == pytest.approx(1.0)
 
-    producing(story)
+    producing(main)
 
 
 def test_client_invariant_15_a_hung_broker_uses_the_whole_timeout() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         for broker in cluster.brokers.values():
             broker.always = SILENT
         with pytest.raises(MaybeStored, match="out of time") as caught:
@@ -184,21 +184,21 @@ def test_client_invariant_15_a_hung_broker_uses_the_whole_timeout() -> None:
         (fact,) = cluster.facts_of(SendFailed)
         assert fact.maybe_stored
 
-    producing(story)
+    producing(main)
 
 
 def test_a_cap_for_each_attempt_lets_a_hung_broker_be_retried_elsewhere() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].always = SILENT
         for _ in range(8):
             result = await producer.send(a_message())
             assert result.queue.broker_name == "b"
 
-    producing(story, send_timeout_ms_per_attempt=500)
+    producing(main, send_timeout_ms_per_attempt=500)
 
 
 def test_client_invariant_23_all_copies_of_a_message_share_its_key() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         for broker in cluster.brokers.values():
             broker.answers = [14]
         message = a_message()
@@ -206,30 +206,30 @@ def test_client_invariant_23_all_copies_of_a_message_share_its_key() -> None:
         assert set(keys_of(cluster)) == {message.uniq_key}
         assert len(keys_of(cluster)) == 3
 
-    producing(story)
+    producing(main)
 
 
 def test_a_half_done_store_is_a_status_not_an_error() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].always = 10
         result = await producer.send(a_message())
         assert result.status is SendStatus.FLUSH_DISK_TIMEOUT
         assert cluster.facts_of(MessageSent)[0].status == "FLUSH_DISK_TIMEOUT"
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_a_half_done_store_is_retried_elsewhere_on_request() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].always = 11
         for _ in range(8):
             assert (await producer.send(a_message())).queue.broker_name == "b"
 
-    producing(story, retry_another_broker_when_not_store_ok=True)
+    producing(main, retry_another_broker_when_not_store_ok=True)
 
 
 def test_a_cut_connection_leaves_the_message_perhaps_stored() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].always = SILENT
 
         async def cut_soon() -> None:
@@ -245,11 +245,11 @@ def test_a_cut_connection_leaves_the_message_perhaps_stored() -> None:
             assert cluster.now_s() == pytest.approx(0.5)
             nursery.cancel_scope.cancel()
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_a_host_that_is_not_there_stores_nothing_for_sure() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.publish_queues("t")
         with cluster.world.network.under(Rule(reaching("a"), Stall())):
             with pytest.raises(NotStored) as caught:
@@ -257,55 +257,55 @@ def test_a_host_that_is_not_there_stores_nothing_for_sure() -> None:
             assert not caught.value.maybe_stored
             assert cluster.now_s() == pytest.approx(3.0)
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_without_a_name_server_there_is_no_route() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.namesrv.stop()
         with pytest.raises(NoNameServer) as caught:
             await producer.send(a_message())
         assert caught.value.code == 10004
 
-    producing(story)
+    producing(main)
 
 
 def test_client_invariant_07_known_routes_outlive_every_name_server() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.send(a_message())
         cluster.namesrv.stop()
         await trio.sleep(600)
         assert (await producer.send(a_message())).is_ok
 
-    producing(story)
+    producing(main)
 
 
 # Other forms ----------------------------------------------------------------------------
 
 
 def test_a_selector_keeps_together_what_belongs_together() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         queues = set()
         for _ in range(4):
             result = await producer.send_to_selected(a_message(), by_hash, "order-7")
             queues.add(result.queue)
         assert len(queues) == 1
 
-    producing(story)
+    producing(main)
 
 
 @pytest.mark.parametrize("selector", [lambda *_: None, lambda *_: 1 // 0])
 def test_a_selector_that_fails_is_the_applications_fault(selector) -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         with pytest.raises(BadSelector):
             await producer.send_to_selected(a_message(), selector)
         assert sum(sends_of(cluster).values()) == 0
 
-    producing(story)
+    producing(main)
 
 
 def test_a_batch_is_one_request_and_many_facts() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         messages = [a_message(b"%d" % n) for n in range(3)]
         result = await producer.send_batch(messages)
         assert result.msg_id == ",".join(message.uniq_key for message in messages)
@@ -316,24 +316,24 @@ def test_a_batch_is_one_request_and_many_facts() -> None:
             (n, message.uniq_key) for n, message in enumerate(messages)
         ]
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_a_one_way_send_without_a_master_fails_before_it_leaves() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.publish_queues("t")
         with pytest.raises(NotStored) as caught:
             await producer.send_oneway(a_message(), queue=MessageQueue("t", "nobody", 0))
         assert caught.value.code == 10003
 
-    producing(story)
+    producing(main)
 
 
 # Life -----------------------------------------------------------------------------------
 
 
 def test_a_closed_producer_unregisters_at_its_brokers() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", "b", topics={"t": 4})
         async with cluster.process() as process:
             async with cluster.a_producer(process) as producer:
@@ -342,11 +342,11 @@ def test_a_closed_producer_unregisters_at_its_brokers() -> None:
         for broker in cluster.brokers.values():
             assert [request.producer_group for request in broker.unregistered] == ["pg"]
 
-    in_world(story)
+    in_world(main)
 
 
 def test_heartbeats_name_the_group_and_the_inner_producer() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.send(a_message())
         await trio.sleep(2)
         ((_, heartbeat),) = cluster.brokers["a"].heartbeats
@@ -354,11 +354,11 @@ def test_heartbeats_name_the_group_and_the_inner_producer() -> None:
         assert names == ["CLIENT_INNER_PRODUCER", "pg"]
         assert heartbeat.client_id == producer.instance.client_id
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_producers_share_an_instance_by_its_name() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         async with cluster.process() as process:
             shared = {"instance_name": "shared"}
@@ -370,17 +370,17 @@ def test_producers_share_an_instance_by_its_name() -> None:
                         pass
                 assert (await first.send(a_message())).is_ok
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_producer_is_used_inside_its_block_only() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a")
         producer = cluster.a_producer(cluster.process())
         with pytest.raises(NotRunning):
             await producer.send(a_message())
 
-    in_world(story)
+    in_world(main)
 
 
 def test_an_error_in_the_block_is_raised_unchanged() -> None:
@@ -389,12 +389,12 @@ def test_an_error_in_the_block_is_raised_unchanged() -> None:
         async with process, cluster.a_producer(process):
             raise ZeroDivisionError
 
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a")
         with pytest.raises(ZeroDivisionError):
             await fail(cluster)
 
-    in_world(story)
+    in_world(main)
 
 
 @pytest.mark.parametrize("group", ["", "a b", "DEFAULT_PRODUCER", "x" * 256])

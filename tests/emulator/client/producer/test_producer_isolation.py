@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 import trio
-from client_cluster import a_message, producing
 
 from rocketmq_emulator.client.settings.config import ProducerConfig
 from rocketmq_emulator.facts import BrokerIsolated
 from rocketmq_emulator.faults.links_and_drives import Cut, Rule, between
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.settings.setting_rules import BadField
+from tests.support.client.client_cluster import a_message, producing
 
 
 @pytest.mark.parametrize(("release", "for_ms"), [("4.9.8", 600_000), ("5.3.3", 10_000)])
 def test_client_invariants_18_and_19_an_error_isolates_its_broker(release, for_ms) -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].always = 1
         for _ in range(8):
             assert (await producer.send(a_message())).queue.broker_name == "b"
@@ -32,11 +32,11 @@ def test_client_invariants_18_and_19_an_error_isolates_its_broker(release, for_m
             await producer.send(a_message())
         assert len(cluster.brokers["a"].sends) > before
 
-    producing(story, release=release, send_latency_fault_enable=True)
+    producing(main, release=release, send_latency_fault_enable=True)
 
 
 def test_client_invariant_18_a_slow_broker_is_avoided_for_thirty_seconds() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].slow_ms = 600
         for _ in range(16):
             await producer.send(a_message())
@@ -46,22 +46,22 @@ def test_client_invariant_18_a_slow_broker_is_avoided_for_thirty_seconds() -> No
             await producer.send(a_message())
         assert len(cluster.brokers["a"].sends) == 2
 
-    producing(story, release="4.9.8", send_latency_fault_enable=True)
+    producing(main, release="4.9.8", send_latency_fault_enable=True)
 
 
 def test_client_invariant_17_without_latency_awareness_nothing_is_isolated() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].always = 1
         for _ in range(8):
             await producer.send(a_message())
         assert cluster.facts_of(BrokerIsolated) == []
         assert len(cluster.brokers["a"].sends) == 2  # a send in four begins at its block
 
-    producing(story)
+    producing(main)
 
 
 def test_the_detector_finds_out_that_a_broker_can_be_reached_again() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         faults = producer.pipeline.kernel.strategy.faults
         await producer.send(a_message(), queue=MessageQueue("t", "a", 0))
         with cluster.world.network.under(Rule(between("app", "a"), Cut())):
@@ -73,17 +73,17 @@ def test_the_detector_finds_out_that_a_broker_can_be_reached_again() -> None:
         await trio.sleep(4)
         assert faults.is_reachable("a")
 
-    producing(story, release="5.3.3", send_latency_fault_enable=True, start_detector_enable=True)
+    producing(main, release="5.3.3", send_latency_fault_enable=True, start_detector_enable=True)
 
 
 def test_a_producer_may_use_the_fault_table_that_articles_describe() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].slow_ms = 600
         for _ in range(4):
             await producer.send(a_message())
         assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", 3_000, 3_000)]
 
-    producing(story, send_latency_fault_enable=True, fault_table="articles")
+    producing(main, send_latency_fault_enable=True, fault_table="articles")
 
 
 def test_a_fault_table_that_does_not_exist_is_refused() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import trio
-from client_cluster import SILENT, a_message, in_world, producing
 
 from rocketmq_emulator.errors.call_errors import MaybeStored, NotStored
 from rocketmq_emulator.facts import MessageSent, Queue, SendAttempted, SendFailed
 from rocketmq_emulator.protocol.queues import MessageQueue
+from tests.support.client.client_cluster import SILENT, a_message, in_world, producing
 
 
 def attempts_of(cluster) -> list[tuple[int, str, int, str]]:
@@ -20,7 +20,7 @@ def attempts_of(cluster) -> list[tuple[int, str, int, str]]:
 
 
 def test_each_attempt_of_a_retried_send_is_a_fact() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         for broker in cluster.brokers.values():
             broker.answers, broker.slow_ms = [14, 14], 40
         with pytest.raises(NotStored) as caught:
@@ -30,11 +30,11 @@ def test_each_attempt_of_a_retried_send_is_a_fact() -> None:
         assert tuple(broker for _, broker, *_ in noted) == caught.value.brokers
         assert {(took_ms, outcome) for *_, took_ms, outcome in noted} == {(40, "ErrorReply")}
 
-    producing(story)
+    producing(main)
 
 
 def test_an_attempt_that_stored_the_message_has_its_queue_and_key() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         result = await producer.send(a_message())
         (attempt,) = cluster.facts_of(SendAttempted)
         assert attempt.queue == Queue("t", "a", result.queue.queue_id)
@@ -42,11 +42,11 @@ def test_an_attempt_that_stored_the_message_has_its_queue_and_key() -> None:
         (sent,) = cluster.facts_of(MessageSent)
         assert cluster.facts.index(attempt) < cluster.facts.index(sent)
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_the_outcome_names_the_error_and_its_text() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         cluster.brokers["a"].answers = [14, SILENT]
         with pytest.raises(NotStored):
             await producer.send(a_message(), queue=MessageQueue("t", "a", 0))
@@ -59,11 +59,11 @@ def test_the_outcome_names_the_error_and_its_text() -> None:
         assert (silent.outcome.split(":")[0], silent.took_ms) == ("TimedOut", 500)
         assert masterless.outcome == "NoMaster: nowhere has no master"
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_each_attempt_of_an_async_send_is_a_fact() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.publish_queues("t")
         for broker in cluster.brokers.values():
             broker.stop()
@@ -74,11 +74,11 @@ def test_each_attempt_of_an_async_send_is_a_fact() -> None:
         assert tuple(broker for _, broker, *_ in noted) == caught.value.brokers
         assert {outcome for *_, outcome in noted} == {"NeverSent"}
 
-    producing(story)
+    producing(main)
 
 
 def test_an_async_send_that_its_producer_abandons_has_an_attempt_without_an_answer() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         cluster.brokers["a"].always = SILENT
         async with cluster.process() as process:
@@ -89,19 +89,19 @@ def test_an_async_send_that_its_producer_abandons_has_an_attempt_without_an_answ
             assert attempts_of(cluster) == [(1, "a", 1000, "NoAnswer")]
             assert cluster.facts_of(SendFailed)[0].maybe_stored
 
-    in_world(story)
+    in_world(main)
 
 
 def test_a_one_way_send_is_an_attempt_without_an_outcome() -> None:
-    async def story(cluster, producer):
+    async def main(cluster, producer):
         await producer.send_oneway(a_message())
         assert attempts_of(cluster) == [(1, "a", 0, "ONE_WAY")]
 
-    producing(story, "a")
+    producing(main, "a")
 
 
 def test_attempts_are_no_facts_where_they_are_not_wanted() -> None:
-    async def story(cluster):
+    async def main(cluster):
         await cluster.start("a", topics={"t": 4})
         process = cluster.process()
         process.wants = lambda kind: kind is not SendAttempted
@@ -110,4 +110,4 @@ def test_attempts_are_no_facts_where_they_are_not_wanted() -> None:
         assert attempts_of(cluster) == []
         assert len(cluster.facts_of(MessageSent)) == 1
 
-    in_world(story)
+    in_world(main)

@@ -7,11 +7,11 @@ import logging
 
 import pytest
 import trio
-from fake_cluster import FakeCluster
 from trio.testing import memory_stream_pair
 
 from rocketmq_emulator.cluster.control import serving
 from rocketmq_emulator.cluster.control.serving import ControlHandler
+from tests.support.cluster.fake_cluster import FakeCluster
 
 GET = b"GET /nodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
 KILL = b"POST /nodes/broker-a/kill HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -31,7 +31,7 @@ LINGER_0 = struct.pack("ii", 1, 0)
 BROKER, CLIENTS = "broker-a", "clients"
 
 
-class Acts(Tally):
+class WatchedTally(Tally):
     """What a fault did; that it holds something is waited for."""
 
     def __init__(self) -> None:
@@ -161,37 +161,37 @@ def test_a_node_that_died_unseen_resets_who_connects(node: Node) -> None:
 @pytest.mark.parametrize("kind", [StallLink, Partition])
 def test_what_is_held_arrives_when_the_fault_ends(node: Node, kind: type[LinkFault]) -> None:
     near, far = node.pair()
-    acts = Acts()
-    with node.links.under(kind(between=(BROKER, CLIENTS)), acts):
+    counted = WatchedTally()
+    with node.links.under(kind(between=(BROKER, CLIENTS)), counted):
         near.sendall(b"held")
-        acts.wait_held()
+        counted.wait_held()
         far.setblocking(False)
         with pytest.raises(BlockingIOError):
             far.recv(1)
         far.settimeout(PATIENCE_S)
     assert received(far, 4) == b"held"
-    assert acts.times["held bytes"] == 1
-    assert acts.held_bytes == 4
+    assert counted.times["held bytes"] == 1
+    assert counted.held_bytes == 4
 
 
 def test_a_partition_one_way_lets_the_other_pass(node: Node) -> None:
     near, far = node.pair()
-    acts = Acts()
-    with node.links.under(Partition(between=(BROKER, CLIENTS), one_way=True), acts):
+    counted = WatchedTally()
+    with node.links.under(Partition(between=(BROKER, CLIENTS), one_way=True), counted):
         near.sendall(b"asked")
         assert received(far, 5) == b"asked"
         far.sendall(b"answered")
-        acts.wait_held()
+        counted.wait_held()
     assert received(near, 8) == b"answered"
 
 
 def test_a_death_behind_a_partition_is_not_seen_before_it_ends(node: Node) -> None:
     near, far = node.pair()
-    acts = Acts()
-    with node.links.under(Partition(around=BROKER), acts):
+    counted = WatchedTally()
+    with node.links.under(Partition(around=BROKER), counted):
         far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_0)
         far.close()
-        acts.wait_held()
+        counted.wait_held()
         near.setblocking(False)
         with pytest.raises(BlockingIOError):
             near.recv(1)
@@ -235,11 +235,11 @@ def test_a_cut_resets_open_streams_and_refuses_new_ones(node: Node) -> None:
 
 def test_a_slow_link_is_late_the_way_it_is_meant(node: Node) -> None:
     near, far = node.pair()
-    acts = Acts()
-    with node.links.under(SlowLink(between=(CLIENTS, BROKER), ms=60_000, one_way=True), acts):
+    counted = WatchedTally()
+    with node.links.under(SlowLink(between=(CLIENTS, BROKER), ms=60_000, one_way=True), counted):
         near.sendall(b"late")
-        acts.wait_held()
-        assert acts.times == {"delayed bytes": 1}
+        counted.wait_held()
+        assert counted.times == {"delayed bytes": 1}
         far.sendall(b"at once")
         assert received(near, 7) == b"at once"
     assert received(far, 4) == b"late"
@@ -256,11 +256,11 @@ def test_a_narrow_link_passes_pieces_and_the_rest_when_it_ends(node: Node) -> No
 
 def test_two_faults_hold_until_both_have_ended(node: Node) -> None:
     near, far = node.pair()
-    acts = Acts()
+    counted = WatchedTally()
     with node.links.under(StallLink(around=BROKER)):
-        with node.links.under(StallLink(around=BROKER), acts):
+        with node.links.under(StallLink(around=BROKER), counted):
             near.sendall(b"held")
-            acts.wait_held()
+            counted.wait_held()
         far.setblocking(False)
         with pytest.raises(BlockingIOError):
             far.recv(1)
@@ -280,12 +280,12 @@ def test_a_fault_of_one_client_leaves_others_alone(node: Node) -> None:
     member.sendall(frame)
     assert received(members_end, len(frame)) == frame
     assert node.links.client_names() == ("clients", "10.0.0.1@billing-1", "billing", "billing-1")
-    acts = Acts()
-    with node.links.under(StallLink(between=("billing", BROKER)), acts):
+    counted = WatchedTally()
+    with node.links.under(StallLink(between=("billing", BROKER)), counted):
         other.sendall(b"passes")
         assert received(others_end, 6) == b"passes"
         member.sendall(b"held")
-        acts.wait_held()
+        counted.wait_held()
     assert received(members_end, 4) == b"held"
 
 

@@ -1,1 +1,0 @@
-"""Beside the helpers of these tests, so that those in the rooms below can import them."""

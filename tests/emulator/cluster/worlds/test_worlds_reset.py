@@ -1,0 +1,118 @@
+"""A cluster is reset between two tests: what is away comes back, what was left is gone."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+
+import pytest
+
+from rocketmq_emulator.admin.calls import AdminError
+from rocketmq_emulator.cluster.control.server import find_announced
+from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.sync import Message, Producer, PushConsumer
+from rocketmq_emulator.testing.rocketmq import RocketMQ
+from tests.support.portal.client_kinds import SHORT_TIMERS
+
+WORLDS = {"embedded": EmbeddedCluster, "processes": ProcessCluster}
+
+
+def as_new(cluster) -> None:
+    assert {node.state for node in cluster.nodes} == {"running"}
+    assert all(cluster.reply_rules(name) == () for name in cluster.node_names)
+    with Producer(namesrv=cluster.namesrv, group="shop") as producer:
+        results = [producer.send(Message("orders", b"two cups")) for _ in range(8)]
+    offsets: dict[str, list[int]] = {}
+    for result in results:
+        offsets.setdefault(str(result.queue), []).append(result.queue_offset)
+    assert all(of_queue == list(range(len(of_queue))) for of_queue in offsets.values()), offsets
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_after_a_reset_a_cluster_is_as_it_was_at_first(kind) -> None:
+    with WORLDS[kind](brokers=2) as cluster:
+        as_new(cluster)
+        cluster.set_reply_rule("broker-a", ReplyRule(error_code=2))
+        cluster.skew_clock("namesrv", -3_600_000)
+        cluster.skew_clock("broker-a", 3_600_000)
+        cluster.pause("broker-a")
+        cluster.kill("broker-b")
+        cluster.reset()
+        as_new(cluster)
+        cluster.restart("broker-a")  # with a clock that is right
+        with Producer(namesrv=cluster.namesrv, group="shop") as producer:
+            sent = producer.send(Message("orders", b"one cup"))
+        assert sent.offset_msg_id
+        cluster.stop("namesrv")
+        cluster.reset()
+        as_new(cluster)
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_clients_that_stay_connected_go_on_at_once(release) -> None:
+    """Three tests long: two producers and a consumer of an application that is not restarted."""
+    came, news = [], threading.Condition()
+
+    def take(messages) -> None:
+        with news:
+            came.extend(message.body for message in messages)
+            news.notify()
+
+    with (
+        EmbeddedCluster(brokers=2, release=release) as cluster,
+        Producer(namesrv=cluster.namesrv, group="shop") as producer,
+    ):
+        producer.send(Message("orders", b"0"))
+        with PushConsumer(
+            take,
+            {"orders": "*"},
+            namesrv=cluster.namesrv,
+            group="billing",
+            consume_from="CONSUME_FROM_FIRST_OFFSET",
+            **SHORT_TIMERS,
+        ):
+            for _ in range(9):  # so that the topic is on both brokers, and the consumer knows
+                producer.send(Message("orders", b"0"))
+            for number in range(4):
+                if number:
+                    cluster.reset()
+                    began_s = time.monotonic()
+                    for _ in range(9):
+                        producer.send(Message("orders", b"%d" % number))
+                with news:
+                    wanted = 10 + 9 * number
+                    assert news.wait_for(lambda n=wanted: len(came) >= n, timeout=20)
+                assert not number or time.monotonic() - began_s < 5, "it waited for something"
+        assert came.count(b"3") == 9
+        assert len(came) == 37
+        cluster.reset()  # now nobody reads them any more
+        assert producer.send(Message("orders", b"4")).queue_offset == 0
+
+
+def test_any_program_can_reset_a_cluster_by_its_control_address() -> None:
+    with EmbeddedCluster(brokers=2, control=0) as cluster:
+        cluster.kill("broker-b")
+        line = http.client.HTTPConnection(cluster.control.removeprefix("http://"))
+        line.request("POST", "/reset")
+        nodes = json.load(line.getresponse())["nodes"]
+        line.close()
+        assert [node["state"] for node in nodes] == ["running"] * 3
+        as_new(cluster)
+        assert find_announced(cluster.namesrv) == cluster.control.removeprefix("http://")
+
+
+def test_declared_topics_are_there_after_a_reset_with_their_queues() -> None:
+    with RocketMQ(brokers=2, topics={"orders": 3, "jobs": 5}) as cluster:
+        for _ in range(2):
+            with Producer(namesrv=cluster.namesrv, group="shop") as producer:
+                for topic, queues in (("orders", 6), ("jobs", 10)):
+                    sent = [producer.send(Message(topic, b"one")) for _ in range(2 * queues)]
+                    assert len({str(result.queue) for result in sent}) == queues
+            cluster.kill("broker-b")
+            cluster.reset()
+    with pytest.raises(AdminError, match="illegal characters"), RocketMQ(topics=["a b"]):
+        pass

@@ -1,0 +1,36 @@
+"""Which files ``rmqemu sweep`` visits, from its arguments to a row, in all its processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark
+from tests.support.visited_files import (
+    by_process,
+    difference,
+    the_scenario_of_the_readme,
+    visits_of_command,
+)
+
+HEADING = "A sweep, from the command to a row"
+ONE_RUN = "A scenario, from the command to its row"
+A_SWEEP = "sweep hangs.py --seeds 1..1 --cores 1 --to swept"
+
+
+def test_a_sweep_visits_the_files_of_the_page(tmp_path: Path) -> None:
+    try:
+        check_spark()
+    except SparkUnavailable as error:
+        if os.environ.get("REQUIRE_PARTS") == "1":
+            raise
+        pytest.skip(str(error))
+    the_scenario_of_the_readme(tmp_path)
+    visits = visits_of_command(A_SWEEP.split(), tmp_path)
+    shown = [*by_process(HEADING).values(), by_process(ONE_RUN)["the run"]]
+    assert len(visits) == len(shown)
+    for process, files in zip(visits, shown, strict=True):
+        assert difference(process.files, files) == ""
+    assert "pyspark.worker" in visits[1].command

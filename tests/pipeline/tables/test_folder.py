@@ -1,0 +1,269 @@
+"""Journals become a folder of tables that grows by runs, and what is bad in them is named."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from rocketmq_emulator.facts import MessageStored, NodeKilled, Queue, RunStarted
+from rocketmq_emulator.facts.journal import encode_entry
+from rocketmq_emulator.pipeline.tables.facts import facts_of
+from rocketmq_emulator.pipeline.tables.folder import (
+    Added,
+    TableFolder,
+    TableFolderBusy,
+    UnknownTable,
+)
+from rocketmq_emulator.pipeline.tables.journal_files import NoJournals, run_id, runs_in
+from tests.support.pipeline.written_journals import a_journal, a_start, entries, stored, write
+
+
+def counts(added: Added) -> tuple[int, int, int, int]:
+    return len(added.runs), added.known, added.facts, added.rejected
+
+
+def rows(table, *columns: str) -> list[tuple]:
+    return sorted(tuple(row) for row in table.select(*columns).collect())
+
+
+def test_runs_are_added_without_reading_those_that_are_there(spark, tmp_path) -> None:
+    folder = TableFolder(tmp_path / "tables", spark)
+    first = a_journal(tmp_path / "journals" / "1.jsonl", seed=1, messages=2)
+    assert counts(folder.add([first.parent])) == (1, 0, 3, 0)
+
+    # The old journal has changed inside, and is as long: nobody looks.
+    first.write_bytes(first.read_bytes()[:-20] + b"x" * 19 + b"\n")
+    a_journal(first.parent / "2.jsonl", seed=2, messages=4)
+    assert counts(folder.add([first.parent])) == (1, 1, 5, 0)
+
+    first.unlink()
+    assert counts(folder.add([first.parent, first.parent])) == (0, 1, 0, 0)
+    assert rows(folder.table("facts").groupBy("run").count(), "count") == [(3,), (5,)]
+    assert [(run.seed, run.facts) for run in folder.runs()] == [(1, 3), (2, 5)]
+
+
+def test_a_journal_that_has_grown_replaces_its_shorter_self(spark, tmp_path) -> None:
+    folder = TableFolder(tmp_path / "tables", spark)
+    journal = a_journal(tmp_path / "run.jsonl", messages=1)
+    folder.add([journal])
+    a_journal(journal, messages=3)
+    assert counts(folder.add([journal])) == (1, 0, 4, 0)
+    assert folder.table("facts").count() == 4
+    shorter = a_journal(tmp_path / "copy.jsonl", messages=2)
+    assert counts(folder.add([shorter])) == (0, 1, 0, 0), "a shorter copy tells nothing new"
+
+
+def test_what_a_job_left_that_died_is_removed_and_never_read(spark, tmp_path) -> None:
+    folder = TableFolder(tmp_path / "tables", spark)
+    journal = a_journal(tmp_path / "run.jsonl", messages=1)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    folder._commit = dies
+    with pytest.raises(KeyboardInterrupt):
+        folder.add([journal])
+    again = TableFolder(tmp_path / "tables", spark)
+    assert (tmp_path / "tables" / "bronze" / "batch=1").exists()
+    assert again.runs() == []
+    assert again.table("facts").count() == 0
+    assert counts(again.add([journal])) == (1, 0, 2, 0)
+    assert again.table("facts").count() == 2
+
+
+def test_only_one_process_adds_at_a_time(tmp_path) -> None:
+    folder = TableFolder(tmp_path / "tables")
+    folder.path.mkdir()
+    journal = a_journal(tmp_path / "run.jsonl")
+    with (folder.path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(TableFolderBusy, match="nothing was added: wait for it"):
+            folder.add([journal])
+
+
+def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp_path) -> None:
+    journals = tmp_path / "odd [x] {1,2} ü%20"
+    lines = [
+        encode_entry(each)
+        for each in entries((0, "world", a_start()), (5, "b", stored(0)), (9, "b", stored(1)))
+    ]
+    lines[1:1] = [
+        b"hello\n",
+        b"\n",
+        b"[1]\n",
+        b'{"a": 1}\n',
+        b"\xff\xfe\x00\n",
+        lines[1].replace(b"MessageStored", b"MessageEaten"),
+        lines[1].replace(b'"offset":0', b'"offset":"none"'),
+    ]
+    journals.mkdir()
+    (journals / "run 1.jsonl").write_bytes(b"".join(lines)[:-30])
+    (journals / "junk.jsonl").write_bytes(bytes(range(256)))
+    (journals / "notes.jsonl.gz").write_bytes(b"no gzip")
+    newer = write(journals / "newer.jsonl", entries((0, "world", a_start(seed=3, schema=4))))
+    folder = TableFolder(tmp_path / "tables", spark)
+    assert counts(folder.add([journals])) == (4, 0, 2, 10)
+    no_json, no_fact = "no JSON object: cut off, or damaged", "JSON, and no fact: it lacks"
+    found = folder.table("rejected").collect()
+    shown = sorted(
+        (row.file.rpartition("/")[2], row.line, row.reason.partition(" seq,")[0]) for row in found
+    )
+    assert shown == [
+        ("junk.jsonl", 0, "this is no journal: none of its first 2 lines is a fact"),
+        (
+            newer.name,
+            0,
+            "facts of schema 4, and this emulator reads up to 3: use the emulator that wrote it",
+        ),
+        ("notes.jsonl.gz", 0, "cannot be read (Not a gzipped file (b'no'))"),
+        ("run 1.jsonl", 2, no_json),
+        ("run 1.jsonl", 4, no_json),
+        ("run 1.jsonl", 5, no_fact),
+        ("run 1.jsonl", 6, no_json),
+        ("run 1.jsonl", 7, "MessageEaten is no fact of schema 3: a newer emulator's?"),
+        ("run 1.jsonl", 8, "a MessageStored that is not as schema 3 says"),
+        ("run 1.jsonl", 10, no_json),
+    ]
+    assert {row.text for row in found if row.line == 2} == {"hello"}
+    assert rows(facts_of(folder.table("facts"), MessageStored), "offset") == [(0,)]
+    assert counts(folder.add([journals])) == (0, 4, 0, 0), "foreign files are known too"
+
+
+def test_compressed_journals_and_journals_of_nodes_are_read(spark, tmp_path) -> None:
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(a_journal(tmp_path / "plain", messages=3).read_bytes()))
+    up = tmp_path / "up"
+    write(up / "broker-a.jsonl", entries((5, "broker-a", stored(0)), (7, "broker-a", stored(1))))
+    write(up / "world.jsonl", entries((6, "world", NodeKilled("broker-a"))))
+    folder = TableFolder(tmp_path / "tables", spark)
+    assert counts(folder.add([packed, up])) == (2, 0, 7, 0)
+    assert {run.scenario: run.facts for run in folder.runs()} == {"cluster": 3, "storm": 4}
+    of_nodes = folder.table("facts").where("scenario = 'cluster'")
+    assert rows(of_nodes, "mono_us", "node", "place", "kind") == [
+        (5, "broker-a", None, "MessageStored"),
+        (6, "world", None, "NodeKilled"),
+        (7, "broker-a", None, "MessageStored"),
+    ]
+
+
+def test_facts_of_a_kind_have_exactly_its_fields(spark, tmp_path) -> None:
+    start = a_start(seed=4)
+    other = Queue("orders", "broker-b", 3)
+    journal = write(
+        tmp_path / "run.jsonl",
+        entries((0, "world", start), (3, "b", stored(7, other)), (4, "world", NodeKilled("c-1"))),
+    )
+    folder = TableFolder(tmp_path / "tables", spark)
+    folder.add([journal])
+    facts = folder.table("facts")
+    (row,) = facts_of(facts, MessageStored).collect()
+    assert row.asDict(recursive=True) == {
+        "scenario": "storm",
+        "run": run_id(start),
+        "seq": 1,
+        "at_ms": 1_700_000_000_000,
+        "mono_us": 3,
+        "node": "b",
+        "place": 1,
+        "queue": {"topic": "orders", "broker": "broker-b", "queue_id": 3},
+        "offset": 7,
+        "position": 700,
+        "uniq_key": "key-7",
+        "size_bytes": 100,
+        "tags": "",
+    }
+    (killed,) = facts_of(facts, NodeKilled).collect()
+    assert (killed.node, killed.fact_node) == ("world", "c-1")
+    both = facts_of(facts, RunStarted, NodeKilled)
+    assert rows(both, "kind", "seed") == [("NodeKilled", None), ("RunStarted", 4)]
+
+
+def test_journals_of_schema_1_are_read_as_the_present_facts(spark, tmp_path) -> None:
+    old = tmp_path / "old.jsonl"
+    lines = (
+        '{"kind":"NodeStarted","role":"broker","address":"","release":"4.9.7","schema":1}',
+        (
+            '{"kind":"MessageStored","topic":"t","queue_id":2,"offset":5,"position":9,'
+            '"uniq_key":"k","size":77}'
+        ),
+        (
+            '{"kind":"PullAnswered","group":"g","topic":"t","queue_id":2,"offset":5,"code":19,'
+            '"messages":0,"next_offset":5}'
+        ),
+        '{"kind":"QueuesClaimed","group":"g","queues":[["t","broker-a",1],["t","broker-a",2]]}',
+        (
+            '{"kind":"RebalancePassed","group":"g","topic":"t","queues":8,"members":["a","b"],'
+            '"mine":4}'
+        ),
+        (
+            '{"kind":"BrokerRegistered","cluster":"c","broker":"b","broker_id":0,"address":"x",'
+            '"topics":3,"first":true}'
+        ),
+    )
+    old.write_text(
+        "".join(
+            f'{{"seq":{number},"at_ms":{1_000 + number},"node":"broker-a","fact":{fact}}}\n'
+            for number, fact in enumerate(lines, 1)
+        )
+        + '{"seq":7,"at'
+    )
+    folder = TableFolder(tmp_path / "tables", spark)
+    assert counts(folder.add([old])) == (1, 0, 6, 1)
+    shown = {row.kind: row for row in folder.table("facts").collect()}
+    queue = {"topic": "t", "broker": "broker-a", "queue_id": 2}
+    stored_then = shown["MessageStored"]
+    assert stored_then.mono_us == 1_002_000
+    assert stored_then.fact.queue.asDict() == queue
+    assert (stored_then.fact.offset, stored_then.fact.size_bytes) == (5, 77)
+    pulled = shown["PullAnswered"].fact
+    assert (pulled.response_code, pulled.message_count, pulled.code) == (19, 0, None)
+    assert [each.queue_id for each in shown["QueuesClaimed"].fact.queues] == [1, 2]
+    passed = shown["RebalancePassed"].fact
+    assert (passed.queue_count, passed.own_count, passed.queues) == (8, 4, None)
+    assert passed.members == ["a", "b"]
+    assert (shown["BrokerRegistered"].fact.topic_count, passed.cause) == (3, None)
+
+
+def test_a_journal_in_many_splits_keeps_its_order_and_its_line_numbers(spark, tmp_path) -> None:
+    journal = a_journal(tmp_path / "run.jsonl", messages=200)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines.insert(149, b"damaged\n")
+    journal.write_bytes(b"".join(lines))
+    folder = TableFolder(tmp_path / "tables", spark)
+    split = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(split)
+    spark.conf.set(split, "4096")
+    try:
+        assert counts(folder.add([journal])) == (1, 0, 201, 1)
+        assert rows(folder.table("rejected"), "line", "text") == [(150, "damaged")]
+        stored_order = facts_of(folder.table("facts"), MessageStored).orderBy("place")
+        assert [row.offset for row in stored_order.collect()] == list(range(200))
+    finally:
+        spark.conf.set(split, before)
+
+
+def test_nothing_to_read_is_a_sentence(tmp_path) -> None:
+    with pytest.raises(NoJournals, match="there is no such file or folder"):
+        runs_in([tmp_path / "nowhere"])
+    with pytest.raises(NoJournals, match=r"this folder has no journals \(\*\.jsonl"):
+        runs_in([tmp_path])
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(NoJournals, match="the file is empty"):
+        runs_in([tmp_path])
+
+
+def test_a_run_is_known_by_what_makes_it_what_it_is() -> None:
+    reordered = a_start(parameters='{"b":1,"a":2}'), a_start(parameters='{"a":2, "b":1}')
+    assert run_id(reordered[0]) == run_id(reordered[1])
+    changes = {"seed": 2, "release": "5.3.3", "parameters": "{}", "code_version": "2"}
+    changed = {run_id(a_start(**{name: value})) for name, value in changes.items()}
+    assert len(changed | {run_id(a_start())}) == 5
+
+
+def test_a_table_that_is_not_there_is_told_from_those_that_are(spark, tmp_path) -> None:
+    with pytest.raises(UnknownTable, match="no table 'fact'; there are runs, rejected, facts"):
+        TableFolder(tmp_path, spark).table("fact")

@@ -1,0 +1,112 @@
+"""Gold tables on a few facts, with answers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from rocketmq_emulator.facts import (
+    FaultBegan,
+    FaultEnded,
+    MessageSent,
+    MessageStored,
+    NodeKilled,
+    OffsetCommitted,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+    RunEnded,
+    SendAttempted,
+    TopicCreated,
+)
+from rocketmq_emulator.pipeline.tables.folder import TableFolder
+from tests.pipeline.tables.test_tables_silver import OTHER, SECOND, a_member, consumed
+from tests.support.pipeline.written_journals import QUEUE, a_start, entries, stored, write
+
+THIRD = Queue("orders", "broker-a", 2)
+
+
+@pytest.fixture(scope="module")
+def folder(spark, tmp_path_factory) -> TableFolder:
+    """One group of two members, of which one is killed while it holds a queue of three."""
+    told = (
+        (0.0, "broker-a", TopicCreated("orders", 3, 3, 6, "admin")),
+        (0.0, "c-1", a_member("one")),
+        (1.0, "c-1", QueuesClaimed("billing", (QUEUE, OTHER, THIRD))),
+        (1.1, "c-2", a_member("two")),
+        (1.5, "c-2", QueuesClaimed("billing", (OTHER,))),
+        (1.7, "c-1", QueuesReleased("billing", (OTHER,), "not mine")),
+        (2.0, "broker-a", stored(0)),
+        (2.0, "broker-a", stored(1)),
+        (2.0, "p", SendAttempted("orders", QUEUE, "key-0", 1, 7, "SEND_OK")),
+        (2.0, "p", MessageSent("orders", QUEUE, 0, "key-0", 1, 7, "SEND_OK")),
+        (2.5, "c-1", consumed(0)),
+        (2.6, "c-1", OffsetCommitted("billing", QUEUE, 1, "peer")),
+        (3.0, "world", FaultBegan(1, '{"fault":"kill","node":"c-1"}', ("c-1", "broker-b"))),
+        (3.0, "world", NodeKilled("c-1")),
+        (3.2, "p", SendAttempted("orders", Queue("orders", "broker-b", 0), "k", 1, 9, "Cut: x")),
+        (4.0, "world", FaultEnded(1, "time is up", 1)),
+        (43.0, "c-2", QueuesClaimed("billing", (QUEUE, THIRD))),
+        (44.0, "c-2", consumed(0)),
+        (45.0, "c-2", consumed(1, ok=False)),
+        (46.0, "broker-a", MessageStored(QUEUE, 2, 200, "key-2", 100)),
+        (50.0, "world", RunEnded("finished", "")),
+    )
+    path = tmp_path_factory.mktemp("gold")
+    facts = [(round(at_s * SECOND), node, fact) for at_s, node, fact in told]
+    journal = write(path / "run.jsonl", entries((0, "world", a_start()), *facts))
+    found = TableFolder(path / "tables", spark)
+    found.add([journal])
+    return found
+
+
+def the_row(folder: TableFolder, name: str, *columns: str) -> tuple:
+    (row,) = folder.table(name).select(*columns).collect()
+    return tuple(row)
+
+
+def test_latency_is_of_the_first_delivery_and_failover_from_the_fault(folder) -> None:
+    assert the_row(
+        folder,
+        "delivery",
+        *("longest_deliver_ms", "deliver_ms_p50", "consumer_failover_s"),
+        *("deliveries", "repeats", "failed_deliveries"),
+    ) == (43_000.0, 500.0, 42.0, 3, 1, 1)
+
+
+def test_overlap_and_orphan_time_are_of_the_longest_and_of_all_queues(folder) -> None:
+    assert the_row(folder, "overlap", "overlap_s", "overlap_queue_s") == (0.2, 0.2)
+    # All three from 0 s to 1 s, two from 3 s to 43 s.
+    assert the_row(folder, "orphans", "unowned_s", "unowned_queue_s", "starved_queues") == (
+        40.0,
+        83.0,
+        0,
+    )
+
+
+def test_churn_counts_moves_and_how_few_were_necessary(folder) -> None:
+    # Settled: 3 of c-1 and 1 of c-2 of them (a move); the two that are left go to c-2.
+    assert the_row(
+        folder,
+        "churn",
+        *("rebalances", "moved_queues", "necessary_moves", "needless_moves"),
+        *("settle_s", "skew_queues", "queueless_members"),
+    ) == (2, 3, 0, 3, 2.0, 0, 0)
+
+
+def test_lag_is_what_was_not_committed_at_the_end_and_at_most(folder) -> None:
+    assert the_row(folder, "offset_lag", "lag", "lag_max") == (2, 1)
+
+
+def test_sends_and_what_producers_felt_of_a_fault(folder) -> None:
+    assert the_row(
+        folder, "sends", "sends", "failed_attempts", "longest_send_ms", "send_ms_p99"
+    ) == (1, 1, 7, 7)
+    node, failover_s = the_row(folder, "producer_failover", "node", "producer_failover_s")
+    assert (node, round(failover_s, 3)) == ("broker-b", 0.2)
+
+
+def test_the_long_table_has_each_number_of_each_group_and_of_the_run(folder) -> None:
+    rows = folder.table("metrics").where("metric = 'overlap_s'").collect()
+    assert sorted((row.of, row.value) for row in rows) == [("", 0.2), ("billing", 0.2)]

@@ -1,0 +1,117 @@
+"""The smallest plan that fails in the same way, found by taking away."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketmq_emulator.checks.state.violation import Violation
+from rocketmq_emulator.cluster.fault_values import Kill, Pause
+from rocketmq_emulator.scenarios.after.shrinking import REDUCTIONS, NothingToShrink, Shrinking
+from rocketmq_emulator.scenarios.plan.plan import (
+    ConsumersPlan,
+    Heal,
+    Join,
+    LoadPlan,
+    Step,
+    TopicPlan,
+)
+from rocketmq_emulator.scenarios.plan.result import RunResult
+from tests.support.scenarios.running_plans import a_plan
+
+
+def a_row(*checkers: str) -> RunResult:
+    violations = tuple(
+        Violation(checker=name, rule="", what="it broke", mono_us=0, node="") for name in checkers
+    )
+    return RunResult(
+        scenario="x", code_version="", world="virtual", release="4.9.7", parameters={}, seed=1,
+        verdict="failed" if violations else "passed", reason="it broke" if violations else "",
+        metrics={}, violations=violations, unmet=(), run_s=0, took_s=0, fact_count=0,
+    )  # fmt: skip
+
+
+def a_large_plan():
+    steps = [Step(does=Pause(node="billing-1"), at_ms=at * 1_000, for_ms=500) for at in range(8)]
+    steps.insert(5, Step(does=Kill(node="broker-b"), at_ms=4_500, for_ms=9_000))
+    steps.append(Step(does=Join(group="billing"), at_ms=9_000))
+    return a_plan(
+        *steps,
+        consumers=(
+            ConsumersPlan(group="billing", topics={"orders": "*"}, members=6),
+            ConsumersPlan(group="audit", topics={"orders": "*"}, members=3),
+        ),
+        load=(
+            LoadPlan(topic="orders", rate=400, producers=3, keys=7),
+            LoadPlan(topic="orders", rate=10),
+        ),
+    )
+
+
+def fails_when_a_broker_dies_under_two_members(plan) -> RunResult:
+    """A world of our own: what fails, and nothing else."""
+    kills = [step for step in plan.timeline if isinstance(step.does, Kill)]
+    members = sum(group.members for group in plan.consumers)
+    is_bad = bool(kills) and (kills[0].for_ms or 0) >= 2_000 and members >= 2
+    return a_row("no_owner", *(["other"] if len(plan.timeline) > 1 else [])) if is_bad else a_row()
+
+
+def shrunk(plan, judge):
+    shrinking = Shrinking(plan, judge(plan), lambda plans: ((each, judge(each)) for each in plans))
+    return shrinking, [*shrinking.attempts()]
+
+
+def test_only_what_the_failure_needs_is_left() -> None:
+    def judge(plan):
+        row = fails_when_a_broker_dies_under_two_members(plan)
+        return a_row("no_owner") if row.violations else row
+
+    shrinking, attempts = shrunk(a_large_plan(), judge)
+    (step,) = shrinking.smallest.timeline
+    assert step.does == Kill(node="broker-b")
+    assert step.at_ms == 0
+    assert 2_000 <= step.for_ms < 3_000
+    assert sum(group.members for group in shrinking.smallest.consumers) == 2
+    (load,) = shrinking.smallest.load
+    assert (load.producers, load.keys) == (1, 0)
+    assert load.rate < 10
+    assert len(attempts) == shrinking.attempt_count < 150
+
+
+def test_a_plan_that_fails_in_another_way_is_not_taken() -> None:
+    shrinking, attempts = shrunk(a_large_plan(), fails_when_a_broker_dies_under_two_members)
+    assert len(shrinking.smallest.timeline) == 2
+    assert {"no_owner", "other"} == set(shrinking.failure)
+    assert not any(trial.is_same for trial in attempts if len(trial.plan.timeline) == 1)
+
+
+def test_what_passes_is_not_shrunk() -> None:
+    with pytest.raises(NothingToShrink, match="seed 1 passed"):
+        shrunk(a_plan(), lambda _plan: a_row())
+
+
+def test_a_heal_is_never_left_without_what_it_heals() -> None:
+    plan = a_plan(
+        Step(does=Kill(node="broker-b"), at_ms=1_000, name="dead"),
+        Step(does=Heal(step="dead"), after_ms=1_000),
+    )
+    shrinking, _ = shrunk(plan, lambda each: a_row("always") if each.timeline else a_row())
+    assert [type(step.does) for step in shrinking.smallest.timeline] == [Kill]
+
+
+@given(
+    st.builds(
+        lambda members, queues, rate: a_plan(
+            consumers=(ConsumersPlan(group="g", topics={"orders": "*"}, members=members),),
+            topics={"orders": TopicPlan(queues=queues)},
+            load=(LoadPlan(topic="orders", rate=rate),),
+        ),
+        st.integers(1, 9),
+        st.integers(1, 9),
+        st.floats(1, 1_000),
+    )
+)
+def test_no_reduction_gives_the_plan_back(plan) -> None:
+    for reduction in REDUCTIONS.values():
+        assert plan not in [*reduction(plan)]

@@ -1,0 +1,151 @@
+"""The official clients, fetched from their registries once and kept under ``.cache``.
+
+They are optional on a developer's machine and required in CI: a missing tool, or a
+registry that cannot be reached, skips the stories and says why, unless REQUIRE_PARTS=1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.clusters import ROOT
+from tests.support.paths import TESTS
+
+HERE = TESTS / "sdk"
+CACHE = ROOT / ".cache" / "sdk"
+FETCH_S_MAX = 600
+
+
+class PartMissing(Exception):
+    """What a test needs is not on this machine and could not be fetched."""
+
+
+def java_command(namesrv: str, scratch: Path) -> list[str]:
+    """How to start the Java client's process; its logs and local offsets stay in *scratch*."""
+    need("java", "javac", "mvn")
+    jars = _fetched("java-client", [HERE / "java" / "pom.xml"], _copy_jars)
+    classes = built_classes("java-actor", HERE / "java", jars)
+    return [
+        "java",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx256m",
+        f"-Drocketmq.client.localOffsetStoreDir={scratch}",
+        f"-Drocketmq.client.logRoot={scratch}",
+        "-Drocketmq.client.rebalance.lockInterval=1000",  # 20 s: how long an heir may wait
+        "-cp",
+        f"{classes}:{jars}/*",
+        "Actor",
+        namesrv,
+    ]
+
+
+def node_command(namesrv: str) -> list[str]:
+    """How to start the Node client's process; it finds the client through ``node_environment``."""
+    need("node", "npm")
+    return ["node", str(HERE / "node" / "actor.js"), namesrv]
+
+
+def node_environment() -> dict[str, str]:
+    folder = node_packages("node-client", HERE / "node" / "package.json")
+    return {**os.environ, "NODE_PATH": str(folder / "node_modules")}
+
+
+def node_packages(name: str, package: Path) -> Path:
+    """The folder in which the packages that *package*, a package.json, wants are installed."""
+    need("node", "npm")
+    return _fetched(name, [package], lambda folder: _install(package, folder))
+
+
+def go_command(namesrv: str) -> list[str]:
+    """How to start the Go client's process; see ``go_environment``."""
+    need("go")
+    sources = [HERE / "go" / "go.mod", *sorted((HERE / "go").glob("*.go"))]
+    folder = _fetched("go-client", sources, lambda folder: _build_go(sources, folder))
+    return [str(folder / "program"), namesrv]
+
+
+def go_environment(scratch: Path) -> dict[str, str]:
+    """Offsets of broadcast groups stay in *scratch*; its log says only what went wrong."""
+    return {**os.environ, "HOME": str(scratch), "ROCKETMQ_GO_LOG_LEVEL": "error"}
+
+
+def built_classes(name: str, sources: Path, jars: Path) -> Path:
+    """The classes of the Java files in *sources*, compiled against *jars*."""
+    files = sorted(sources.glob("*.java"))
+    return _fetched(name, files, lambda folder: _compile(files, jars, folder))
+
+
+def need(*tools: str) -> None:
+    """Raises ``PartMissing`` when one of these programs is not on this machine."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        raise PartMissing(f"no {' and no '.join(missing)} on this machine")
+
+
+def _fetched(name: str, sources: Sequence[Path], fill: Callable[[Path], None]) -> Path:
+    """The folder that *fill* made of *sources*; made anew when they have changed."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    folder = CACHE / f"{name}-{digest}"
+    with _alone(name):
+        if not folder.exists():
+            growing = CACHE / f"{name}-growing"
+            shutil.rmtree(growing, ignore_errors=True)
+            growing.mkdir(parents=True)
+            fill(growing)
+            growing.rename(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One of several test processes fetches, the others wait."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _copy_jars(folder: Path) -> None:
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    _run(["mvn", "-q", "-B", "-f", str(HERE / "java" / "pom.xml"), *goal])
+
+
+def _compile(files: Sequence[Path], jars: Path, folder: Path) -> None:
+    flags = ["-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(folder)]
+    _run(["javac", *flags, *map(str, files)])
+
+
+def _install(package: Path, folder: Path) -> None:
+    shutil.copy(package, folder)
+    flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+    _run(["npm", "install", *flags, "--prefix", str(folder)])
+
+
+def _build_go(sources: Sequence[Path], folder: Path) -> None:
+    for source in sources:
+        shutil.copy(source, folder)
+    _run(["go", "build", "-C", str(folder), "-mod=mod", "-o", "program", "."])
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        subprocess.run(
+            command,
+            check=True,
+            timeout=FETCH_S_MAX,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except subprocess.CalledProcessError as failed:
+        text = failed.stdout.decode(errors="replace")[-500:]
+        raise PartMissing(f"{command[0]} could not fetch or build: {text}") from failed
+    except subprocess.TimeoutExpired as late:
+        raise PartMissing(f"{command[0]} took more than {FETCH_S_MAX} s") from late

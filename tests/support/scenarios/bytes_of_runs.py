@@ -1,0 +1,66 @@
+"""A hash for each run of the library, as lines: what two processes compare.
+
+    python tests/support/scenarios/bytes_of_runs.py [RATE_MAX] [backwards]
+
+Every scenario with its defaults on both releases, and with the parameters of every case on its
+own release, from one seed, all in this one process.  RATE_MAX (messages a second, of each load;
+the tests use a small one) keeps them short; without it they run as they are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from rocketmq_emulator.facts.journal import encode_entry
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.scenarios.plan.plan import Plan
+from rocketmq_emulator.scenarios.running.virtual_run import VirtualRun
+from tests.scenarios.library.test_library import CASES
+
+RELEASES = ("4.9.7", "5.3.3")
+SEED = 11
+
+
+def plans(rate_max: float) -> list[Plan]:
+    """Each once, in the order of their names."""
+    defaults = [load(found.name) for found in in_folder(LIBRARY)]
+    given = [(plan, release) for plan in defaults for release in RELEASES]
+    for name, parameters, *_ in CASES:
+        plan = load(name.rpartition(":")[2], parameters)
+        given.append((plan, plan.cluster.release))
+    smaller = [_of(plan, release, rate_max) for plan, release in given]
+    found = {msgspec.json.encode(plan): plan for plan in smaller}
+    return sorted(found.values(), key=lambda plan: plan.name)
+
+
+def _of(plan: Plan, release: str, rate_max: float) -> Plan:
+    return replace(
+        plan,
+        cluster=replace(plan.cluster, release=release),
+        load=tuple(replace(load, rate=min(load.rate, rate_max)) for load in plan.load),
+        parameters={},
+    )
+
+
+def lines(chosen: list[Plan], *, is_backwards: bool) -> Iterator[str]:
+    """The scenario, its release, how it ended, how many facts, and what their bytes come to."""
+    numbered = list(enumerate(chosen))
+    for number, plan in reversed(numbered) if is_backwards else numbered:
+        run = VirtualRun(plan, SEED)
+        run.run()
+        found = hashlib.blake2b(b"".join(map(encode_entry, run.entries)), digest_size=16)
+        ended = f"{run.ended.reason} {run.ended.detail}".strip()
+        what = f"{number} {plan.name} {plan.cluster.release}"
+        yield f"{what}: {ended}, {len(run.entries)} facts, {found.hexdigest()}"
+
+
+if __name__ == "__main__":
+    numbers = [float(word) for word in sys.argv[1:] if word != "backwards"]
+    every = plans(*numbers or [float("inf")])
+    for line in lines(every, is_backwards="backwards" in sys.argv):
+        sys.stdout.write(f"{line}\n")
