@@ -102,10 +102,11 @@ def run(
         is_cached = kind == "virtual" and not no_cache and not journal
         with SweepProgress(is_shown=sys.stderr.isatty() and not as_json) as progress:
             sweep = _sweep(
+                plan,
                 scenario,
                 wanted,
                 parameters or [],
-                release,
+                release=release,
                 journals=Path(journal) if journal else cache.parent / "journals",
                 jobs=jobs or JOBS[kind],
                 cache=cache if is_cached else None,
@@ -133,16 +134,16 @@ def _check_no_cluster(question: str, *options: str) -> None:
 
 
 def _sweep(
+    plan: Plan,
     scenario: str,
     seeds: range,
     parameters: list[str],
-    release: str,
     *,
+    release: str,
     journals: Path,
     cache: Path | None,
     **options: Unpack[SweepOptions],
 ) -> Sweep:
-    plan = loaded(scenario, parameters, release)
     if not has_plan_per_seed(scenario, dict(map(pair_of, parameters))):
         finished = None if cache is None else FinishedRuns(plan, cache)
         return Sweep(plan, seeds, journals, finished=finished, **options)
