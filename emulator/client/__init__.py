@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         RecallRefused,
         RecallUnanswered,
         SendError,
+        SendNotWritten,
         TooManySends,
     )
     from rocketmq_emulator.protocol.allocation import CannotAllocate
@@ -127,6 +128,7 @@ __all__ = [
     "RecallUnanswered",
     "RefusedByServer",
     "SendError",
+    "SendNotWritten",
     "SendResult",
     "SendStatus",
     "Sending",

@@ -195,6 +195,11 @@ class TooManySends(NotStored, CannotDoHere):
 
 
 @public
+class SendNotWritten(NotStored, CannotDoHere):
+    """No request was written: the producer was closed first, or another error ended the send."""
+
+
+@public
 class MaybeStored(SendError, NobodyAnswered):
     """Some attempt was sent and never answered."""
 

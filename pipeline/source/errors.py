@@ -76,6 +76,31 @@ class NotSent(SourceError):
     """Rows that no broker has taken."""
 
 
+class RowsRefused(NotSent, RefusedByServer):
+    """A server answered with an error code."""
+
+
+class RowsUnanswered(NotSent, NobodyAnswered):
+    """No server has answered until the limit."""
+
+
+class RowsUnsupported(NotSent, CannotDoHere):
+    """The cluster requires what this source does not have."""
+
+
+NOT_SENT_BY_FAMILY = {
+    RefusedByServer: RowsRefused,
+    NobodyAnswered: RowsUnanswered,
+    CannotDoHere: RowsUnsupported,
+}
+
+
+def not_sent(error: SourceError, text: str) -> NotSent:
+    """With *text*, in the family of *error*."""
+    family = next(family for family in NOT_SENT_BY_FAMILY if isinstance(error, family))
+    return NOT_SENT_BY_FAMILY[family](text)
+
+
 class BadRow(NotSent, Misuse):
     """A row that makes no message; none of its batch was sent."""
 

@@ -26,12 +26,12 @@ from rocketmq_emulator.pipeline.source.broker_offsets import BrokerConnections
 from rocketmq_emulator.pipeline.source.connection import BlockingConnection, refusal
 from rocketmq_emulator.pipeline.source.errors import (
     BadRow,
-    NotSent,
     RetryLimit,
     ServerRefused,
     ServerUnavailable,
     SourceError,
     TopicUnknown,
+    not_sent,
 )
 from rocketmq_emulator.pipeline.source.options import SinkOptions
 from rocketmq_emulator.pipeline.source.routing import NameServers, RoutedQueues
@@ -123,9 +123,10 @@ class TaskSender:
             try:
                 self._send(outgoing)
             except SourceError as error:
-                raise NotSent(
+                raise not_sent(
+                    error,
                     f"{self.sent_count} rows of this task were sent, {left} or more were not: "
-                    f"{outgoing.topic}: {error}. A retry of the task sends all of its rows again"
+                    f"{outgoing.topic}: {error}. A retry of the task sends all of its rows again",
                 ) from None
             self.sent_count += outgoing.count
             left -= outgoing.count

@@ -33,9 +33,9 @@ from rocketmq_emulator.client.producer.send_kernel import (
 from rocketmq_emulator.errors.call_errors import (
     MaybeStored,
     NoAnswer,
-    NotStored,
     RemoteError,
     SendError,
+    SendNotWritten,
 )
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class AsyncSend:
         """The producer closes: what was sent may be stored, and its answer will not be read."""
         if self._is_over:
             return
-        kind = MaybeStored if self._brokers else NotStored
+        kind = MaybeStored if self._brokers else SendNotWritten
         topic, why = self._outgoing.topic, "the producer was closed"
         if self._brokers:
             self._note_attempt(NoAnswer(self._brokers[-1], why))

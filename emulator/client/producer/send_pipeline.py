@@ -29,11 +29,11 @@ from rocketmq_emulator.errors.call_errors import (
     MessageIllegal,
     NeverSent,
     NoBrokerAnswered,
-    NotStored,
     RecallRefused,
     RecallUnanswered,
     RemoteError,
     SendError,
+    SendNotWritten,
     TooManySends,
 )
 from rocketmq_emulator.protocol.catalog import RECALL_MESSAGE
@@ -222,7 +222,7 @@ class SendPipeline:
         except SendError as error:
             send.fail(error)
         except Exception as error:  # noqa: BLE001
-            send.fail(NotStored(f"{send.topic}: {error!r}"))
+            send.fail(SendNotWritten(f"{send.topic}: {error!r}"))
 
 
 def inner_producer(instance: ClientInstance) -> SendPipeline:

@@ -45,8 +45,11 @@ from rocketmq_emulator.client.settings.arguments import (
 from rocketmq_emulator.client.settings.config import PullConsumerConfig
 from rocketmq_emulator.errors.call_errors import (
     BadArgument,
-    GroupCallRefused,
+    ClientError,
+    GroupCallRefusedByBroker,
+    GroupCallUnanswered,
 )
+from rocketmq_emulator.protocol.error_families import RefusedByServer
 from rocketmq_emulator.protocol.messages.message import MessageExt
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, build_subscription
 from rocketmq_emulator.protocol.messages.validation import type_error_text
@@ -259,8 +262,13 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
         check_whole("delay_level", delay_level, least=-1)
         broker = message.broker_name if broker_name is None else broker_name
         queue = MessageQueue(message.topic, broker, message.queue_id)
-        if not await self._running.send_back.send_back(message, queue, delay_level):
-            raise GroupCallRefused(f"no broker stored {message.msg_id} to be delivered again")
+        try:
+            await self._running.send_back.send_back_or_raise(message, queue, delay_level)
+        except ClientError as error:
+            text = f"no broker stored {message.msg_id} to be delivered again: {error}"
+            if isinstance(error, RefusedByServer):
+                raise GroupCallRefusedByBroker(text, code=getattr(error, "code", None)) from error
+            raise GroupCallUnanswered(text) from error
 
     # Inside ---------------------------------------------------------------------------
 

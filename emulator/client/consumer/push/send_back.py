@@ -30,6 +30,16 @@ class SendBack:
 
     async def send_back(self, message: MessageExt, queue: MessageQueue, delay_level: int) -> bool:
         """Send back, or publish a copy; whether that was stored.  Level 0: the broker decides."""
+        try:
+            await self.send_back_or_raise(message, queue, delay_level)
+        except ClientError:
+            return False
+        return True
+
+    async def send_back_or_raise(
+        self, message: MessageExt, queue: MessageQueue, delay_level: int
+    ) -> None:
+        """The same; raises the ``ClientError`` of the copy that no broker stored."""
         member = self._member
         try:
             await member.calls.send_back(
@@ -37,22 +47,24 @@ class SendBack:
             )
         except (RemoteError, ClientError):
             level = FIRST_RETRY_LEVEL + message.reconsume_times
-            return await self.publish(message, level, message.reconsume_times + 1)
-        return True
+            await self._publish(message, level, message.reconsume_times + 1)
 
     async def publish(self, message: MessageExt, delay_level: int, reconsume_times: int) -> bool:
         """Publish a copy to the group's retry topic; whether it was stored."""
+        try:
+            await self._publish(message, delay_level, reconsume_times)
+        except ClientError:
+            return False
+        return True
+
+    async def _publish(self, message: MessageExt, delay_level: int, reconsume_times: int) -> None:
         copy = Message(
             topic=self._member.retry_topic,
             body=message.body,
             flag=message.flag,
             properties=self._properties(message, delay_level, reconsume_times),
         )
-        try:
-            await self._member.instance.inner_producer.send(copy)
-        except ClientError:
-            return False
-        return True
+        await self._member.instance.inner_producer.send(copy)
 
     def _properties(
         self, message: MessageExt, delay_level: int, reconsume_times: int

@@ -16,6 +16,7 @@ from rocketmq_emulator.errors.call_errors import (
     NoRoute,
     NotStored,
     RecallFailed,
+    SendNotWritten,
     TooManySends,
 )
 from rocketmq_emulator.facts import MessageSent, SendAttempted, SendFailed
@@ -321,7 +322,7 @@ def test_a_send_that_never_left_is_surely_not_stored_when_its_producer_closes() 
         process = cluster.process()
         async with process, cluster.a_producer(process) as producer:
             sendings.append(producer.start_send(a_message()))
-        assert type(sendings[0].result) is NotStored
+        assert type(sendings[0].result) is SendNotWritten
         assert sendings[0].result.brokers == ()
         assert cluster.facts_of(SendAttempted) == []
 
