@@ -1,10 +1,10 @@
-"""Keeping this broker in every NameServer's routes.
+"""Registration: keeps this broker in the routes of every NameServer.
 
 A round registers at all NameServers at once and waits for all of them: at start, ten seconds
-later, then every thirty.  A NameServer that has not registered this broker yet is asked
-again much sooner: whoever starts a broker before its NameServer need not wait.  A changed
-topic is registered at once: before 5.1.4 with the whole
-table and without waiting, since then alone, and its first send waits for it.
+later, then every thirty seconds.  A NameServer that has not registered this broker yet gets the
+request again much sooner, so a broker may start before its NameServer.  A changed topic is
+registered at once: before 5.1.4 with the whole table and without waiting; since 5.1.4 alone, and
+the first send to the topic waits for the registration.
 
 Upstream: BrokerController.registerBrokerAll, BrokerOuterAPI.
 """
@@ -54,16 +54,16 @@ H = TypeVar("H", RegisterBrokerRequest, UnregisterBrokerRequest)
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
-SMALL_TOPICS_MAX = 200  # a table up to here is sent whole in every pass in which it changed
-LARGE_TOPICS_PER_MS = 20  # a larger one as seldom as keeps NameServers busy for a tenth of a time
-RETRY_STEPS = (1.0, 2.5, 5.0)  # times register_retry_ms; then that, or a sixtieth of the time
+SMALL_TOPICS_MAX = 200  # a table of up to so many topics is sent in every pass that changed it
+LARGE_TOPICS_PER_MS = 20  # a larger table: NameServers are busy with it a tenth of the time
+RETRY_STEPS = (1.0, 2.5, 5.0)  # times register_retry_ms; at least a sixtieth of the time failing
 
 
 class _RegistrationRound:
-    """One registration under way at *name_servers*: what they answer, as it comes."""
+    """One registration at *name_servers*, and their answers in the order of arrival."""
 
     def __init__(self, name_servers: tuple[str, ...], *, is_retry: bool = False) -> None:
-        self.name_servers = name_servers  # the list may be another one before all have answered
+        self.name_servers = name_servers  # a copy: ``use`` may change the list during the round
         self.is_retry = is_retry
         self._answers: deque[tuple[str, RemotingCommand | RemoteError]] = deque()
         self._has_more = trio.Event()
@@ -80,12 +80,12 @@ class _RegistrationRound:
 
 
 class NameServerRegistration:
-    """Registers one broker, again and again; each round is a fact."""
+    """Registers one broker at intervals; each round is a fact."""
 
     def __init__(self, broker: Broker, client: RemotingClient, nursery: TaskNursery) -> None:
         self._broker = broker
         self._failing_since_ms: dict[str, int] = {}  # by address of a NameServer
-        self._has_registered: set[str] = set()  # NameServers, at least once
+        self._has_registered: set[str] = set()  # NameServers that did so at least once
         self._now_ms = client.clock.now_ms
         self._client = client
         self._nursery = nursery
@@ -100,28 +100,29 @@ class NameServerRegistration:
         nursery.start_soon(self._next_pass.run)
 
     def use(self, name_servers: tuple[str, ...]) -> None:
-        """Register at these from the next round on, instead of those until now."""
+        """Register at *name_servers* from the next round on, instead of the present ones."""
         self._namesrv = name_servers
 
     def name_servers(self) -> tuple[str, ...]:
-        """Those of the next round."""
+        """The NameServers of the next round."""
         return self._namesrv
 
     async def run(self) -> None:
-        """Rounds at the configured interval, for ever."""
+        """Run a round at the configured interval; never returns."""
         first_ms = self._broker.config.register_first_ms
         await every_async(self._interval_ms, self.register, first_ms=first_ms)
 
     async def register(self) -> None:
-        """One round: the whole table, at every NameServer.  Failures are facts, not errors."""
+        """One round: register the whole table at every NameServer.  Failures are facts."""
         await self._finish(self._begin(None))
 
     def announce(self, topics: Sequence[TopicConfig] | None, bell: object | None) -> None:
-        """Topics are new or have changed, or all; *bell* is rung when every NameServer knows.
+        """Register *topics* that are new or have changed, or all topics; then ring *bell*.
 
-        Called at the change itself, before the next one: a 4.x NameServer ignores a
-        registration whose data version it has seen, so each must carry the version of its
-        own change.  Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
+        The bell rings when every NameServer has answered or failed.  To be called before the
+        next change: a 4.x NameServer ignores a registration whose data version it has seen, so
+        each must carry the version of its own change.
+        Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
         """
         names = [topic.topic_name or "" for topic in topics or ()]
         if bell is None:
@@ -129,12 +130,12 @@ class NameServerRegistration:
             self._is_whole_due = True
             if (
                 not self._is_send_planned
-            ):  # the first of a pass leaves before its cause is answered
+            ):  # the first of a pass is sent before the reply to the call that caused it
                 self._send_whole_when_due()
             self._is_send_planned = True
             self._next_pass.ask()
             return
-        # A table that is sent later may be ignored: this takes along the topics that wait for it.
+        # NameServers may ignore a whole table sent later, so include the topics waiting for it.
         begun = self._begin(None if topics is None else [*self._unsent, *names])
         self._unsent.clear()
 
@@ -149,10 +150,11 @@ class NameServerRegistration:
         self._send_whole_when_due()
 
     def _send_whole_when_due(self) -> None:
-        """The whole table, twice in a pass at most, and once in a while if it is large.
+        """Send the whole table: at most twice in a pass, and less often if it is large.
 
-        Upstream sends it for each.  Nobody can tell: it is one-way, what comes later has all
-        that came before, and a NameServer takes the topics of every version that is new to it.
+        Upstream sends it for each change.  No peer can notice the difference: the request is
+        one-way, a later table contains all earlier changes, and a NameServer accepts the topics
+        of every version that is new to it.
         """
         if not self._is_whole_due:
             return
@@ -180,7 +182,7 @@ class NameServerRegistration:
         return min(max(config.register_interval_ms, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
 
     async def _retry(self, address: str) -> None:
-        """Ask one NameServer again until it has registered this broker once."""
+        """Send the registration to one NameServer until it has accepted it once."""
         attempt = 0
         while address not in self._has_registered and address in self._namesrv:
             await trio.sleep(self._retry_ms(address, attempt) / 1_000)
@@ -197,9 +199,9 @@ class NameServerRegistration:
     def _begin(
         self, topics: Sequence[str] | None, begun: _RegistrationRound | None = None
     ) -> _RegistrationRound:
-        """Register *topics*, or all, as they are now at all NameServers, or those of *begun*.
+        """Register the present *topics* (None: all) at all NameServers, or at those of *begun*.
 
-        The requests leave before this returns: every NameServer gets versions in their order.
+        The requests are sent before this returns: every NameServer gets versions in order.
         """
         header, body = self._request(topics)
         begun = begun or _RegistrationRound(self._namesrv)
@@ -222,7 +224,7 @@ class NameServerRegistration:
         self._client.close_if_timed_out(address, reply)
 
     async def _finish(self, begun: _RegistrationRound) -> None:
-        """Wait for every answer; what they say is a fact, and may mark topics as ordered."""
+        """Wait for every answer, note the result, and mark the topics that are ordered."""
         accepted: dict[str, bytes] = {}
         failed: list[str] = []
         for _ in begun.name_servers:
@@ -243,7 +245,7 @@ class NameServerRegistration:
             self._mark_ordered(body)
 
     async def unregister(self, open_nursery: OpenNursery) -> None:
-        """Leave the routes of every NameServer, as a clean shutdown does."""
+        """Unregister at every NameServer, as a clean shutdown does."""
         broker = self._broker
         header = UnregisterBrokerRequest(
             broker_name=broker.config.name,
@@ -259,7 +261,7 @@ class NameServerRegistration:
                     address, catalog.UNREGISTER_BROKER, addressed, timeout_ms=UNREGISTER_MS_MAX
                 )
             except RemoteError as error:
-                # It will notice by itself that our connection closes.
+                # The NameServer removes this broker when it sees the connection close.
                 broker.note(RegisteredWith((), (error.address,)))
 
         async with open_nursery() as nursery:
@@ -267,7 +269,7 @@ class NameServerRegistration:
                 nursery.start_soon(unregister_at, address)
 
     def _note_failure(self, address: str, error: str) -> None:
-        """Note the first failure in a row, not each."""
+        """Note only the first of consecutive failures."""
         if address in self._failing_since_ms:
             return
         since_ms = self._failing_since_ms[address] = self._now_ms()
@@ -284,7 +286,7 @@ class NameServerRegistration:
             self._broker.note(RegistrationRecovered(address, self._now_ms() - since_ms))
 
     def _mark_ordered(self, body: bytes) -> None:
-        """A NameServer's answer lists the topics that are ordered."""
+        """Mark the ordered topics, which *body*, a NameServer's answer, lists."""
         try:
             table = decode_unlimited_body(body, KVTable).table if body else {}
         except BadFields:
@@ -292,7 +294,7 @@ class NameServerRegistration:
         self._broker.topics.set_order(table, self._now_ms())
 
     def _request(self, topics: Sequence[str] | None) -> tuple[RegisterBrokerRequest, bytes]:
-        """A registration of *topics*, or all, with the data version of this moment."""
+        """A registration of *topics* (None: all) with the present data version."""
         broker = self._broker
         config = broker.config
         body = self._whole_body() if topics is None else self._body(topics)
@@ -308,7 +310,7 @@ class NameServerRegistration:
         return header, body
 
     def _addressed_for(self, name_server: str, header: H) -> H:
-        """*header* with the address of this broker that clients of *name_server* are to use."""
+        """*header* with the broker address configured for clients of *name_server*."""
         other = self._broker.config.advertised_to.get(name_server)
         return header if other is None else msgspec.structs.replace(header, broker_addr=other)
 

@@ -62,10 +62,11 @@ async def serve_broker(
 ) -> None:
     """Run until *stop* is set.
 
-    Started, with its address, once it listens and every reachable NameServer knows it.
+    Reports its address to *task_status* once it listens and every reachable NameServer has
+    registered it.
     """
     async with open_nursery() as nursery:
-        # Names first: from listening to being connected the broker must not wait.
+        # Resolve names first: the broker must not wait between listening and connecting.
         listen_address = await resolve_address(config.listen_address)
         config = msgspec.structs.replace(config, listen_address=listen_address)
         advertised = config.advertised_address
@@ -107,7 +108,7 @@ def _note_started(config: BrokerConfig, address: str, disk: Disk, journal: Journ
 async def _loaded(
     config: BrokerConfig, disk: Disk, journal: Journal, clock: WallClock, rng: random.Random
 ) -> Broker:
-    """A broker that has read its store; others have their turn meanwhile."""
+    """A broker that has read its store; other tasks run between the steps of reading."""
     loading = StoreLoading(disk, config, journal.note)
     for _ in loading.steps():
         await trio.lowlevel.checkpoint()
@@ -124,7 +125,7 @@ async def _loaded(
 def _server(
     broker: Broker, clock: WallClock, journal: Journal, rng: random.Random
 ) -> RemotingServer:
-    """What answers for *broker*, also the calls that are ours."""
+    """A server with the handlers of *broker* and those of the emulator's own calls."""
     config, note = broker.config, journal.note
     handlers = handler_table(broker, rng, clock.now_ms())
     server = RemotingServer(clock, config.net, config.parsed_release, note, handlers)
@@ -144,7 +145,7 @@ def _server(
 def _connected(
     broker: Broker, server: RemotingServer, client: RemotingClient, nursery: TaskNursery
 ) -> NameServerRegistration:
-    """What registers *broker*; its outlets lead to *server* and to the NameServers now."""
+    """The registration of *broker*; connects its outlets to *server* and to the NameServers."""
     registration = NameServerRegistration(broker, client, nursery)
     broker.connect(server.ring, server.push, registration.announce, server.later)
     TopicRoutePolling(broker.routes, client, nursery, registration.name_servers, server.ring)
@@ -157,7 +158,7 @@ async def _keep_registered(
     http: HttpFetcher | None,
     open_nursery: OpenNursery,
 ) -> None:
-    """Register again and again, where an address server says if there is one.
+    """Register at intervals; an address server, if configured, gives the NameServers.
 
     Upstream: BrokerController.initialize, the task of fetchNameServerAddr.
     """
@@ -182,7 +183,7 @@ def _client(
     clock: WallClock,
     journal: Journal,
 ) -> RemotingClient:
-    """For this broker's own requests; it answers none on these connections."""
+    """A client for this broker's own requests; it answers no request on these connections."""
     return RemotingClient(
         network,
         nursery,
@@ -195,7 +196,7 @@ def _client(
 
 
 class ScheduledTasks:
-    """What a broker does by itself, at fixed intervals or when something falls due."""
+    """The tasks that a broker runs without a request: at fixed intervals, or at a due time."""
 
     def __init__(self, broker: Broker, server: RemotingServer, clock: WallClock) -> None:
         self._broker = broker
@@ -214,9 +215,9 @@ class ScheduledTasks:
                 deliveries.wall_ms = clock.now_ms
 
     def start(self, nursery: TaskNursery) -> None:
-        """Run them in *nursery* from now on."""
+        """Run the tasks in *nursery* from now on."""
         config = self._broker.config
-        # (what, how often, the first time after), all in milliseconds
+        # (action, interval, delay of the first run), in milliseconds
         services: tuple[tuple[Callable[[], object], int, int], ...] = (
             (self._scan_clients, config.client_scan_interval_ms, config.client_scan_interval_ms),
             (self._persist_offsets, config.persist_offsets_interval_ms, 10_000),
@@ -242,13 +243,13 @@ class ScheduledTasks:
         self._run_slice(self._broker.offsets.persisting(self._clock.now_ms()))
 
     def _run_slice(self, slices: Iterator[None], _now_ms: int = 0) -> None:
-        """One slice; the next as soon as others have had a turn."""
+        """Run one slice; the next one runs after the other tasks that are ready."""
         with suppress(StopIteration):
             next(slices)
             self._server.later(self._clock.now_ms(), partial(self._run_slice, slices))
 
     def _plan_delivery(self) -> None:
-        """Sleep until the next delayed message falls due, however far that is."""
+        """Set the timer to the time at which the next delayed message is due."""
         due_ms = self._broker.delays.next_due_ms(self._clock.now_ms())
         if due_ms is None:
             return
@@ -278,7 +279,7 @@ class ScheduledTasks:
             self._flush = self._reschedule(self._flush, due_ms, flush_due)
 
     def _reschedule(self, timer: Timer | None, due_ms: int, action: Callable[[], object]) -> Timer:
-        """*timer* if it ends by *due_ms*, or a new one for *action* in its place."""
+        """*timer* if it fires by *due_ms*; else a new timer for *action* replaces it."""
         due_s = self._clock.trio_time(due_ms)
         if timer is not None and timer.action is not None:
             if timer.at_s <= due_s:

@@ -1,1 +1,1 @@
-"""A broker as a value: what it knows and decides, without IO."""
+"""A broker as a value: its state and its decisions, without IO."""

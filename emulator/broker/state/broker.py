@@ -1,9 +1,9 @@
 """The broker as a value: its tables, its store, and the outlets of both.
 
-Handlers, which the broker does not know, read and change what is here, through the few
-verbs below.  Besides their replies they have five outlets: ``note`` (a fact), ``ring`` (wake
-held calls), ``push`` (a one-way request to a client), ``later`` (go on at some time) and
-``announce`` (a topic is new or has changed: register it at the NameServers).
+Handlers read and change this state through the methods below; this module imports none of them.
+Besides their replies they have five outlets: ``note`` (record a fact), ``ring`` (wake held
+calls), ``push`` (send a one-way request to a client), ``later`` (call a function at a time) and
+``announce`` (register new or changed topics at the NameServers).
 
 Upstream: BrokerController.
 """
@@ -59,7 +59,7 @@ from rocketmq_emulator.settings.releases import (
     Release,
 )
 
-Waiting = Callable[[PoolName], tuple[int, int]]  # requests, ms of the first of them
+Waiting = Callable[[PoolName], tuple[int, int]]  # waiting requests, ms the oldest has waited
 Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
 REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
@@ -67,8 +67,8 @@ REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 class Broker:
     """One broker.  *disk* holds its log and its tables; *now_ms* is when it starts.
 
-    *rng* decides who is refused when a slot of timer messages fills up.
-    *loading* has read the log; without it that is done here, however long it takes.
+    *rng* decides which messages are refused when a slot of timer messages fills up.
+    *loading* has read the log; without it the constructor reads the log, which may take long.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Broker:
         self.config = self.first_config = config
         self.release = config.parsed_release
         self.bad_parameter_code = _bad_parameter_code(self.release)
-        self.see_faq = see_faq(self.release)  # what some remarks end with
+        self.see_faq = see_faq(self.release)  # the end of some remarks
         self.note = note = journal.note
         self.wants = journal.wants
         self._ring: Ring = _no_ring
@@ -92,7 +92,7 @@ class Broker:
         self._later: CallLater = _run_now
         self._announce: Announce = _no_announce
         self._registering: dict[str, Hashable] = {}
-        self._unannounced_topics: list[TopicConfig] | None = None  # in a block that saves together
+        self._unannounced_topics: list[TopicConfig] | None = None  # in ``saved_in_one_write``
         self.address = config.advertised_address or config.listen_address
         self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
@@ -139,29 +139,30 @@ class Broker:
         return puts
 
     def recover_timers(self) -> Iterator[None]:
-        """Read the timer messages that wait, step by step; to be done before all else.
+        """Read the waiting timer messages, step by step; exhaust it before any other call.
 
-        Only for who has read the log step by step: without *loading* it is done already.
+        Needed only after a stepwise ``StoreLoading``: without *loading* the constructor does it.
         """
         return iter(()) if self.timers is None else self.timers.recover_waiting()
 
     # For the shell --------------------------------------------------------------------
 
     def connect(self, ring: Ring, push: Push, announce: Announce, later: CallLater) -> None:
-        """The outlets lead to the shell from here on; before, they lead nowhere."""
+        """Set the outlets; until then they do nothing."""
         self._ring, self._push, self._announce, self._later = ring, push, announce, later
         self.store.ring = ring
 
     def set_listen_address(self, address: str, store_host: str) -> None:
-        """The port is known.  *address* is what clients are given, perhaps a name.
+        """Set the address once the port is known.
 
-        Records carry *store_host*, the same as an IP.
+        Clients are given *address*, which may have a host name; records carry *store_host*,
+        the same address with an IP.
         """
         self.address = address
         self.store_host = self.store.store_host = host_bytes(store_host)
 
     def close(self, now_ms: int) -> None:
-        """Write what is not on disk yet."""
+        """Write all tables and the store to disk, and close the store."""
         self.topics.close()
         self.groups.close()
         self.offsets.persist(now_ms)
@@ -173,12 +174,12 @@ class Broker:
     # For handlers ---------------------------------------------------------------------
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Go on with the settings of *config*, as far as they are read while it runs."""
+        """Replace the settings by *config*; those that are only read at the start stay."""
         self.config = self.topics.config = self.groups.config = self.clients.config = config
         self.store.reconfigure(config)
 
     def register_again(self, now_ms: int) -> Hashable | None:
-        """The permission has changed: register every topic; as ``update_topic`` returns."""
+        """Register every topic after a changed permission; returns as ``update_topic`` does."""
         self.topics.data_version = self.topics.data_version.next(now_ms)
         if self._announce is _no_announce or not self._has_name_servers():
             return None
@@ -187,26 +188,26 @@ class Broker:
         return bell
 
     def queue(self, topic: str, queue_id: int) -> Queue:
-        """How facts name one of its queues."""
+        """The name of one of this broker's queues in facts."""
         return Queue(topic, self.config.name, queue_id)
 
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes) -> bool:
-        """A one-way request to a client; False if it is not sent."""
+        """Send a one-way request to a client; False if it is not sent."""
         return self._push(peer, code, header, body)
 
     def later(self, at_ms: int, action: Callable[[int], object]) -> None:
-        """Call ``action(now_ms)`` at *at_ms*, or as soon as others have had a turn."""
+        """Call ``action(now_ms)`` at *at_ms*; for a past time, after the tasks that are ready."""
         self._later(at_ms, action)
 
     @property
     def ha_address(self) -> str:
-        """Where slaves would connect: upstream's port, at which nothing listens here."""
+        """The address for slaves, on upstream's port; the emulator does not listen there."""
         host, _, port = self.address.rpartition(":")
         return f"{host}:{int(port) + 1}"
 
     @property
     def register_call_ms_max(self) -> int:
-        """How long one NameServer may take to answer a registration."""
+        """The timeout of a registration at one NameServer."""
         own = REGISTER_MS_MAX_5 if self.release >= REGISTER_WAITS_LONGER else REGISTER_MS_MAX
         return self.config.register_call_ms_max or own
 
@@ -219,7 +220,7 @@ class Broker:
         return msgspec.structs.replace(topic, perm=shown)
 
     def advertised_table(self, names: Iterable[str]) -> dict[str, TopicConfig]:
-        """These topics as they are registered."""
+        """The topics of *names* as they are registered."""
         table = self.topics.topic_config_table
         if self.config.perm != flags.PERM_READ | flags.PERM_WRITE:
             return {name: self.advertised(table[name]) for name in names if name in table}
@@ -227,9 +228,9 @@ class Broker:
 
     @contextmanager
     def saved_in_one_write(self) -> Iterator[None]:
-        """New topics and groups of this block are saved once, at its end, not one by one.
+        """Save the new topics and groups of this block in one write, at its end.
 
-        New topics are announced once, too, after that.
+        New topics are announced together, after that.
         """
         new = self._unannounced_topics = []
         try:
@@ -242,7 +243,7 @@ class Broker:
 
     @property
     def host(self) -> str:
-        """Its address without the port, as some remarks have it.  Upstream: brokerIP1."""
+        """The broker's address without the port, for remarks.  Upstream: brokerIP1."""
         return self.address.rpartition(":")[0]
 
     # Topics ---------------------------------------------------------------------------
@@ -250,9 +251,9 @@ class Broker:
     def create_topic_on_send(
         self, name: str, template: str, queues_max: int, now_ms: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """The topic, new if need be and announced; None if *template* may not be inherited from.
+        """The topic; a missing one is created and announced, if *template* allows it, else None.
 
-        Raises ``Refusal`` if there is no room, or it cannot be saved.
+        Raises ``Refusal`` if there are too many topics, or it cannot be saved.
         """
         self._check_room_for(name)
         made = self.topics.create_on_send(name, template, queues_max, now_ms, sys_flag=sys_flag)
@@ -268,9 +269,9 @@ class Broker:
         sys_flag: int = 0,
         order: bool = False,
     ) -> TopicConfig:
-        """A retry or dead-letter topic, new if need be and announced; *by* which kind of call.
+        """A retry or dead-letter topic; a missing one is created and announced.
 
-        Raises ``Refusal`` if there is no room.
+        *by* is the kind of call that needs it.  Raises ``Refusal`` if there are too many topics.
         """
         is_known = self.topics.get(name) is not None
         self._check_room_for(name)
@@ -283,9 +284,10 @@ class Broker:
         self.ensure_topic(name, 1, now_ms, by="send")
 
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
-        """Make or change it; the bell that rings when every NameServer knows, None if none will.
+        """Create or change a topic; returns the bell of its registration.
 
-        Raises ``Refusal`` if there is no room, or it cannot be saved.
+        The bell rings when the registration has ended at every NameServer; None if no caller
+        must wait.  Raises ``Refusal`` if there are too many topics, or it cannot be saved.
         """
         self._check_room_for(topic.topic_name or "")
         queues = max(topic.read_queue_nums, topic.write_queue_nums)
@@ -300,9 +302,9 @@ class Broker:
             check_room(len(table), self.config.topics_max, "topics")
 
     def delete_topic(self, name: str, now_ms: int) -> None:
-        """Delete it here; the NameServers keep its route until they are asked to delete it.
+        """Delete a topic here; NameServers keep its route until they get a request to delete it.
 
-        Raises ``Refusal`` if it cannot be saved, and then nothing is deleted.
+        Raises ``Refusal`` if the change cannot be saved; then nothing is deleted.
         """
         try:
             self.store.drop_topic(name)
@@ -316,13 +318,13 @@ class Broker:
             self.offsets.delete_topic(name, now_ms)
 
     def registering(self, topic: str) -> Hashable | None:
-        """The bell that rings when every NameServer knows *topic*; None if no caller must wait."""
+        """The bell of a registration of *topic* that has not ended; None if there is none."""
         return self._registering.get(topic)
 
     def registered(self, topics: Iterable[str], bell: Hashable) -> None:
-        """A registration of *topics* has ended at every NameServer: ring *bell*."""
+        """Ring *bell*: a registration of *topics* has ended at every NameServer."""
         for topic in topics:
-            if self._registering.get(topic) == bell:  # else it has changed again since
+            if self._registering.get(topic) == bell:  # else the topic has changed again
                 del self._registering[topic]
         self._ring(bell, None)
 
@@ -358,7 +360,7 @@ def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:
 
 
 def _no_ring(_bell: Hashable, _news: object) -> None:
-    """No call is held before there is a shell."""
+    """Before ``connect``: no call is held."""
 
 
 def _no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
@@ -370,4 +372,4 @@ def _run_now(at_ms: int, action: Callable[[int], object]) -> None:
 
 
 def _no_announce(_topics: Sequence[TopicConfig] | None, _bell: Hashable | None) -> None:
-    """The first registration at start-up carries every topic."""
+    """Before ``connect``: the first registration will carry every topic."""

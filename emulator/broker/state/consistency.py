@@ -1,12 +1,12 @@
-"""How the log and the tables fit together: checked at a start, kept by a reset.
+"""Consistency of the log and the tables: checked at a start, kept by a reset.
 
-At a start, parts of a store may be lost.  Nothing is repaired: messages of a topic that is missing
-wait for it to be made again, and an offset beyond the log stays, as upstream leaves both; each is
-a fact.
-After a reset a broker is as if it had just started, except for who is connected.  Consumers stay
-members of their groups, with their queue locks; topics that they read stay, without messages, and
-go on counting, and their offsets are the ends of the queues: else consumers would ask for offsets
-that are not there.
+At a start, parts of a store may be lost.  Nothing is repaired: messages of a missing topic stay
+unreadable until the topic is created again, and an offset beyond the log stays, as upstream
+leaves both; each is a fact.
+After a reset a broker is as if it had just started, except for its connections.  Consumers stay
+members of their groups, with their queue locks.  The topics that they read stay, without
+messages; their queues do not restart from offset 0, and the groups' offsets are the ends of the
+queues: otherwise consumers would request offsets that do not exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES_MAX = 10
 
 
 def find_inconsistencies(broker: Broker) -> Iterator[Fact]:
-    """A fact for each kind of misfit between the log and the tables."""
+    """A fact for each kind of inconsistency between the log and the tables."""
     if found := _without_topic(broker):
         topics = tuple(sorted(found))
         yield MessagesWithoutTopic(topics[:NAMES_MAX], sum(found.values()))
@@ -34,7 +34,7 @@ def find_inconsistencies(broker: Broker) -> Iterator[Fact]:
 
 
 def _without_topic(broker: Broker) -> dict[str, int]:
-    """Messages by topic, of those that the table of topics does not have."""
+    """The number of messages by topic, for topics that are missing in the topic table."""
     known = broker.topics.topic_config_table
     found: dict[str, int] = {}
     for topic, count in broker.store.messages_by_topic():
@@ -44,7 +44,7 @@ def _without_topic(broker: Broker) -> dict[str, int]:
 
 
 def _beyond_log(broker: Broker) -> dict[tuple[str, str, int], int]:
-    """By group, topic and queue: how far the committed offset is beyond the end of the queue."""
+    """By group, topic and queue: by how much the committed offset exceeds the queue's end."""
     known = broker.topics.topic_config_table
     found: dict[tuple[str, str, int], int] = {}
     for key, queues in broker.offsets.offset_table.items():
@@ -62,9 +62,9 @@ def _beyond_log(broker: Broker) -> dict[tuple[str, str, int], int]:
 
 
 def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
-    """Reset everything; the bell that rings when every NameServer knows, None if none will.
+    """Reset the store and the tables; returns the bell of the new registration, or None.
 
-    Raises what a disk without room raises.
+    Raises the disk's error (``DiskFull``, ``OSError``) if there is no room.
     """
     groups, topics = _of_connected(broker)
     broker.store.reset(topics, now_ms)
@@ -84,7 +84,7 @@ def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
 
 
 def _of_connected(broker: Broker) -> tuple[list[str], list[str]]:
-    """The groups that have members, and the topics that those read or have read."""
+    """The groups that have members, and the topics that these groups read or have read."""
     table = broker.clients.consumer_table
     read = [topic for group in table.values() for topic in group.subscription_table]
     read += [topic for topic, group, _ in broker.offsets.entries() if group in table]
@@ -95,7 +95,7 @@ def _of_connected(broker: Broker) -> tuple[list[str], list[str]]:
 def _ends_of(
     broker: Broker, groups: Iterable[str], topics: Collection[str]
 ) -> dict[tuple[str, str], dict[int, int]]:
-    """Offsets as if *groups* had consumed all that they read, by topic and group."""
+    """By topic and group: offsets as if *groups* had consumed all their messages."""
     store = broker.store
     return {
         (topic, group): {number: store.max_offset(topic, number) for number in queues}

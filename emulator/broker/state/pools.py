@@ -1,12 +1,12 @@
-"""Thread pools: which one works on a request, and what happens to requests while it is busy.
+"""Thread pools: the pool of each request, and the queues of busy pools.
 
 Handlers take no virtual time, so by default no request waits and no pool is in the chain.
-SET_BUSY_POOL (our own call) gives one a number of threads and a service time: its requests wait,
-and are answered SYSTEM_BUSY when its queue is full or they have waited for upstream's limit.  All
-requests of a pool take the same time and none overtakes another, so the end is decided when one
-arrives; only when the pool is set otherwise are those that wait decided anew.  Times are
+SET_BUSY_POOL (our own call) gives a pool a number of threads and a service time: its requests
+wait, and are answered SYSTEM_BUSY when its queue is full or they have waited for upstream's limit.
+All requests of a pool take the same time and none overtakes another, so the end of each is decided
+when it arrives, and again for those that wait when the pool's capacity changes.  Times are
 microseconds of the monotonic clock: a wall clock that jumps neither empties nor freezes a queue.
-A pull that is held has left its pool, and waking up it does not queue again.
+A held pull has left its pool, and does not queue again when it wakes.
 
 Upstream: BrokerController.registerProcessor and its executors, ThreadPoolExecutor and its queue,
 BrokerFastFailure, NettyRemotingAbstract.processRequestCommand.
@@ -51,16 +51,16 @@ FIRST_CHECK_US, CHECK_INTERVAL_US = 1_000_000, 10_000  # BrokerFastFailure.start
 
 
 class Capacity(NamedTuple):
-    """What a pool can do."""
+    """Threads, service time and limits of a pool."""
 
     threads: int
-    service_us: int  # of each request; 0: it is done at once
+    service_us: int  # of each request; 0: served at once
     queue_max: int  # requests that wait
-    wait_us_max: int | None  # then it is given up; None: never
+    wait_us_max: int | None  # then the request is answered SYSTEM_BUSY; None: no limit
 
 
 class QueuedRequest(msgspec.Struct, eq=False):
-    """One request in a pool: in the queue until ``dequeued_us``, done at ``ends_us``."""
+    """One request in a pool: in the queue until ``dequeued_us``, served until ``ends_us``."""
 
     arrived_us: int
     dequeued_us: int = 0
@@ -70,17 +70,17 @@ class QueuedRequest(msgspec.Struct, eq=False):
 
 
 class Pool:
-    """*began_us* is when BrokerFastFailure began to look at its queue: with the broker."""
+    """One pool; BrokerFastFailure, which checks its queue, started at *began_us*."""
 
     def __init__(self, capacity: Capacity, began_us: int) -> None:
         self.capacity = capacity
         self._checks_from_us = began_us + FIRST_CHECK_US
-        self._visits: dict[QueuedRequest, None] = {}  # in the order in which they came
-        self._queue: deque[QueuedRequest] = deque()  # of those the ones that may still wait
-        self._free_us: list[int] = []  # a heap: when each thread that was used is free again
+        self._visits: dict[QueuedRequest, None] = {}  # all requests, in the order of arrival
+        self._queue: deque[QueuedRequest] = deque()  # those of them that may still wait
+        self._free_us: list[int] = []  # a heap: the time at which each used thread is free again
 
     def arrive(self, now_us: int) -> QueuedRequest | None:
-        """A request came; None if the queue is full."""
+        """Add a request; None if the queue is full."""
         visit = QueuedRequest(now_us)
         is_free = len(self._free_us) < self.capacity.threads or self._free_us[0] <= now_us
         if not is_free and self.waiting_count(now_us) >= self.capacity.queue_max:
@@ -90,24 +90,24 @@ class Pool:
         return visit
 
     def end(self, visit: QueuedRequest) -> None:
-        """It was passed on, or given up."""
+        """Remove a request that was passed on or timed out."""
         visit.is_over = True
         del self._visits[visit]
 
     def waiting_count(self, now_us: int) -> int:
-        """How many wait for a thread; those to be given up now count until each has ended."""
+        """The number of requests that wait; a timed-out one counts until ``end``."""
         self._drop_dequeued(now_us)
         return len(self._queue)
 
     def head_waited_us(self, now_us: int) -> int:
-        """How long the first that waits has waited."""
+        """The time that the oldest waiting request has waited; 0 if none waits."""
         self._drop_dequeued(now_us)
         return now_us - self._queue[0].arrived_us if self._queue else 0
 
     def change(self, capacity: Capacity, now_us: int) -> list[QueuedRequest]:
-        """Be like this from now on; all who are here, whose end may have changed.
+        """Replace the capacity; returns all requests in the pool, whose ends may have changed.
 
-        Who has a thread keeps it as long as it was to, unless requests take no time now.
+        A request that has a thread keeps its end, unless requests take no time now.
         """
         self.capacity = capacity
         served = [v for v in self._visits if v.dequeued_us <= now_us and not v.is_timed_out]
@@ -143,7 +143,7 @@ class Pool:
             self._queue.append(visit)
 
     def _timeout_us(self, visit: QueuedRequest) -> int | None:
-        """When upstream looks next after it has waited too long."""
+        """The first check of BrokerFastFailure after the request has waited too long."""
         if self.capacity.wait_us_max is None:
             return None
         too_long_us = visit.arrived_us + self.capacity.wait_us_max - self._checks_from_us
@@ -175,7 +175,7 @@ class _Size(NamedTuple):
 
     threads: int
     queue_max: int
-    wait_ms_max: int | None = None  # BrokerFastFailure looks at some queues only
+    wait_ms_max: int | None = None  # BrokerFastFailure checks some queues only
 
 
 SIZES: Mapping[PoolName, _Size] = {
@@ -192,7 +192,7 @@ SIZES: Mapping[PoolName, _Size] = {
 }
 assert set(SIZES) == set(POOL_NAMES)
 
-_POOL_OF: Mapping[int, PoolName] = {  # all other requests are the default processor's: admin
+_POOL_OF: Mapping[int, PoolName] = {  # all other requests: the default processor's pool, admin
     RequestCode.SEND_MESSAGE: "send",
     RequestCode.SEND_MESSAGE_V2: "send",
     RequestCode.SEND_BATCH_MESSAGE: "send",
@@ -215,12 +215,12 @@ _POOL_OF: Mapping[int, PoolName] = {  # all other requests are the default proce
 
 
 def pool_of(code: int) -> PoolName:
-    """Whose threads work on a request of *code*."""
+    """The pool whose threads serve a request of *code*."""
     return _POOL_OF.get(code, "admin")
 
 
 class _Busy(msgspec.Struct):
-    """A pool that stands in the chain, and what it did."""
+    """A busy pool, and the numbers of requests it had."""
 
     name: PoolName
     pool: Pool
@@ -230,7 +230,7 @@ class _Busy(msgspec.Struct):
 
 
 class BusyPools:
-    """Those of one *server*, which began to look at its queues at *began_us*."""
+    """The busy pools of one *server*; BrokerFastFailure started at *began_us*."""
 
     def __init__(self, server: Remoting, *, allowed: bool, began_us: int) -> None:
         self._server = server
@@ -240,12 +240,12 @@ class BusyPools:
         self._busy: dict[PoolName, _Busy] = {}
 
     def set_pool(self, call: Call[Header]) -> Result:
-        """Busy, busy in another way, or as usual again: then what waits is done at once."""
+        """Change a pool's capacity, or make it not busy: then its requests end at once."""
         check_allowed("busy pools are", allowed=self._allowed)
         wanted = extension_body_of(call, BusyPool)
         state = self._state(wanted.pool)
         busy, capacity = self._busy.get(wanted.pool), self._capacity(wanted)
-        if busy is None or busy.pool.capacity != capacity:  # else it was asked what it did
+        if busy is None or busy.pool.capacity != capacity:  # else only the state is queried
             self._set(wanted)
             threads, service_us, queue_max, _ = capacity
             address = call.peer.address
@@ -253,12 +253,12 @@ class BusyPools:
         return Reply(body=encode_extension_body(state))
 
     def reset(self) -> None:
-        """All as usual."""
+        """Make no pool busy."""
         for name in tuple(self._busy):
             self._set(BusyPool(pool=name))
 
     def decide(self, call: Call[Any]) -> Result | Defer | None:
-        """The link of the chain: a request waits in its pool, if that is busy."""
+        """The hook in the server's chain: a request waits in its pool if that is busy."""
         code = call.command.code
         if code in EXTENSION_CODES or (busy := self._busy.get(pool_of(code))) is None:
             return None
@@ -271,7 +271,7 @@ class BusyPools:
         return self._until_done(busy, visit, call)
 
     def waiting(self, name: PoolName) -> tuple[int, int]:
-        """How many requests wait in a pool, and for how many ms the first of them has."""
+        """The number of requests that wait in a pool, and the ms the oldest has waited."""
         if (busy := self._busy.get(name)) is None:
             return 0, 0
         now_us = self._server.clock.mono_us()
@@ -285,7 +285,7 @@ class BusyPools:
         return Defer(call.now_ms + max(left_ms, 0), then, on=visit)
 
     def _done(self, busy: _Busy, visit: QueuedRequest, call: Call[Any]) -> Result | Defer | None:
-        """Its time in the pool is over, unless the pool was set otherwise meanwhile."""
+        """Pass the request on or shed it; defer again if the capacity changed its end."""
         now_us = self._server.clock.mono_us()
         if visit.ends_us > now_us:
             return self._until_done(busy, visit, call)
@@ -335,7 +335,7 @@ class BusyPools:
 
 
 def install_busy_pools(server: Remoting, *, allowed: bool) -> BusyPools:
-    """Let *server* answer the call that makes its pools busy, and its requests wait there."""
+    """Add the handler of SET_BUSY_POOL to *server*, and make its requests wait in busy pools."""
     pools = BusyPools(server, allowed=allowed, began_us=server.clock.mono_us())
     rows = (Row(catalog.SET_BUSY_POOL, pools.set_pool),)
     server.handlers = {**server.handlers, **table_of(rows, server.release)}

@@ -1,7 +1,7 @@
-"""The routes a broker itself knows: those of topics whose queues it deals out to members.
+"""The routes a broker keeps: those of topics whose queues it assigns to members (5.x).
 
-A topic is looked up at the first NameServer that answers when it is first asked for, and again
-every 30 seconds; a topic that no longer has a route is forgotten.
+A topic's route is looked up at the first request for it, and again every 30 seconds, at the first
+NameServer that answers; a topic that no longer has a route is removed.
 
 Upstream: TopicRouteInfoManager (5.x).
 """
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
     from rocketmq_emulator.net.remoting_client import RemotingClient
     from rocketmq_emulator.net.tasks import TaskNursery
 
-LOOK_UP_MS_MAX = 3_000  # MixAll.GET_TOPIC_ROUTE_TIMEOUT: of each NameServer
+LOOK_UP_MS_MAX = 3_000  # MixAll.GET_TOPIC_ROUTE_TIMEOUT: for each NameServer
 POLL_INTERVAL_MS = 30_000  # BrokerConfig.loadBalancePollNameServerInterval
 TOPICS_MAX = 10_000  # ours: more are looked up at each request
-QUEUES_MAX = 100_000  # ours, of one topic at one broker: a route with more is taken for damaged
+QUEUES_MAX = 100_000  # ours, of one topic at one broker: a route with more counts as damaged
 
 
 class TopicRouteInfo:
-    """Readable queues by topic; ``connect`` lets it look up what it does not know."""
+    """Readable queues by topic; ``connect`` sets the function that looks up other topics."""
 
     def __init__(self) -> None:
         self.subscribe_info: dict[str, list[MessageQueue]] = {}
         self._look_up: Callable[[str], Hashable] | None = None
 
     def connect(self, look_up: Callable[[str], Hashable]) -> None:
-        """Topics are looked up by *look_up*, which returns the bell that rings at its end."""
+        """Look topics up by *look_up*, which returns the bell that rings at its end."""
         self._look_up = look_up
 
     def start_look_up(self, topic: str) -> Hashable | None:
-        """The bell that rings when *topic* has been looked up; None if there is nothing to do."""
+        """Look *topic* up; returns the bell of the end, None if no look-up is needed."""
         if self.subscribe_info.get(topic) or self._look_up is None:
             return None
         return self._look_up(topic)
 
 
 class TopicRoutePolling:
-    """Asks the NameServers for *routes*; *ring* tells who waits for a topic."""
+    """Requests *routes* from the NameServers; *ring* wakes the calls that wait for a topic."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class TopicRoutePolling:
         self._name_servers = name_servers
         self._ring = ring
         self._asked: set[str] = set()
-        self._is_polling = False  # from the first look-up on
+        self._is_polling = False  # True from the first look-up on
         routes.connect(self.look_up)
 
     def look_up(self, topic: str) -> Hashable:
-        """Start a look-up, unless one is under way; the bell that rings at its end."""
+        """Start a look-up, unless one is running; returns the bell that rings at its end."""
         bell = ("route", topic)
         if not self._is_polling:
             self._is_polling = True
@@ -89,7 +89,7 @@ class TopicRoutePolling:
             self._ring(bell, None)
 
     async def _run(self) -> None:
-        """Look all known topics up again, for ever."""
+        """Look all known topics up again, at intervals; never returns."""
         await every_async(POLL_INTERVAL_MS, self._poll, first_ms=POLL_INTERVAL_MS)
 
     async def _poll(self) -> None:
@@ -116,7 +116,7 @@ class TopicRoutePolling:
 
 
 def _readable(topic: str, body: bytes) -> list[MessageQueue]:
-    """In the order that all members agree on; none if the route cannot be read."""
+    """The readable queues in the order that all members use; none for an unreadable route."""
     try:
         route = decode_body(body, TopicRouteData)
     except BadFields:
