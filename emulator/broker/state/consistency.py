@@ -64,7 +64,7 @@ def _beyond_log(broker: Broker) -> dict[tuple[str, str, int], int]:
 def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
     """Reset the store and the tables; returns the bell of the new registration, or None.
 
-    Raises the disk's error (``DiskFull``, ``OSError``) if there is no room.
+    Raises one of ``WRITE_ERRORS`` if the disk cannot save it.
     """
     groups, topics = _of_connected(broker)
     broker.store.reset(topics, now_ms)

@@ -1,1 +1,1 @@
-"""The broker's messages: the log, its index, and what goes in and out of them."""
+"""The broker's messages: the commit log, its index, and writing and reading them."""

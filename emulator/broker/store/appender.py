@@ -1,7 +1,7 @@
-"""From messages to records in the log, and to entries in their queue.
+"""Appending: turns messages into records of the log and entries of their queue.
 
-It decides what the log can hold and which time a record carries, and stores all of a batch or
-none.
+Refuses messages that the log cannot hold, sets the store time of each record, and stores either
+all messages of a batch or none.
 
 Upstream: MessageExtBrokerInner, PutMessageStatus, CommitLog.asyncPutMessage,
 DefaultMessageStore.checkMessage.
@@ -38,7 +38,7 @@ CANNOT_APPEND = (RecordTooLarge, *WRITE_ERRORS)
 
 
 class MessageToStore(msgspec.Struct, gc=False):
-    """A message on its way into the log: everything but its place there."""
+    """A message before it is stored: all its fields except its position in the log."""
 
     topic: str
     queue_id: int
@@ -51,13 +51,13 @@ class MessageToStore(msgspec.Struct, gc=False):
     reconsume_times: int = 0
     prepared_offset: int = 0
     store_host: bytes | None = None  # packed; None: this broker's
-    retries_max: int | None = None  # sent to a retry topic: with more, it is a dead letter
+    retries_max: int | None = None  # of a retry: with more reconsume times it is a dead letter
 
 
 def stored_again(
     message: StoredMessage, topic: str, queue_id: int, properties: str
 ) -> MessageToStore:
-    """What was put aside, as it is stored in the queue where it goes next.
+    """A delayed or timer message as it is stored again, in the queue of its delivery or roll.
 
     Upstream: ScheduleMessageService.messageTimeup, TimerMessageStore.convertMessage.
     """
@@ -76,7 +76,7 @@ def stored_again(
 
 
 class PutStatus(enum.Enum):
-    """Upstream: PutMessageStatus, those of a message that is not in the log."""
+    """Why a message was not stored.  Upstream: PutMessageStatus, the statuses without a record."""
 
     SERVICE_NOT_AVAILABLE = enum.auto()
     MESSAGE_ILLEGAL = enum.auto()
@@ -97,17 +97,17 @@ class PutRefused(RefusedByServer):
 
 
 class PutResult(msgspec.Struct, gc=False):
-    """Where a message lies now: in the log, and in its queue."""
+    """The place of a stored message in the log and in its queue."""
 
     position: int
     size: int
     queue_offset: int = 0
-    code: int | None = None  # of its entry in the queue; None: only the log has it
-    timer_text: str = ""  # the properties it waits with, in the timer topic
+    code: int | None = None  # of its entry in the queue; None: it has no entry
+    timer_text: str = ""  # its properties in the timer topic
 
 
 class Appender:
-    """Appends to *log*; records carry ``store_host``, and never a time before *last_ms*."""
+    """Appends to *log*; records carry ``store_host``, and no store time is before *last_ms*."""
 
     def __init__(
         self, log: CommitLog, config: BrokerConfig, store_host: bytes, note: Note, last_ms: int
@@ -122,7 +122,7 @@ class Appender:
         self._is_write_failing = False
 
     def reset(self) -> None:
-        """The log is empty: times begin anew, too."""
+        """Start again with an empty log: store times may be earlier than before."""
         self._last_ms = 0
         self._is_write_failing = False
 
@@ -164,7 +164,7 @@ class Appender:
     def append_all(
         self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
     ) -> list[PutResult]:
-        """Store all of a batch, side by side, or none; raises PutRefused."""
+        """Store all messages of a batch next to each other, or none; raises PutRefused."""
         blocks = [self.check(queue.topic_bytes, message) for message in messages]
         store_ms = self._tick(now_ms)
         log = self._log
@@ -190,7 +190,7 @@ class Appender:
     def _refused(self, error: Exception) -> PutRefused:
         if isinstance(error, RecordTooLarge):
             return PutRefused(PutStatus.MESSAGE_ILLEGAL, str(error))
-        if not self._is_write_failing:  # once, not for every sender who asks
+        if not self._is_write_failing:  # note the first failure only, not one for each send
             self._note(refusal(error))
         self._is_write_failing = True
         if is_out_of_files(error):
@@ -198,7 +198,7 @@ class Appender:
         return PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error))
 
     def _tick(self, now_ms: int) -> int:
-        """A clock may step back, the log may not: searches by time rely on its order."""
+        """The store time: never earlier than the last one, because searches by time need that."""
         self._last_ms = max(self._last_ms, now_ms)
         return self._last_ms
 

@@ -1,12 +1,12 @@
-"""All messages of a broker, one after another, in the layout a consumer will receive.
+"""All messages of a broker, one after another, in the layout that consumers receive.
 
 An append-only stream of bytes cut into segments.  A record's *position* is absolute and never
-reused; no record spans two segments, a filler ends each but the last.  Reading gives slices of the
-very bytes that were stored: nothing is encoded twice.
-``scan`` reads the log after its process died: every whole record, up to the first bad one.  It is
-strict where a torn write could hide: lengths must add up, the body must have its CRC, and bytes
-that cannot be zero must not be, since a write that never happened leaves zeros.  What is behind
-the first bad record is lost; ``measure_tail`` measures how much that is.
+reused; no record spans two segments, and a filler ends each segment but the last.  Reading returns
+slices of the stored bytes: nothing is encoded twice.
+``scan`` reads the log after its process died: every whole record, up to the first bad one.  It
+must detect torn writes: lengths must add up, the body must match its CRC, and bytes that cannot be
+zero must not be zero, because a write that did not happen leaves zeros.  Everything behind the
+first bad record is lost; ``measure_tail`` measures how much that is.
 
 Upstream: CommitLog, MappedFileQueue; CommitLog.recoverAbnormally, checkMessageAndReturnSize.
 """
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 
 
 def _make_no_room(_coming_bytes: int) -> None:
-    """Without retention nothing makes room."""
+    """The default of ``make_room``: removes nothing."""
 
 
 class RecordTooLarge(Misuse):
-    """No segment could hold the record; nothing was stored."""
+    """The record does not fit into a segment; nothing was stored."""
 
 
 class LogHasHole(StoreDamaged):
-    """A segment between two others is missing: this is not a log we can continue."""
+    """A segment between two others is missing: the log cannot be continued."""
 
 
 class CommitLog:
-    """The stream on *disk*; new segments get *segment_bytes*, those that exist keep their size.
+    """The stream on *disk*; new segments get *segment_bytes*, existing ones keep their size.
 
-    ``make_room`` is called with the bytes that a new segment is about to take.  A fresh value ends
-    where its last segment ends: ``cut`` moves the end to the last good record, which is
-    what recovery is for.
+    ``make_room`` is called with the bytes of each new segment, before it is made.  After
+    ``__init__`` the log ends at the end of its last segment: recovery calls ``cut`` to move the
+    end behind the last good record.
     """
 
     def __init__(self, disk: Disk, segment_bytes: int) -> None:
@@ -64,28 +64,29 @@ class CommitLog:
         self._bases = [segment.base for segment in self._segments]
         self._refuse_holes()
         self.end_position = 0
-        self._view = memoryview(b"")  # the last segment, at hand because every append needs it
+        self._view = memoryview(b"")  # of the last segment: every append needs it
         self._capacity = self._filled = 0
         if self._segments:
             self._fill_from(self._segments[-1].size)
 
     @property
     def min_position(self) -> int:
-        """Where the oldest segment begins."""
+        """The position at which the oldest segment begins."""
         return self._bases[0] if self._bases else self.end_position
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Oldest first.  Only the last one is still being filled."""
+        """All segments, the oldest first.  Records are appended to the last one only."""
         return tuple(self._segments)
 
     def append(self, record: bytes) -> bool:
-        """Store *record*, made for ``end_position``; False if it must be made anew.
+        """Store *record*, encoded for ``end_position``; False if it must be encoded again.
 
-        A record carries its position, and ``end_position`` is another one once a new segment
-        was begun, because the last one had no room.  Raises DiskFull or RecordTooLarge, and
-        then nothing was stored.  A crash finds all of it or nothing: the first four
-        bytes, a record's size, are written last, and a size of zero ends the log.
+        A record carries its position.  If the last segment has no room, a new segment is begun,
+        ``end_position`` changes, and the record must be encoded for it.  Raises DiskFull or
+        RecordTooLarge; then nothing was stored.  After a crash the log has the whole record or
+        nothing of it: the first four bytes, the record's size, are written last, and a size of
+        zero ends the log.
         """
         start = self._filled
         end = start + len(record)
@@ -100,7 +101,7 @@ class CommitLog:
         return True
 
     def read(self, position: int, size: int) -> memoryview:
-        """The stored bytes themselves, not a copy; they stay valid when the segment goes."""
+        """The stored bytes, not a copy; they stay valid after the segment is removed."""
         if self._bases and position >= self._bases[-1]:
             segment = self._segments[-1]
         else:
@@ -109,7 +110,7 @@ class CommitLog:
         return segment.view[start : start + size]
 
     def last_record(self, segment: Segment) -> int:
-        """The position of the last record of a full segment, by walking over all of them."""
+        """The position of the last record of a full segment; reads the size of each record."""
         at = last = 0
         while True:
             size, magic = SIZE_AND_MAGIC.unpack_from(segment.view, at)
@@ -119,15 +120,15 @@ class CommitLog:
             at += size
 
     def drop_oldest(self) -> int:
-        """Remove the oldest segment, never the last one; how many bytes that gave back."""
-        assert len(self._segments) > 1, "the segment being filled stays"
+        """Remove the oldest segment, never the last one; returns its size in bytes."""
+        assert len(self._segments) > 1, "the last segment must stay"
         segment = self._segments.pop(0)
         self._bases.pop(0)
         self._disk.remove_segment(segment.base)
         return segment.size
 
     def cut(self, position: int) -> None:
-        """End the log at *position*; what lies beyond can never come back."""
+        """End the log at *position*; all bytes behind it are erased."""
         while self._bases and self._bases[-1] > position:
             self._bases.pop()
             self._disk.remove_segment(self._segments.pop().base)
@@ -137,7 +138,7 @@ class CommitLog:
             erase(last.view, self._filled)
 
     def clear(self) -> None:
-        """Remove all segments.  Positions are not used again: the next one begins behind them."""
+        """Remove all segments.  The next segment begins behind them: no position is reused."""
         if self._segments:
             self.end_position = self._segments[-1].base + self._segments[-1].size
         while self._segments:
@@ -147,7 +148,7 @@ class CommitLog:
         self._capacity = self._filled = 0
 
     def close(self) -> None:
-        """Close the segments; what is in them stays."""
+        """Close the segments; their bytes stay on the disk."""
         for segment in self._segments:
             segment.close()
 
@@ -164,7 +165,7 @@ class CommitLog:
             raise RecordTooLarge(f"{record_bytes} bytes, a segment holds {limit}")
         self.make_room(self._segment_bytes)
         left = self._capacity - self._filled
-        # The new segment first: if the disk is full nothing has changed.
+        # Open the new segment first: if the disk is full, nothing has changed.
         segment = self._disk.open_segment(self.end_position + left, self._segment_bytes)
         if left:
             filler = encode_blank(left)
@@ -184,29 +185,29 @@ class CommitLog:
 
 
 def file_of(base: int) -> str:
-    """The file of the segment at *base*, below the folder of the store."""
+    """The path of the file of the segment at *base*, relative to the store's folder."""
     return f"commitlog/{base:020d}"
 
 
-# Reading it after a crash -------------------------------------------------------------
+# Reading the log after a crash --------------------------------------------------------
 
 
 NO_NEXT_FILE = "ends where the next file should begin: that one is missing, or this one was cut"
-CHUNK_BYTES = 8 * 1024 * 1024  # more than a message may have: so many zeros are no message
+CHUNK_BYTES = 8 * 1024 * 1024  # more than a message may have: a chunk of zeros is no message
 
 
 class LostTail(NamedTuple):
-    """What is cut off with the tail of a log."""
+    """The size of the tail that is cut off a log."""
 
-    message_count: int  # at least this many: a record whose head is damaged is not seen
+    message_count: int  # at least so many: a record with a damaged head is not found
     written_bytes: int  # up to the last byte that is not zero
-    is_torn_write: bool = False  # nothing but the one record that a dying process was writing
+    is_torn_write: bool = False  # only one record, which the process was writing when it died
 
 
 def measure_tail(log: CommitLog, position: int) -> Generator[int, None, LostTail]:
-    """How much stands in *log* from *position* on, where its first bad record begins.
+    """Measure the bytes of *log* from *position* on, where its first bad record begins.
 
-    Yields how far it is, after every ``CHUNK_BYTES``.
+    Yields the position it has reached, after every ``CHUNK_BYTES``.
     """
     heads, end, is_sized = set[int](), position, False
     for segment in log.segments:
@@ -214,12 +215,12 @@ def measure_tail(log: CommitLog, position: int) -> Generator[int, None, LostTail
             view = segment.view[at : at + CHUNK_BYTES + POSITION_END]
             written_bytes = written_length(view)
             if not written_bytes:
-                break  # the rest of this segment was reserved, and never written
+                break  # the rest of this segment is reserved, but not written
             chunk = bytes(view[: written_bytes + POSITION_END])
             if segment.base + at == position:
                 is_sized = any(chunk[:4])
                 if is_sized:
-                    heads.add(position)  # whatever is damaged there was a record
+                    heads.add(position)  # the damaged bytes at *position* are a record
             heads.update(find_record_positions(chunk, segment.base + at))
             end = segment.base + at + written_bytes
             yield end
@@ -227,12 +228,12 @@ def measure_tail(log: CommitLog, position: int) -> Generator[int, None, LostTail
 
 
 def written_end(log: CommitLog) -> int:
-    """Where *log* ends, about, before anything of it was read: for a look at the progress.
+    """About where *log* ends, found without reading its records: for reports of progress.
 
-    Too early where a message holds many zeros.
+    Too small if a message holds many zeros.
     """
     last = log.segments[-1]
-    blocks = range(last.size // BLOCK_BYTES)  # longer than most messages
+    blocks = range(last.size // BLOCK_BYTES)  # a block is longer than most messages
     written = bisect.bisect_left(blocks, True, key=partial(_is_blank, last.view))
     return last.base + written * BLOCK_BYTES
 
@@ -243,7 +244,7 @@ def _is_blank(view: memoryview, block: int) -> bool:
 
 
 class LogEnd(Exception):
-    """The scan is over: at ``position``, for a ``reason`` ("" where the log simply ends)."""
+    """The end of a scan: its ``position``, and the ``reason`` ("" for the log's regular end)."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(position, reason)
@@ -252,7 +253,7 @@ class LogEnd(Exception):
 
 
 def scan(log: CommitLog) -> Iterator[IndexFields]:
-    """Every good record in order; the iteration ends by raising LogEnd."""
+    """All good records in order; raises LogEnd behind the last one."""
     for number, segment in enumerate(log.segments, 1):
         try:
             yield from _scan_segment(segment)
@@ -260,7 +261,7 @@ def scan(log: CommitLog) -> Iterator[IndexFields]:
             if not end.reason and any(map(_is_begun, log.segments[number:])):
                 raise LogEnd(end.position, "nothing was written there, but more follows") from None
             raise
-    raise LogEnd(log.end_position, NO_NEXT_FILE)  # a last file has room left, or is cut
+    raise LogEnd(log.end_position, NO_NEXT_FILE)  # a regular last file has room left
 
 
 def _is_begun(segment: Segment) -> bool:
@@ -299,5 +300,5 @@ def _scan_segment(segment: Segment) -> Iterator[IndexFields]:
 
 
 def _is_last(view: memoryview, end: int) -> bool:
-    """Does nothing follow?  Zeros at the end of a record that others follow are its own."""
+    """Whether no record follows; zeros at the end of a record before another one are its own."""
     return not any(view[end : end + 4])

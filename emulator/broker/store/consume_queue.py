@@ -1,12 +1,12 @@
-"""The consume queues: where the messages of each lie in the commit log.
+"""The consume queues: the positions of each queue's messages in the commit log.
 
-An entry's index is the *queue offset*: it starts at 0, grows by one a message and is never given
-out twice.  An entry keeps position, size and a *code*: the hash of the message's tag or, in the
-topic of delayed messages, the time it is due.  ``index_code`` makes it for a new message and for a
-log that is read again, so the two cannot disagree.
+An entry's index is the *queue offset*: it starts at 0, grows by one a message and is never
+reused.  An entry keeps position, size and a *code*: the hash of the message's tag or, in the topic
+of delayed messages, the time it is due.  ``index_code`` computes it both for a new message and
+when the log is read again, so the two are always equal.
 ``QueueIndex`` has all queues, in memory only: scanning the log is faster than reading queue files.
-Beside the log it keeps only *floors*: the next offset, once retention has dropped a queue's last
-record, and the position from which on records count, once a topic was deleted.
+Beside the log it keeps only *floors*: the next offset of a queue whose last record was dropped by
+retention, and the position from which on records count in a topic that was deleted.
 
 Upstream: ConsumeQueue, ConsumeQueueStore, DispatchRequest, CommitLog.checkMessageAndReturnSize,
 CommitLog.recoverAbnormally.
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from rocketmq_emulator.disk.port import Disk
 
 
-# Prepared and rolled-back messages are in the log only, no queue has them: of the four types
-# of a transaction just these two have this bit of the sys flag.
+# Prepared and rolled-back messages have no entry in a queue: of the four transaction types only
+# these two have this bit of the sys flag.
 NOT_INDEXED = TRANSACTION_PREPARED
 _TAGS_FIRST = b"TAGS\x01"
 _TAGS_LATER = b"\x02TAGS\x01"
@@ -65,12 +65,12 @@ class ConsumeQueue:
         self.topic = topic
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
-        self.start_offset = 0  # the first offset it ever had; another one after a reset
-        self.max_offset = first_offset  # the offset the next message gets
+        self.start_offset = 0  # the first offset it ever had; a reset sets another one
+        self.max_offset = first_offset  # the offset of the next message
         self.restart(first_offset)
 
     def append(self, position: int, size: int, code: int) -> None:
-        """The entry of the next offset."""
+        """Add the entry of the next offset."""
         self.positions.append(position)
         self.sizes.append(size)
         self.codes.append(code)
@@ -79,13 +79,13 @@ class ConsumeQueue:
     def append_record(
         self, position: int, size: int, properties: bytes, store_ms: int, levels: DelayLevels
     ) -> int:
-        """The entry of a record that was stored just now; its code."""
+        """Add the entry of a record that was just stored; returns its code."""
         code = index_code(self.topic, properties, store_ms, levels)
         self.append(position, size, code)
         return code
 
     def drop_before(self, position: int) -> None:
-        """Remove the entries whose messages lie before *position*."""
+        """Remove the entries of messages before *position*."""
         gone = bisect.bisect_left(self.positions, position)
         if gone:
             self.min_offset += gone
@@ -93,16 +93,16 @@ class ConsumeQueue:
 
     @property
     def has_all_messages(self) -> bool:
-        """Whether every message it ever got is there still."""
+        """Whether no message of the queue has expired."""
         return self.min_offset == self.start_offset
 
     def clear_entries(self) -> None:
-        """Empty, as if the next message were the first one, whatever its offset."""
+        """Remove all entries; the next message keeps its offset and counts as the first one."""
         self.restart(self.max_offset)
         self.start_offset = self.max_offset
 
     def restart(self, offset: int) -> None:
-        """Empty, the next message gets *offset*."""
+        """Remove all entries; the next message gets *offset*."""
         self.min_offset = self.max_offset = offset
         self.positions = array("q")
         self.sizes = array("i")
@@ -110,12 +110,12 @@ class ConsumeQueue:
 
 
 def index_code(topic: str, properties: bytes, store_ms: int, levels: DelayLevels) -> int:
-    """The tag's hash; for a message that waits for a delay to pass, the time it is due."""
+    """The tag's hash; in the schedule topic, the time at which the message is due."""
     if topic == SCHEDULE_TOPIC:
         level = levels.clamp(_delay_level(str(properties, "utf-8", "replace")))
         if level > 0:
             return levels.deliver_ms(level, store_ms)
-    # On bytes and by hand: this is done for every message of a log that is read again.
+    # Parses bytes without a decoder, for speed: a start does this for every message of the log.
     at = properties.rfind(_TAGS_LATER)
     if at >= 0:
         start = at + len(_TAGS_LATER)
@@ -133,7 +133,7 @@ def _code_of(tag: bytes) -> int:
 
 
 def _delay_level(properties: str) -> int:
-    """The level a DELAY property asks for; 0 without one, and for what is no number."""
+    """The level of the DELAY property; 0 without one, or if it is not a number."""
     if DELAY not in properties:
         return 0
     try:
@@ -151,7 +151,7 @@ Key = tuple[str, int]  # topic, queue id
 
 
 class RebuildResult(NamedTuple):
-    """What a scan found: how much, where the log ends and why, and the last store time."""
+    """The result of a scan: messages, end of the log, reason of that end, last store time."""
 
     messages: int
     end_position: int
@@ -160,7 +160,7 @@ class RebuildResult(NamedTuple):
 
 
 class QueueIndex:
-    """``queues`` by topic and number; one is made when it is first written to."""
+    """``queues`` by topic and number; a queue is created by its first message."""
 
     def __init__(self, disk: Disk, levels: DelayLevels) -> None:
         self._levels = levels
@@ -172,7 +172,7 @@ class QueueIndex:
         return [queue for (name, _), queue in self.queues.items() if name == topic]
 
     def of(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, new if need be."""
+        """The queue; a missing one is created."""
         key = (topic, queue_id)
         queue = self.queues.get(key)
         if queue is None:
@@ -182,7 +182,7 @@ class QueueIndex:
     def keep_floors(self, position: int) -> None:
         """Save the next offset of every queue that ``drop_before`` would empty.
 
-        To be called before the records go; raises DiskFull, and then they must stay.
+        To be called before the records are removed; if it raises DiskFull, they must stay.
         """
         self._floors.set(
             {
@@ -199,16 +199,19 @@ class QueueIndex:
             queue.drop_before(position)
 
     def drop_topics(self, topics: Collection[str], end_position: int) -> None:
-        """Successors of those names start from 0; what is in the log no longer counts."""
+        """Remove the topics' queues; new topics of those names start from offset 0.
+
+        Records before *end_position* no longer count for them.
+        """
         gone = [key for key in self.queues if key[0] in topics]
         self._floors.set({key: Floor(0, end_position) for key in gone})
         for key in gone:
             del self.queues[key]
 
     def reset(self, kept_topics: Collection[str]) -> None:
-        """Every queue is empty; only those of *kept_topics* go on counting.
+        """Empty every queue; only those of *kept_topics* keep their next offset.
 
-        Raises what a disk without room raises, and then all is as it was.
+        Raises one of ``WRITE_ERRORS``; then nothing has changed.
         """
         kept = {key: queue for key, queue in self.queues.items() if key[0] in kept_topics}
         self._floors.set_all({key: Floor(queue.max_offset) for key, queue in kept.items()})
@@ -221,11 +224,11 @@ class QueueIndex:
         return list(dict.fromkeys(topic for topic, _ in self.queues))
 
     def newest_position(self) -> int | None:
-        """Where the newest entry of all queues points."""
+        """The position of the newest entry of all queues; None if there is none."""
         return max((q.positions[-1] for q in self.queues.values() if q.positions), default=None)
 
     def forget_empty(self, end_position: int) -> None:
-        """Queues that had messages and have none any more are as if they were new."""
+        """Remove queues whose messages have all expired: they start again from offset 0."""
         gone = [
             key
             for key, queue in self.queues.items()
@@ -236,9 +239,9 @@ class QueueIndex:
             del self.queues[key]
 
     def rebuild(self, log: CommitLog, step_bytes: int) -> Generator[int, None, RebuildResult]:
-        """Read all queues from *log* again, up to its first bad record.
+        """Build all queues from the records of *log*, up to its first bad record.
 
-        Yields how far it is, after every *step_bytes* or so.
+        Yields the position it has reached, after about every *step_bytes*.
         """
         since = self._restart_from_floors()
         queues: dict[tuple[bytes, int], ConsumeQueue] = {}
@@ -262,7 +265,7 @@ class QueueIndex:
             if sys_flag & NOT_INDEXED or (since and position < since.get(queue, 0)):
                 continue
             if offset != queue.max_offset:
-                # 0 again: a real broker's topic that was deleted and made anew.
+                # Offset 0 again: a real broker's topic that was deleted and created again.
                 if queue.positions and offset != 0:
                     reason = f"offset {offset} where {queue.max_offset} comes next"
                     return self._ended(messages - 1, position, reason, store_ms)
@@ -277,7 +280,7 @@ class QueueIndex:
         return RebuildResult(messages, end_position, reason, store_ms)
 
     def _restart_from_floors(self) -> dict[ConsumeQueue, int]:
-        """Every queue that had one at its floor; from which position on its records count."""
+        """Start each queue that has a floor at it; returns ``since_position`` by queue."""
         since = {}
         for key, floor in self._floors.items():
             queue = self.of(*key)
@@ -294,7 +297,7 @@ class Floor(NamedTuple):
 
 
 class QueueFloors:
-    """The document on *disk*, and changes to it."""
+    """The floors, kept in a document on *disk*."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -313,9 +316,9 @@ class QueueFloors:
         return list(self._floors.items())
 
     def set(self, floors: dict[tuple[str, int], Floor], min_position: int = 0) -> None:
-        """Change these, on disk before in memory; raises DiskFull and then changes nothing.
+        """Set these *floors*, on disk before in memory; if it raises DiskFull, nothing changes.
 
-        Records before *min_position* are gone, and with them the need to ignore them.
+        Records before *min_position* are gone; floors that only exclude such records are removed.
         """
         changed = {
             queue: floor
@@ -325,7 +328,7 @@ class QueueFloors:
         self.set_all(changed)
 
     def set_all(self, changed: dict[tuple[str, int], Floor]) -> None:
-        """There are no floors but these; as ``set``."""
+        """Replace all floors; raises as ``set`` does."""
         if changed == self._floors:
             return
         rows = [(*queue, *floor) for queue, floor in changed.items()]
@@ -333,7 +336,7 @@ class QueueFloors:
         self._floors = changed
 
     def lower_to(self, end_position: int) -> None:
-        """The log lost its tail: no floor may hide what will be written there again."""
+        """Lower the floors after the log lost its tail: new records behind the end must count."""
         self.set(
             {
                 queue: Floor(floor.next_offset, end_position)

@@ -1,9 +1,9 @@
-"""Delayed messages: put aside under their level, delivered when the level's time has passed.
+"""Delayed messages: stored by delay level, delivered when the level's delay has passed.
 
-A message with a delay is stored in the schedule topic, in its level's queue, with the
-time it is due as its index code; delivering stores it a second time, where it belongs.
-Upstream looks at every level ten times a second.  Here the next delivery falls on the tick
-of that clock at which upstream would see it.
+A message with a delay is stored in the schedule topic, in its level's queue, with the time it is
+due as its index code; a delivery stores it a second time, in its own topic.  Upstream checks every
+level ten times a second.  Here the next delivery is planned for the tick at which upstream would
+find the message.
 
 Upstream: ScheduleMessageService.
 """
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 DOCUMENT = "delayOffset.json"
 FIRST_TICK_MS = 1_000  # ScheduleMessageService.FIRST_DELAY_TIME
 TICK_INTERVAL_MS = 100  # ScheduleMessageService.DELAY_FOR_A_WHILE
-DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
+DELIVERIES_MAX = 1_000  # ours, in one call: other tasks must not wait long
 
 
 class _Head(NamedTuple):
-    """The first message of a level that still waits."""
+    """The first waiting message of a level."""
 
     level: int
     offset: int
@@ -53,10 +53,10 @@ class _Head(NamedTuple):
 
 
 class ScheduleMessageService:
-    """The waiting messages of *store*; *began_ms* is when upstream's clock would have started.
+    """The waiting messages of *store*; upstream's ticks are counted from *began_ms*.
 
-    A round of deliveries may take long: the shell gives ``wall_ms``, and each message is stored
-    and noted with the time of its own delivery.  Without it all have that of the round.
+    A round of deliveries may take long: the shell sets ``wall_ms``, and each message is stored
+    and noted with the time of its own delivery.  Without it all have the time of the round.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ScheduleMessageService:
             disk, DOCUMENT, DelayOffsetSerializeWrapper, config.parsed_release, note
         )
         saved = self._document.load() or DelayOffsetSerializeWrapper()
-        # Progress beyond the end is of a log that lost its tail: new messages come there again.
+        # If the log lost its tail, the saved progress may exceed the end of the queue.
         self.offset_table = {
             level: min(offset, store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))
             for level, offset in saved.offset_table.items()
@@ -81,34 +81,34 @@ class ScheduleMessageService:
         if self._data_version is None and config.parsed_release >= OFFSETS_HAVE_VERSION:
             self._data_version = DataVersion(timestamp=began_ms)
         self._is_dirty = False
-        self._moved_ms: dict[tuple[int, int], int] = {}  # by level and offset, of who waits
+        self._moved_ms: dict[tuple[int, int], int] = {}  # of waiting messages: by level, offset
 
     # Advancing time -------------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """What waits is due *ms* earlier; ``next_due_ms`` may be in the past then."""
+        """Make all waiting messages due *ms* earlier; then ``next_due_ms`` may be past."""
         self._store.early_deliveries.advance(ms)
         for level, queue, first in self._waiting():
             for offset in range(first, queue.max_offset):
                 self._move(level, queue, offset, ms)
 
     def advance_last(self, level: int, ms: int) -> None:
-        """What was put aside last under *level* has a head start of *ms*."""
+        """Make the newest waiting message of *level* due *ms* earlier."""
         level = self._levels.clamp(level)
         queue = self._store.queue(SCHEDULE_TOPIC, queue_of_level(level))
-        assert queue is not None, "it waits in it"
+        assert queue is not None, "the message was stored in it"
         self._move(level, queue, queue.max_offset - 1, ms)
 
     def first_due_ms(self, now_ms: int) -> int | None:
-        """When the first of the messages is due that come next."""
+        """When the first waiting message is due; None if none waits."""
         return min((self._corrected_due_ms(head, now_ms) for head in self._heads()), default=None)
 
     def waiting_count(self) -> int:
-        """How many messages wait."""
+        """The number of waiting messages."""
         return sum(queue.max_offset - first for _, queue, first in self._waiting())
 
     def _waiting(self) -> Iterator[tuple[int, ConsumeQueue, int]]:
-        """Level, queue and first offset of those that have messages waiting."""
+        """Level, queue and first offset, for each level that has waiting messages."""
         for head in self._heads():
             queue = self._store.queue(SCHEDULE_TOPIC, queue_of_level(head.level))
             assert queue is not None, "it has a head"
@@ -122,16 +122,15 @@ class ScheduleMessageService:
     # Delivering -----------------------------------------------------------------------
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When ``deliver_due`` has something to do; None while nothing waits."""
+        """When ``deliver_due`` is to be called next; None while no message waits."""
         due_ms = [self._tick_ms(self._corrected_due_ms(head, now_ms)) for head in self._heads()]
         return min(due_ms, default=None)
 
     def deliver_due(self, now_ms: int, upto_ms: int | None = None) -> int:
-        """Deliver what is due, level by level; how many that were.
+        """Deliver the due messages, level by level; returns their number.
 
-        What was moved makes all come by the time they are due, over all levels; with *upto_ms*
-        only those that are due by then.  A delivery the disk has no room for is tried again at
-        a later look.
+        After ``advance`` they are delivered by due time over all levels; with *upto_ms* only
+        those due by then.  A delivery for which the disk has no room is retried at a later tick.
         """
         if self._moved_ms:
             return self._deliver_by_time(now_ms, now_ms if upto_ms is None else upto_ms)
@@ -159,18 +158,18 @@ class ScheduleMessageService:
         return DELIVERIES_MAX
 
     def wrapper(self) -> DelayOffsetSerializeWrapper:
-        """The whole table as it is saved and sent."""
+        """The offset table as it is saved and sent."""
         return DelayOffsetSerializeWrapper(
             offset_table=self.offset_table, data_version=self._data_version
         )
 
     def persist(self) -> None:
-        """Write the progress if it has changed since; upstream does every 10 s."""
+        """Save the progress if it has changed; upstream does so every 10 s."""
         if self._is_dirty:
             self._is_dirty = not self._document.save(self.wrapper())
 
     def reset(self, now_ms: int) -> None:
-        """Nothing waits, and nothing was ever delivered."""
+        """Remove the progress of all levels; to be called after a reset of the store."""
         self.offset_table = {}
         self._moved_ms.clear()
         self._first_tick_ms = now_ms
@@ -193,7 +192,7 @@ class ScheduleMessageService:
         return _Head(level, offset, queue.positions[index], queue.sizes[index], queue.codes[index])
 
     def _corrected_due_ms(self, head: _Head, now_ms: int) -> int:
-        """A time further away than the whole delay is of a clock that has gone back since.
+        """The due time; *now_ms* if it is later than the whole delay (the clock went back).
 
         Upstream: ScheduleMessageService.correctDeliverTimestamp.
         """
@@ -206,7 +205,7 @@ class ScheduleMessageService:
         return self._first_tick_ms + looks * TICK_INTERVAL_MS
 
     def _deliver(self, head: _Head, now_ms: int) -> bool:
-        """Store the message where it belongs; False if there was no room for it."""
+        """Store the message in its own topic; False if the disk has no room."""
         now_ms = now_ms if self.wall_ms is None else self.wall_ms()
         message = decode_record(self._store.log.read(head.position, head.size))
         text = str(message.properties, "utf-8", "replace")
@@ -220,8 +219,8 @@ class ScheduleMessageService:
             reason = "it does not belong to a topic"
         else:
             try:
-                # The properties stay as they were stored, DELAY included: a consumer of a real
-                # broker sees it too, where the text is made before the property is taken away.
+                # Keep all properties, DELAY included: a real broker encodes them before it
+                # removes DELAY, so its consumers see that property too.
                 again = stored_again(message, topic, queue.queue_id, text)
                 put = self._store.put(again, now_ms)
                 self._store.early_deliveries.give(put.position, early_ms)

@@ -1,9 +1,9 @@
-"""When the commit log is flushed, and how far it is safe from a loss of power.
+"""Flushing the commit log, and the position up to which it would survive a loss of power.
 
-With SYNC_FLUSH every put asks for a flush at once, and its sender may wait for it.  With
-ASYNC_FLUSH nobody waits: at upstream's interval, when enough pages were written, and
-everything now and then.  Upstream looks twice a second; here the next flush is planned when
-something was written, so that an idle broker does not wake up.
+With SYNC_FLUSH every put requests a flush at once, and its sender may wait for it.  With
+ASYNC_FLUSH no sender waits: the log is flushed at upstream's interval if enough pages were
+written, and completely at a longer interval.  Upstream checks twice a second; here a write plans
+the next flush, so that an idle broker does not wake up.
 
 Upstream: CommitLog.GroupCommitService, CommitLog.FlushRealTimeService.
 """
@@ -26,12 +26,12 @@ PAGE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE
 
 
 class Flushing:
-    """Flushes of one log.  *began_ms* is when upstream's clock would have started.
+    """Flushes of one log.  Upstream's intervals are counted from *began_ms*.
 
-    Outlets, set by whoever has a clock and calls that wait: ``on_planned`` (ask
-    ``next_due_ms`` anew), ``on_flushed`` (everything below a position is safe),
-    ``on_failed`` (what lies below a position could not be made safe now), ``run_at_turn_end``
-    (call this when the turn ends, once: a turn that stores many messages asks for one flush).
+    Outlets, set by the shell: ``on_planned`` (``next_due_ms`` has changed), ``on_flushed``
+    (everything below a position is flushed), ``on_failed`` (the flush up to a position failed),
+    ``run_at_turn_end`` (call a function once at the end of the turn: a turn that stores many
+    messages requests one flush).
     """
 
     def __init__(
@@ -57,26 +57,26 @@ class Flushing:
         self._thorough_interval_ms = config.flush_thorough_interval_ms
         self._least_pages = config.flush_least_pages
         self._end = 0
-        # From this end of the log on ``wrote`` must do something: its one comparison.
+        # ``wrote`` does nothing while the log ends before this position.
         self._act_at: float = 0 if self.is_sync else 1
         if not disk.needs_flush:
             self._act_at = math.inf
         self._message_count = self._safe_count = 0
-        self._asked: dict[int, int] = {}  # ends that flushes were asked for: messages below
-        self._asked_to = 0  # by the flush that was asked for last
-        self._is_flushing = False  # of those flushes that were planned
+        self._asked: dict[int, int] = {}  # by the end of a requested flush: messages below it
+        self._asked_to = 0  # the end of the last requested flush
+        self._is_flushing = False  # a planned flush is running
         self._is_failing = False
 
     # For the store ----------------------------------------------------------------------
 
     def recovered(self, start: int, end: int) -> None:
-        """The log was found on the disk; nobody knows what of it is safe."""
+        """Flush a log that was found on the disk: it may not have been flushed before."""
         self.flushed_to, self._end = start, end
         if self._disk.needs_flush and end > start:
             self._flush()
 
     def begin_at(self, end: int) -> None:
-        """The log is empty and goes on at *end*: whoever waits for a flush waits for nothing."""
+        """Restart at *end* with an empty log; calls that wait for a flush are answered."""
         self.flushed_to = self._end = self._asked_to = end
         self._safe_count = self._message_count
         self._asked = {}
@@ -86,7 +86,7 @@ class Flushing:
         self.on_flushed(end)
 
     def wrote(self, end: int, message_count: int = 1) -> None:
-        """The log ends at *end* now, and has *message_count* messages more."""
+        """Record that *message_count* messages were written; the log ends at *end* now."""
         self._end = end
         self._message_count += message_count
         if end >= self._act_at:
@@ -97,30 +97,30 @@ class Flushing:
 
     @property
     def unflushed_bytes(self) -> int:
-        """How much would be lost with the power; 0 where nothing outlives the process."""
+        """The bytes that a loss of power would lose; 0 for a store in memory."""
         return max(0, self._end - self.flushed_to) if self._disk.needs_flush else 0
 
     def finish(self) -> None:
-        """The store is about to be closed: flush what is left.  Nobody is told."""
+        """Flush the rest before the store is closed, without calling the outlets."""
         if self._disk.needs_flush and self._end > self.flushed_to:
             self.on_flushed = self.on_failed = _ignored
             self._flush()
 
-    # For whoever has a clock ------------------------------------------------------------
+    # For the shell's timers -------------------------------------------------------------
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When ``flush_due`` is to be called; None while nothing is to be flushed then."""
+        """When ``flush_due`` is to be called; None while no flush is to be planned."""
         is_needed = not self.is_sync or self._is_failing
         if not is_needed or self._is_flushing or self._end <= self.flushed_to:
             return None
         interval_ms = self._thorough_interval_ms
         if self._is_failing or self._end >= self._least_pages_end():
             interval_ms = self._interval_ms
-        # Ticks after the start, the first one that is still to come.
+        # The next tick, counted from the start.
         return now_ms + interval_ms - (now_ms - self._began_ms) % interval_ms
 
     def flush_due(self) -> None:
-        """Flush everything that was written."""
+        """Flush all written bytes."""
         if self._end > self.flushed_to:
             self._is_flushing = True
             self._flush()
@@ -128,14 +128,14 @@ class Flushing:
     # Inside ---------------------------------------------------------------------------
 
     def _least_pages_end(self) -> int:
-        """The end of the log at which so many pages are unflushed that the interval counts.
+        """The end of the log from which on enough pages are unflushed for the shorter interval.
 
         Upstream: MappedFile.isAbleToFlush.
         """
         return (self.flushed_to // PAGE_BYTES + self._least_pages) * PAGE_BYTES
 
     def _plan(self) -> None:
-        """Called when there is something to flush, and once more when there is enough."""
+        """Plan the next flush, and set the end of the log at which it is planned again."""
         enough = self._least_pages_end()
         self._act_at = enough if self._end < enough else math.inf
         self.on_planned()
@@ -153,7 +153,7 @@ class Flushing:
         self._is_flushing = False
         if isinstance(result, OSError):
             self._failed(asked_to, result)
-        elif result > self.flushed_to:  # else it was part of a flush that was heard of already
+        elif result > self.flushed_to:  # else a flush of more bytes has been reported before
             self._is_failing = False
             self._flushed(result)
         if not self.is_sync and self._end > self.flushed_to:
@@ -170,7 +170,7 @@ class Flushing:
         self.on_flushed(position)
 
     def _failed(self, asked_to: int, error: OSError) -> None:
-        if not self._is_failing:  # once, not for every sender who asks
+        if not self._is_failing:  # note the first failure only, not one for each flush
             self._note(FlushFailed(self.flushed_to, str(error)))
         self._is_failing = True
         self.on_failed(asked_to)
@@ -179,9 +179,9 @@ class Flushing:
 
 
 def _call(action: Callable[[], object]) -> None:
-    """Without turns at once."""
+    """The default of ``run_at_turn_end``: there are no turns, so call it at once."""
     action()
 
 
 def _ignored(*_: object) -> None:
-    """Nobody is interested yet."""
+    """The default of the other outlets."""

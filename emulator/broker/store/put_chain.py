@@ -1,12 +1,13 @@
-"""What a message becomes on its way into the log: one chain of transforms, in one place.
+"""The transforms of a message before it is stored: dead letters, delay levels, delivery times.
 
-A transform takes a message and returns the same or another one: with another topic, other
-properties.  Only what clients send and send back goes through the chain, not what the broker
-puts itself.  Members of a batch get a time of delivery only.  A transform may raise
-``PutRefused``, ``Refusal`` or ``BadFields``: nothing is stored.  Transactions will be another one.
-Of three properties that ask for a time (5.x) the first that is there counts; a delay level wins.
-The time is rounded down to a slot, a whole slot earlier if it begins one: a slot is delivered when
-it is over, so no message comes early and none more than a slot late.
+A transform takes a message and returns the same or another one, with another topic or other
+properties.  Only messages that clients send and send back go through the chain, not those that
+the broker stores itself.  For batches only the delivery time is handled.  A transform may raise
+``PutRefused``, ``Refusal`` or ``BadFields``: then nothing is stored.  There is no transform for
+transactions yet.
+Three properties can set a delivery time (5.x): the first present one counts, and a delay level
+overrides all.  The time is rounded down to a slot, and a time at the start of a slot to the slot
+before: a slot is delivered when it is over, so no message is early and none more than a slot late.
 
 Upstream: PutMessageHook (5.x), AbstractSendMessageProcessor.handleRetryAndDLQ,
 HookUtils.handleScheduleMessage, checkIfTimerMessage, transformTimerMessage.
@@ -54,18 +55,18 @@ if TYPE_CHECKING:
 
 _DELAYED = DELAY + NAME_VALUE_SEPARATOR
 _LEVEL = re.compile(r"[+-]?\d{1,9}")
-PutTransform: TypeAlias = Callable[[MessageToStore, int], MessageToStore]  # and the time, in ms
+PutTransform: TypeAlias = Callable[[MessageToStore, int], MessageToStore]  # the int is now_ms
 
 
 def _no_task() -> None:
-    """Without scheduled tasks no delayed message is delivered."""
+    """The default of ``on_delayed`` and ``on_timed``: no task delivers the message."""
 
 
 class PutChain:
-    """Puts into *store*, after *transforms*, in their order; batches after *of_batches* only.
+    """Puts into *store* after *transforms*, in their order; batches after *of_batches* only.
 
-    Set ``on_delayed`` to learn that a message waits for its delay to pass, ``on_timed`` that
-    one waits for its time to come.
+    ``on_delayed`` is called when a message was stored in the schedule topic, ``on_timed`` when
+    one was stored in the timer topic.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class PutChain:
         self.on_timed: Callable[[], object] = _no_task
 
     def put(self, message: MessageToStore, now_ms: int) -> PutResult:
-        """Store what the message becomes; the result says where."""
+        """Transform and store the message; returns its place."""
         for transform in self._transforms:
             message = transform(message, now_ms)
         put = self._store.put(message, now_ms)
@@ -93,7 +94,7 @@ class PutChain:
         return put
 
     def shared(self, message: MessageToStore, now_ms: int) -> MessageToStore:
-        """What all members of a batch share, as they are to be stored."""
+        """Transform *message*, which has the fields that all members of a batch share."""
         for transform in self._of_batches:
             message = transform(message, now_ms)
         return message
@@ -108,10 +109,10 @@ class PutChain:
 
 
 def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) -> PutTransform:
-    """The transform of what a consumer sends to its retry topic once too often.
+    """The transform of a message in a retry topic that has exceeded its retries.
 
-    It goes to the group's dead letters, a topic that *make_topic* makes if need be; unless it
-    *may_wait* there, its delay is removed.
+    It moves to the group's dead letter topic, which *make_topic* creates if it is missing;
+    unless *may_wait*, its delay is removed.
     """
 
     def transform(message: MessageToStore, now_ms: int) -> MessageToStore:
@@ -131,9 +132,9 @@ def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) ->
 def set_delay_level(
     levels: DelayLevels, check: Callable[[MessageToStore], object]
 ) -> PutTransform:
-    """The transform of what asks for a delay: it waits in the schedule topic.
+    """The transform of a message with a delay level: it is stored in the schedule topic.
 
-    What could not be delivered then is refused now, by *check*, which raises ``PutRefused``.
+    *check* raises ``PutRefused`` for a message whose delivery would fail later.
     Upstream: HookUtils.transformDelayLevelMessage, CommitLog.asyncPutMessage (4.x).
     """
 
@@ -157,7 +158,7 @@ def set_delay_level(
 
 
 def delay_level(properties: str) -> int:
-    """The level a sender asks for, 0 without one.  Raises ``BadFields`` for what is no number.
+    """The message's delay level, 0 without one.  Raises ``BadFields`` if it is not a number.
 
     Upstream fails on such a text as well: Message.getDelayTimeLevel.
     """
@@ -169,7 +170,7 @@ def delay_level(properties: str) -> int:
     return int(text)
 
 
-# A time of delivery -------------------------------------------------------------------
+# Delivery times -----------------------------------------------------------------------
 
 
 _TIMER_PREFIX = "TIMER_"
@@ -179,7 +180,7 @@ _LONG_MAX = 2**63 - 1
 
 
 class TimerSlots(Protocol):
-    """What the transform asks of the timer wheel."""
+    """The part of the timer wheel that the transform needs."""
 
     def is_congested(self, out_ms: int) -> bool:
         """Whether the slot of that time takes no more messages."""
@@ -190,10 +191,10 @@ def set_timer(
     wheel: TimerSlots | None,
     check: Callable[[MessageToStore], object],
 ) -> PutTransform:
-    """The transform: such a message waits in the timer topic.
+    """The transform of a message with a delivery time: it is stored in the timer topic.
 
-    It raises ``PutRefused`` for a time that is no number or too far away, for a congested slot
-    of the *wheel*, where there is no wheel, and for what *check* refuses.
+    It raises ``PutRefused`` if the time is not a number or too far away, if the slot of the
+    *wheel* is congested, if there is no wheel, or if *check* refuses the message.
     """
 
     def transform(message: MessageToStore, now_ms: int) -> MessageToStore:
@@ -221,14 +222,14 @@ def set_timer(
 
 
 def _is_put_aside(message: MessageToStore) -> bool:
-    """Whether it waits, or has waited, already."""
+    """Whether the message is or was in the timer topic."""
     return (
         message.topic == TIMER_TOPIC or property_of(message.properties, TIMER_OUT_MS) is not None
     )
 
 
 def _out_ms(text: str, asked: str, now_ms: int, config: BrokerConfig) -> int | None:
-    """The slot to wait for; None if its time has come.  Raises ``PutRefused``."""
+    """The slot of the delivery time; None if that is past.  Raises ``PutRefused``."""
     deliver_ms = _deliver_ms(text, asked, now_ms)
     if deliver_ms is None or deliver_ms - now_ms > config.timer_delay_s_max * 1_000:
         raise _illegal(config)
@@ -240,12 +241,12 @@ def _out_ms(text: str, asked: str, now_ms: int, config: BrokerConfig) -> int | N
 
 
 def slot_before(deliver_ms: int, precision_ms: int) -> int:
-    """The slot that is over at *deliver_ms* or less than a slot later."""
+    """The slot that ends at *deliver_ms*, or less than a slot later."""
     return (deliver_ms - 1) // precision_ms * precision_ms
 
 
 def java_long(text: str) -> int | None:
-    """``Long.parseLong``; None where that fails."""
+    """The number as ``Long.parseLong`` reads it; None if that fails."""
     if not _LONG.fullmatch(text):
         return None
     number = int(text)
@@ -253,7 +254,7 @@ def java_long(text: str) -> int | None:
 
 
 def with_properties(text: str, marks: dict[str, str]) -> str:
-    """The property block with these values in place of any that were there."""
+    """The property block with the values of *marks*, which replace earlier ones."""
     for name, value in marks.items():
         trailing = text.endswith(PROPERTY_SEPARATOR)
         text = with_property(without_property(text, name), name, value, trailing=trailing)
@@ -261,14 +262,14 @@ def with_properties(text: str, marks: dict[str, str]) -> str:
 
 
 def without_properties(text: str, names: tuple[str, ...]) -> str:
-    """The property block without these."""
+    """The property block without the properties *names*."""
     for name in names:
         text = without_property(text, name)
     return text
 
 
 def _deliver_ms(text: str, asked: str, now_ms: int) -> int | None:
-    """The time that the property *asked* means; None if it is no number."""
+    """The delivery time by the property *asked*; None if it is not a number."""
     number = java_long(property_of(text, asked) or "")
     if number is None or asked == TIMER_DELIVER_MS:
         return number
@@ -292,7 +293,7 @@ def _changed(message: MessageToStore, text: str) -> MessageToStore:
 
 
 def _wrapped(number: int) -> int:
-    """As a Java ``long`` overflows: a delay beyond it is in the past."""
+    """*number* as a Java ``long``, which overflows: a huge delay gives a past time."""
     return (number + _LONG_MAX + 1) % 2**64 - _LONG_MAX - 1
 
 

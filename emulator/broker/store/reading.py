@@ -1,11 +1,11 @@
 """Reading messages: by offset for a pull, by time, and by key for tools.
 
-By offset: the order of the tests is upstream's, because a client sees it; messages that are
-neighbours in the log leave as one slice.  By time: two rules, for two generations of brokers;
-store times never fall along a queue, so both are a binary search that reads times from the log.
-By key: only tools do it, so there is no index that every send would pay for: a search walks the
-topic's queues from the newest message back, in steps short enough that others need not wait.  It
-continues after retention has dropped messages, because it keeps a position in the log.
+By offset: the order of the checks is upstream's, because clients can observe it; messages that are
+neighbours in the log are sent as one slice.  By time: two rules, for older and newer releases;
+store times never decrease along a queue, so both are a binary search that reads times from the
+log.  By key: only tools need it, so there is no index, which every send would have to update: a
+search reads the topic's queues from the newest message back, in short steps, so that other
+requests need not wait.  It keeps a position in the log and so continues after retention.
 
 Upstream: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime,
 IndexService.queryOffset, IndexFile.selectPhyOffset (whose 32-bit hashes find some messages of
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
 
 
-INDEX_FILE_ENTRIES = 300_000  # ConsumeQueue's file: upstream never looks past the end of one
+INDEX_FILE_ENTRIES = 300_000  # of a ConsumeQueue file: one answer of upstream reads one file
 
 Matches = Callable[[int], bool]  # by an entry's tags code
 
 
 class GetStatus(enum.Enum):
-    """How a look into a queue ended; the name is the reply's remark.
+    """The result of reading a queue; the name is the reply's remark.
 
-    Upstream: GetMessageStatus, without the four of a store that drops messages before their
-    entries, or makes queues before they are written to.
+    Upstream: GetMessageStatus, without four statuses that cannot occur here: messages are not
+    dropped before their entries, and no queue exists before its first message.
     """
 
     FOUND = enum.auto()
@@ -50,15 +50,15 @@ class GetStatus(enum.Enum):
     OFFSET_TOO_SMALL = enum.auto()
     OFFSET_OVERFLOW_ONE = enum.auto()
     OFFSET_OVERFLOW_BADLY = enum.auto()
-    OFFSET_RESET = enum.auto()  # 5.2: by a tool, and not taken by a pull yet
+    OFFSET_RESET = enum.auto()  # 5.2: a tool has reset the offset; no pull has carried it yet
 
 
 class GetLimits(msgspec.Struct, frozen=True):
-    """How much one answer carries and one look examines.  Upstream: MessageStoreConfig."""
+    """How much one answer carries and one read examines.  Upstream: MessageStoreConfig."""
 
     messages_max: int  # maxTransferCountOnMessageInMemory
     bytes_max: int  # maxTransferBytesOnMessageInMemory
-    entries_max: int  # maxFilterMessageCount, or the count of the pull if that is more
+    entries_max: int  # maxFilterMessageCount, or the count of the pull if that is larger
 
 
 class GetResult(msgspec.Struct):
@@ -82,10 +82,10 @@ def get_message(
     limits: GetLimits,
     matches: Matches | None = None,
 ) -> GetResult:
-    """Up to *count_max* messages from *offset*; the first one whatever its size.
+    """Up to *count_max* messages from *offset*; the first one is returned whatever its size.
 
-    ``next_begin_offset`` is one past the last entry examined, matched or not: so a
-    filtered consumer advances.
+    ``next_begin_offset`` is one past the last examined entry, whether it matched or not, so
+    that a consumer with a filter advances.
     """
     result = GetResult(GetStatus.NO_MATCHED_MESSAGE, offset, queue.min_offset, queue.max_offset)
     assert result.min_offset <= offset < result.max_offset, "out_of_range comes first"
@@ -111,7 +111,7 @@ def get_message(
 
 
 def _unfiltered(queue: ConsumeQueue, first: int, end: int, limits: GetLimits) -> range:
-    """As many entries of those up to *end* as fit, and one that does not fit alone."""
+    """As many entries before *end* as fit into the limits, but at least one."""
     lengths = list(itertools.accumulate(queue.sizes[first:end]))
     return range(first, first + max(1, bisect.bisect_right(lengths, limits.bytes_max)))
 
@@ -119,7 +119,7 @@ def _unfiltered(queue: ConsumeQueue, first: int, end: int, limits: GetLimits) ->
 def _filtered(
     queue: ConsumeQueue, entries: range, room: int, limits: GetLimits, matches: Matches
 ) -> tuple[list[int], int]:
-    """The entries that match, as many as there is room for; one past the last one examined."""
+    """The matching entries, as many as fit, and one past the last examined entry."""
     sizes, codes = queue.sizes, queue.codes
     taken: list[int] = []
     taken_bytes = 0
@@ -139,7 +139,7 @@ def _slices(queue: ConsumeQueue, log: CommitLog, taken: Sequence[int]) -> list[m
     first, last = taken[0], taken[-1]
     start, end = positions[first], positions[last] + sizes[last]
     if last - first < len(taken) and sum(sizes[first : last + 1]) == end - start:
-        return _pieces(log, start, end)  # the queue had the log for itself
+        return _pieces(log, start, end)  # no records of other queues lie between them
     slices: list[memoryview] = []
     end = start
     for index in taken:
@@ -152,15 +152,15 @@ def _slices(queue: ConsumeQueue, log: CommitLog, taken: Sequence[int]) -> list[m
 
 
 def _pieces(log: CommitLog, start: int, end: int) -> list[memoryview]:
-    """What the log has between two positions, as few slices."""
+    """The bytes of the log between two positions, in few slices."""
     pieces = [log.read(start, end - start)]
     while (start := start + len(pieces[-1])) < end:
-        pieces.append(log.read(start, end - start))  # a file that was cut short has no filler
+        pieces.append(log.read(start, end - start))  # a segment may end without a filler
     return pieces
 
 
 def out_of_range(queue: ConsumeQueue | None, offset: int, release: Release) -> GetResult | None:
-    """The answer to an offset at which there is nothing, or None.
+    """The result for an offset without a message; None if there is a message.
 
     Upstream: DefaultMessageStore.nextOffsetCorrection.
     """
@@ -168,7 +168,7 @@ def out_of_range(queue: ConsumeQueue | None, offset: int, release: Release) -> G
     if high == 0:
         status, better = GetStatus.NO_MESSAGE_IN_QUEUE, 0
     elif offset < low:
-        # From before a reset of this broker?  Then nothing is lost, and nothing to be waited for.
+        # After a reset of this broker old offsets are too small, but no message was lost.
         is_old = queue is not None and queue.has_all_messages and low > 0
         status = GetStatus.NO_MATCHED_MESSAGE if is_old else GetStatus.OFFSET_TOO_SMALL
         better = low
@@ -186,7 +186,7 @@ def out_of_range(queue: ConsumeQueue | None, offset: int, release: Release) -> G
 
 
 def store_ms_at(log: CommitLog, position: int) -> int:
-    """When the record at *position* was stored."""
+    """The store time of the record at *position*."""
     return stored_at_ms(log.read(position, STORE_TIME_END))
 
 
@@ -204,7 +204,7 @@ def offset_by_time(
 
 
 def _nearest(queue: ConsumeQueue, log: CommitLog, time_ms: int) -> int:
-    """Of the two neighbours the one nearer in time, the earlier on a tie."""
+    """The index of the entry nearest to *time_ms*; on a tie the earlier one."""
 
     def store_ms(position: int) -> int:
         return store_ms_at(log, position)
@@ -223,14 +223,14 @@ def _nearest(queue: ConsumeQueue, log: CommitLog, time_ms: int) -> int:
 
 
 STEP_ENTRIES_MAX = 4_000  # ours: some ten milliseconds
-SEARCH_ENTRIES_MAX = 1_000_000  # ours: upstream's index has no such end
+SEARCH_ENTRIES_MAX = 1_000_000  # ours: upstream's index has no such limit
 
 
 class KeySearch:
-    """The newest *count_max* records whose UNIQ_KEY, or one of whose KEYS, is *key*.
+    """A search for the newest *count_max* records with *key* as UNIQ_KEY or among their KEYS.
 
-    Both ends of the time span, ``begin_ms`` and ``end_ms``, count.  ``found`` holds stored
-    bytes, the newest first; a record is there once for every time that it has the key.
+    The time span includes both ends, ``begin_ms`` and ``end_ms``.  ``found`` holds stored bytes,
+    the newest first; a record that has the key several times is in it as often.
     """
 
     def __init__(
@@ -252,11 +252,11 @@ class KeySearch:
         self._count_max = count_max
         self._begin_ms = begin_ms
         self._end_ms = end_ms
-        self._below = log.end_position  # everything from here on has been examined
+        self._below = log.end_position  # all records from here on have been examined
 
     @property
     def is_limit_reached(self) -> bool:
-        """Whether it ended because it had examined too much."""
+        """Whether the search has examined ``SEARCH_ENTRIES_MAX`` entries, its limit."""
         return self.examined >= SEARCH_ENTRIES_MAX
 
     def run_step(self, entries_max: int = STEP_ENTRIES_MAX) -> bool:
@@ -274,7 +274,7 @@ class KeySearch:
             record = self._log.read(position, size)
             store_ms = stored_at_ms(record)
             if store_ms < self._begin_ms:
-                return True  # older ones come now, and only older ones
+                return True  # all remaining records are older
             if store_ms <= self._end_ms and self._key_bytes in bytes(record):
                 self._take(record)
                 if len(self.found) >= self._count_max:
@@ -289,7 +289,7 @@ class KeySearch:
 
 
 def _backwards(queue: ConsumeQueue, below: int) -> Iterator[tuple[int, int]]:
-    """Position and size of its messages that lie below that position, the newest first."""
+    """Position and size of the queue's messages below a position, the newest first."""
     positions, sizes = queue.positions, queue.sizes
     for index in range(bisect.bisect_left(positions, below) - 1, -1, -1):
         yield positions[index], sizes[index]

@@ -1,12 +1,12 @@
 """The broker's messages: one log of records, and an index of it for every queue.
 
 Storing is synchronous: when ``put`` returns, the message is in the log and in its queue, and the
-bell of its queue has been rung.  The store knows nothing of permissions, groups or replies.
+bell of its queue has been rung.  The store does not handle permissions, groups or replies.
 ``StoreLoading`` reads the log at a start, which may take a minute, step by step: other tasks run
 between two steps, and facts report the progress.  ``Retention`` drops the oldest segments for
-their age or to make room; the last one always stays, another's age is that of its newest message.
-``EarlyDeliveries`` has, by position, how much too early a message came because time was advanced:
-the delay of a retry counts from the time at which it would have come.
+their age or to make room; the last segment always stays, and a segment is as old as its newest
+message.  ``EarlyDeliveries`` has, by position, by how much a message was delivered too early
+because time was advanced: the delay of a retry counts from the regular time of the delivery.
 
 Upstream: DefaultMessageStore; its CleanCommitLogService (which also waits for an hour of the day
 or a filling disk; here age alone decides).
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """The messages on *disk*, as they were left there, and those to come.
+    """The messages on *disk*: reads those of an earlier run, and stores new ones.
 
-    *loading* has read them; without it that is done here, however long it takes.
+    *loading* has read them; without it the constructor reads them, which may take long.
     *ring* is called for every message: ``ring((topic, queue id), (new max offset, code))``.
-    ``flushing`` knows how much of it would survive a loss of power.
+    ``flushing`` has the position up to which the log would survive a loss of power.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Store:
 
     @property
     def store_host(self) -> bytes:
-        """The packed address that new records carry; it may be known only once we listen."""
+        """The packed address that new records carry; set once the broker listens."""
         return self._appender.store_host
 
     @store_host.setter
@@ -115,14 +115,14 @@ class Store:
         self._appender.store_host = host
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Give out as much, and keep it as long, as *config* says; the rest stays as it began."""
+        """Use the limits of reading and retention of *config*; other settings do not change."""
         self._config = self._retention.config = config
         self._limits = _limits(config)
 
     # Writing --------------------------------------------------------------------------
 
     def put(self, message: MessageToStore, now_ms: int) -> PutResult:
-        """Store one message; raises PutRefused, and then nothing was stored."""
+        """Store one message; if it raises PutRefused, nothing was stored."""
         key = (message.topic, message.queue_id)
         queue = self._index.queues.get(key) or self._index.of(*key)
         try:
@@ -142,9 +142,9 @@ class Store:
         return put
 
     def put_all(self, messages: Sequence[MessageToStore], now_ms: int) -> list[PutResult]:
-        """Store a batch, all of one queue, side by side in the log; raises PutRefused.
+        """Store a batch, all of one queue, next to each other in the log.
 
-        None of it is stored then.
+        If it raises PutRefused, no message of the batch was stored.
         """
         key = (messages[0].topic, messages[0].queue_id)
         puts = self._appender.append_all(self._index.of(*key), messages, now_ms)
@@ -159,41 +159,41 @@ class Store:
         return puts
 
     def check(self, message: MessageToStore) -> None:
-        """Could the log hold it?  Raises PutRefused."""
+        """Raises PutRefused if the log cannot hold the message."""
         self._appender.check(message.topic.encode(), message)
 
     def drop_topic(self, topic: str) -> None:
-        """The topic is deleted: a successor of that name starts from offset 0.
+        """Drop the queues of a deleted topic: a new one of that name starts from offset 0.
 
-        Raises what a disk without room raises, and then all is as it was.
+        Raises one of ``WRITE_ERRORS``; then nothing has changed.
         """
         self._index.drop_topics({topic}, self.log.end_position)
 
     def drop_topics_except(self, known: Collection[str]) -> None:
-        """Drop the queues of all topics but these.
+        """Drop the queues of all topics that are not *known*.
 
-        Raises what a disk without room raises, and then all is as it was.
+        Raises one of ``WRITE_ERRORS``; then nothing has changed.
         Upstream: DefaultMessageStore.cleanUnusedTopic.
         """
         unknown = {topic for topic in self._index.topics() if topic not in known}
         self._index.drop_topics(unknown, self.log.end_position)
 
     def forget_empty_queues(self) -> None:
-        """Queues all of whose messages have expired start again from offset 0.
+        """Remove queues whose messages have all expired: they start again from offset 0.
 
-        Raises what a disk without room raises, and then all is as it was.
+        Raises one of ``WRITE_ERRORS``; then nothing has changed.
         Upstream: DefaultMessageStore.cleanExpiredConsumerQueue.
         """
         self._index.forget_empty(self.log.end_position)
 
     def drop_expired(self, now_ms: int) -> None:
-        """Drop what has grown too old.  Upstream looks every 10 s."""
+        """Drop expired segments.  Upstream checks every 10 s."""
         self._retention.drop_expired(now_ms)
 
     def reset(self, kept_topics: Collection[str], now_ms: int) -> None:
-        """No message is left; only queues of *kept_topics* go on counting.
+        """Remove all messages; only queues of *kept_topics* keep their next offset.
 
-        Raises what a disk without room raises, and then all is as it was.
+        Raises one of ``WRITE_ERRORS``; then nothing has changed.
         """
         self._index.reset(kept_topics)
         self.log.clear()
@@ -205,7 +205,7 @@ class Store:
         self.figures = BrokerFigures(now_ms, cluster, _not_counted(self._config))
 
     def close(self) -> None:
-        """Flush what is left and close the segments; what was stored stays."""
+        """Flush the log and close its segments."""
         self.flushing.finish()
         self.log.close()
 
@@ -219,38 +219,38 @@ class Store:
         count_max: int,
         matches: Matches | None = None,
     ) -> GetResult:
-        """Up to *count_max* messages from *offset* that *matches*, or why there are none."""
+        """Up to *count_max* matching messages from *offset*, or the status without messages."""
         queue = self._index.queues.get((topic, queue_id))
         nothing = out_of_range(queue, offset, self.release)
         if nothing is not None:
             return nothing
-        assert queue is not None, "no queue has no offsets in range"
+        assert queue is not None, "out_of_range handles a missing queue"
         return get_message(queue, self.log, offset, count_max, self._limits, matches)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """The offset of the oldest message there is; 0 for a queue that was never written to."""
+        """The offset of the oldest message; 0 for a queue that never had one."""
         queue = self._index.queues.get((topic, queue_id))
         return queue.min_offset if queue is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """The offset the next message gets."""
+        """The offset of the next message."""
         queue = self._index.queues.get((topic, queue_id))
         return queue.max_offset if queue is not None else 0
 
     def store_ms(self, topic: str, queue_id: int, offset: int) -> int:
-        """When the message at *offset* was stored; -1 if it is not there."""
+        """The store time of the message at *offset*; -1 if there is none."""
         queue = self._index.queues.get((topic, queue_id))
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return -1
         return store_ms_at(self.log, queue.positions[offset - queue.min_offset])
 
     def start_offset(self, topic: str, queue_id: int) -> int:
-        """The first offset that the queue ever had: 0, or where it stood at the last reset."""
+        """The first offset that the queue ever had: 0, or its next offset at the last reset."""
         queue = self._index.queues.get((topic, queue_id))
         return queue.start_offset if queue is not None else 0
 
     def earliest_ms(self, topic: str, queue_id: int) -> int:
-        """When the oldest message of the queue was stored; -1 if there is none."""
+        """The store time of the oldest message of the queue; -1 if there is none."""
         return self.store_ms(topic, queue_id, self.min_offset(topic, queue_id))
 
     def offset_by_time(
@@ -263,13 +263,13 @@ class Store:
         return offset_by_time(queue, self.log, time_ms, self.release, upper=upper)
 
     def first_store_ms(self) -> int:
-        """When the oldest message of the log was stored; -1 if there is none."""
+        """The store time of the oldest message of the log; -1 if there is none."""
         log = self.log
         is_empty = log.end_position == log.min_position
         return -1 if is_empty else store_ms_at(log, log.min_position)
 
     def space(self) -> Space:
-        """Of the disk; in memory, of what may be kept there (nothing, if that has no limit)."""
+        """The space of the disk; for a store in memory its limit (0 without a limit)."""
         if (found := self._disk.space()) is not None:
             return found
         bytes_max = self._config.retained_bytes_max
@@ -277,11 +277,11 @@ class Store:
         return Space(bytes_max, max(0, bytes_max - used))
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """The index of one queue, if it was ever written to."""
+        """The index of one queue; None if it never had a message."""
         return self._index.queues.get((topic, queue_id))
 
     def record_at(self, position: int) -> memoryview | None:
-        """The stored bytes of the message at *position*, if a record begins there."""
+        """The stored bytes of the message at *position*; None if no record begins there."""
         if not self.log.min_position <= position < self.log.end_position:
             return None
         rest = self.log.read(position, self.log.end_position - position)
@@ -291,12 +291,12 @@ class Store:
         return rest[:size]
 
     def message_at(self, position: int) -> StoredMessage | None:
-        """The same, taken apart.  Positions come from clients, who may guess."""
+        """The decoded message at *position*, which a client sends; None if there is none."""
         record = self.record_at(position)
         return decode_record(record) if record is not None else None
 
     def messages_by_topic(self) -> Iterator[tuple[str, int]]:
-        """A topic and its messages in the log, for every queue that has some."""
+        """A topic and a number of messages, for every queue that has messages."""
         for (topic, _), queue in self._index.queues.items():
             if queue.positions:
                 yield topic, len(queue.positions)
@@ -304,7 +304,7 @@ class Store:
     def search_by_key(
         self, topic: str, key: str, count_max: int, *, begin_ms: int, end_ms: int
     ) -> KeySearch:
-        """A search among the messages of *topic*, which its caller runs step by step."""
+        """A search among the messages of *topic*; its caller runs it step by step."""
         return KeySearch(
             lambda: self._index.of_topic(topic),
             self.log,
@@ -315,7 +315,7 @@ class Store:
         )
 
     def newest(self) -> StoredMessage | None:
-        """The message that was stored last, of all queues."""
+        """The newest message of all queues; None if there is none."""
         position = self._index.newest_position()
         return None if position is None else self.message_at(position)
 
@@ -338,7 +338,7 @@ def _limits(config: BrokerConfig) -> GetLimits:
 
 
 def _not_counted(config: BrokerConfig) -> frozenset[str]:
-    """The topics that have no part in the totals of days."""
+    """The topics that are not counted in the totals of days."""
     if config.parsed_release < SYSTEM_TOPICS_NOT_COUNTED:
         return frozenset()
     return frozenset(topic.topic_name or "" for topic in system_topics(config))
@@ -350,11 +350,11 @@ def _not_counted(config: BrokerConfig) -> frozenset[str]:
 T = TypeVar("T")
 
 STEP_BYTES = 1024 * 1024  # some ten milliseconds
-REPORT_BYTES = 16 * 1024 * 1024  # some tenths of a second, and much less than a starter waits
+REPORT_BYTES = 16 * 1024 * 1024  # some tenths of a second: far below the timeout of a start
 
 
 class StoreLoading:
-    """The log on *disk* and the queues in it: as they were left, when all ``steps`` are done.
+    """The log on *disk* and its queues: complete when all ``steps`` are done.
 
     ``last_store_ms`` is the time of the newest message.
     """
@@ -369,7 +369,7 @@ class StoreLoading:
         self._note = note
 
     def steps(self) -> Iterator[None]:
-        """Read all of it, with a pause after every ``STEP_BYTES`` or so."""
+        """Read the whole log, with a pause after about every ``STEP_BYTES``."""
         if not self.log.segments:
             return
         begin = self.log.min_position
@@ -390,7 +390,7 @@ class StoreLoading:
 
 
 class _Progress:
-    """Facts about a log that is read, from *begin* to about *end*."""
+    """Notes the progress of reading a log from *begin* to about *end*."""
 
     def __init__(self, begin: int, end: int, note: Note) -> None:
         self._begin = begin
@@ -399,7 +399,7 @@ class _Progress:
         self._report_at = begin + REPORT_BYTES
 
     def reported(self, reading: Generator[int, None, T]) -> Generator[None, None, T]:
-        """What *reading* gives at its end, with its pauses."""
+        """Returns the result of *reading*, with its pauses; notes the positions it yields."""
         while True:
             try:
                 position = next(reading)
@@ -432,11 +432,11 @@ class Retention:
         self._newest: dict[int, int] = {}
 
     def reset(self) -> None:
-        """No segment is left."""
+        """Forget the ages of segments, which were all removed."""
         self._newest = {}
 
     def drop_expired(self, now_ms: int) -> None:
-        """Drop what has grown too old; if the disk has no room for what must stay, later."""
+        """Drop expired segments; on one of ``WRITE_ERRORS`` none, the next call retries."""
         older_than_ms = now_ms - self.config.retained_hours_max * _HOUR_MS
         expired = 0
         for segment in self._log.segments[:-1]:
@@ -449,7 +449,7 @@ class Retention:
             self._note(refusal(error))
 
     def make_room(self, coming_bytes: int) -> None:
-        """In memory only: drop so many that *coming_bytes* more stay within the limit."""
+        """In memory only: drop segments until *coming_bytes* more stay within the limit."""
         bytes_max = 0 if self.config.store else self.config.retained_bytes_max
         if not bytes_max:
             return
@@ -476,7 +476,7 @@ class Retention:
         self._note(OldestDropped(kept_from, freed))
 
     def _newest_ms(self, segment: Segment) -> int:
-        """When the last message of a full segment was stored; looked up once."""
+        """The store time of a full segment's last message, cached."""
         newest = self._newest.get(segment.base)
         if newest is None:
             newest = store_ms_at(self._log, self._log.last_record(segment))
@@ -488,33 +488,33 @@ class Retention:
 
 
 EARLY_DELIVERIES_MAX = (
-    100_000  # the oldest are forgotten: what is sent back then waits its whole delay
+    100_000  # the oldest entries are removed: such a message, sent back, waits its whole delay
 )
 
 
 class EarlyDeliveries:
-    """By position in the log, in milliseconds."""
+    """By how many ms messages were delivered early, by position in the log."""
 
     def __init__(self) -> None:
         self._ms: dict[int, int] = {}
         self._advanced_ms = 0  # in all
 
     def advance(self, ms: int) -> None:
-        """Time was advanced by *ms*."""
+        """Count *ms* by which time was advanced."""
         self._advanced_ms += ms
 
     def give(self, position: int, ms: int) -> None:
-        """The message at *position* came so much early; 0: it did not."""
+        """Set that the message at *position* was delivered *ms* early; 0: it was not early."""
         if ms > 0:
             self._ms[position] = ms - self._advanced_ms
             if len(self._ms) > EARLY_DELIVERIES_MAX:
                 del self._ms[next(iter(self._ms))]
 
     def of(self, position: int) -> int:
-        """How much early the message at *position* came."""
+        """By how many ms the message at *position* was delivered early; 0 if it was not."""
         found_ms = self._ms.get(position)
         return 0 if found_ms is None else found_ms + self._advanced_ms
 
     def clear(self) -> None:
-        """No message came early."""
+        """Forget all early deliveries."""
         self._ms.clear()

@@ -1,11 +1,11 @@
 """Timer messages: kept in the timer topic, delivered when their slot is over (5.x).
 
-What a message waits for stands in its record (``TIMER_OUT_MS``), so the timer topic's queue
-is all there is to find again after a restart; a checkpoint says what of it is done.  A slot's
-messages come in the order in which they were stored, but not those that a delete message of
-the same slot names: they were recalled.  A message whose time is further away than the roll
-window is stored anew when half or all of the window has passed, so that its record does not
-outlive the log.  Upstream looks ten times a slot; here the next look is planned.
+A message's delivery time is in its record (``TIMER_OUT_MS``), so after a restart the timer topic's
+queue has all that is needed; a checkpoint has the part of it that is done.  A slot's messages are
+delivered in the order in which they were stored, except those that a delete message of the same
+slot names: they were recalled.  A message whose time is further away than the roll window is
+stored again when half or all of the window has passed, so that retention does not drop its record.
+Upstream checks ten times a slot; here the next delivery is planned.
 
 Upstream: TimerMessageStore.
 """
@@ -53,19 +53,20 @@ if TYPE_CHECKING:
     from rocketmq_emulator.facts import Note
     from rocketmq_emulator.settings.config import BrokerConfig
 
-DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
-FOUND_STEP, FOUND_REPORT = 2_000, 50_000  # messages, between pauses and between facts
+DELIVERIES_MAX = 1_000  # ours, in one call: other tasks must not wait long
+FOUND_STEP, FOUND_REPORT = 2_000, 50_000  # messages between pauses, and between facts
 PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
 TRIES_PER_SLOT = 2  # the same: half of the precision between two tries
 _TRIED_AGAIN = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
 
 
 class TimerMessageStore:
-    """The waiting messages of *store*; *began_ms* is when upstream's looks would have started.
+    """The waiting messages of *store*; upstream's ticks are counted from *began_ms*.
 
-    The messages that are waiting already are there when all of ``recover_waiting`` is done.
-    ``on_planned`` is called when ``next_due_ms`` may have changed.  The shell gives ``wall_ms``:
-    each message is stored and noted with the time of its own delivery, else that of the round.
+    ``recover_waiting`` reads those that the store has at the start.
+    ``on_planned`` is called when ``next_due_ms`` may have changed.  The shell sets ``wall_ms``:
+    each message is stored and noted with the time of its own delivery.  Without it all have the
+    time of the round.
     """
 
     def __init__(
@@ -99,24 +100,24 @@ class TimerMessageStore:
         self._saved = decode_checkpoint(saved)
         if saved is not None and is_damaged(saved):
             note(DocumentDamaged(f"config/{DOCUMENT}", f"{len(saved)} bytes are too short", ""))
-        # Progress beyond the end is of a log that lost its tail: new messages come there again.
+        # If the log lost its tail, the saved progress may exceed the end of the queue.
         end = store.max_offset(TIMER_TOPIC, 0)
         self._saved = self._saved._replace(queue_offset=min(self._saved.queue_offset, end))
         self._read_ms = self._saved.read_ms
-        self._next_offset = store.min_offset(TIMER_TOPIC, 0)  # the first that was not read
+        self._next_offset = store.min_offset(TIMER_TOPIC, 0)  # of the first unread record
 
     def _begin(self) -> None:
-        """Nothing waits."""
+        """Set the state without waiting messages."""
         self._wheel = TimerWheel()
-        self._puts = 0  # of the message that is to be delivered next
-        self._held_until_ms = 0  # its next try
+        self._puts = 0  # failed tries of the next delivery
+        self._held_until_ms = 0  # the time of its next try
         self._persist_at_ms: int | None = None
-        self._progress_end = 0  # of the log, behind the last delivery
-        self._next_offset = 0  # the first that was not read
+        self._progress_end = 0  # the log's end after the last delivery
+        self._next_offset = 0  # of the first unread record
         self._read_ms = 0
 
     def reset(self, now_ms: int) -> None:
-        """Nothing waits, and nothing was ever put aside."""
+        """Remove all waiting messages and the progress; to be called after the store's reset."""
         self._begin()
         self._moves.clear()
         self._first_tick_ms = now_ms
@@ -127,7 +128,7 @@ class TimerMessageStore:
         self.on_planned()
 
     def recover_waiting(self) -> Iterator[None]:
-        """Read what the timer topic holds, with pauses; nothing else is to be done before."""
+        """Read the timer topic, with pauses; to be exhausted before any other method is called."""
         queue = self._store.queue(TIMER_TOPIC, 0)
         if queue is None:
             return
@@ -144,12 +145,12 @@ class TimerMessageStore:
     # For puts -------------------------------------------------------------------------
 
     def enqueue(self) -> None:
-        """Read what is new in the timer topic.  Upstream: enqueue, doEnqueue."""
+        """Read new records of the timer topic.  Upstream: enqueue, doEnqueue."""
         self._read_new()
         self.on_planned()
 
     def is_congested(self, out_ms: int) -> bool:
-        """Whether a slot takes no more; between its limit and twice that, chance decides.
+        """Whether a slot refuses a message; between its limit and twice that at random.
 
         Upstream: TimerMessageStore.isReject, whose odds fall as the slot fills.
         """
@@ -159,41 +160,41 @@ class TimerMessageStore:
         odds = 1_000 * (num - few) / (few + 0.1)
         return num >= 2 * few or self._rng.randrange(1_000) > odds
 
-    # For who asks how it stands ---------------------------------------------------------
+    # Figures --------------------------------------------------------------------------
 
     def waiting_count(self) -> int:
-        """How many messages wait.  Upstream: getAllCongestNum."""
+        """The number of waiting messages.  Upstream: getAllCongestNum."""
         return self._wheel.total_num()
 
     def unread_count(self) -> int:
-        """How many records of the timer topic were not read yet.
+        """The number of unread records in the timer topic.
 
         Upstream: getEnqueueBehindMessages.
         """
         return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self._next_offset)
 
     def late_ms(self, now_ms: int) -> int:
-        """How long ago the first slot that waits was over.  Upstream: getDequeueBehindMillis."""
+        """How long the first waiting slot is overdue.  Upstream: getDequeueBehindMillis."""
         slot = self._wheel.first()
         return 0 if slot is None else max(0, now_ms - slot.at_ms - self._rule.precision_ms)
 
-    # For whoever advances time ----------------------------------------------------------
+    # Advancing time -------------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """What waits comes *ms* earlier; ``next_due_ms`` may be in the past then."""
+        """Make all waiting messages due *ms* earlier; then ``next_due_ms`` may be past."""
         self._moves.move(self._next_offset, ms)
         self._wheel.move(ms)
         self.on_planned()
 
     def first_due_ms(self) -> int | None:
-        """When the first slot is over that has messages."""
+        """When the first slot that has messages is over; None if no message waits."""
         slot = self._wheel.first()
         return None if slot is None else slot.at_ms + self._rule.precision_ms
 
-    # For whoever has a clock ----------------------------------------------------------
+    # For the shell's timers -----------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """When ``run_due`` has something to do; None while nothing waits."""
+        """When ``run_due`` is to be called next; None while there is nothing to do."""
         due_ms = self._persist_at_ms
         slot = self._wheel.first()
         if slot is not None:
@@ -203,16 +204,16 @@ class TimerMessageStore:
         return due_ms
 
     def run_due(self, now_ms: int) -> None:
-        """Save the progress if it is time, and deliver what is due."""
+        """Save the progress if that is due, and deliver the due messages."""
         if self._persist_at_ms is not None and now_ms >= self._persist_at_ms:
             self.persist(now_ms)
         self.deliver_due(now_ms)
 
     def deliver_due(self, now_ms: int, upto_ms: int | None = None) -> int:
-        """Deliver every message of the slots that are over; how many records were done with.
+        """Deliver the messages of all slots that are over; returns the number of records done.
 
-        With *upto_ms* only of slots that were over then.  A delivery the disk has no room for
-        is tried again half a slot later.
+        With *upto_ms* only slots that were over at that time.  A delivery for which the disk has
+        no room is retried half a slot later.
         """
         count = 0
         while (slot := self._wheel.first()) is not None:
@@ -226,16 +227,16 @@ class TimerMessageStore:
                 self._moves.done(offset)
                 slot.next_index += 1
                 count += 1
-            if not self._moves.is_moved:  # else what has come says nothing about what is due
+            if not self._moves.is_moved:  # else a slot that is over is no measure of progress
                 self._read_ms = max(self._read_ms, over_ms)
             self._wheel.remove_first()
         self._progressed(count, now_ms)
         return count
 
     def persist(self, now_ms: int, *, at_the_end: bool = False) -> None:
-        """Write the progress if it has changed since; upstream does every second.
+        """Save the progress if it has changed; upstream does so every second.
 
-        With SYNC_FLUSH not before what was delivered is safe from a loss of power.
+        With SYNC_FLUSH not before the delivered messages are flushed, unless *at_the_end*.
         """
         if self._persist_at_ms is None:
             return
@@ -249,7 +250,7 @@ class TimerMessageStore:
     # Reading the timer topic ----------------------------------------------------------
 
     def _find(self, queue: ConsumeQueue, offset: int) -> None:
-        """Put a record of before the start into the wheel, if it was not done with then."""
+        """Put a record of an earlier run into the wheel, unless it is done."""
         index = offset - queue.min_offset
         fields = slot_fields(self._store.log.read(queue.positions[index], queue.sizes[index]))
         if fields is None:
@@ -283,7 +284,7 @@ class TimerMessageStore:
             self._note(TimerMessagePutAside(record.queue, offset, record.out_ms, key))
 
     def _record(self, offset: int) -> TimerRecord | None:
-        """What stands at *offset*; None if it is gone, or was never a timer message."""
+        """The record at *offset*; None if it has expired, or is not a timer message."""
         queue = self._store.queue(TIMER_TOPIC, 0)
         if queue is None or offset < queue.min_offset:
             return None
@@ -294,7 +295,7 @@ class TimerMessageStore:
     # Delivering -----------------------------------------------------------------------
 
     def _dequeue(self, slot: Slot, offset: int, now_ms: int) -> bool:
-        """Do what is to be done with one message; False if it is to be tried again."""
+        """Deliver, roll, recall or drop one message; False if it is to be tried again."""
         now_ms = now_ms if self.wall_ms is None else self.wall_ms()
         record = self._record(offset)
         if record is None:
@@ -330,7 +331,7 @@ class TimerMessageStore:
     def _put(
         self, record: TimerRecord, now_ms: int, early_ms: int, *, is_roll: bool
     ) -> str | None:
-        """Store it; "" if that is done, a reason if it never can be, None to try again."""
+        """Store it; returns "" if stored, None to try again, else why it can never be stored."""
         if not record.queue.topic:
             return "it does not belong to a topic"
         enqueue_ms = self._rule.slot_at(record.message.store_ms)
@@ -346,7 +347,7 @@ class TimerMessageStore:
         return ""
 
     def _delete_key(self, record: TimerRecord) -> str:
-        """How a delete message names this one."""
+        """The key by which a delete message names this one."""
         topic, key = record.queue.topic, record.uniq_key
         return timer_delete_key(topic, key, names_topic=self._delete_names_topic)
 
@@ -358,7 +359,7 @@ class TimerMessageStore:
             self._moves.persist(self._store.min_offset(TIMER_TOPIC, 0))
             self._disk.replace(DOCUMENT, saved.encode())
         except WRITE_ERRORS as error:
-            if not self._is_write_failing:  # once, not for every try
+            if not self._is_write_failing:  # note the first failure only, not each try
                 self._note(refusal(error, DOCUMENT))
             self._is_write_failing = True
             return False
@@ -372,7 +373,7 @@ class TimerMessageStore:
                 self._persist_at_ms = now_ms + self._config.persist_timers_interval_ms
 
     def _progress(self, now_ms: int) -> TimerCheckpoint:
-        """What is done: all before the first message that waits."""
+        """The checkpoint: all records before the first waiting message are done."""
         slot = self._wheel.first()
         read_ms, slot_offset = self._read_ms, 0
         if (
@@ -395,4 +396,4 @@ class TimerMessageStore:
 
 
 def _plan_nothing() -> None:
-    """Nobody plans yet."""
+    """The default of ``on_planned``."""

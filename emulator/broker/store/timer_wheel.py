@@ -1,12 +1,13 @@
-"""The waiting timer messages: the wheel of slots, their records, and what of it is on disk.
+"""The waiting timer messages: the wheel of slots, their records, and the progress on disk.
 
-A slot is ``timer_precision_ms`` long, named by its begin; it knows which of its messages a delete
-message recalls.  Upstream's wheel is a file; here only slots in use exist, in memory.  The slot
-follows from the record alone, so it is the same after a restart; beyond the roll window a message
-waits in a nearer slot and is stored anew from there.  ``TimerCheckpoint`` (ten big-endian
-longs in one page: upstream's seven, then progress within a slot and the slot rule) has what is
-done.  ``TimerMoves`` has what was delivered early because time was advanced: it may not
-come twice after a start, which reads all records.  How far others were moved is not saved.
+A slot is ``timer_precision_ms`` long, named by its first millisecond; it has the keys of those of
+its messages that delete messages recall.  Upstream's wheel is a file; here only slots in use
+exist, in memory.  The slot follows from the record alone, so it is the same after a restart; a
+message beyond the roll window waits in a nearer slot and is stored again from there.
+``TimerCheckpoint`` (ten big-endian longs in one page: upstream's seven, then progress within a
+slot and the slot rule) has the records that are done.  ``TimerMoves`` has the messages that were
+delivered early because time was advanced: a start reads all records, and must not deliver them
+twice.  By how much the waiting messages were moved is not saved.
 
 Upstream: TimerWheel, Slot, TimerCheckpoint, TimerMessageStore.doEnqueue, convert, convertMessage,
 buildDeleteKey.
@@ -58,7 +59,7 @@ class Slot:
         self.offsets = array("q")
         self.next_index = 0
         self.deleted_keys: set[str] = set()
-        self.num = 0  # as upstream counts: a delete message takes one away
+        self.num = 0  # as upstream counts: a delete message subtracts 1
 
     @property
     def next_offset(self) -> int | None:
@@ -69,7 +70,7 @@ class Slot:
 
 
 class TimerWheel:
-    """Slots by their time; an empty one does not exist."""
+    """Slots by their time; only slots with messages or deleted keys exist."""
 
     def __init__(self) -> None:
         self._slots: dict[int, Slot] = {}
@@ -86,28 +87,28 @@ class TimerWheel:
             slot.deleted_keys.add(deleted_key)
 
     def remember_deleted(self, at_ms: int, deleted_key: str) -> None:
-        """A delete message that was done before a restart still counts for its slot."""
+        """Add the key of a delete message that was done before a restart to its slot."""
         self._slot(at_ms).deleted_keys.add(deleted_key)
 
     def num(self, at_ms: int) -> int:
-        """How full a slot is.  Upstream: TimerWheel.getNum."""
+        """The number of messages in a slot.  Upstream: TimerWheel.getNum."""
         slot = self._slots.get(at_ms)
         return 0 if slot is None else slot.num
 
     def total_num(self) -> int:
-        """How many messages wait.  Upstream: TimerWheel.getAllNum."""
+        """The number of messages in all slots.  Upstream: TimerWheel.getAllNum."""
         return sum(slot.num for slot in self._slots.values())
 
     def first(self) -> Slot | None:
-        """The slot that falls due first."""
+        """The slot that is due first; None if there is no slot."""
         return self._slots[self._times[0]] if self._times else None
 
     def remove_first(self) -> None:
-        """The first slot is done with."""
+        """Remove the first slot, whose messages are all done."""
         del self._slots[heapq.heappop(self._times)]
 
     def move(self, ms: int) -> None:
-        """Every slot begins, and so is over, *ms* earlier."""
+        """Make every slot begin and end *ms* earlier."""
         for slot in self._slots.values():
             slot.at_ms -= ms
         self._slots = {slot.at_ms: slot for slot in self._slots.values()}
@@ -124,51 +125,51 @@ class TimerWheel:
 # Records of the timer topic, and their slots ------------------------------------------
 
 
-TICKS_PER_SLOT = 10  # TimerDequeueGetService: a tenth of the precision between two
+TICKS_PER_SLOT = 10  # TimerDequeueGetService: a tenth of the precision between two ticks
 WHEEL_SLOTS, WHEEL_BLANK_SLOTS = 7 * 24 * 3600, 60  # TimerMessageStore
 
 
 class SlotRule(NamedTuple):
-    """How long a slot is, and from how many slots ahead on a message rolls."""
+    """The length of a slot, and the number of slots ahead from which on a message rolls."""
 
     precision_ms: int
     window_slots: int
 
     @classmethod
     def of(cls, config: BrokerConfig) -> SlotRule:
-        """A window that the wheel cannot hold, or hardly any, means nearly the whole wheel."""
+        """The rule of *config*; a roll window out of range means nearly the whole wheel."""
         slots, slots_max = config.timer_roll_window_slots, WHEEL_SLOTS - WHEEL_BLANK_SLOTS
         return cls(config.timer_precision_ms, slots if 2 <= slots <= slots_max else slots_max)
 
     def slot_at(self, at_ms: int) -> int:
-        """The slot that a time lies in."""
+        """The slot that contains a time."""
         return at_ms // self.precision_ms * self.precision_ms
 
     def tick_ms(self, due_ms: int, from_ms: int) -> int:
-        """The first tick of upstream's looks at or after *due_ms*; the first is at *from_ms*."""
+        """Upstream's first tick at or after *due_ms*; ticks begin at *from_ms*."""
         interval_ms = self.precision_ms // TICKS_PER_SLOT
         looks = max(0, -(-(due_ms - from_ms) // interval_ms))
         return from_ms + looks * interval_ms
 
     def slot_of(self, out_ms: int, store_ms: int) -> tuple[int, bool]:
-        """The slot of a message stored at *store_ms*, and whether it rolls on from there."""
+        """The slot of a message stored at *store_ms*, and whether it rolls from there."""
         write_ms = self.slot_at(store_ms)
         window_ms = self.window_slots * self.precision_ms
         beyond_ms = out_ms - write_ms - window_ms
         if beyond_ms < 0:
             return self.slot_at(out_ms), False
         is_near = beyond_ms < self.window_slots // 3 * self.precision_ms
-        # If it is near, leave time enough for the next roll.
+        # If the time is near, leave enough time for the next roll.
         step_ms = self.window_slots // 2 * self.precision_ms if is_near else window_ms
         return write_ms + step_ms, True
 
 
 class TimerRecord(NamedTuple):
-    """A record of the timer topic, and what its properties say."""
+    """A record of the timer topic, with the values of its properties."""
 
     message: StoredMessage
     text: str  # its properties
-    queue: Queue  # it was sent to
+    queue: Queue  # to which it was sent
     uniq_key: str
     out_ms: int
 
@@ -179,11 +180,11 @@ class TimerRecord(NamedTuple):
 
     @property
     def roll_times(self) -> int:
-        """How often it has been stored anew."""
+        """The number of times it has been rolled."""
         return java_long(property_of(self.text, TIMER_ROLL_TIMES) or "") or 0
 
     def delivered(self, enqueue_ms: int, now_ms: int) -> MessageToStore:
-        """What is stored in the queue it was sent to.
+        """The message to store in the queue to which it was sent.
 
         REAL_TOPIC and REAL_QID stay in the text, as in the text of upstream's record.
         """
@@ -191,7 +192,7 @@ class TimerRecord(NamedTuple):
         return self._stored_as(self.queue.topic, self.queue.queue_id, marks)
 
     def rolled(self, enqueue_ms: int, now_ms: int) -> MessageToStore:
-        """What is stored in the timer topic, to wait on."""
+        """The message to store in the timer topic, where it waits again."""
         marks = {
             TIMER_ENQUEUE_MS: str(enqueue_ms),
             TIMER_ROLL_TIMES: str(self.roll_times + 1),
@@ -204,7 +205,7 @@ class TimerRecord(NamedTuple):
 
 
 def read_timer_record(record: Buffer, broker: str) -> TimerRecord | None:
-    """The *record* taken apart; None if it has no time: clients may write into that topic."""
+    """The decoded *record*; None without a time, since clients may write into that topic."""
     message = decode_record(record)
     text = str(message.properties, "utf-8", "replace")
     out_ms = java_long(property_of(text, TIMER_OUT_MS) or "")
@@ -216,9 +217,9 @@ def read_timer_record(record: Buffer, broker: str) -> TimerRecord | None:
 
 
 def slot_fields(record: Buffer) -> tuple[int, int, str | None] | None:
-    """When it is due, when it was stored, and what it deletes; None if it has no time.
+    """Due time, store time and the deleted message's key; None if it has no time.
 
-    The same as ``read_timer_record`` reads, at a third of the cost: a start reads all of them.
+    Reads the same as ``read_timer_record`` at a third of the cost, for a start, which reads all.
     """
     data = bytes(record)
     *_, store_ms, properties = index_fields(data, 0, len(data))
@@ -241,57 +242,60 @@ MOVES_DOCUMENT = "timerAdvanced.json"
 
 
 class TimerMoves:
-    """By offset in the timer topic; *disk* keeps ``delivered_early``."""
+    """Due times moved by ``ADVANCE_TIME``, by timer topic offset.
+
+    *disk* keeps ``delivered_early``, the offsets of messages that were delivered early.
+    """
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self.delivered_early: set[int] = set()
-        self._steps: list[tuple[int, int]] = []  # offsets below the first moved by the second
-        self._rolled: dict[int, int] = {}  # how far a message was moved before it was stored anew
+        self._steps: list[tuple[int, int]] = []  # (end offset, ms): offsets below were moved by ms
+        self._rolled: dict[int, int] = {}  # by how many ms a message was moved before its roll
         if (saved := disk.read(MOVES_DOCUMENT)) is not None:
             try:
                 self.delivered_early.update(msgspec.json.decode(saved, type=list[int]))
             except (msgspec.MsgspecError, UnicodeDecodeError):
-                return  # they come once more
+                return  # these messages are delivered once more
 
     @property
     def is_moved(self) -> bool:
-        """Was anything moved since the start?"""
+        """Whether a message was moved since the start."""
         return bool(self._steps)
 
     def move(self, end_offset: int, ms: int) -> None:
-        """All that wait below *end_offset* come earlier by *ms*."""
+        """Record that all messages below *end_offset* are due *ms* earlier."""
         self._steps.append((end_offset, ms))
 
     def of(self, offset: int) -> int:
-        """How far the message at *offset* was moved, in ms."""
+        """By how many ms the message at *offset* was moved."""
         moved_ms = sum(ms for end_offset, ms in self._steps if offset < end_offset)
         return moved_ms + self._rolled.get(offset, 0)
 
     def slot_of(self, rule: SlotRule, record: TimerRecord, offset: int) -> tuple[int, bool]:
-        """As ``SlotRule.slot_of``; a *record* that was stored anew may have been moved before."""
+        """As ``SlotRule.slot_of``; includes the moves of a *record* before its roll."""
         out_ms = record.out_ms - self._rolled.get(offset, 0)
         return rule.slot_of(out_ms, record.message.store_ms)
 
     def rolled(self, offset: int, moved_ms: int) -> None:
-        """What was moved by *moved_ms* is stored anew at *offset*."""
+        """Record that a message, moved by *moved_ms*, is stored again at *offset*."""
         if moved_ms:
             self._rolled[offset] = moved_ms
 
     def done(self, offset: int) -> None:
-        """That message is done with."""
+        """Record that the message at *offset* is done."""
         self._rolled.pop(offset, None)
         if self.is_moved:
             self.delivered_early.add(offset)
 
     def persist(self, min_offset: int) -> None:
-        """Write down what came early; what has gone from the log needs no mark."""
+        """Save ``delivered_early``, without offsets below *min_offset*, which have expired."""
         self.delivered_early = {offset for offset in self.delivered_early if offset >= min_offset}
         if self.delivered_early or self._disk.read(MOVES_DOCUMENT) is not None:
             self._disk.replace(MOVES_DOCUMENT, msgspec.json.encode(sorted(self.delivered_early)))
 
     def clear(self) -> None:
-        """Nothing was ever moved."""
+        """Forget all moves."""
         self.delivered_early.clear()
         self._steps.clear()
         self._rolled.clear()
@@ -307,16 +311,16 @@ _OFFSETS_ONLY = Struct(">4q")  # before releases wrote a data version
 
 
 class TimerCheckpoint(NamedTuple):
-    """Done are messages below ``queue_offset`` of slots before ``read_ms``.
+    """The progress: messages below ``queue_offset`` in slots before ``read_ms`` are done.
 
-    Of the slot that begins at ``read_ms`` those below ``slot_offset`` are done as well.
+    In the slot that begins at ``read_ms`` those below ``slot_offset`` are done as well.
     """
 
     read_ms: int = 0  # lastReadTimeMs
     log_position: int = 0  # lastTimerLogFlushPos: of upstream's timer log, which is not kept here
     queue_offset: int = 0  # lastTimerQueueOffset
     master_queue_offset: int = 0  # masterTimerQueueOffset
-    state_version: int = 0  # of the data version, as the next two
+    state_version: int = 0  # of the data version, as are the next two
     saved_ms: int = 0
     counter: int = 0
     slot_offset: int = 0
@@ -324,9 +328,9 @@ class TimerCheckpoint(NamedTuple):
     window_slots: int = 0
 
     def is_done(self, out_ms: int, store_ms: int, offset: int, rule: SlotRule) -> bool:
-        """Whether the message at *offset* of the timer topic needs nothing more.
+        """Whether the message at *offset* of the timer topic is done.
 
-        *rule* is today's, for a file that does not say by which one it was written.
+        *rule* is the present one, used if the file does not have the rule it was written by.
         """
         if offset >= self.queue_offset:
             return False
@@ -336,12 +340,12 @@ class TimerCheckpoint(NamedTuple):
         return (slot_ms, offset) < (self.read_ms, self.slot_offset)
 
     def encode(self) -> bytes:
-        """The whole file."""
+        """The bytes of the whole file."""
         return _FIELDS.pack(*self).ljust(FILE_BYTES, b"\0")
 
 
 def decode_checkpoint(data: bytes | None) -> TimerCheckpoint:
-    """What was saved; nothing is done if that cannot be read."""
+    """The saved checkpoint; an empty one if *data* is missing or too short."""
     if data is None or len(data) < _OFFSETS_ONLY.size:
         return TimerCheckpoint()
     if len(data) < _FIELDS.size:
@@ -350,5 +354,5 @@ def decode_checkpoint(data: bytes | None) -> TimerCheckpoint:
 
 
 def is_damaged(data: bytes) -> bool:
-    """Whether nothing can be read from a checkpoint that was saved."""
+    """Whether a saved checkpoint is too short to be read."""
     return len(data) < _OFFSETS_ONLY.size
