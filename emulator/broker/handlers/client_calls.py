@@ -1,8 +1,8 @@
 """Requests of tools that a consumer answers: the broker invokes it and forwards its answer.
 
-Answers GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY in every release.  What the
-client answers is forwarded as it is, its code and remark included.  A client whose connection
-ends meanwhile is reported at once; upstream waits until the call has timed out.
+Answers GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY in every release.  The client's
+answer is forwarded unchanged, with its code and remark.  If the client's connection closes during
+the call, the broker answers at once; upstream waits until the call has timed out.
 
 Upstream: AdminBrokerProcessor.callConsumer, Broker2Client.callClient.
 """
@@ -38,14 +38,14 @@ class ClientCallProcessor:
         self._broker = broker
 
     def running_info(self, call: Call[GetConsumerRunningInfoRequest]) -> Result:
-        """What a member of a group says of itself."""
+        """Forward the running info of a member of a group."""
         request = call.request
         member = self._member(request.consumer_group, request.client_id)
         rpc = catalog.GET_CONSUMER_RUNNING_INFO
         return self._ask(member, rpc, request.consumer_group, request, b"", call.now_ms)
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
-        """A member consumes one stored message now; its listener's result is the answer."""
+        """Let a member consume one stored message now, and forward its listener's result."""
         request, broker = call.request, self._broker
         record = broker.store.record_at(_position(request.msg_id))
         if record is None:
@@ -63,7 +63,7 @@ class ClientCallProcessor:
         return self._ask(member, rpc, group, sent, bytes(record), call.now_ms)
 
     def _member(self, group: str, client_id: str | None) -> ClientChannel:
-        """The client's connection.  Raises ``Refusal`` without one, or if it is too old."""
+        """The client's connection.  Raises ``Refusal`` if there is none, or the client is old."""
         found = self._broker.clients.channel(group, client_id or "")
         if found is None:
             who = client_id or "null"
@@ -109,7 +109,7 @@ class ClientCallProcessor:
 
 
 def _position(msg_id: str | None) -> int:
-    """Where a message id points.  Raises ``Refusal``: a unique key points nowhere."""
+    """The log position in a message id.  Raises ``Refusal`` for another text, as a unique key."""
     try:
         return position_of(msg_id or "")
     except ValueError as error:

@@ -1,9 +1,8 @@
-"""Heartbeats, leaving, and who else is in a group.
+"""Heartbeats, unregistering, and the lists of a group's members and of all producers.
 
 Answers HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, GET_CONSUMER_LIST_BY_GROUP and
-GET_ALL_PRODUCER_INFO in every release.  Does not know 5.x heartbeats that carry only a
-fingerprint: each is read whole.  CHECK_CLIENT_CONFIG refuses every expression that is not of
-tags.
+GET_ALL_PRODUCER_INFO in every release.  Does not support 5.x heartbeats that carry only a
+fingerprint: each is read whole.  CHECK_CLIENT_CONFIG refuses every expression type but tags.
 
 Upstream: ClientManageProcessor, ConsumerManageProcessor.getConsumerListByGroup,
 ProducerManager.getProducerTable.
@@ -49,7 +48,7 @@ SLICE_GROUPS = 100  # of some 80 µs each, if they are new
 
 
 class ClientManageProcessor:
-    """What clients report of themselves, and what a broker reports of a group's members."""
+    """Heartbeats and unregistering of clients, and lists of connected clients."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -61,9 +60,9 @@ class ClientManageProcessor:
         )
 
     def heartbeat(self, call: Call[Header]) -> Result:
-        """Every group the client names has it as a member, or nothing of the heartbeat counts.
+        """Register the client in all groups of its heartbeat, or in none if it is refused.
 
-        Of many groups some come later: while the first ones count, others are answered.
+        Many groups are registered in slices; other requests are answered between them.
         """
         data = decode_body(call.body, HeartbeatData)
         call.peer.client_id = data.client_id
@@ -80,11 +79,11 @@ class ClientManageProcessor:
     def _register(self, data: HeartbeatData, channel: ClientChannel) -> Slices:
         clients, peer = self._broker.clients, channel.peer
         if len(data.consumer_data_set) > SLICE_GROUPS:
-            yield  # to read it took as long as a slice
+            yield  # reading the body took as long as a slice
         for consumers in in_pieces(data.consumer_data_set, SLICE_GROUPS):
             if not self._counts(peer):
                 break
-            clients.check_room_of_members(consumers, peer)  # others may have joined meanwhile
+            clients.check_room_of_members(consumers, peer)  # others may join between the slices
             with self._broker.saved_in_one_write():
                 for consumer in consumers:
                     self._register_consumer(consumer, channel)
@@ -95,7 +94,7 @@ class ClientManageProcessor:
         return Reply(extra=self._heartbeat_extra)
 
     def _counts(self, peer: Peer) -> bool:
-        """One that is closed has left its groups, and would stay in those that come now."""
+        """Whether *peer* is open: a closed one was removed, and must not be added again."""
         return peer.is_open
 
     def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> None:
@@ -115,7 +114,7 @@ class ClientManageProcessor:
             broker.clients.notify(name, now_ms)
 
     def unregister(self, call: Call[UnregisterClientRequest]) -> Result:
-        """The client leaves the groups it names; the other consumers are notified."""
+        """Remove the client from the groups that it names, and notify the other consumers."""
         request, broker = call.request, self._broker
         if request.producer_group is not None:
             broker.clients.unregister_producer(request.producer_group, call.peer)
@@ -128,19 +127,19 @@ class ClientManageProcessor:
         return Reply(Header())
 
     def consumer_list(self, call: Call[GetConsumerListByGroupRequest]) -> Result:
-        """Client ids of a group, one a connection.  Upstream: getConsumerListByGroup."""
+        """The client ids of a group, one per connection.  Upstream: getConsumerListByGroup."""
         name = call.request.consumer_group
         group = self._broker.clients.group(name)
         if group is None:
             remark = f"no consumer for this group, {name}"
             raise Refusal(ResponseCode.SYSTEM_ERROR, remark, Header())
-        if group.encoded_client_ids is None:  # after a change every member asks for the same
+        if group.encoded_client_ids is None:  # after a change every member requests this list
             body = GetConsumerListByGroupReply(consumer_id_list=group.client_ids())
             group.encoded_client_ids = encode_body(body, self._broker.release)
         return Reply(Header(), group.encoded_client_ids)
 
     def all_producers(self, call: Call[Header]) -> Result:
-        """Every connection of every producer group."""
+        """All connections of all producer groups."""
         table = self._broker.clients.producer_table
         pieces = (
             {name: list(map(_producer, table[name].values())) for name in piece if name in table}
@@ -150,7 +149,7 @@ class ClientManageProcessor:
         return long_reply(ProducerTableInfo(), {"data": pieces}, release, call.now_ms)
 
     def check_config(self, call: Call[Header]) -> Result:
-        """Could this broker filter by the client's expression?"""
+        """SUCCESS if this broker can filter by the client's expression, else refused."""
         if not call.body and self._broker.release >= EMPTY_BODY_CHECKS_NOTHING:
             return Reply()
         request = decode_body(call.body, CheckClientRequestBody)

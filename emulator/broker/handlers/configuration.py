@@ -1,10 +1,10 @@
-"""A broker's settings for tools: shown by upstream's names, and changed while it runs.
+"""A broker's settings for tools: listed by upstream's names, and changed while it runs.
 
-Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  Those of ``LIVE`` (5.1.0
-has one more, 5.2.0 another) are applied at once, a changed ``brokerPermission`` also at the
-NameServers before the answer.  All others are answered SUCCESS as upstream answers them, change
-nothing and are named by a warning.  Changes end with the process: no file is written.  Shows
-only settings that mean something here; upstream shows some three hundred more.
+Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  The settings of ``LIVE``
+(5.1.0 has one more, 5.2.0 another) are applied at once; a changed ``brokerPermission`` is also
+registered at the NameServers before the answer.  All other settings are answered SUCCESS, as
+upstream does, change nothing, and are noted by a warning.  Changes end with the process: no file
+is written.  Lists only settings that have an effect here; upstream lists some three hundred more.
 
 Upstream: AdminBrokerProcessor, Configuration.
 """
@@ -33,7 +33,7 @@ from rocketmq_emulator.settings.releases import (
     SERVER_SIDE_RESET,
 )
 
-LIVE = {  # by upstream's name: our field, in the same unit
+LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "autoCreateSubscriptionGroup": "auto_create_group",
     "autoCreateTopicEnable": "auto_create_topic",
     "brokerPermission": "perm",
@@ -73,7 +73,7 @@ FIXED = {
     "traceOn": "trace_on",
     "traceTopicEnable": "trace_topic",
 }
-CONSTANT_SETTINGS = {  # what every broker here is
+CONSTANT_SETTINGS = {  # the same for every broker of the emulator
     "brokerRole": "ASYNC_MASTER",
     "msgTraceTopicName": TRACE_TOPIC,
     "useTLS": "false",
@@ -85,7 +85,7 @@ NUMBER_DIGITS_MAX = 15
 
 
 class ConfigurationProcessor:
-    """The settings as they are now."""
+    """GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -95,7 +95,7 @@ class ConfigurationProcessor:
         self._version = DataVersion(timestamp=broker.store.figures.began_ms)
 
     def get(self, _call: Call[Header]) -> Result:
-        """Settings by upstream's name, as the text of a Java properties file."""
+        """The settings by upstream's names, as the text of a Java properties file."""
         broker = self._broker
         host, _, port = broker.address.rpartition(":")
         found = {name: self._text(field) for name, field in {**FIXED, **self._live}.items()}
@@ -113,9 +113,9 @@ class ConfigurationProcessor:
         return Reply(header, java_properties.render(found).encode())
 
     def update(self, call: Call[Header]) -> Result:
-        """Change what can be changed; answered when every NameServer knows of a permission.
+        """Change settings; a changed permission is answered after its registration has ended.
 
-        A name that is fixed or in the black list is refused, and then nothing changes.
+        A name that is fixed or in the black list is refused; then nothing changes.
         """
         if not call.body:
             return Reply()
@@ -147,7 +147,7 @@ class ConfigurationProcessor:
         return None
 
     def _apply(self, name: str, text: str) -> bool:
-        """Whether it can be changed, and *text* is a value it can have."""
+        """Apply a setting; False if it cannot be changed, or *text* is not a valid value."""
         field = self._live.get(name)
         if field is None:
             return False
@@ -157,7 +157,7 @@ class ConfigurationProcessor:
             return False
         try:
             config = msgspec.structs.replace(config, **{field: value})
-        except ValueError:  # one that our own limits refuse
+        except ValueError:  # BrokerConfig refuses the value
             return False
         self._broker.reconfigure(config)
         return True
@@ -172,7 +172,7 @@ class ConfigurationProcessor:
 
 
 def _settings_of(body: bytes) -> Mapping[str, str]:
-    """The text of a properties file, read as upstream reads it.  Raises ``Refusal``."""
+    """The settings in the text of a properties file, as upstream reads it.  Raises ``Refusal``."""
     try:
         return java_properties.parse_body(body)
     except java_properties.TextTooLong as error:
@@ -182,7 +182,7 @@ def _settings_of(body: bytes) -> Mapping[str, str]:
 
 
 def _value(text: str, *, like: object) -> bool | int | None:
-    """None for a number that is none: upstream keeps the old one."""
+    """The value in the type of *like*; None if it is not a number: upstream keeps the old one."""
     if isinstance(like, bool):
         return text.lower() == "true"
     is_number = text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX

@@ -1,10 +1,10 @@
-"""Consumer groups for tools: how they are configured, and who is connected.
+"""Consumer groups for tools: their settings, members and subscriptions.
 
 Answers UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, DELETE_SUBSCRIPTIONGROUP,
 GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_CONSUMER_CONNECTION_LIST, GET_PRODUCER_CONNECTION_LIST and
 QUERY_TOPIC_CONSUME_BY_WHO in every release; GET_SUBSCRIPTIONGROUP_CONFIG,
-QUERY_TOPICS_BY_CONSUMER and QUERY_SUBSCRIPTION_BY_CONSUMER since 5.0.  Does not make several
-groups by one request, and forbids no group a single topic.
+QUERY_TOPICS_BY_CONSUMER and QUERY_SUBSCRIPTION_BY_CONSUMER since 5.0.  Does not create several
+groups by one request, and does not forbid a group to consume single topics.
 
 Upstream: AdminBrokerProcessor.
 """
@@ -50,13 +50,13 @@ SLICE_ROWS = 400  # of some 20 µs each
 
 
 class GroupProcessor:
-    """Subscription groups and their members, as administrators see and change them."""
+    """Reads and changes subscription groups, and lists connected members, for administrators."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def update(self, call: Call[Header]) -> Result:
-        """Make or change a consumer group."""
+        """Create or change a consumer group."""
         config = decode_body(call.body, SubscriptionGroupConfig)
         if config.group_name is None:
             raise BadFields("a group without a name")
@@ -67,9 +67,10 @@ class GroupProcessor:
         return Reply()
 
     def delete(self, call: Call[DeleteSubscriptionGroupRequest]) -> Result:
-        """SUCCESS also for an unknown group; its members stay, and their next pull makes it anew.
+        """Delete a group; SUCCESS also for an unknown one.
 
-        Its offsets go with it where that is asked for, by the name its release has for it.
+        Its members stay, and their next pull creates it again.  Its offsets are deleted if the
+        request has the flag for that, whose name depends on the release.
         """
         request, broker = call.request, self._broker
         has_new_name = broker.release >= CLEAN_OFFSET_SPELLED
@@ -82,7 +83,7 @@ class GroupProcessor:
         return Reply()
 
     def one(self, call: Call[GetSubscriptionGroupConfigRequest]) -> Result:
-        """One group; as upstream, asking for it makes it."""
+        """One group; as upstream, the request creates a missing one."""
         broker, name = self._broker, call.request.group
         group = broker.groups.find(name, call.now_ms, by="admin")
         if group is None:
@@ -91,14 +92,14 @@ class GroupProcessor:
         return Reply(body=encode_body(group, broker.release))
 
     def topics_of_group(self, call: Call[QueryTopicsByConsumerRequest]) -> Result:
-        """Topics the group has committed offsets of."""
+        """The topics of which the group has committed offsets."""
         broker, name = self._broker, call.request.group
         topics = broker.offsets.topics_of_group(name)
         body = TopicList(topic_list=topics, broker_addr=broker.address)
         return Reply(body=encode_body(body, broker.release))
 
     def subscription(self, call: Call[QuerySubscriptionByConsumerRequest]) -> Result:
-        """What a connected group subscribes to in a topic; without it, nothing."""
+        """A connected group's subscription to a topic; an empty answer if there is none."""
         request = call.request
         group = self._broker.clients.group(request.group)
         found = group.subscription_table.get(request.topic) if group is not None else None
@@ -108,7 +109,7 @@ class GroupProcessor:
         return Reply(body=encode_body(body, self._broker.release))
 
     def all(self, call: Call[Header]) -> Result:
-        """Every consumer group, those of the system included."""
+        """All consumer groups, those of the system included."""
         groups = self._broker.groups
         table = groups.subscription_group_table
         empty = SubscriptionGroupWrapper(
@@ -151,7 +152,7 @@ class GroupProcessor:
         return long_reply(ProducerConnection(), pieces, self._broker.release, call.now_ms)
 
     def topic_consumers(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
-        """Groups that subscribe to a topic, or have committed offsets of it."""
+        """The groups that subscribe to a topic, or have committed offsets of it."""
         broker, topic = self._broker, call.request.topic
         online = broker.clients.groups_of_topic(topic)
         found = dict.fromkeys([*online, *broker.offsets.groups_of_topic(topic)])

@@ -1,12 +1,12 @@
-"""Later work of a broker, done now on request: cleaning, and delivering messages that wait.
+"""Scheduled work of a broker, done now on request: cleaning, and delivering waiting messages.
 
 Answers CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC and DELETE_EXPIRED_COMMITLOG in every
-release, and ADVANCE_TIME, a call of ours.  Refuses RESUME_CHECK_HALF_MESSAGE by its name: no
-transaction is checked here.
-ADVANCE_TIME moves only the due times of messages that wait (delay levels, retries among them, and
-timers).  They come in the order of the times at which they would have come, over all levels and
-the timer wheel: ten hours in one step or in many come in the same order.  No connection, member,
-lock or message grows older by it, and records carry the wall time.
+release, and ADVANCE_TIME, our own call.  Refuses RESUME_CHECK_HALF_MESSAGE with its name in the
+remark: the emulator checks no transactions.
+ADVANCE_TIME moves only the due times of waiting messages (delay levels, retries among them, and
+timers).  They are delivered in the order of their due times, over all levels and the timer wheel:
+ten hours in one step or in many give the same order.  No connection, member, lock or message gets
+older by it, and records carry the wall time.
 
 Upstream: AdminBrokerProcessor.cleanExpiredConsumeQueue, cleanUnusedTopic, deleteExpiredCommitLog.
 """
@@ -40,31 +40,31 @@ if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
 
 
-ALWAYS_KEPT = {SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_OP_HALF_TOPIC}  # topics of no table
+ALWAYS_KEPT = {SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_OP_HALF_TOPIC}  # even if not in the topic table
 
 
 class HousekeepingProcessor:
-    """The store is cleaned now."""
+    """Cleans the store on request."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def clean_expired_queues(self, _call: Call[Header]) -> Result:
-        """Queues whose messages have all expired start again from offset 0, as upstream's do."""
+        """Let queues whose messages have all expired start from offset 0, as upstream does."""
         return _done(self._broker.store.forget_empty_queues)
 
     def clean_unused_topics(self, _call: Call[Header]) -> Result:
-        """Drop the queues of topics that this broker no longer has."""
+        """Drop the queues of topics that this broker does not have any more."""
         known = ALWAYS_KEPT | {topic.topic_name or "" for topic in self._broker.topics.all()}
         return _done(lambda: self._broker.store.drop_topics_except(known))
 
     def delete_expired(self, call: Call[Header]) -> Result:
-        """Drop what has grown too old, without waiting for the next regular look."""
+        """Drop expired segments now, instead of at the next scheduled check."""
         self._broker.store.drop_expired(call.now_ms)
         return Reply()
 
     def resume_check(self, _call: Call[ResumeCheckHalfMessageRequest]) -> Result:
-        """Refused, and nothing is changed."""
+        """Refused; nothing is changed."""
         raise Refusal(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             "RESUME_CHECK_HALF_MESSAGE is not supported: this broker checks no transactions",
@@ -90,26 +90,26 @@ class AdvanceTimeProcessor:
         self._broker = broker
 
     def advance(self, call: Call[Header]) -> Result:
-        """Move what waits, and deliver what is due by that."""
+        """Move the due times of waiting messages, and deliver the due ones."""
         broker = self._broker
         check_allowed("this is", allowed=broker.config.reply_rules_allowed)
         wanted = extension_body_of(call, AdvanceTime)
         moved = advance(broker.delays, broker.timers, wanted.ms, call.now_ms)
-        broker.puts.on_delayed()  # for what is left
+        broker.puts.on_delayed()  # plan the next delivery
         broker.note(TimeAdvanced(wanted.ms, moved.due_count, moved.waiting_count))
         left = moved.waiting_count - moved.due_count
         answer = AdvanceTimeReply(due_count=moved.due_count, waiting_count=left)
         return Reply(body=encode_extension_body(answer))
 
 
-# What falls due by that ---------------------------------------------------------------
+# Moving and delivering ----------------------------------------------------------------
 
 
-DELIVERIES_MAX = 20_000  # at once; the others in the next turns
+DELIVERIES_MAX = 20_000  # at once; the others are delivered in the next turns
 
 
 class AdvanceResult(NamedTuple):
-    """How many messages waited, and how many of them have come."""
+    """The number of messages that waited, and of those delivered."""
 
     waiting_count: int
     due_count: int
@@ -118,7 +118,7 @@ class AdvanceResult(NamedTuple):
 def advance(
     delays: ScheduleMessageService, timers: TimerMessageStore | None, ms: int, now_ms: int
 ) -> AdvanceResult:
-    """Move what waits by *ms*, and deliver what is due by that."""
+    """Make all waiting messages due *ms* earlier, and deliver the due ones."""
     waiting = delays.waiting_count() + (timers.waiting_count() if timers is not None else 0)
     delays.advance(ms)
     if timers is not None:
@@ -132,7 +132,7 @@ def advance(
 def _deliver_next(
     delays: ScheduleMessageService, timers: TimerMessageStore | None, now_ms: int
 ) -> int:
-    """From the levels or the wheel, whichever is due first, up to where the other's turn is."""
+    """Deliver from the levels or the wheel: from the one that is due first, up to the other."""
     later_ms = now_ms + 1
     level_ms = delays.first_due_ms(now_ms) or later_ms
     timer_ms = (timers.first_due_ms() if timers is not None else None) or later_ms

@@ -1,10 +1,10 @@
-"""Looking messages up for tools: by where they lie, by key, and by the entries of a queue.
+"""Looking messages up for tools: by log position, by key, and by the entries of a queue.
 
-Answers VIEW_MESSAGE_BY_ID, QUERY_MESSAGE and QUERY_CONSUME_QUEUE in every release.  A search
-by key reads the log in steps and lets other requests through between them.  It counts times to
-the millisecond where upstream's index knows whole seconds, and finds neither messages of a
-deleted topic nor, in a very long log, the oldest ones: then its refusal names the limit.
-Entries of a queue are never extended ones, so nothing is evaluated for a group's filter.
+Answers VIEW_MESSAGE_BY_ID, QUERY_MESSAGE and QUERY_CONSUME_QUEUE in every release.  A search by
+key reads the log in steps; other requests are answered between them.  It compares times in
+milliseconds, where upstream's index has whole seconds, and finds neither messages of a deleted
+topic nor, in a very long log, the oldest ones: then its refusal names the limit.
+Entries of a queue are never extended ones, so a group's filter is not evaluated.
 
 Upstream: QueryMessageProcessor, AdminBrokerProcessor.queryConsumeQueue.
 """
@@ -28,7 +28,7 @@ from rocketmq_emulator.protocol.requests.pulling import (
 
 FOUND_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
 FOUND_BY_UNIQUE_KEY_MAX = 32  # MessageStoreConfig.defaultQueryMaxNum
-ENTRIES_MAX = 2_000  # ours: what an answer shows of a queue must not keep others waiting
+ENTRIES_MAX = 2_000  # ours: of one answer, so that other requests need not wait
 
 
 class QueryMessageProcessor:
@@ -48,7 +48,7 @@ class QueryMessageProcessor:
         return Reply(body=bytes(data))
 
     def query(self, call: Call[QueryMessageRequest]) -> Result:
-        """The records that have a key, the oldest first; the newest are chosen if too many."""
+        """The records with a key, the oldest first; if there are too many, the newest ones."""
         request = call.request
         if request.max_num < 0:
             raise BadFields(f"maxNum = {request.max_num}")
@@ -65,7 +65,7 @@ class QueryMessageProcessor:
     def _run_slice(self, search: KeySearch, now_ms: int) -> Result:
         if search.run_step():
             return self._found(search)
-        # A bell that nobody knows: at the end of the turn the search continues.
+        # A bell that is never rung: the search continues at the end of the turn.
         return Wait(object(), now_ms, lambda now_ms, _expired: self._run_slice(search, now_ms))
 
     def _found(self, search: KeySearch) -> Reply:
@@ -78,7 +78,7 @@ class QueryMessageProcessor:
             )
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark, nothing)
         newest = self._broker.store.newest()
-        assert newest is not None, "what was found is in the log"
+        assert newest is not None, "the found records are in the log"
         header = QueryMessageReply(
             index_last_update_timestamp=newest.store_ms,
             index_last_update_phyoffset=newest.position,
@@ -86,7 +86,7 @@ class QueryMessageProcessor:
         return Reply(header, b"".join(reversed(search.found)))
 
     def consume_queue(self, call: Call[QueryConsumeQueueRequest]) -> Result:
-        """Entries of a queue from an index on: where each message lies, and its tag's hash."""
+        """Entries of a queue from an index on: position, size and tag's hash of each message."""
         request, broker = call.request, self._broker
         queue = broker.store.queue(request.topic, request.queue_id)
         where = f"{request.queue_id}@{request.topic}"
@@ -113,7 +113,7 @@ class QueryMessageProcessor:
         return Reply(body=encode_body(body, broker.release))
 
     def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
-        """What the group subscribes, and upstream's text about its filter, which is never one."""
+        """The group's subscription, and upstream's text for its filter; there are no filters."""
         if group is None:
             return None, None
         online = self._broker.clients.group(group)

@@ -3,10 +3,10 @@
 Answers QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, GET_ALL_CONSUMER_OFFSET,
 GET_ALL_DELAY_OFFSET, CLONE_GROUP_OFFSET, INVOKE_BROKER_TO_RESET_OFFSET and
 INVOKE_BROKER_TO_GET_CONSUMER_STATUS in every release.  A reset has two forms.  Before 5.2, or
-where ``server_side_reset`` is off, the broker computes offsets and sends them to the members, who
-must be online and move themselves.  Since then it moves the group itself: commits of a queue do
-not count until a pull of it has been answered with the new offset.  Does not commit for static
-topics.
+with ``server_side_reset`` off, the broker computes offsets and sends them to the members, which
+must be online and apply them.  Since 5.2 the broker changes the group's offsets itself: commits of
+a queue are ignored until a pull of the queue has been answered with the new offset.  Does not
+commit for static topics.
 
 Upstream: ConsumerManageProcessor, AdminBrokerProcessor, Broker2Client.
 """
@@ -63,18 +63,18 @@ from rocketmq_emulator.settings.releases import (
 
 
 class ConsumerManageProcessor:
-    """Committed offsets."""
+    """Queries and updates of committed offsets."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def query(self, call: Call[QueryConsumerOffsetRequest]) -> Result:
-        """What the group committed last, or where one begins that has committed nothing."""
+        """The group's last committed offset, or the first offset of a group without one."""
         request, broker = call.request, self._broker
         topic, queue_id = request.topic, request.queue_id
         found = broker.offsets.query(request.consumer_group, topic, queue_id)
         if found is not None and found < 0:
-            found = None  # what was committed below 0 counts as never committed
+            found = None  # an offset below 0 counts as never committed
         may_be_unknown = broker.release >= SET_ZERO_IF_NOT_FOUND
         if found is None and may_be_unknown and request.set_zero_if_not_found is False:
             raise Refusal(
@@ -95,7 +95,7 @@ class ConsumerManageProcessor:
         return Reply(OffsetReply(offset=found))
 
     def update(self, call: Call[UpdateConsumerOffsetRequest]) -> Result:
-        """Commit; refused if a durable table is not on disk."""
+        """Commit an offset; refused if a durable table cannot be saved."""
         request, broker = call.request, self._broker
         if broker.release >= COMMIT_NEEDS_TOPIC:
             self._check_known(request.consumer_group, request.topic)
@@ -115,7 +115,7 @@ class ConsumerManageProcessor:
         return Reply(Header())
 
     def _required(self, value: int | None, what: str, request: UpdateConsumerOffsetRequest) -> int:
-        """*value*, or the refusal of a commit without it; before 5.x it is a failure."""
+        """*value*.  If it is missing raises ``Refusal``, before 5.x ``BadFields``."""
         if value is None and self._broker.release >= COMMIT_NEEDS_TOPIC:
             remark = f"{what} is null, topic is {request.topic}"
             raise Refusal(ResponseCode.INVALID_PARAMETER, remark, Header())
@@ -124,7 +124,7 @@ class ConsumerManageProcessor:
         return value
 
     def _check_known(self, group: str, topic: str) -> None:
-        """A commit makes no group: it must be known by a heartbeat or a pull."""
+        """Raises ``Refusal`` for a missing group or topic: a commit does not create them."""
         broker = self._broker
         if broker.release >= GROUP_NEEDED_TO_COMMIT and broker.groups.get(group) is None:
             code, remark = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"
@@ -136,8 +136,8 @@ class ConsumerManageProcessor:
 # For tools ----------------------------------------------------------------------------
 
 
-RESET_SINCE_VERSION = 28  # MQVersion.V3_0_7_SNAPSHOT: clients that know 220 and 221
-STATUS_MS_MAX = 5_000  # Broker2Client.getConsumeStatus: of each member
+RESET_SINCE_VERSION = 28  # MQVersion.V3_0_7_SNAPSHOT: clients that handle 220 and 221
+STATUS_MS_MAX = 5_000  # Broker2Client.getConsumeStatus: for each member
 SLICE_RESETS = 1_000  # queues, of some 10 µs each
 LATEST = -1  # a time that means the end of the queue
 
@@ -145,13 +145,13 @@ StatusTable = dict[str, dict[MessageQueue, int]]
 
 
 class GroupOffsetProcessor:
-    """The offset tables, as administrators see and change them."""
+    """Reads and changes the offset tables for administrators."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def all_offsets(self, call: Call[Header]) -> Result:
-        """Every committed offset, as it is saved."""
+        """All committed offsets, in the form of the saved table."""
         broker = self._broker
         empty = msgspec.structs.replace(broker.offsets.wrapper(), offset_table={})
         pieces: dict[str, Iterable[Any]] = {"offsetTable": broker.offsets.pieces()}
@@ -162,14 +162,14 @@ class GroupOffsetProcessor:
         return long_reply(empty, pieces, broker.release, call.now_ms)
 
     def all_delays(self, _call: Call[Header]) -> Result:
-        """The next message to deliver of each delay level, as it is saved."""
+        """The next offset to deliver of each delay level, in the form of the saved table."""
         return Reply(body=encode_body(self._broker.delays.wrapper(), self._broker.release))
 
     def clone(self, call: Call[CloneGroupOffsetRequest]) -> Result:
-        """Give a group the offsets of another; SUCCESS also where nothing is copied.
+        """Copy a group's offsets to another group; SUCCESS also if nothing is copied.
 
-        Without a topic nothing is, as upstream: it walks the topics of the group and then
-        copies those of the request.
+        A request without a topic copies nothing, as upstream: it iterates over the group's
+        topics, but copies the offsets of the request's topic.
         """
         request, broker = call.request, self._broker
         topic = request.topic or ""
@@ -186,7 +186,7 @@ class GroupOffsetProcessor:
     # Resets ---------------------------------------------------------------------------
 
     def reset(self, call: Call[ResetOffsetRequest]) -> Result:
-        """Move a group to the offsets of a time; the reply has them."""
+        """Reset a group to the offsets of a time; the reply has these offsets."""
         broker = self._broker
         if broker.release >= SERVER_SIDE_RESET and broker.config.server_side_reset:
             return self._reset_here(call)
@@ -205,7 +205,7 @@ class GroupOffsetProcessor:
         return in_slices(self._move(call, self._target_offsets(request, known)), call.now_ms)
 
     def _move(self, call: Call[ResetOffsetRequest], queues: Iterable[tuple[int, int]]) -> Slices:
-        """The group goes on from these offsets; nothing is changed before all are known."""
+        """Reset the group to the offsets of *queues*, after all of them were computed."""
         broker, topic, group = self._broker, call.request.topic, call.request.group or ""
         offsets: dict[int, int] = {}
         for piece in in_pieces(queues, SLICE_RESETS):
@@ -226,7 +226,7 @@ class GroupOffsetProcessor:
     def _target_offsets(
         self, request: ResetOffsetRequest, topic: TopicConfig
     ) -> Iterable[tuple[int, int]]:
-        """Offsets by queue: of one queue if it is named, else of all that can be read."""
+        """Offsets by queue: of the request's queue, or else of all readable queues."""
         only = request.queue_id
         if only is None or only < 0:
             if topic.read_queue_nums <= 0:
@@ -246,7 +246,10 @@ class GroupOffsetProcessor:
     def _offset_at_time(
         self, request: ResetOffsetRequest, queue_id: int, *, below_is_end: bool = True
     ) -> int:
-        """The offset for the time of *request*; any time below 0 may mean the end, or only -1."""
+        """The offset for the time of *request*.
+
+        The time -1 means the end of the queue; with *below_is_end* any negative time does.
+        """
         store, time_ms = self._broker.store, request.timestamp
         if time_ms == LATEST or (time_ms < 0 and below_is_end):
             return store.max_offset(request.topic, queue_id)
@@ -286,7 +289,7 @@ class GroupOffsetProcessor:
         return Reply(body=body, remark=NOT_SET)
 
     def _member_offset(self, request: ResetOffsetRequest, queue_id: int) -> int:
-        """Where the members go on in a queue.  Raises ``Refusal`` if the group never was there."""
+        """The members' new offset in a queue.  Raises ``Refusal`` if the group has no offset."""
         stored = self._broker.offsets.query(request.group or "", request.topic, queue_id)
         if stored is None or stored == -1:
             remark = f"THe consumer group <{java_text(request.group)}> not exist"
@@ -295,7 +298,10 @@ class GroupOffsetProcessor:
         return at if request.is_force else min(at, stored)
 
     def _push_reset(self, request: ResetOffsetRequest, body: bytes) -> None:
-        """RESET_CONSUMER_CLIENT_OFFSET to every member.  Raises ``Refusal`` where none can."""
+        """Send RESET_CONSUMER_CLIENT_OFFSET to all members.
+
+        Raises ``Refusal`` if there are no members, or one is too old.
+        """
         topic, group, time_ms = request.topic, request.group or "", request.timestamp
         header = ResetOffsetRequest(topic=topic, group=group, timestamp=time_ms)
         for channel in self._connected_members(request):
@@ -304,7 +310,7 @@ class GroupOffsetProcessor:
             self._broker.push(channel.peer, code, header, body)
 
     def _connected_members(self, request: ResetOffsetRequest) -> list[ClientChannel]:
-        """The members of the group.  Raises ``Refusal`` where there are none."""
+        """The members of the group.  Raises ``Refusal`` if there are none."""
         group = request.group or ""
         online = self._broker.clients.group(group)
         if online is None:
@@ -318,7 +324,7 @@ class GroupOffsetProcessor:
     def _body(
         self, topic: str, offsets: dict[int, int], *, for_c: bool = False
     ) -> Generator[None, None, bytes]:
-        """Offsets by queue; as a list for C++, which cannot read keys that are objects."""
+        """The offsets by queue; as a list for C++ clients, which cannot read objects as keys."""
         name, pieces = self._broker.config.name, in_pieces(offsets.items(), SLICE_RESETS)
         if not for_c:
             tables = ({MessageQueue(topic, name, n): at for n, at in piece} for piece in pieces)
@@ -332,10 +338,10 @@ class GroupOffsetProcessor:
         )
         return long_body(ResetOffsetBodyForC(), {"offsetTable": rows}, self._broker.release)
 
-    # What members believe -------------------------------------------------------------
+    # Offsets in the memory of members -------------------------------------------------
 
     def status(self, call: Call[GetConsumerStatusRequest]) -> Result:
-        """The offsets in the memory of each member, one asked after the other.
+        """The offsets in the memory of each member; the members are invoked one by one.
 
         A member that does not answer in time is left out.
         Upstream: Broker2Client.getConsumeStatus.
@@ -392,7 +398,7 @@ class GroupOffsetProcessor:
 
 
 def _check_knows_resets(channel: ClientChannel) -> None:
-    """Is the client new enough to be asked?  Raises ``Refusal``."""
+    """Raises ``Refusal`` if the client is too old for resets."""
     if channel.version < RESET_SINCE_VERSION:
         version = version_desc(channel.version)
         remark = f"the client does not support this feature. version={version}"

@@ -1,9 +1,9 @@
-"""Everything a screen shows of a broker, in one answer.
+"""All data of a broker that the overview screen needs, in one answer.
 
-Answers GET_BROKER_OVERVIEW (9005, our own) in every release.  What it tells, tools of
-upstream ask for topic by topic and group by group; a view that is drawn every second cannot.
-A group without members is shown in the topics that it has committed offsets of, one that is
-online in those that it subscribes to.
+Answers GET_BROKER_OVERVIEW (9005, our own) in every release.  Upstream's tools request the same
+data topic by topic and group by group, which is too slow for a screen drawn every second.
+A group without members is listed with the topics that it has committed offsets of, an online
+group with those that it subscribes to.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OverviewProcessor:
         self._broker = broker
 
     def overview(self, call: Call[Header]) -> Result:
-        """Topics and groups, in the order in which they were made."""
+        """All topics and groups, in the order of their creation."""
         return in_slices(self._overview(), call.now_ms)
 
     def _overview(self) -> Slices:

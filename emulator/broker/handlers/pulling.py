@@ -1,12 +1,12 @@
-"""Pulling: what is stored is sent, and a pull that finds nothing may be held.
+"""Pulling: answers stored messages; a pull that finds nothing may be held.
 
 Answers PULL_MESSAGE in every release, LITE_PULL_MESSAGE since 5.0.  A pull is held only on its
-first pass, only when it would answer "nothing new", and only if the client allows it.  A message
-that arrives in its queue and matches its filter wakes it at once; other messages, and the end of
-its time, are seen by upstream's sweep: so ends are computed on its grid instead of sweeping.
-Before 5.x each pull that was sent to another offset is also a message in OFFSET_MOVED_EVENT: which
-groups began to read elsewhere, and how far away.  5.x has the topic, and stores nothing there.
-Does not filter by anything but tags, does not pull from other brokers for static topics, and does
+first pass, only if the answer would be "nothing new", and only if the client allows it.  A message
+that arrives in its queue and matches its filter wakes the pull at once.  Upstream's periodic sweep
+handles other messages and timeouts; here the time of the sweep that ends a pull is computed.
+Before 5.x each pull that is answered with another offset also stores a message in
+OFFSET_MOVED_EVENT: the group, the requested offset and the new one.  5.x has the topic, and stores
+nothing there.  Filters by tags only, does not pull from other brokers for static topics, and does
 not answer POP_MESSAGE.
 
 Upstream: PullMessageProcessor, its generateOffsetMovedEvent, PullRequestHoldService.
@@ -70,7 +70,7 @@ CODES = {
 
 
 class Forbidden(Header):
-    """What a refused pull carries instead of offsets."""
+    """The header of a refused pull's reply, instead of offsets."""
 
     forbidden_type: Int
 
@@ -91,7 +91,7 @@ class PullMessageProcessor:
         self.held_count = 0
 
     def pull(self, call: Call[PullMessageRequest]) -> Result:
-        """Stored records from an offset on, or the reason why there are none; perhaps later."""
+        """Stored records from an offset on, or the reason why there are none; may be held."""
         request = call.request
         matches = self._allowed(call)
         reset = self._taken_reset(request)
@@ -152,11 +152,11 @@ class PullMessageProcessor:
         )
 
     def _on_connection_closed(self) -> None:
-        """The client's connection ended: upstream keeps such pulls until their end."""
+        """Decrease ``held_count``; upstream keeps pulls of closed connections until their end."""
         self.held_count -= 1
 
     def _second_pass(self, call: Call[PullMessageRequest]) -> Result:
-        """A held pull looks again: all checks, but no commit and no further waiting."""
+        """Answer a held pull: with all checks, but no commit and no further waiting."""
         request, matches = call.request, self._allowed(call)
         found = self._taken_reset(request) or self._get(call, matches)
         return self._answer(call, found, self._code(found, request))
@@ -171,9 +171,9 @@ class PullMessageProcessor:
     # Answering ------------------------------------------------------------------------
 
     def _taken_reset(self, request: PullMessageRequest) -> GetResult | None:
-        """Where a tool has moved the group since, told to its first pull after that.
+        """The answer with a pending reset of the group's offset; None if none is pending.
 
-        The same pull's commit counts again, as upstream: the client corrects it.
+        The commit of the same pull overwrites the reset, as upstream; the client corrects it.
         """
         topic, queue_id, offsets = request.topic, request.queue_id, self._broker.offsets
         if not offsets.pending_resets:
@@ -238,7 +238,7 @@ class PullMessageProcessor:
         )
 
     def _suggested(self, group_name: str, found: GetResult) -> int:
-        """The replica to read from next: who is far behind reads from the disk of a slave.
+        """The id of the replica to read from next: a slave for groups that are far behind.
 
         Upstream: GetMessageResult.isSuggestPullingFromSlave.
         """
@@ -252,7 +252,7 @@ class PullMessageProcessor:
     # Checks ---------------------------------------------------------------------------
 
     def _allowed(self, call: Call[PullMessageRequest]) -> Matches:
-        """Every test in upstream's order; the tag filter to look with.  Raises ``Refusal``."""
+        """Check the pull in upstream's order; returns its tag filter.  Raises ``Refusal``."""
         request, broker = call.request, self._broker
         group_name = request.consumer_group
         if not broker.config.perm & flags.PERM_READ:
@@ -274,7 +274,7 @@ class PullMessageProcessor:
         return None if wanted.sub_string == SUB_ALL else code_filter(wanted)
 
     def _forbidden(self, kind: int, remark: str) -> Refusal:
-        """Since 5.x with a number for the reason.  Upstream: ForbiddenType."""
+        """The refusal; since 5.x with a number for its reason.  Upstream: ForbiddenType."""
         sends_type = self._broker.release >= FORBIDDEN_TYPE_SENT
         header = Forbidden(forbidden_type=kind) if sends_type else None
         return Refusal(ResponseCode.NO_PERMISSION, remark, header)
@@ -346,7 +346,7 @@ def _wait_ms(request: PullMessageRequest) -> int:
 def store_moved_offset(
     broker: Broker, request: PullMessageRequest, offset: int, now_ms: int
 ) -> None:
-    """The answer to *request* is *offset* instead; where there is no room, nothing is stored."""
+    """Store the event that *request* is answered with *offset*; on ``PutRefused`` nothing."""
     group = request.consumer_group
     event = OffsetMovedEvent(
         consumer_group=group,
@@ -365,5 +365,5 @@ def store_moved_offset(
         born_ms=now_ms,
         born_host=host_bytes(broker.address),
     )
-    with suppress(PutRefused):  # the store has noted why
+    with suppress(PutRefused):  # the store has noted the reason
         broker.store.put(message, now_ms)

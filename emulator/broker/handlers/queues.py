@@ -1,11 +1,11 @@
-"""Consumers and their queues: where a queue begins and ends, who may consume it, who gets it.
+"""Queues for consumers: first and last offsets, locks, and the assignment of queues to members.
 
 Answers GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP, GET_EARLIEST_MSG_STORETIME,
 LOCK_BATCH_MQ and UNLOCK_BATCH_MQ in every release; QUERY_ASSIGNMENT and SET_MESSAGE_REQUEST_MODE
 since 5.0.0, for clients that let the broker compute a member's queues.  The mode is always PULL:
-POP is refused as a mode by its name.  Strategies are AVG and AVG_BY_CIRCLE, as upstream's.
-Does not lock at other brokers of the same name (``onlyThisBroker`` is not read), and does not move
-offsets of queues that were mapped.
+the mode POP is refused.  Strategies are AVG and AVG_BY_CIRCLE, as upstream's.
+Does not lock at other brokers of the same name (``onlyThisBroker`` is not read), and does not
+convert offsets of the mapped queues of static topics.
 
 Upstream: AdminBrokerProcessor, QueryAssignmentProcessor.
 """
@@ -54,19 +54,19 @@ class QueueProcessor:
         self._broker = broker
 
     def max_offset(self, call: Call[GetMaxOffsetRequest]) -> Result:
-        """The offset the next message gets; 0 for a queue without messages."""
+        """The offset of the next message; 0 for a queue that never had a message."""
         request = call.request
         offset = self._broker.store.max_offset(request.topic, request.queue_id)
         return Reply(OffsetReply(offset=offset))
 
     def min_offset(self, call: Call[GetMinOffsetRequest]) -> Result:
-        """The offset of the oldest message that is still there."""
+        """The offset of the oldest stored message."""
         request = call.request
         offset = self._broker.store.min_offset(request.topic, request.queue_id)
         return Reply(OffsetReply(offset=offset))
 
     def search(self, call: Call[SearchOffsetRequest]) -> Result:
-        """The offset that belongs to a store time, by the rule of the broker's release."""
+        """The offset for a store time, by the rule of the broker's release."""
         request = call.request
         upper = (request.boundary_type or "").upper() == "UPPER"
         offset = self._broker.store.offset_by_time(
@@ -75,17 +75,17 @@ class QueueProcessor:
         return Reply(OffsetReply(offset=offset))
 
     def earliest(self, call: Call[GetEarliestMsgStoretimeRequest]) -> Result:
-        """When the oldest message was stored; -1 if there is none."""
+        """The store time of the oldest message; -1 if there is none."""
         request = call.request
         at_ms = self._broker.store.earliest_ms(request.topic, request.queue_id)
         return Reply(GetEarliestMsgStoretimeReply(timestamp=at_ms))
 
     def lock(self, call: Call[Header]) -> Result:
-        """Take or renew locks; the reply names those that are the client's now."""
+        """Lock queues or renew their locks; the reply lists the queues that the client owns."""
         return in_slices(self._lock(_locks_of(call), call.now_ms), call.now_ms)
 
     def _lock(self, asked: _LockRequest, now_ms: int) -> Slices:
-        """They are taken in one turn; reading them was one before, naming them is more after."""
+        """Lock all queues in one slice; decoding them is one before, the reply needs more."""
         group, client, all_queues = asked
         broker = self._broker
         if len(all_queues) > SLICE_QUEUES:
@@ -104,14 +104,14 @@ class QueueProcessor:
         return Reply(body=(yield from long_body(LockBatchReply(), pieces, broker.release)))
 
     def _check_room(self, asked: _LockRequest, now_ms: int) -> None:
-        """Raises ``Refusal`` where there would be too many locks."""
+        """Raises ``Refusal`` if there would be too many locks."""
         locks, locks_max = self._broker.locks, self._broker.config.locks_max
-        if locks.held_count + len(asked.queues) > locks_max:  # unless some are held already
+        if locks.held_count + len(asked.queues) > locks_max:  # some may be locked already
             new = sum(locks.owner(asked.group, queue, now_ms) is None for queue in asked.queues)
             check_size(locks.held_count + new, locks_max, "queue locks")
 
     def unlock(self, call: Call[Header]) -> Result:
-        """Give locks back; those of other clients stay."""
+        """Unlock queues; locks of other clients stay."""
         return in_slices(self._unlock(_locks_of(call)), call.now_ms)
 
     def _unlock(self, asked: _LockRequest) -> Slices:
@@ -128,7 +128,7 @@ class QueueProcessor:
 
 
 class _LockRequest(NamedTuple):
-    """What a client asks for, each queue once: upstream's lists of queues are sets."""
+    """A client's request with each queue once: upstream's lists of queues are sets."""
 
     group: str
     client: str
@@ -136,7 +136,7 @@ class _LockRequest(NamedTuple):
 
 
 def _locks_of(call: Call[Header]) -> _LockRequest:
-    """The request.  Raises ``BadFields`` without a group."""
+    """The decoded request.  Raises ``BadFields`` without a group."""
     request = decode_body(call.body, LockBatchRequestBody)
     if request.consumer_group is None:
         raise BadFields("locks of a group without a name")
@@ -164,7 +164,7 @@ class QueryAssignmentProcessor:
         self._broker = broker
 
     def query(self, call: Call[Header]) -> Result:
-        """The member's queues; no list at all tells it to keep what it has."""
+        """The member's queues; without a list in the reply the member keeps its queues."""
         request = decode_body(call.body, QueryAssignmentRequestBody)
         if request.topic is None or request.message_model not in MODELS:
             raise BadFields("an assignment without a topic or a message model")
@@ -184,7 +184,7 @@ class QueryAssignmentProcessor:
         return Reply(body=encode_body(body, self._broker.release))
 
     def _balanced(self, request: QueryAssignmentRequestBody) -> list[MessageQueue] | None:
-        """Upstream: QueryAssignmentProcessor.doLoadBalance."""
+        """The member's queues, or None.  Upstream: QueryAssignmentProcessor.doLoadBalance."""
         queues = self._broker.routes.subscribe_info.get(request.topic or "")
         if queues is None or request.message_model == BROADCASTING:
             return queues
@@ -199,7 +199,7 @@ class QueryAssignmentProcessor:
             return None
 
     def set_mode(self, call: Call[Header]) -> Result:
-        """How a group asks for a topic's messages; refused for what is not there, and for POP."""
+        """Set a group's request mode; refused for a missing topic or group, and for POP."""
         body = decode_body(call.body, SetMessageRequestModeBody)
         topic, group = body.topic, body.consumer_group
         if topic is None or group is None:

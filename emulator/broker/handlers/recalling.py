@@ -1,10 +1,10 @@
-"""Recalling: a timer message that still waits is never delivered.
+"""Recalling: cancels the delivery of a waiting timer message.
 
-Answers RECALL_MESSAGE in the releases that know it (5.3.2 and later), if the configuration
-allows it.  A recall is a message of its own, which waits in the same slot and names the other
-one; whether that exists nobody looks.  So a recall in time is answered SUCCESS for any handle
-that is well made, and a late one is refused for its time.  Does not recall messages with a
-delay level.
+Answers RECALL_MESSAGE in the releases that have it (5.3.2 and later), if the configuration allows
+it.  A recall is stored as a delete message, which waits in the same slot and has the key of the
+recalled message; whether that message exists is not checked.  So a recall in time is answered
+SUCCESS for any valid handle, and a late recall is refused for its time.  Does not recall messages
+with a delay level.
 
 Upstream: RecallMessageProcessor.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 RECALL_TAG = "_RECALL_TAG_"
 _BODY = b"0"
-_NO_CODE = "not set any response code"  # upstream's default, which a success leaves as it is
+_NO_CODE = "not set any response code"  # upstream's default remark, also of a success
 _NOT_SERVED = "recall failed, broker service not available"
 
 
@@ -57,7 +57,7 @@ class RecallMessageProcessor:
         self._reply = partial(Reply, extra=self._extra)
 
     def recall(self, call: Call[RecallMessageRequest]) -> Result:
-        """Store the message that deletes the other one."""
+        """Store the delete message of the recalled one."""
         try:
             handle = self._checked(call.request, call.now_ms)
             put = self._broker.puts.put(self._delete_message(handle, call), call.now_ms)
@@ -71,7 +71,7 @@ class RecallMessageProcessor:
         return self._when_flushed(put, reply, call.now_ms)
 
     def _checked(self, request: RecallMessageRequest, now_ms: int) -> RecallHandle:
-        """The request's handle, if it may be recalled by it.  Raises ``Refusal``."""
+        """The decoded handle of a valid request.  Raises ``Refusal``."""
         broker, config = self._broker, self._broker.config
         if not config.recall_message:
             raise Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
@@ -119,7 +119,7 @@ class RecallMessageProcessor:
         )
 
     def _when_flushed(self, put: PutResult, reply: Reply, now_ms: int) -> Result:
-        """*reply* when *put* is safe; late or not, a recall has succeeded."""
+        """*reply* when *put* is flushed, or after the timeout: the recall has succeeded anyway."""
         flushing, end = self._broker.store.flushing, put.position + put.size
         if not flushing.is_sync or end <= flushing.flushed_to:
             return reply

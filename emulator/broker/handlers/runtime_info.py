@@ -1,10 +1,10 @@
-"""A broker's own figures as tools poll them.
+"""A broker's own figures, which tools poll.
 
 Answers GET_BROKER_RUNTIME_INFO and VIEW_BROKER_STATS_DATA in every release, with upstream's keys;
-GET_BROKER_HA_STATUS, and GET_BROKER_EPOCH_CACHE as a broker without a controller does (both 5.x):
-it is a master without slaves.  Requests wait in pools only where SET_BUSY_POOL says so; storing
-takes no time that is measured, so latencies are 0.  Does not count by queue, what is read from
-disk, or how late messages are read (``GROUP_GET_LATENCY`` and its like do not exist here).
+GET_BROKER_HA_STATUS as a master without slaves, and GET_BROKER_EPOCH_CACHE as a broker without a
+controller (both 5.x).  Requests wait only in pools set by SET_BUSY_POOL; storing takes no measured
+time, so latencies are 0.  Does not count by queue, bytes read from disk, or the delay of reads
+(``GROUP_GET_LATENCY`` and similar items do not exist here).
 
 Upstream: AdminBrokerProcessor.prepareRuntimeInfo, getBrokerHaStatus, getBrokerEpochCache,
 StoreStatsService.getRuntimeInfo.
@@ -39,7 +39,7 @@ from rocketmq_emulator.settings.releases import (
 
 INT_MAX = 2**31 - 1
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
-# BrokerConfig, the capacities of its pools' queues; requests wait where SET_BUSY_POOL says so.
+# BrokerConfig: the capacities of the pools' queues.  Requests wait only after SET_BUSY_POOL.
 _POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
 _POOLS_5 = {**_POOLS, "litePull": 100_000}
 _POOLS_5_3_2 = {**_POOLS_5, "ack": 100_000}
@@ -52,7 +52,7 @@ _NAMES: dict[str, PoolName] = {
 _TRANSACTIONS_CAPACITY = 100_000
 _FIXED = {
     "putMessageEntireTimeMax": "0",
-    "putMessageDistributeTime": "null",  # as real brokers have it
+    "putMessageDistributeTime": "null",  # as in real brokers
     "dispatchMaxBuffer": "0",
     "getMessageEntireTimeMax": "0",
     "putLatency99": "0.00",
@@ -65,7 +65,7 @@ _FIXED = {
     "EndTransactionThreadPoolQueueCapacity": str(_TRANSACTIONS_CAPACITY),
 }
 _FIXED_5 = {"brokerActive": "true"}
-_TIMERS_RATE_S = 10  # PerfCounter: the time it counts before it begins anew
+_TIMERS_RATE_S = 10  # PerfCounter: the interval of one count
 _NO_TIMERS = {
     "timerReadBehind": "0",
     "timerOffsetBehind": "0",
@@ -86,7 +86,7 @@ class RuntimeInfoProcessor:
             self._shown_pools = _POOLS_5_3_2
 
     def runtime_info(self, call: Call[Header]) -> Result:
-        """Every figure as a text, by upstream's name."""
+        """All figures as texts, by upstream's names."""
         figures = self._broker.store.figures
         figures.count_up()
         figures.pass_midnight(call.now_ms)
@@ -136,9 +136,9 @@ class RuntimeInfoProcessor:
         }
 
     def _earliest_ms(self) -> int:
-        """When the oldest message was stored; -1 if there is none.
+        """The store time of the oldest message; -1 if there is none.
 
-        Before 5.1 also where the log is shorter than two of the largest messages.
+        Before 5.1 also -1 if the log is shorter than two messages of the largest size.
         """
         store = self._broker.store
         log_bytes = store.log.end_position - store.log.min_position
@@ -150,7 +150,7 @@ class RuntimeInfoProcessor:
     def _totals(self) -> dict[str, str]:
         figures = self._broker.store.figures
         puts, (morning, before) = figures.puts, figures.mornings
-        calls = puts.messages or 1  # as upstream, which divides by it
+        calls = puts.messages or 1  # as upstream, which uses it as a divisor
         return {
             "putMessageTimesTotal": str(calls),
             "putMessageFailedTimes": str(figures.put_failures),
@@ -165,7 +165,7 @@ class RuntimeInfoProcessor:
         }
 
     def _rates(self, now_ms: int) -> dict[str, str]:
-        """Each over 10, 60 and 600 seconds; nothing where the broker is younger than that."""
+        """Rates over 10, 60 and 600 seconds; empty while the broker is younger than that."""
         figures = self._broker.store.figures
 
         def rates(sums: SampledSums, *, of_calls: bool = False) -> list[float | None]:
@@ -199,7 +199,7 @@ class RuntimeInfoProcessor:
         return found | dict.fromkeys(names, ratio)
 
     def _timers(self, now_ms: int) -> dict[str, str]:
-        """How many timer messages wait, how late they are, and how many come and go a second."""
+        """Waiting timer messages, their lateness, and the rates of enqueuing and dequeuing."""
         timers = self._broker.timers
         if timers is None:
             return _NO_TIMERS
@@ -214,7 +214,7 @@ class RuntimeInfoProcessor:
         }
 
     def _delays(self) -> dict[str, str]:
-        """Per level with progress: delivered up to, and the end of its queue.
+        """For each level with progress: the next offset to deliver, and the end of its queue.
 
         Upstream: ScheduleMessageService.buildRunningStats.
         """
@@ -232,7 +232,7 @@ def _rates_text(rates: Sequence[float | None]) -> str:
 
 
 def byte_count(count: int) -> str:
-    """Upstream: MixAll.humanReadableByteCount, in units of 1024."""
+    """*count* bytes as a text in units of 1024.  Upstream: MixAll.humanReadableByteCount."""
     if count < 1024:
         return f"{count} B"
     exponent = min(6, (count.bit_length() - 1) // 10)
@@ -243,17 +243,17 @@ def byte_count(count: int) -> str:
 
 
 class ReplicaProcessor:
-    """A master without slaves."""
+    """Replication figures of a master without slaves."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def ha_status(self, _call: Call[Header]) -> Result:
-        """How far the log goes, and which slaves have how much of it."""
+        """The end of the log, and an empty list of slaves."""
         end = self._broker.store.log.end_position
         body = HARuntimeInfo(master=True, master_commit_log_max_offset=end)
         return Reply(body=encode_body(body, self._broker.release))
 
     def epoch_cache(self, _call: Call[Header]) -> Result:
-        """Refused: only a controller counts epochs."""
+        """Refused: a broker without a controller has no epochs."""
         raise Refusal(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")

@@ -1,7 +1,7 @@
-"""A consumer gives a message back: it comes again after a delay, or goes to the dead letters.
+"""A consumer sends a message back: it is redelivered after a delay, or becomes a dead letter.
 
-Answers CONSUMER_SEND_MSG_BACK in every release.  Does not ask a slave's master, and does
-not read the original's topic and id from the request: the original is read from the log.
+Answers CONSUMER_SEND_MSG_BACK in every release.  Does not forward from a slave to its master, and
+does not read the original's topic and id from the request: the original is read from the log.
 
 Upstream: SendMessageProcessor.asyncConsumerSendMsgBack.
 """
@@ -49,7 +49,7 @@ class SendMessageBackProcessor:
         config = broker.groups.require(request.group, call.now_ms, by="send back")
         check_writable(broker.config, broker.host)
         if config.retry_queue_nums <= 0:
-            return Reply()  # upstream: success, and the message is gone
+            return Reply()  # as upstream: success, and the message is lost
         topic, queue_id = self._retry_queue(request, config, call.now_ms)
         original = broker.store.message_at(request.offset)
         if original is None:
@@ -71,7 +71,7 @@ class SendMessageBackProcessor:
                 broker.delays.advance_last(level, early_ms)
                 broker.puts.on_delayed()
         except PutRefused as refused:
-            # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
+            # Upstream answers SYSTEM_ERROR with the name of any status.
             raise Refusal(ResponseCode.SYSTEM_ERROR, refused.status.name) from refused
         broker.store.figures.returned(original.topic, request.group, call.now_ms)
         broker.note(

@@ -1,11 +1,10 @@
-"""Sending: a message is checked, stored, and its place is answered.
+"""Sending: checks and stores a message, and answers its queue and offset.
 
-Answers SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE in every release.  Which checks
-there are, their order and their codes are upstream's, oddities included: a topic's own write
-permission is not checked here, and a queue id between the write and the read count is taken.
-Does not prepare messages of transactions (they are refused unless the configuration says to
-store them as they are), does not answer requests of producers by replies, and does not know
-static topics.
+Answers SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE in every release.  The checks, their
+order and their codes are upstream's, oddities included: a topic's own write permission is not
+checked here, and a queue id between the write and the read count is accepted.
+Does not prepare transaction messages (they are refused, unless the configuration lets them be
+stored unchanged), does not support reply messages to producers, and has no static topics.
 
 Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 """
@@ -139,7 +138,7 @@ class SendMessageProcessor:
         )
 
     def send(self, call: Call[SendRequest]) -> Result:
-        """Store the message, or each member of a batch; in a new topic if need be."""
+        """Store the message, or each member of a batch; a missing topic may be created."""
         try:
             return self._send(call)
         except PutRefused as refused:
@@ -153,7 +152,7 @@ class SendMessageProcessor:
     def _refused(self, call: Call[SendRequest], code: int, remark: str, reason: str) -> Reply:
         """Refusals carry MSG_REGION too: Java clients read it before the code.
 
-        What upstream fails on (``BadFields``) does not: its reply is made anew.
+        Failures (``BadFields``) do not carry it: upstream creates another reply for them.
         """
         if self._broker.wants(SendRefused):
             self._broker.note(SendRefused(call.request.topic or "", code, reason))
@@ -171,7 +170,7 @@ class SendMessageProcessor:
             self._check_name(name)
             topic = self._create(name, request, call.now_ms)
             if (bell := broker.registering(name)) is not None:
-                # From 5.1.4 on every NameServer knows a topic before its first send is answered.
+                # Since 5.1.4 a new topic is registered at every NameServer before the answer.
                 return self._after_registration(bell, call)
         queue_id = self._queue(call, topic)
         if not call.command.body and self._release >= EMPTY_BODY_REFUSED:
@@ -214,7 +213,7 @@ class SendMessageProcessor:
         return self._when_flushed(call, put, reply) if self._is_sync else reply
 
     def _recall_handle(self, put: PutResult) -> str | None:
-        """How a message that waits for its time can be recalled; None for a retry.
+        """The handle to recall a timer message; None for other messages and retries.
 
         Upstream: SendMessageProcessor.attachRecallHandle.
         """
@@ -225,16 +224,16 @@ class SendMessageProcessor:
             return None
         if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             return None
-        # One more, because rounding down made a slot of it.
+        # Plus 1 ms, because the slot is the time rounded down.
         key = property_of(text, UNIQ_KEY) or ""
         name = self._broker.config.name
         return RecallHandle(topic, name, str(out_ms + 1), key).encode()
 
     def _when_flushed(self, call: Call[SendRequest], put: PutResult, reply: Reply) -> Result:
-        """*reply* when *put* is safe from a loss of power, or at once if WAIT says so.
+        """*reply* when *put* is flushed; at once if the WAIT property is ``false``.
 
-        Too late it has the code FLUSH_DISK_TIMEOUT: the message is stored, at the place that
-        the reply names.  Upstream: CommitLog.submitFlushRequest.
+        After the timeout it has the code FLUSH_DISK_TIMEOUT: the message is stored at the
+        offset in the reply.  Upstream: CommitLog.submitFlushRequest.
         """
         end = put.position + put.size
         if end <= self._broker.store.flushing.flushed_to or not _waits(call.request):
@@ -259,7 +258,7 @@ class SendMessageProcessor:
             )
 
     def _create(self, name: str, request: SendRequest, now_ms: int) -> TopicConfig:
-        """Upstream: TopicConfigManager.createTopicInSendMessageMethod."""
+        """Create a missing topic.  Upstream: TopicConfigManager.createTopicInSendMessageMethod."""
         broker = self._broker
         template, queues_max = request.default_topic, request.default_topic_queue_nums
         if template is None or queues_max is None:
@@ -315,14 +314,14 @@ class SendMessageProcessor:
         )
 
     def _with_added(self, properties: str) -> str:
-        """A sender's properties and those that the broker adds."""
+        """The sender's properties with those that the broker adds."""
         if not properties:
             return self._added_properties
         between = "" if properties.endswith(PROPERTY_SEPARATOR) else PROPERTY_SEPARATOR
         return f"{properties}{between}{self._added_properties}"
 
     def _store_batch(self, call: Call[SendRequest], queue_id: int) -> Result:
-        """Members become records of their own, in one row of queue offsets."""
+        """Store each member of a batch as its own record, with consecutive queue offsets."""
         request, broker = call.request, self._broker
         try:
             members = decode_batch(call.body, BATCH_MESSAGES_MAX)
@@ -357,9 +356,9 @@ class SendMessageProcessor:
         return self._when_flushed(call, puts[-1], reply) if self._is_sync else reply
 
     def _retries_max(self, name: str, call: Call[SendRequest]) -> int | None:
-        """After how many retries what a consumer sends to its own retry topic is dead.
+        """The retries after which a message sent to a retry topic becomes a dead letter.
 
-        None for a batch, which is no retry; raises ``Refusal`` where it may not be one.
+        None for an allowed batch, which is no retry; raises ``Refusal`` for any other batch.
         Upstream: AbstractSendMessageProcessor.handleRetryAndDLQ.
         """
         broker, request = self._broker, call.request
@@ -381,21 +380,24 @@ class SendMessageProcessor:
     def _after_registration(self, bell: object, call: Call[SendRequest]) -> Wait:
         def then(now_ms: int, _expired: bool) -> Result:
             call.now_ms = now_ms
-            return self.send(call)  # if the topic was deleted meanwhile, it is made anew
+            return self.send(call)  # creates the topic again if it was deleted meanwhile
 
         return Wait(bell, call.now_ms + self._broker.register_call_ms_max, then)
 
 
 def _waits(request: SendRequest) -> bool:
-    """Upstream: Message.isWaitStoreMsgOK; a batch has the property of its first message."""
+    """Whether WAIT is not ``false``, for a batch in its first message.
+
+    Upstream: Message.isWaitStoreMsgOK.
+    """
     waits = property_of(request.properties or "", WAIT)
     return waits is None or waits.lower() == "true"
 
 
 def _shown(topic: TopicConfig, *, has_attributes: bool) -> str:
-    """Upstream: TopicConfig.toString."""
+    """The topic as a text in remarks.  Upstream: TopicConfig.toString."""
     order = "true" if topic.order else "false"
-    attributes = ", attributes={}" if has_attributes else ""  # no topic has any here
+    attributes = ", attributes={}" if has_attributes else ""  # always empty here
     return (
         f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
         f"writeQueueNums={topic.write_queue_nums}, perm={flags.perm_text(topic.perm)}, "

@@ -1,9 +1,9 @@
-"""Figures of queues for tools: where they begin and end, and how far groups have come.
+"""Figures of queues for tools: first and last offsets, and the progress of groups.
 
 Answers GET_TOPIC_STATS_INFO, GET_CONSUME_STATS, GET_BROKER_CONSUME_STATS, QUERY_CORRECTION_OFFSET
 and QUERY_CONSUME_TIME_SPAN in every release.  No rates are measured: ``consumeTps`` is 0.
-QUERY_CORRECTION_OFFSET leaves the offsets of the groups that it filters out where they are;
-upstream deletes them.
+QUERY_CORRECTION_OFFSET does not change the offsets of the groups that it filters out; upstream
+deletes them.
 
 Upstream: AdminBrokerProcessor; of it fetchAllConsumeStatsInBroker, queryCorrectionOffset,
 queryConsumeTimeSpan.
@@ -50,13 +50,13 @@ SLICE_ROWS = 500  # of some 10 µs each
 
 
 class StatisticsProcessor:
-    """Offsets and backlog."""
+    """Offsets and backlogs of a topic's queues."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def topic_stats(self, call: Call[GetTopicStatsInfoRequest]) -> Result:
-        """Per queue: where it begins and ends, and when its last message was stored."""
+        """By queue: first offset, next offset, and the store time of the last message."""
         broker, name = self._broker, call.request.topic
         topic = broker.topics.require(name)
         rows = (
@@ -82,7 +82,7 @@ class StatisticsProcessor:
         return max(0, self._broker.store.store_ms(topic, queue_id, last))
 
     def consume_stats(self, call: Call[GetConsumeStatsRequest]) -> Result:
-        """Per queue: where the topic ends, and how far the group has come."""
+        """By queue: the next offset of the topic, and the committed offset of the group."""
         broker, group = self._broker, call.request.consumer_group
         topic_only = call.request.topic
         topics = [topic_only] if topic_only else broker.offsets.topics_of_group(group)
@@ -117,7 +117,7 @@ class StatisticsProcessor:
         rows: Iterator[tuple[MessageQueue, TopicOffset | OffsetWrapper]],
         now_ms: int,
     ) -> Result:
-        """A topic may have 100,000 queues."""
+        """A reply encoded in slices: a topic may have 100,000 queues."""
         pieces = map(dict, in_pieces(rows, SLICE_ROWS))
         return long_reply(empty, {"offsetTable": pieces}, self._broker.release, now_ms)
 
@@ -131,7 +131,7 @@ LONG_MAX = 2**63 - 1
 
 
 class ConsumptionProcessor:
-    """Backlogs, corrections and time spans."""
+    """Backlogs, lowest offsets and time spans of groups."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -168,7 +168,7 @@ class ConsumptionProcessor:
         return Reply(body=filled(empty, {"consumeStatsList": listed}, broker.release))
 
     def _seen_topics(self, group: str, committed: Iterable[str]) -> Iterator[TopicConfig]:
-        """Those of its *committed* topics that the group still subscribes to, if it is online."""
+        """The group's *committed* topics; of an online group only those it subscribes to."""
         online = self._broker.clients.group(group)
         subscribed = online.subscription_table if online is not None else {}
         for name in committed:
@@ -194,7 +194,7 @@ class ConsumptionProcessor:
     def correction_offset(self, call: Call[QueryCorrectionOffsetRequest]) -> Result:
         """By queue: the lowest offset of all groups but the filtered ones.
 
-        Since 5.1.0 the largest number where the group that is compared with is further back.
+        Since 5.1.0 the largest number in queues where the compared group's offset is lower.
         """
         return in_slices(self._corrections(call.request), call.now_ms)
 
@@ -219,7 +219,10 @@ class ConsumptionProcessor:
         return Reply(body=encode_body(body, broker.release))
 
     def time_span(self, call: Call[QueryConsumeTimeSpanRequest]) -> Result:
-        """By queue: when its messages were stored, and how long ago the next one to consume."""
+        """By queue: store times of the first, last and last consumed message, and the delay.
+
+        The delay is the age of the next message to consume.
+        """
         broker, name = self._broker, call.request.topic
         topic = broker.topics.require(name)
         spans = (
@@ -250,7 +253,7 @@ class ConsumptionProcessor:
 
 
 class _Diff:
-    """How far all groups together are behind."""
+    """The summed backlog of all groups."""
 
     def __init__(self) -> None:
         self.to_consume = 0
@@ -258,5 +261,5 @@ class _Diff:
 
     def add(self, row: OffsetWrapper) -> None:
         self.to_consume += row.broker_offset - row.consumer_offset
-        # As upstream: nothing fills the pull offsets that this is computed from.
+        # As upstream, where the pull offsets are never set.
         self.in_flight += row.pull_offset - row.consumer_offset

@@ -1,4 +1,4 @@
-"""Which handler answers which call: one table, built from a broker.
+"""The table of calls and their handlers, built from a broker.
 
 The releases that know a call are part of the call (``since`` and ``until``).
 """
@@ -33,7 +33,7 @@ from rocketmq_emulator.settings.quirks import class_for
 
 
 def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
-    """What *broker* answers.  *now_ms* is when it starts: held pulls end on a grid from there."""
+    """The handlers of *broker* by code.  The sweeps of held pulls are counted from *now_ms*."""
     rows = (
         *_client_rows(broker, rng, now_ms),
         *_admin_rows(broker),
@@ -43,7 +43,7 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
 
 
 def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, ...]:
-    """What producers and consumers ask."""
+    """The calls of producers and consumers."""
     sending = SendMessageProcessor(broker, rng)
     sending_back = SendMessageBackProcessor(broker, rng)
     recalling = RecallMessageProcessor(broker)
@@ -76,7 +76,7 @@ def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, 
 
 
 def _admin_rows(broker: Broker) -> tuple[Row, ...]:
-    """What changes topics and groups, and how they stand."""
+    """The calls that read and change topics, groups, offsets and settings."""
     topics = TopicProcessor(broker)
     groups = GroupProcessor(broker)
     group_offsets = GroupOffsetProcessor(broker)
@@ -109,7 +109,7 @@ def _admin_rows(broker: Broker) -> tuple[Row, ...]:
 
 
 def _query_rows(broker: Broker) -> tuple[Row, ...]:
-    """What shows figures, looks into queues and members, and cleans up."""
+    """The calls for figures, messages, queue assignment, running clients and cleaning."""
     runtime = RuntimeInfoProcessor(broker)
     overviews = OverviewProcessor(broker)
     statistics = StatisticsProcessor(broker)

@@ -1,8 +1,8 @@
-"""Topics for tools: made, changed, deleted and listed.
+"""Topics for tools: created, changed, deleted and listed.
 
 Answers UPDATE_AND_CREATE_TOPIC, DELETE_TOPIC_IN_BROKER, GET_ALL_TOPIC_CONFIG and
 GET_SYSTEM_TOPIC_LIST_FROM_BROKER in every release, GET_TOPIC_CONFIG since 5.0.  Does not read
-attributes of topics, make several topics by one request, or make static topics.
+attributes of topics, create several topics by one request, or create static topics.
 
 Upstream: AdminBrokerProcessor.
 """
@@ -45,7 +45,7 @@ SLICE_TOPICS = 500  # of some 15 µs each
 
 
 class TopicProcessor:
-    """The topic table, as administrators see and change it."""
+    """Reads and changes the topic table for administrators."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -54,7 +54,7 @@ class TopicProcessor:
         )
 
     def update(self, call: Call[CreateTopicRequest]) -> Result:
-        """Make or change a topic; answered when every NameServer knows, or its time is over."""
+        """Create or change a topic; answered when its registration has ended, or at a timeout."""
         request = call.request
         if request.topic is None and self._broker.release >= UNNAMED_TOPIC_FAILS:
             raise BadFields("a topic without a name")
@@ -84,7 +84,7 @@ class TopicProcessor:
         return Wait(bell, until_ms, lambda _now_ms, _expired: done)
 
     def delete(self, call: Call[DeleteTopicRequest]) -> Result:
-        """Refused for the topics of the system."""
+        """Delete a topic; refused for system topics."""
         name = call.request.topic
         if not name.strip():
             raise Refusal(self._broker.bad_parameter_code, "The specified topic is blank.")
@@ -95,7 +95,7 @@ class TopicProcessor:
         return Reply()
 
     def all(self, call: Call[Header]) -> Result:
-        """Every topic, those of the system included."""
+        """All topics, system topics included."""
         topics = self._broker.topics
         kind: type[TopicConfigAndMappingSerializeWrapper | TopicConfigSerializeWrapper]
         kind = TopicConfigSerializeWrapper
@@ -108,7 +108,7 @@ class TopicProcessor:
         return long_reply(empty, tables, self._broker.release, call.now_ms, Header())
 
     def one(self, call: Call[GetTopicConfigRequest]) -> Result:
-        """One topic, those of the system included."""
+        """One topic, which may be a system topic."""
         name = call.request.topic
         topic = self._broker.topics.get(name)
         if topic is None:
@@ -117,7 +117,7 @@ class TopicProcessor:
         return Reply(body=encode_body(topic, self._broker.release))
 
     def system_topics(self, _call: Call[Header]) -> Result:
-        """Names that no client may change: known ones, and those of this broker.
+        """The topics that no client may change: upstream's system topics, and this broker's.
 
         Upstream: TopicValidator.getSystemTopicSet.
         """

@@ -1,1 +1,1 @@
-"""The broker's tables, and the files they live in."""
+"""The broker's tables, and the files that keep them."""

@@ -1,8 +1,8 @@
-"""Checks that several tables and handlers make; those that find fault raise ``Refusal``.
+"""Checks that several tables and handlers share; a failed check raises ``Refusal``.
 
-How much one broker keeps has a limit; upstream keeps whatever it is sent.  A limit is
-reached by one client that is broken or by very many that are not: who comes too late is
-answered SYSTEM_BUSY, and what is there already stays.
+The tables of a broker have limits; upstream keeps everything that clients send.  A broken client
+or very many clients can reach a limit: then new entries are refused with SYSTEM_BUSY, and the
+existing ones stay.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from rocketmq_emulator.settings.config import BrokerConfig
 
 CLIENT_RETRIES_SINCE_VERSION = 121  # MQVersion.V3_4_9
-NOT_SET = "not set any response code"  # a remark that upstream does not clear
+NOT_SET = "not set any response code"  # upstream's default remark, which it does not clear
 NAME_CHARS_MAX = 1_000  # of a group, a client id, a committed topic: 4.x checks none of them
 
 
 def check_room(count: int, count_max: int, what: str) -> None:
-    """Is there room for one more?"""
+    """Raises ``Refusal`` if a table with *count* entries has no room for one more."""
     if count >= count_max:
         raise Refusal(ResponseCode.SYSTEM_BUSY, f"too many {what}: the limit is {count_max}")
 
 
 def check_size(count: int, count_max: int, what: str) -> None:
-    """Are these not too many at once?"""
+    """Raises ``Refusal`` if *count* exceeds *count_max*."""
     if count > count_max:
         raise Refusal(
             ResponseCode.SYSTEM_BUSY, f"too many {what} at once: {count}, the limit is {count_max}"
@@ -37,13 +37,13 @@ def check_size(count: int, count_max: int, what: str) -> None:
 
 
 def check_name(name: str, what: str) -> None:
-    """Is it short enough to be kept?"""
+    """Raises ``Refusal`` if *name* is too long to be kept."""
     if len(name) > NAME_CHARS_MAX:
         raise Refusal(ResponseCode.SYSTEM_BUSY, f"{what} of {len(name)} characters")
 
 
 def check_writable(config: BrokerConfig, host: str) -> None:
-    """Does the broker's own permission allow writing?"""
+    """Raises ``Refusal`` if the broker's own permission does not allow writing."""
     if not config.perm & flags.PERM_WRITE:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"the broker[{host}] sending message is forbidden"
@@ -51,11 +51,11 @@ def check_writable(config: BrokerConfig, host: str) -> None:
 
 
 def check_expression_type(kind: str | None, config: BrokerConfig) -> None:
-    """Can messages be chosen by an expression of that type?
+    """Raises ``Refusal`` if messages cannot be filtered by expressions of that type.
 
-    Tags are compared as hash codes.  Any other type is refused in upstream's two ways: by a
-    broker that is not configured to filter by properties, and by one that is and cannot
-    read the expression.  This one reads none yet: SQL92 belongs here.
+    Tags are compared as hash codes.  Any other type is refused in one of upstream's two ways:
+    the broker is not configured to filter by properties, or it cannot read the expression.
+    No other type is implemented yet; SQL92 would be added here.
 
     Upstream: ConsumerFilterManager, FilterFactory.
     """
@@ -73,12 +73,12 @@ def check_expression_type(kind: str | None, config: BrokerConfig) -> None:
 
 
 def java_text(text: str | None) -> str:
-    """How Java writes a text that may be missing into a remark."""
+    """*text* as Java prints it in a remark: ``null`` if it is missing."""
     return "null" if text is None else text
 
 
 def client_retries_max(version: int, asked: int | None) -> int | None:
-    """After how many failures a client takes a message for dead, if its version can tell.
+    """The retries after which a message is a dead letter, if the client's version sends them.
 
     Upstream: SendMessageProcessor.asyncConsumerSendMsgBack, handleRetryAndDLQ.
     """

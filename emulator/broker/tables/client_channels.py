@@ -1,4 +1,4 @@
-"""Connected clients: members of consumer groups, producers, and how members learn of changes.
+"""Connected clients: members of consumer groups, producers, and notices to members of changes.
 
 Upstream's tables are here: ``consumer_table`` (group to members), ``channel_info_table``
 (connection to client), ``subscription_table`` and ``producer_table``.  The last heartbeat wins:
@@ -51,17 +51,17 @@ LEAVES_PER_SLICE_MAX = 500  # groups, of some 20 µs each
 
 
 class ClientChannel(msgspec.Struct):
-    """One connection of a group: its client, and when that sent its last heartbeat."""
+    """One connection of a group: its client, and the time of the last heartbeat."""
 
     peer: Peer
-    client_id: str | None  # a client may say none
+    client_id: str | None  # None if the client sends none
     language: str
     version: int
     last_update_ms: int
 
 
 class ConsumerGroup(msgspec.Struct):
-    """Everything known of one group while one of its members is connected."""
+    """The members, settings and subscriptions of a group while a member is connected."""
 
     name: str
     consume_type: ConsumeType | None = None
@@ -69,10 +69,10 @@ class ConsumerGroup(msgspec.Struct):
     consume_from_where: ConsumeFromWhere | None = None
     channel_info_table: dict[Peer, ClientChannel] = {}
     subscription_table: dict[str, SubscriptionData] = {}
-    encoded_client_ids: bytes | None = None  # the answer to who asks, until they change
+    encoded_client_ids: bytes | None = None  # a cached reply body, until the ids change
 
     def client_ids(self) -> list[str | None]:
-        """One entry a connection, not de-duplicated: a client connected twice is there twice."""
+        """One entry a connection: a client with two connections is listed twice."""
         return [channel.client_id for channel in self.channel_info_table.values()]
 
 
@@ -84,7 +84,7 @@ class ClientChannels:
     ) -> None:
         self.consumer_table: dict[str, ConsumerGroup] = {}
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
-        self.member_count = 0  # a connection counts in each of its groups
+        self.member_count = 0  # a connection counts once for each of its groups
         self.config = config
         self._broadcast_notified = config.parsed_release < BROADCAST_NOT_NOTIFIED
         self._note = note
@@ -99,11 +99,11 @@ class ClientChannels:
         )
 
     def group(self, name: str) -> ConsumerGroup | None:
-        """The consumer group *name*, if one of its members is connected."""
+        """The consumer group *name*; None if no member is connected."""
         return self.consumer_table.get(name)
 
     def channel(self, group: str, client_id: str) -> ClientChannel | None:
-        """The first connection of that client in a consumer group.
+        """The first connection of a client in a consumer group; None if there is none.
 
         Upstream: ConsumerGroupInfo.findChannel.
         """
@@ -116,16 +116,19 @@ class ClientChannels:
         return list(self.producer_table.get(group, {}).values())
 
     def groups_of_topic(self, topic: str) -> list[str]:
-        """Upstream: ConsumerManager.queryTopicConsumeByWho."""
+        """The groups that subscribe to a topic.
+
+        Upstream: ConsumerManager.queryTopicConsumeByWho.
+        """
         return [n for n, g in self.consumer_table.items() if topic in g.subscription_table]
 
     def consumer_ids(self) -> set[str]:
-        """Every client that is connected as a consumer."""
+        """The ids of all clients that are connected as consumers."""
         groups = self.consumer_table.values()
         return {name for group in groups for name in group.client_ids() if name is not None}
 
     def refresh_all(self, now_ms: int) -> None:
-        """As if every client had sent its heartbeat just now."""
+        """Set the last heartbeat of every client to *now_ms*."""
         for group in self.consumer_table.values():
             for channel in group.channel_info_table.values():
                 channel.last_update_ms = now_ms
@@ -136,7 +139,7 @@ class ClientChannels:
     # Heartbeats -----------------------------------------------------------------------
 
     def check_room(self, data: HeartbeatData, peer: Peer) -> None:
-        """Is there room for everything a heartbeat names?  Raises ``Refusal``."""
+        """Raises ``Refusal`` if there is no room for all groups and topics of a heartbeat."""
         config = self.config
         check_name(data.client_id or "", "a client id")
         groups = [consumer.group_name or "" for consumer in data.consumer_data_set]
@@ -151,13 +154,13 @@ class ClientChannels:
         check_size(count, config.producer_groups_max, "producer groups")
 
     def check_room_of_members(self, groups: Iterable[ConsumerData], peer: Peer) -> None:
-        """Is there room for the connection in each of these groups?  Raises ``Refusal``."""
+        """Raises ``Refusal`` if there is no room for the connection in each of the groups."""
         joining = sum(not self._has_member(group.group_name or "", peer) for group in groups)
         members_max = self.config.members_max
         check_size(self.member_count + joining, members_max, "members of groups")
 
     def register_consumer(self, data: ConsumerData, channel: ClientChannel) -> bool:
-        """A group as one member describes it; whether its members or subscriptions changed.
+        """Set a group as one member describes it; True if members or subscriptions changed.
 
         Upstream: ConsumerManager.registerConsumer.
         """
@@ -183,20 +186,23 @@ class ClientChannels:
         return has_joined or bool(added or removed)
 
     def register_producer(self, group: str, channel: ClientChannel) -> None:
-        """Upstream: ProducerManager.registerProducer."""
+        """Add a connection to a producer group.  Upstream: ProducerManager.registerProducer."""
         self.producer_table.setdefault(group, {})[channel.peer] = channel
         self._producer_groups_of.setdefault(channel.peer, {})[group] = None
 
     # Leaving --------------------------------------------------------------------------
 
     def unregister_consumer(self, name: str, peer: Peer) -> None:
-        """The member leaves its group.  Upstream: ConsumerManager.unregisterConsumer."""
+        """Remove a member from its group.  Upstream: ConsumerManager.unregisterConsumer."""
         left = self._remove_member(name, peer)
         if left is not None:
             self._note(MemberLeft(name, left.client_id or "", peer.address, "unregistered"))
 
     def unregister_producer(self, group: str, peer: Peer) -> None:
-        """Upstream: ProducerManager.unregisterProducer."""
+        """Remove a connection from a producer group.
+
+        Upstream: ProducerManager.unregisterProducer.
+        """
         channels = self.producer_table.get(group)
         if channels is None:
             return
@@ -206,9 +212,9 @@ class ClientChannels:
             del self.producer_table[group]
 
     def close(self, peer: Peer, now_ms: int) -> None:
-        """The connection ended: it leaves every group it was in, and their members are notified.
+        """Remove a closed connection from all its groups, and notify their members.
 
-        From many groups it takes several turns.  Queue locks stay until they expire.
+        Many groups take several slices.  Queue locks stay until they expire.
         Upstream: doChannelCloseEvent of both tables.
         """
         producing = list(islice(self._producer_groups_of.get(peer, ()), LEAVES_PER_SLICE_MAX))
@@ -224,7 +230,7 @@ class ClientChannels:
             self._later(now_ms, lambda at_ms: self.close(peer, at_ms))
 
     def expire(self, now_ms: int) -> list[Peer]:
-        """Remove clients that are silent for too long; whose connections are to be closed.
+        """Remove clients without a recent heartbeat; returns their connections, to be closed.
 
         Their groups are not notified.  Upstream: scanNotActiveChannel of both tables.
         """
@@ -242,7 +248,7 @@ class ClientChannels:
         return list(gone)
 
     def notify(self, name: str, now_ms: int) -> None:
-        """NOTIFY_CONSUMER_IDS_CHANGED to every connection of the group, the newest included."""
+        """Send NOTIFY_CONSUMER_IDS_CHANGED to all connections of the group, also the newest."""
         group = self.consumer_table.get(name)
         if group is None or not self.config.notify_consumer_ids_changed:
             return
@@ -259,7 +265,7 @@ class ClientChannels:
         return group is not None and peer in group.channel_info_table
 
     def _remove_member(self, name: str, peer: Peer) -> ClientChannel | None:
-        """The connection leaves the group; a group without connections is removed."""
+        """Remove a connection from a group, and the group with its last connection."""
         group = self.consumer_table.get(name)
         if group is None:
             return None
@@ -299,7 +305,7 @@ def _drop(groups_of: dict[Peer, dict[str, None]], peer: Peer, group: str) -> Non
 def _merge(
     table: dict[str, SubscriptionData], given: Iterable[SubscriptionData]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Make *table* that of the last heartbeat; which topics are new, which are gone."""
+    """Set *table* to the subscriptions *given*; returns the added and the removed topics."""
     named = {data.topic: data for data in given}
     added = tuple(topic for topic in named if topic not in table)
     removed = tuple(topic for topic in table if topic not in named)
@@ -320,23 +326,23 @@ PUSHES_PER_SLICE_MAX = 200
 MERGED_FIRST_MS, MERGED_EVERY_MS = 30_000, 15_000
 MEMBERS_PER_QUIET_MS = 10
 
-MembersOf: TypeAlias = Callable[[str], Iterable[Peer]]  # a group's connections; none if it is gone
+MembersOf: TypeAlias = Callable[[str], Iterable[Peer]]  # the connections of a group
 
 
 class _Notice:
-    """One group's: under way, or quiet since the last one."""
+    """The notice of one group: in progress, or finished and quiet."""
 
     __slots__ = ("has_changed", "left", "member_count", "pushed_count")
 
     def __init__(self) -> None:
         self.has_changed = True  # since the last notice was begun
-        self.left: deque[Peer] = deque()  # to whom it has still to be pushed
+        self.left: deque[Peer] = deque()  # members that have not been notified yet
         self.member_count = 0
         self.pushed_count = 0
 
 
 class MemberNotices:
-    """Groups whose members are to be notified, in the order in which they changed."""
+    """Notifies the members of groups, in the order in which the groups changed."""
 
     def __init__(self, members_of: MembersOf, *, note: Note, push: Push, later: CallLater) -> None:
         self._members_of = members_of
@@ -347,10 +353,10 @@ class MemberNotices:
         self._in_progress: deque[str] = deque()
         self._room = 0  # for pushes, at the time ``_room_at_ms``
         self._room_at_ms = -1
-        self._is_slice_planned = False  # the next slice is planned
+        self._is_slice_planned = False
 
     def changed(self, group: str, now_ms: int) -> None:
-        """Notify all members of *group*: now, or when it was quiet for long enough."""
+        """Notify all members of *group*: now, or at the end of its quiet time."""
         notice = self._notices.get(group)
         if notice is not None:
             notice.has_changed = True
@@ -363,7 +369,7 @@ class MemberNotices:
             self._push_slice(now_ms)
 
     def _push_slice(self, now_ms: int) -> None:
-        """Push as far as there is room; the rest when others have had their turn."""
+        """Push as far as there is room, and plan the next slice for the rest."""
         while self._in_progress:
             group = self._in_progress[0]
             notice = self._notices[group]
@@ -396,14 +402,14 @@ class MemberNotices:
         notice.pushed_count += self._push(peer, code, header, b"")
 
     def _end(self, group: str, notice: _Notice, now_ms: int) -> None:
-        """All were notified: the group is quiet from now on, the longer the larger it is."""
+        """Begin the quiet time of a group whose members were all notified."""
         if notice.member_count:
             self._note(MembersNotified(group, notice.pushed_count))
         quiet_ms = notice.member_count // MEMBERS_PER_QUIET_MS
         if quiet_ms:
             self._later(now_ms + quiet_ms, lambda at_ms: self._end_quiet(group, at_ms))
         elif notice.has_changed:
-            self._in_progress.append(group)  # while it was pushed, a slice at a time
+            self._in_progress.append(group)  # it has changed during the pushes
         else:
             del self._notices[group]
 
@@ -413,7 +419,7 @@ class MemberNotices:
 
 
 class MergedNotices:
-    """*notices* of what changed since the last ring, all at the next one."""
+    """Merges changes, and passes them to *notices* every ``MERGED_EVERY_MS``."""
 
     def __init__(self, notices: MemberNotices, *, later: CallLater, began_ms: int) -> None:
         self._notices = notices
@@ -422,7 +428,7 @@ class MergedNotices:
         self._changed: dict[str, None] = {}
 
     def changed(self, group: str, now_ms: int) -> None:
-        """Notify all members of *group* when it rings."""
+        """Notify all members of *group* at the end of the interval."""
         if not self._changed:
             rings = max(0, (now_ms - self._first_ms) // MERGED_EVERY_MS + 1)
             self._later(self._first_ms + rings * MERGED_EVERY_MS, self._ring)

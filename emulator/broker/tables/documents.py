@@ -1,13 +1,14 @@
-"""Tables that outlive their broker, in upstream's own files.
+"""Tables that survive their broker, in upstream's own files.
 
-The text is upstream's to the byte, so a directory can change hands between the two.  ``Document``
-keeps the text before as ``.bak`` and reads it where the main file is empty or damaged.
+The text equals upstream's to the byte, so a real broker can use the directory and vice versa.
+``Document`` keeps the previous text as ``.bak`` and reads it if the main file is empty or damaged.
 
 ``TableDocument`` is for tables that may be large: rewriting ten thousand topics for each new one
-takes longer than all else that a broker does.  So each change of a large table is one line at the
-end of ``<name>.changes``; the file itself is written again when the changes have outgrown it, when
-the broker ends, and when it starts.  The first line has the data version of the file that the
-changes belong to; changes of any other file are not read, and a torn line was never acknowledged.
+would take longer than all other work of a broker.  So each change of a large table is one line at
+the end of ``<name>.changes``; the file itself is rewritten when the changes are larger than it,
+when the broker stops, and when it starts.  The first line has the data version of the file to
+which the changes belong; changes of another file are not read, and a torn line was never
+acknowledged.
 
 Upstream: ConfigManager.
 """
@@ -38,16 +39,16 @@ if TYPE_CHECKING:
     from rocketmq_emulator.settings.releases import Release
 
 
-FOLDER = "config"  # of documents, in a store
+FOLDER = "config"  # of documents, below the store's folder
 REASON_CHARS_MAX = 120
 
 B = TypeVar("B", bound=Body)
 
 
 class Document(Generic[B]):
-    """The table *name* on *disk*, a *kind* of body, in the shape of *release*.
+    """The table *name* on *disk*, a body of type *kind* in the format of *release*.
 
-    What was saved survives the process; with *flushed* also a loss of power.
+    A saved table survives the process; with *flushed* also a loss of power.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class Document(Generic[B]):
         self._release = release
         self._note = note
         self._flushed = flushed
-        self.is_write_failing = False  # the last save found no room, or a broken disk
-        self.refusal_reason = ""  # in words for clients
-        self.text_bytes = 0  # of the text that was loaded or saved last
+        self.is_write_failing = False  # the last save failed
+        self.refusal_reason = ""  # why it failed, as a text for clients
+        self.text_bytes = 0  # size of the text that was loaded or saved last
 
     def load(self) -> B | None:
-        """What was saved last, or before that; None if neither can be read.
+        """The table saved last, or the one before that; None if neither can be read.
 
         A damaged text is a fact.
         """
@@ -94,16 +95,16 @@ class Document(Generic[B]):
         return None
 
     def note_damage(self, name: str, reason: str, used_name: str = "") -> None:
-        """The document *name* cannot be read, and *used_name* was, if there was one."""
+        """Note that the document *name* is damaged, and that *used_name*, if any, was read."""
         used_file = f"{FOLDER}/{used_name}" if used_name else ""
         self._note(DocumentDamaged(f"{FOLDER}/{name}", reason, used_file))
 
     def save(self, body: B) -> bool:
-        """False if the disk cannot be read or written, and then the old text stays."""
+        """Save the table; False if the disk cannot be read or written: the old text stays."""
         return self.save_text(encode_config_file(body, self._release))
 
     def save_text(self, text: bytes) -> bool:
-        """As ``save``, of a body that is written already."""
+        """As ``save``, for an encoded body."""
         try:
             before = self._disk.read(self._name)
             if text == before:
@@ -119,7 +120,7 @@ class Document(Generic[B]):
         return True
 
     def refuse(self, error: Exception) -> None:
-        """Note that the disk takes nothing: once, not for every try."""
+        """Note that the disk has failed: the first failure only, not each try."""
         if not self.is_write_failing:
             self._note(refusal(error, self._name))
         self.is_write_failing = True
@@ -134,14 +135,14 @@ def _damage_reason(error: BadFields) -> str:
 # Large tables: the file and its changes -----------------------------------------------
 
 
-SMALL_BYTES_MAX = 32 * 1024  # a file up to here is written whole
+SMALL_BYTES_MAX = 32 * 1024  # a file of up to this size is rewritten for each change
 
 Entry = TypeVar("Entry")
 Table = TypeVar("Table", TopicConfigSerializeWrapper, SubscriptionGroupWrapper)
 
 
 class TableChange(Body, Generic[Entry], frozen=True):
-    """One line: entries that were put or removed, and the table's data version after that."""
+    """One line: entries that were put or removed, and the data version after the change."""
 
     data_version: DataVersion
     put: dict[str, Entry] = msgspec.field(default_factory=dict[str, Entry])
@@ -149,10 +150,10 @@ class TableChange(Body, Generic[Entry], frozen=True):
 
 
 class TableDocument(Generic[Table, Entry]):
-    """The table *name* on *disk*; *kinds* are those of its body and of its changes.
+    """The table *name* on *disk*; *kinds* are the types of its body and of its changes.
 
-    *whole* gives the table as it is now, with every change that is to be saved.  What was
-    saved survives the process; with *flushed* also a loss of power.
+    *whole* returns the present table, with every change that is to be saved.  A saved change
+    survives the process; with *flushed* also a loss of power.
     """
 
     def __init__(
@@ -177,17 +178,17 @@ class TableDocument(Generic[Table, Entry]):
         self._saved_version: DataVersion | None = None  # of the file
         self._changes_bytes = 0
         self._needs_rewrite = (
-            False  # the table holds what neither file does, or the changes are torn
+            False  # a change is in neither file, or the file of changes has a torn line
         )
         self._unwritten: list[TableChange[Entry]] | None = None
 
     @property
     def refusal_reason(self) -> str:
-        """Why the disk took nothing when it last did not, in words for clients."""
+        """Why the last failed save failed, as a text for clients."""
         return self._file.refusal_reason
 
     def load(self) -> tuple[Table | None, list[TableChange[Entry]]]:
-        """The file, and what has changed since, in order: ``rewrite`` the table they make."""
+        """The table in the file, and its later changes in order; call ``rewrite`` after that."""
         whole = self._file.load()
         if whole is None:
             return None, []
@@ -195,9 +196,9 @@ class TableDocument(Generic[Table, Entry]):
         return whole, self._changes_since()
 
     def save(self, change: TableChange[Entry], *, must_be_saved: bool) -> bool:
-        """Whether *change*, which the table has already, is on disk.
+        """Save *change*, which the table has already; returns whether it is on disk.
 
-        If it is not and *must_be_saved*, the caller takes it back; else a later save writes it.
+        If it is not and *must_be_saved*, the caller must undo it; else a later save writes it.
         """
         if self._unwritten is not None:
             self._unwritten.append(change)
@@ -208,8 +209,8 @@ class TableDocument(Generic[Table, Entry]):
 
     @contextmanager
     def saved_in_one_write(self) -> Iterator[None]:
-        """All that is saved inside is one write, at the end; what finds no room, a later one."""
-        assert self._unwritten is None, "what is held is written before more is"
+        """Write all changes of this block at its end; if that fails, a later save writes them."""
+        assert self._unwritten is None, "these blocks cannot be nested"
         self._unwritten = []
         try:
             yield
@@ -219,7 +220,7 @@ class TableDocument(Generic[Table, Entry]):
                 self._needs_rewrite = True
 
     def rewrite(self) -> bool:
-        """Write the file, if there are changes beside it; then there are none."""
+        """Write the whole table to the file, and empty the file of changes, if there are any."""
         if not self._changes_bytes and not self._needs_rewrite:
             return True
         is_done = self._rewrite()
@@ -227,7 +228,7 @@ class TableDocument(Generic[Table, Entry]):
         return is_done
 
     def rewrite_whole(self) -> bool:
-        """The table is another one: write it whole."""
+        """Write the whole table to the file, for a table that was replaced."""
         self._needs_rewrite = True
         return self.rewrite()
 
@@ -237,7 +238,7 @@ class TableDocument(Generic[Table, Entry]):
         if self._needs_rewrite or self._file.text_bytes <= SMALL_BYTES_MAX:
             return self._rewrite()
         lines = encode_body(change, self._release) + b"\n"
-        encode_config_file(change, self._release)  # now, not all of them when the file is written
+        encode_config_file(change, self._release)  # caches these entries for a later rewrite
         if self._changes_bytes + len(lines) > self._file.text_bytes:
             return self._rewrite()
         if not self._changes_bytes:
@@ -263,14 +264,14 @@ class TableDocument(Generic[Table, Entry]):
                 self._disk.replace(self._name, b"", flushed=self._flushed)
         except WRITE_ERRORS as error:
             self._file.refuse(error)
-            self._needs_rewrite = True  # no line may follow those of another file
+            self._needs_rewrite = True  # no line may be added to the changes of another file
             return True
         self._changes_bytes = 0
         self._needs_rewrite = False
         return True
 
     def _changes_since(self) -> list[TableChange[Entry]]:
-        """The changes that belong to the file, up to a line that is torn."""
+        """The changes that belong to the file, up to a torn line."""
         lines = (self._disk.read(self._name) or b"").splitlines(keepends=True)
         self._changes_bytes = sum(map(len, lines))
         found: list[TableChange[Entry]] = []
@@ -278,7 +279,7 @@ class TableDocument(Generic[Table, Entry]):
             try:
                 change = self._decode(line)
             except msgspec.DecodeError:
-                if number < len(lines):  # the last one may be torn, and was not acknowledged
+                if number < len(lines):  # a torn last line is no damage: it was not acknowledged
                     self._file.note_damage(self._name, f"line {number} of {len(lines)}")
                 break
             if not line.endswith(b"\n"):
@@ -290,7 +291,7 @@ class TableDocument(Generic[Table, Entry]):
 
 
 def _merged(changes: list[TableChange[Entry]]) -> TableChange[Entry]:
-    """One change that does what all of these do, one after another."""
+    """One change that has the same effect as *changes* in their order."""
     put = changes[0].put
     removed = dict.fromkeys(changes[0].removed)
     for change in changes[1:]:

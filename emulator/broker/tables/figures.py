@@ -1,7 +1,8 @@
-"""How much went through a broker: counted as it happens, read as if it had been sampled.
+"""Counts of messages and bytes through a broker, with upstream's sampled rates.
 
-Sends and pulls only append an event with its time; whoever reads the figures, or finds too many
-events, counts them up (``clocks.sampled_sums``).  So an idle broker costs nothing.
+Sends and pulls only append an event with its time; a read of the figures, or the event that
+reaches ``EVENTS_MAX``, counts the events (``clocks.sampled_sums``).  So an idle broker costs
+nothing.
 
 Upstream: StoreStatsService, BrokerStats, BrokerStatsManager.
 """
@@ -14,7 +15,7 @@ from rocketmq_emulator.clocks.sampled_sums import DAY, HOUR, MINUTE, RATES, Samp
 from rocketmq_emulator.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 DAY_MS = 86_400_000
-EVENTS_MAX = 1_000  # that are not counted up yet
+EVENTS_MAX = 1_000  # uncounted events
 RATE_WINDOWS_S = (10, 60, 600)
 
 
@@ -28,7 +29,7 @@ class PutEvent(msgspec.Struct, gc=False):
 
 
 class GetEvent(msgspec.Struct, gc=False):
-    """A pull looked into a queue, and found as many messages."""
+    """A pull has read a queue and found messages, or none."""
 
     topic: str
     group: str
@@ -38,10 +39,10 @@ class GetEvent(msgspec.Struct, gc=False):
 
 
 class BrokerFigures:
-    """What one broker has stored and given out, as a whole and by topic and group.
+    """Messages that one broker has stored and sent, as a whole and by topic and group.
 
-    Topics and groups that are deleted are no longer counted, so their own limits hold here too.
-    The totals of days are without the topics that are *not_counted*.
+    Deleted topics and groups are removed here too, so the limits of topics and groups hold for
+    these tables.  The totals of days exclude the topics that are *not_counted*.
     """
 
     def __init__(
@@ -53,11 +54,11 @@ class BrokerFigures:
         self._not_counted = not_counted
         grids = (RATES, MINUTE, HOUR, DAY)
         self.puts = SampledSums(grids, began_ms, began_ms)
-        self.gets = SampledSums(grids, began_ms, began_ms)  # that found messages
+        self.gets = SampledSums(grids, began_ms, began_ms)  # pulls that found messages
         self.misses = SampledSums((RATES,), began_ms, began_ms)
         self.put_failures = 0
-        self.put_total = self.got_total = 0  # messages, as the totals of days have them
-        # What both were at this midnight, and at the one before.
+        self.put_total = self.got_total = 0  # messages, without the topics that are not counted
+        # Both totals at the last midnight, and at the one before.
         self.mornings = ((0, 0), (0, 0))
         self._midnight_ms = _next_midnight(began_ms)
         self._puts_of: dict[str, SampledSums] = {}  # by topic
@@ -67,7 +68,7 @@ class BrokerFigures:
     # Counting -------------------------------------------------------------------------
 
     def count_up(self) -> None:
-        """Count the events there are, in their order."""
+        """Count all uncounted events, in their order."""
         events, self.events = self.events, []
         for event in events:
             if type(event) is PutEvent:
@@ -76,7 +77,7 @@ class BrokerFigures:
                 self.got(event.topic, event.group, event.messages, event.size, event.at_ms)
 
     def put(self, topic: str, count: int, size: int, now_ms: int) -> None:
-        """Messages were stored in *topic*."""
+        """Count messages that were stored in *topic*."""
         if now_ms >= self._midnight_ms:
             self.pass_midnight(now_ms)
         self.puts.add(count, size, now_ms)
@@ -88,7 +89,7 @@ class BrokerFigures:
         sums.add(count, size, now_ms)
 
     def got(self, topic: str, group: str, count: int, size: int, now_ms: int) -> None:
-        """A pull was answered with messages, or with none."""
+        """Count a pull that was answered with messages, or with none."""
         if now_ms >= self._midnight_ms:
             self.pass_midnight(now_ms)
         if not count:
@@ -103,14 +104,14 @@ class BrokerFigures:
         sums.add(count, size, now_ms)
 
     def returned(self, topic: str, group: str, now_ms: int) -> None:
-        """A consumer has sent a message back."""
+        """Count a message that a consumer has sent back."""
         self.count_up()
         if (topic, group) not in self._returns_of:
             self._returns_of[topic, group] = self._new(now_ms)
         self._returns_of[topic, group].add(1, 0, now_ms)
 
     def forget_topic(self, topic: str) -> None:
-        """It was deleted.  Upstream: BrokerStatsManager.onTopicDeleted."""
+        """Remove a deleted topic.  Upstream: BrokerStatsManager.onTopicDeleted."""
         self.count_up()
         self._puts_of.pop(topic, None)
         for table in (self._gets_of, self._returns_of):
@@ -118,7 +119,7 @@ class BrokerFigures:
                 del table[key]
 
     def forget_group(self, group: str) -> None:
-        """It was deleted.  Upstream: BrokerStatsManager.onGroupDeleted."""
+        """Remove a deleted group.  Upstream: BrokerStatsManager.onGroupDeleted."""
         self.count_up()
         for table in (self._gets_of, self._returns_of):
             for key in [key for key in table if key[1] == group]:
@@ -139,7 +140,7 @@ class BrokerFigures:
     # Reading --------------------------------------------------------------------------
 
     def item(self, name: str, key: str, now_ms: int) -> BrokerStatsData | None:
-        """One of upstream's items, None if it counts nothing or is not counted here.
+        """One of upstream's items; None if it has no counts or is not counted here.
 
         Upstream: BrokerStatsManager.getStatsItem.
         """
@@ -177,5 +178,5 @@ def _stats_item(added: Sums, ms: int, *, of_sizes: bool, has_mean: bool) -> Brok
 
 
 def _next_midnight(now_ms: int) -> int:
-    """Of the calendar in UTC."""
+    """The next midnight in UTC."""
     return (now_ms // DAY_MS + 1) * DAY_MS

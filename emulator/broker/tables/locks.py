@@ -1,7 +1,7 @@
-"""Which client may consume a queue in order: a lock that lapses unless it is renewed.
+"""Queue locks: the client that may consume a queue in order, until the lock expires.
 
-No disconnect frees a lock, only its owner or time does: an owner that died and one that
-is slow look the same from here.
+A lock ends when its owner unlocks the queue or does not renew it.  A closed connection does not
+end it: the broker cannot distinguish a dead owner from a slow one.
 
 Upstream: RebalanceLockManager.
 """
@@ -21,7 +21,7 @@ class _Lock(NamedTuple):
 
 
 class RebalanceLocks:
-    """Group to queue to owner; a lock lives for *lock_ms_max* after its last renewal."""
+    """Group to queue to owner; a lock expires *lock_ms_max* after its last renewal."""
 
     def __init__(self, lock_ms_max: int) -> None:
         self._lock_ms_max = lock_ms_max
@@ -31,7 +31,7 @@ class RebalanceLocks:
     def lock(
         self, group: str, queues: Iterable[MessageQueue], client: str, now_ms: int
     ) -> list[MessageQueue]:
-        """Take or renew what is free, lapsed or *client*'s own; which those are."""
+        """Lock for *client* the queues that are free, expired or its own; returns those."""
         self._sweep(now_ms)
         held = self._locks.setdefault(group, {})
         granted = []
@@ -44,7 +44,7 @@ class RebalanceLocks:
         return granted
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client: str) -> None:
-        """Give back those that are *client*'s; others stay as they are."""
+        """Unlock the queues that *client* has locked; locks of other clients stay."""
         held = self._locks.get(group, {})
         for queue in queues:
             lock = held.get(queue)
@@ -52,12 +52,12 @@ class RebalanceLocks:
                 del held[queue]
 
     def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
-        """The client that holds the queue just now."""
+        """The client that has locked the queue; None if no lock is valid."""
         lock = self._locks.get(group, {}).get(queue)
         return None if lock is None or self._has_lapsed(lock, now_ms) else lock.client
 
     def reset(self, kept_clients: Collection[str], now_ms: int) -> None:
-        """Only locks of *kept_clients* stay, as if renewed just now."""
+        """Remove all locks but those of *kept_clients*, which are renewed at *now_ms*."""
         self._sweep_ms = 0
         for group, held in list(self._locks.items()):
             self._locks[group] = {
@@ -70,11 +70,11 @@ class RebalanceLocks:
 
     @property
     def held_count(self) -> int:
-        """All that are kept, lapsed ones included until the next sweep."""
+        """The number of locks, with expired ones until the next sweep removes them."""
         return sum(map(len, self._locks.values()))
 
     def holds_any(self, group: str, now_ms: int) -> bool:
-        """Whether a member of *group* consumes in order just now.
+        """Whether a client has a valid lock for *group*.
 
         Upstream: RebalanceLockManager.isLockAllExpired (5.1.1).
         """
@@ -85,7 +85,7 @@ class RebalanceLocks:
         return now_ms - lock.renewed_ms > self._lock_ms_max
 
     def _sweep(self, now_ms: int) -> None:
-        """Once a lifetime: what has lapsed counts for nothing, so it need not be kept."""
+        """Remove expired locks, once every *lock_ms_max*."""
         if now_ms < self._sweep_ms:
             return
         self._sweep_ms = now_ms + self._lock_ms_max

@@ -1,9 +1,9 @@
-"""How far each group has come in each queue: committed, not necessarily consumed.
+"""The committed offset of each group in each queue.
 
-A broker does not check a commit against the queue or its owner: the last one counts, a smaller
-one too.  Commits live in memory and reach the disk every few seconds, so a crash sends
-consumers back a little; a durable table writes each one at once.  A large table is written in
-slices: what is committed between two of them is in this text or in the next.
+A broker does not check a commit against the queue or its owner: the last commit counts, also a
+smaller one.  Commits are kept in memory and written to disk every few seconds, so after a crash
+consumers receive some messages again; a durable table writes each commit at once.  A large table
+is written in slices: a commit between two slices is in this text or in the next.
 
 Upstream: ConsumerOffsetManager.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DOCUMENT = "consumerOffset.json"
 TOPIC_GROUP_SEPARATOR = "@"
 COMMITS_PER_VERSION = 500  # BrokerConfig.consumerOffsetUpdateVersionStep (5.x)
-SLICE_WORK, ENTRY_WORK = 10_000, 10  # a queue is 1, some 1.3 µs; its topic and group are 10
+SLICE_WORK, ENTRY_WORK = 10_000, 10  # a queue counts 1, some 1.3 µs; a topic and group count 10
 SLICE_GROUPS = 1_000
 
 
@@ -59,13 +59,13 @@ class ConsumerOffsets:
         self.offset_table = {key: dict(queues) for key, queues in saved.offset_table.items()}
         self._data_version = saved.data_version or DataVersion()
         self.pending_resets: dict[str, dict[int, int]] = {}  # by topic@group, until a pull
-        self._changes = self._written = 0  # so many were made, so many of them are on disk
+        self._changes = self._written = 0  # the number of changes, and of those on disk
         self._commits = 0
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> bool:
-        """The group goes on from *offset*; whether that changed anything.
+        """Commit *offset* for the group; returns whether the table has changed.
 
-        Of no effect until the group has taken a reset that is pending.
+        Ignored while a reset of the queue is pending.
         """
         key = _key(topic, group)
         if self.pending_resets and queue_id in self.pending_resets.get(key, ()):
@@ -76,7 +76,7 @@ class ConsumerOffsets:
         return self._store(key, queue_id, offset, now_ms)
 
     def check_room(self, group: str, topic: str, queue_id: int) -> None:
-        """May the group commit there?  Raises ``Refusal``."""
+        """Raises ``Refusal`` if there is no room for a commit of the group to the queue."""
         key = _key(topic, group)
         queues = self.offset_table.get(key)
         if queues is None:
@@ -87,24 +87,24 @@ class ConsumerOffsets:
 
     @property
     def has_unsaved_commits(self) -> bool:
-        """Whether a durable table is not on disk: then its commits may not be acknowledged."""
+        """Whether a durable table has commits not on disk, which must not be acknowledged."""
         return self._is_durable and self._written < self._changes
 
     @property
     def refusal_reason(self) -> str:
-        """Why the disk took nothing when it last did not, in words for clients."""
+        """Why the last failed save failed, as a text for clients."""
         return self._document.refusal_reason
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
-        """What was committed last."""
+        """The offset that was committed last; None if there is none."""
         return self.offset_table.get(_key(topic, group), {}).get(queue_id)
 
     def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether the group has still to take a reset of that queue."""
+        """Whether a reset of the queue is pending for the group."""
         return queue_id in self.pending_resets.get(_key(topic, group), ())
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> None:
-        """The group goes on from *offset*, whatever it commits before it takes the reset.
+        """Set the offset of the group; its commits are ignored until ``take_reset``.
 
         Upstream: ConsumerOffsetManager.assignResetOffset (5.x).
         """
@@ -113,7 +113,7 @@ class ConsumerOffsets:
         self._store(key, queue_id, offset, now_ms)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The pending reset of a queue, once; a pull's answer carries it.
+        """Remove and return the pending reset of a queue, for the answer to a pull.
 
         Upstream: ConsumerOffsetManager.queryThenEraseResetOffset.
         """
@@ -125,23 +125,26 @@ class ConsumerOffsets:
         return offset
 
     def topics_of_group(self, group: str) -> list[str]:
-        """Topics the group has committed offsets of.  Upstream: whichTopicByConsumer."""
+        """Topics with committed offsets of the group.  Upstream: whichTopicByConsumer."""
         ending = TOPIC_GROUP_SEPARATOR + group
         return [key.removesuffix(ending) for key in self.offset_table if key.endswith(ending)]
 
     def groups_of_topic(self, topic: str) -> list[str]:
-        """Upstream: ConsumerOffsetManager.whichGroupByTopic."""
+        """Groups with committed offsets of the topic.
+
+        Upstream: ConsumerOffsetManager.whichGroupByTopic.
+        """
         start = topic + TOPIC_GROUP_SEPARATOR
         return [key.removeprefix(start) for key in self.offset_table if key.startswith(start)]
 
     def entries(self) -> Iterator[tuple[str, str, dict[int, int]]]:
-        """Topic, group and their offsets by queue, of all that was ever committed."""
+        """Topic, group, and their offsets by queue, for the whole table."""
         for key, queues in self.offset_table.items():
             topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
             yield topic, group, queues
 
     def clone(self, source: str, target: str, topic: str, now_ms: int) -> None:
-        """Give *target* the offsets that *source* has committed of *topic*.
+        """Copy the committed offsets of *topic* from group *source* to group *target*.
 
         Upstream: ConsumerOffsetManager.cloneOffset.
         """
@@ -151,7 +154,7 @@ class ConsumerOffsets:
             self._changed(now_ms)
 
     def delete_group(self, group: str, now_ms: int) -> None:
-        """Remove what *group* has committed, and its pending resets.
+        """Remove the committed offsets and the pending resets of *group*.
 
         Upstream: ConsumerOffsetManager.removeOffset.
         """
@@ -163,7 +166,7 @@ class ConsumerOffsets:
             self._changed(now_ms)
 
     def delete_topic(self, topic: str, now_ms: int) -> None:
-        """Remove what was committed of *topic*.
+        """Remove the committed offsets and the pending resets of *topic*.
 
         Upstream: ConsumerOffsetManager.cleanOffsetByTopic (5.x).
         """
@@ -175,7 +178,7 @@ class ConsumerOffsets:
             self._changed(now_ms)
 
     def replace_all(self, offsets: Mapping[tuple[str, str], dict[int, int]], now_ms: int) -> None:
-        """Nothing is committed but *offsets*, by topic and group; no reset is pending."""
+        """Replace the table by *offsets*, by topic and group; no reset stays pending."""
         self.offset_table = {_key(*place): dict(queues) for place, queues in offsets.items()}
         self.pending_resets = {}
         self._commits = 0
@@ -183,24 +186,24 @@ class ConsumerOffsets:
         self.persist(now_ms)
 
     def persist(self, now_ms: int) -> None:
-        """Write the table at once if it has changed since."""
+        """Write the table at once if it has changed."""
         for _ in self.persisting(now_ms):
             pass
 
     def persisting(self, now_ms: int) -> Generator[None, None, None]:
-        """Write the table if it has changed since, in slices; upstream does every 5 s."""
+        """Write the table in slices if it has changed; upstream does so every 5 s."""
         upto = self._changes
         if self._written == upto:
             return
         if self._has_version:
             self._data_version = msgspec.structs.replace(self._data_version, timestamp=now_ms)
         text = yield from self._text()
-        # Meanwhile another may have written what is newer than this.
+        # Between the slices ``persist`` may have written a newer table.
         if self._written < upto and self._document.save_text(text):
             self._written = upto
 
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
-        """The whole table as it is saved and sent."""
+        """The table as it is saved and sent."""
         return ConsumerOffsetSerializeWrapper(
             offset_table=self.offset_table,
             data_version=self._data_version if self._has_version else None,
@@ -208,12 +211,12 @@ class ConsumerOffsets:
         )
 
     def pieces(self) -> Iterator[dict[str, dict[int, int]]]:
-        """The offset table, each time as much as one slice may write."""
+        """The offset table in pieces, each as large as one slice may write."""
         pace = SliceBudget(SLICE_WORK)
         piece: dict[str, dict[int, int]] = {}
         for key in list(self.offset_table):
             if key not in self.offset_table:
-                continue  # deleted meanwhile
+                continue  # deleted between two slices
             piece[key] = self.offset_table[key]
             if pace.is_over(len(piece[key]) + ENTRY_WORK):
                 yield piece
@@ -248,7 +251,7 @@ class ConsumerOffsets:
     def _store(self, key: str, queue_id: int, offset: int, now_ms: int) -> bool:
         queues = self.offset_table.setdefault(key, {})
         if queues.get(queue_id) == offset and not self.has_unsaved_commits:
-            return False  # clients commit the same every 5 s: the file on disk is right already
+            return False  # clients repeat their commits every 5 s: nothing to write
         queues[queue_id] = offset
         self._changed(now_ms)
         return True
@@ -260,10 +263,9 @@ class ConsumerOffsets:
 
 
 def first_offset(min_offset: int, max_offset: int, release: Release) -> int | None:
-    """Where a group begins that has committed nothing, if the broker decides that.
+    """The first offset of a group without a commit; None: the client's consumeFromWhere decides.
 
-    0 while the queue still has its first message, and before 5.1.0 also while it has
-    none at all; None leaves it to the client's consumeFromWhere.
+    0 while the queue still has its first message, and before 5.1.0 also while it is empty.
     Upstream: ConsumerManageProcessor.queryConsumerOffset.
     """
     if min_offset > 0 or (max_offset == 0 and release >= EMPTY_QUEUE_HAS_NO_OFFSET):

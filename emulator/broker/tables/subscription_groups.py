@@ -1,8 +1,8 @@
-"""Settings of consumer groups: how the broker treats each, how its members ask for messages.
+"""Settings of consumer groups, and the request modes of their members.
 
-Asking for a group makes it, with defaults, unless auto-creation is off; nearly every group comes
-to be that way.  The request mode of a group and topic (5.x) is always PULL: what an administrator
-sets is kept in upstream's own file, but a mode of POP that a real broker left there is not read.
+A lookup creates a missing group, with defaults, unless auto-creation is off; nearly every group
+is created that way.  The request mode of a group and topic (5.x) is always PULL: the settings of
+an administrator are kept in upstream's own file, but a mode of POP from a real broker is ignored.
 
 Upstream: SubscriptionGroupManager, MessageRequestModeManager (5.x).
 """
@@ -52,7 +52,7 @@ _OWN_GROUPS = (
 
 
 class SubscriptionGroups:
-    """Every group of one broker: those saved on *disk*, and the broker's own."""
+    """All groups of one broker: those saved on *disk*, and the broker's own."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int = 0) -> None:
         self.config = config
@@ -75,11 +75,11 @@ class SubscriptionGroups:
         self._load()
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
-        """The group if it is known; never makes one."""
+        """The group; None if it is missing.  Does not create it."""
         return self.subscription_group_table.get(name)
 
     def find(self, name: str, now_ms: int, *, by: str) -> SubscriptionGroupConfig | None:
-        """The group, new if need be; None if it may not be made.
+        """The group; a missing one is created, or None if that is off.
 
         Upstream: SubscriptionGroupManager.findSubscriptionGroupConfig.
         """
@@ -94,7 +94,7 @@ class SubscriptionGroups:
         return made
 
     def require(self, name: str, now_ms: int, *, by: str) -> SubscriptionGroupConfig:
-        """The group, new if need be.  Raises ``Refusal`` if it may not be made."""
+        """As ``find``, but raises ``Refusal`` instead of returning None."""
         found = self.find(name, now_ms, by=by)
         if found is None:
             remark = f"subscription group not exist, {name} {see_faq(self.config.parsed_release)}"
@@ -102,11 +102,11 @@ class SubscriptionGroups:
         return found
 
     def all(self) -> list[SubscriptionGroupConfig]:
-        """Every group, the broker's own included."""
+        """All groups, the broker's own included."""
         return list(self.subscription_group_table.values())
 
     def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
-        """What an administrator sets, new or not.
+        """Create or change a group, for an administrator.
 
         Upstream: SubscriptionGroupManager.updateSubscriptionGroupConfig.
         """
@@ -118,7 +118,7 @@ class SubscriptionGroups:
             self._note(GroupCreated(name, "admin"))
 
     def delete(self, name: str, now_ms: int) -> None:
-        """Remove it if it is there.
+        """Remove a group; nothing if it is missing.
 
         Upstream: SubscriptionGroupManager.deleteSubscriptionGroupConfig.
         """
@@ -128,7 +128,7 @@ class SubscriptionGroups:
             self._note(GroupDeleted(name))
 
     def reset(self, kept: Iterable[str], now_ms: int) -> None:
-        """The broker's own groups stay, and *kept*, all with the settings of a new group."""
+        """Remove all groups but the broker's own and *kept*, and set defaults in these."""
         known = [name for name in kept if name in self.subscription_group_table]
         self.subscription_group_table = _with_defaults((*self._own, *known))
         self._forbidden = {}
@@ -136,15 +136,15 @@ class SubscriptionGroups:
         self._document.rewrite_whole()
 
     def saved_in_one_write(self) -> AbstractContextManager[None]:
-        """All that changes inside is saved once, at the end; what finds no room, later."""
+        """Write all changes of this block at its end; if that fails, a later save writes them."""
         return self._document.saved_in_one_write()
 
     def close(self) -> None:
-        """Leave one file, as upstream does."""
+        """Write all changes to the main file, as upstream does."""
         self._document.rewrite()
 
     def check_room(self, name: str) -> None:
-        """May there be a group of that name?  Raises ``Refusal``."""
+        """Raises ``Refusal`` if there is no room for the group *name*, or the name is too long."""
         table = self.subscription_group_table
         if name not in table:
             check_name(name, "a group's name")
@@ -201,7 +201,7 @@ PULL = "PULL"
 
 
 class MessageRequestModes:
-    """Topic to group to what was set, as it is on *disk*."""
+    """Topic to group to request mode, as saved on *disk*."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note) -> None:
         self._config = config
@@ -212,17 +212,17 @@ class MessageRequestModes:
         self._by_topic = {topic: dict(of) for topic, of in saved.message_request_mode_map.items()}
 
     def get(self, topic: str, group: str) -> SetMessageRequestModeBody | None:
-        """What was set for a group and a topic; None if nothing was."""
+        """The mode that was set for a group and a topic; None if none was."""
         return self._by_topic.get(topic, {}).get(group)
 
     def reset(self) -> None:
-        """Nothing was ever set."""
+        """Remove all modes."""
         if self._by_topic:
             self._by_topic = {}
             self._document.save(MessageRequestModeTable())
 
     def set(self, topic: str, group: str, body: SetMessageRequestModeBody) -> None:
-        """Keep it, on disk before the caller goes on.  Raises ``Refusal`` if there is no room."""
+        """Set and save a mode before it returns.  Raises ``Refusal`` if there are too many."""
         if self.get(topic, group) is None:
             count = sum(map(len, self._by_topic.values()))
             check_room(count, self._config.committed_max, "request modes")

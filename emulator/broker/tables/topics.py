@@ -1,8 +1,8 @@
-"""The topic table: which topics this broker has, and how a new one comes to be.
+"""The topic table: the topics of a broker, and the creation of new ones.
 
-A send to a missing topic makes it after a template, a consumer's first heartbeat makes
-its retry topic, an administrator makes any.  Each change is one step of the table's data
-version, and is on disk before the caller goes on.
+A send to a missing topic creates it from a template, a consumer's first heartbeat creates the
+retry topic of its group, an administrator creates any topic.  Each change is one step of the
+table's data version, and is on disk before the method returns.
 
 Upstream: TopicConfigManager.
 """
@@ -47,7 +47,7 @@ _TEMPLATE = PERM_READ_WRITE | PERM_INHERIT  # a send to a missing topic may inhe
 
 
 class TopicConfigs:
-    """Every topic of one broker: those saved on *disk*, and those that *config* asks for."""
+    """All topics of one broker: those saved on *disk*, and the system topics of *config*."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
         self.config = config
@@ -68,30 +68,30 @@ class TopicConfigs:
         self._load()
 
     def get(self, name: str) -> TopicConfig | None:
-        """The topic if there is one."""
+        """The topic; None if it is missing."""
         return self.topic_config_table.get(name)
 
     def require(self, name: str) -> TopicConfig:
-        """The topic.  Raises ``Refusal`` if there is none, as most calls of tools do."""
+        """The topic.  Raises ``Refusal`` if it is missing, with the remark of most tool calls."""
         if (known := self.get(name)) is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         return known
 
     def is_order(self, name: str) -> bool:
-        """Whether there is such a topic, and it is ordered."""
+        """Whether the topic exists and is ordered."""
         known = self.topic_config_table.get(name)
         return known is not None and known.order
 
     def all(self) -> list[TopicConfig]:
-        """Every topic, the broker's own included."""
+        """All topics, the broker's own included."""
         return list(self.topic_config_table.values())
 
     def is_system(self, name: str) -> bool:
-        """Made by the broker itself: no client may change or delete it."""
+        """Whether the broker created the topic itself: clients may not change or delete it."""
         return name in self._system
 
     def system_names(self) -> list[str]:
-        """The topics that the broker itself has made."""
+        """The names of the topics that the broker created itself."""
         return list(self._system)
 
     def create_on_send(
@@ -103,9 +103,9 @@ class TopicConfigs:
         *,
         sys_flag: int = 0,
     ) -> TopicConfig | None:
-        """The topic, new if need be, or None if *template* may not be inherited from.
+        """The topic; a missing one is created, or None if *template* does not allow it.
 
-        Raises ``Refusal`` where the table cannot be saved: messages would outlive their topic.
+        Raises ``Refusal`` if the table cannot be saved: messages would be kept without a topic.
         Upstream: TopicConfigManager.createTopicInSendMessageMethod.
         """
         if (known := self.get(name)) is not None:
@@ -136,9 +136,9 @@ class TopicConfigs:
         sys_flag: int = 0,
         order: bool = False,
     ) -> TopicConfig:
-        """A retry or dead-letter topic, or one of the broker's own; the known one if there is.
+        """A retry or dead-letter topic, or one of the broker's own; a missing one is created.
 
-        Since 5.0 it is ordered if the last caller says so, and not if another one does not.
+        Since 5.0 each call sets whether the topic is ordered.
         Upstream: TopicConfigManager.createTopicInSendMessageBackMethod.
         """
         order = order and self._orders_retries
@@ -160,7 +160,7 @@ class TopicConfigs:
         return self._create(topic, now_ms, by=by)
 
     def update(self, topic: TopicConfig, now_ms: int) -> None:
-        """What an administrator sets; raises ``Refusal`` where it cannot be saved.
+        """Create or change a topic, for an administrator; raises ``Refusal`` if it is not saved.
 
         Upstream: TopicConfigManager.updateTopicConfig.
         """
@@ -172,7 +172,7 @@ class TopicConfigs:
         self._note(TopicChanged(*_shape(topic)))
 
     def set_order(self, ordered: Collection[str], now_ms: int) -> None:
-        """The NameServer lists ordered topics; a topic it no longer lists stays one.
+        """Mark the topics that a NameServer lists as ordered; no topic loses the mark.
 
         Upstream: TopicConfigManager.updateOrderTopicConfig.
         """
@@ -187,12 +187,15 @@ class TopicConfigs:
             self._changed(changed, now_ms)
 
     def delete(self, name: str, now_ms: int) -> None:
-        """Remove it if it is there.  Upstream: TopicConfigManager.deleteTopicConfig."""
+        """Remove a topic; nothing if it is missing.
+
+        Upstream: TopicConfigManager.deleteTopicConfig.
+        """
         if self.topic_config_table.pop(name, None) is not None:
             self._changed([name], now_ms)
 
     def reset(self, kept: Collection[str], now_ms: int) -> None:
-        """The broker's own topics stay, and *kept*, which may be written and read again."""
+        """Remove all topics but the broker's own and *kept*, whose perm becomes RW."""
         stay = {
             name: msgspec.structs.replace(topic, perm=PERM_READ_WRITE)
             for name in kept
@@ -203,11 +206,11 @@ class TopicConfigs:
         self._document.rewrite_whole()
 
     def saved_in_one_write(self) -> AbstractContextManager[None]:
-        """All that changes inside is saved once, at the end; what finds no room, later."""
+        """Write all changes of this block at its end; if that fails, a later save writes them."""
         return self._document.saved_in_one_write()
 
     def close(self) -> None:
-        """Leave one file, as upstream does."""
+        """Write all changes to the main file, as upstream does."""
         self._document.rewrite()
 
     def _create(
@@ -218,7 +221,11 @@ class TopicConfigs:
         return topic
 
     def _put(self, topic: TopicConfig, now_ms: int, *, must_be_saved: bool = False) -> None:
-        """Save it, later if there is no room now; then raises ``Refusal`` if *must_be_saved*."""
+        """Set and save the topic.
+
+        If it cannot be saved: with *must_be_saved* undoes the change and raises ``Refusal``,
+        without it a later save writes it.
+        """
         table, name = self.topic_config_table, _name(topic)
         topic_before, version_before = table.get(name), self.data_version
         table[name] = topic
@@ -233,7 +240,7 @@ class TopicConfigs:
         raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
     def _changed(self, topics: Iterable[str], now_ms: int, *, must_be_saved: bool = False) -> bool:
-        """One change is one version, of these *topics*; whether it is on disk."""
+        """Save one change of *topics* as one data version; returns whether it is on disk."""
         self.data_version = self.data_version.next(now_ms)
         put = self.topic_config_table.subset(topics)
         change = TableChange[TopicConfig](
@@ -263,7 +270,7 @@ class TopicConfigs:
 
 
 def _name(topic: TopicConfig) -> str:
-    assert topic.topic_name, "a topic without a name is refused before it comes here"
+    assert topic.topic_name, "a topic without a name is refused before this"
     return topic.topic_name
 
 
@@ -272,7 +279,7 @@ def _shape(topic: TopicConfig) -> tuple[str, int, int, int]:
 
 
 def system_topics(config: BrokerConfig) -> list[TopicConfig]:
-    """What every broker has, in upstream's order: its own topics, and templates.
+    """The topics of every broker, in upstream's order: its own topics, and templates.
 
     Upstream: the constructor of TopicConfigManager.
     """
