@@ -1,4 +1,4 @@
-"""The NameServer: which brokers serve which topic.
+"""The NameServer: the routes from topics to brokers.
 
 ``NameServer`` is a value that answers synchronously; ``service`` is the shell around it.
 """

@@ -1,9 +1,9 @@
-"""The calls a NameServer answers: of brokers, of clients and tools, of operators.
+"""The calls that a NameServer answers: of brokers, of clients and tools, of operators.
 
-``handler_table`` maps calls to handlers, built from a NameServer; the releases that have a call
-are data of the call (``since`` and ``until``).  Brokers register, send heartbeats and unregister;
-clients and tools read routes, clusters and lists of topics; operators change write permission,
-topics, key-values and settings.
+``handler_table`` maps calls to handlers of a NameServer; the releases that have a call are part of
+the call (``since`` and ``until``).  Brokers register, send heartbeats and unregister; clients and
+tools read routes, clusters and lists of topics; operators change write permissions, topics,
+key-values and settings.
 
 Upstream: DefaultRequestProcessor, ClientRequestProcessor.
 """
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 
 def handler_table(server: NameServer) -> Table:
-    """The handlers of *server* by code: those that its release knows."""
+    """The handlers of *server* by code, for the calls that its release has."""
     brokers = BrokerRequestProcessor(server)
     clients = ClientRequestProcessor(server)
     admin = AdminRequestProcessor(server)
@@ -108,20 +108,20 @@ def handler_table(server: NameServer) -> Table:
 
 
 class BrokerRequestProcessor:
-    """Registers brokers, keeps them alive, removes them."""
+    """Registers brokers, updates their heartbeats, removes them."""
 
     def __init__(self, server: NameServer) -> None:
         self._server = server
 
     def register_broker(self, call: Call[RegisterBrokerRequest]) -> Reply:
-        """The reply has a slave's master and, for every broker, the ordered topics."""
+        """Register a broker; the reply has a slave's master, and the ordered topics."""
         registration = read_registration(call, self._server.release)
         seen = self._server.routes.register(registration, call.peer, call.now_ms)
         header = RegisterBrokerReply(master_addr=seen.address, ha_server_addr=seen.ha_address)
         return Reply(header, body=self._order_table())
 
     def unregister_broker(self, call: Call[UnregisterBrokerRequest]) -> Reply:
-        """SUCCESS also for an unknown broker."""
+        """Remove a broker; SUCCESS also for an unknown one."""
         request = call.request
         self._server.routes.unregister(
             request.cluster_name, request.broker_name, request.broker_id, request.broker_addr
@@ -129,7 +129,7 @@ class BrokerRequestProcessor:
         return Reply()
 
     def query_data_version(self, call: Call[QueryDataVersionRequest]) -> Reply:
-        """Whether a registration is needed.  On 4.x a heartbeat only if none is needed."""
+        """Whether the broker must register.  Counts as a heartbeat; on 4.x only if it need not."""
         server, request = self._server, call.request
         queried = comparable(decode_body(call.body, DataVersion), server.release)
         key = server.routes.key(request.cluster_name, request.broker_addr)
@@ -140,13 +140,13 @@ class BrokerRequestProcessor:
         return Reply(QueryDataVersionReply(changed=held != queried), body=body)
 
     def broker_heartbeat(self, call: Call[BrokerHeartbeatRequest]) -> Reply:
-        """SUCCESS also for an unknown broker: its next registration adds it."""
+        """Update a broker's heartbeat; SUCCESS also for an unknown one, which must register."""
         routes, request = self._server.routes, call.request
         routes.live.refresh(routes.key(request.cluster_name, request.broker_addr), call.now_ms)
         return Reply()
 
     def get_broker_member_group(self, call: Call[GetBrokerMemberGroupRequest]) -> Reply:
-        """5.x: the replicas that share a broker name; none for a name that is unknown."""
+        """5.x: the replicas that share a broker name; none for an unknown name."""
         request = call.request
         known = self._server.routes.brokers.broker_addr_table.get(request.broker_name)
         group = BrokerMemberGroup(
@@ -158,7 +158,7 @@ class BrokerRequestProcessor:
         return Reply(body=encode_body(body, self._server.release))
 
     def _order_table(self) -> bytes:
-        """Which topics are ordered: a broker marks them so."""
+        """The ordered topics, which a broker marks as ordered; empty if none are set."""
         server = self._server
         if not server.settings.config.return_order_topic_config_to_broker:
             return b""
@@ -169,15 +169,15 @@ class BrokerRequestProcessor:
 # Requests of clients and tools: routes, clusters, lists -------------------------------
 
 
-STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers from here on want real JSON
-VERSIONED_SINCE = 37  # V3_0_11; older peers are no clients of upstream
+STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers since this version need standard JSON
+VERSIONED_SINCE = 37  # V3_0_11; peers of older versions are not upstream's clients
 SLICE_BROKERS = 500  # of some 20 µs each
 SLICE_NAMES = 10_000  # of some 1 µs each
 ZONE_MODE, ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
 
 
 class ClientRequestProcessor:
-    """Reads the tables; keeps the encoded text of each route until the route changes."""
+    """Reads the tables; caches the encoded text of each route until the route changes."""
 
     def __init__(self, server: NameServer) -> None:
         self._server = server
@@ -186,7 +186,7 @@ class ClientRequestProcessor:
     # Routes ---------------------------------------------------------------------------
 
     def get_route_info(self, call: Call[GetRouteInfoRequest]) -> Reply:
-        """TOPIC_NOT_EXIST unless the topic has queues on a registered broker."""
+        """A topic's route; TOPIC_NOT_EXIST unless it has queues on a registered broker."""
         server, topic = self._server, call.request.topic
         if not server.is_ready(call.now_ms):
             raise Refusal(ResponseCode.SYSTEM_ERROR, "name server not ready")
@@ -209,8 +209,8 @@ class ClientRequestProcessor:
         strict = bool(request.accept_standard_json_only) or version >= STRICT_SINCE
         shape = release
         if version < VERSIONED_SINCE:
-            # Not upstream's clients: one of them parses the body as a Python literal, in which
-            # the ``false`` of 5.x is no value.
+            # Not upstream's clients.  One of them parses the body as a Python literal, in which
+            # the ``false`` of 5.x is an error.
             shape = min(shape, R_4_9_7)
         standard = strict and release >= STANDARD_JSON_ROUTES
         key = (request.topic, shape, standard)
@@ -220,7 +220,7 @@ class ClientRequestProcessor:
         return body
 
     def get_broker_cluster_info(self, call: Call[Header]) -> Result:
-        """Broker ids are bare numbers as keys, for clients of every version, as upstream."""
+        """All clusters and brokers.  As in upstream broker ids are keys without quotes."""
         brokers, release = self._server.routes.brokers, self._server.release
         known = brokers.broker_addr_table
         pieces = (
@@ -249,23 +249,23 @@ class ClientRequestProcessor:
     # Lists of topics ------------------------------------------------------------------
 
     def get_all_topic_list(self, call: Call[Header]) -> Result:
-        """Refused if ``enable_all_topic_list`` is off."""
+        """All topics; refused if ``enable_all_topic_list`` is off."""
         if not self._server.settings.config.enable_all_topic_list:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "disable")
         return self._list(routes.all_topics(self._server.routes), call)
 
     def get_topics_by_cluster(self, call: Call[GetTopicsByClusterRequest]) -> Result:
-        """Refused if ``enable_topic_list`` is off."""
+        """The topics of a cluster; refused if ``enable_topic_list`` is off."""
         self._check_lists_enabled()
         cluster = call.request.cluster
         return self._list(routes.topics_of_cluster(self._server.routes, cluster), call)
 
     def get_system_topic_list(self, call: Call[Header]) -> Result:
-        """Names of clusters and brokers, and the address of one broker."""
+        """The names of clusters and brokers, and the address of one broker."""
         return self._list(routes.system_topics(self._server.routes), call)
 
     def get_unit_topic_list(self, call: Call[Header]) -> Result:
-        """311, 312 and 313; refused if ``enable_topic_list`` is off."""
+        """The unit topics (codes 311, 312, 313); refused if ``enable_topic_list`` is off."""
         self._check_lists_enabled()
         return self._list(routes.topics_by_flag(self._server.routes, call.command.code), call)
 
@@ -280,7 +280,7 @@ class ClientRequestProcessor:
 
 
 def _encode_route(form: tuple[TopicRouteData, Release, bool]) -> bytes:
-    """A route in the shape of a release, as real JSON or as fastjson's own."""
+    """A route in the form of a release, as standard JSON or in fastjson's dialect."""
     route, shape, standard = form
     return encode_body(route, shape, standard=standard)
 
@@ -292,7 +292,7 @@ SLICE_KEYS = 5_000  # of some 2 µs each
 
 
 class AdminRequestProcessor:
-    """Handlers that change the NameServer; each raises ``Refusal`` when nothing is changed."""
+    """Handlers that change the NameServer; after a ``Refusal`` nothing has changed."""
 
     def __init__(self, server: NameServer) -> None:
         self._server = server
@@ -300,22 +300,22 @@ class AdminRequestProcessor:
     # Routes ---------------------------------------------------------------------------
 
     def wipe_write_perm(self, call: Call[WritePermOfBrokerRequest]) -> Reply:
-        """No topic of that broker may be written any more; answers how many there are."""
+        """Forbid writing to all topics of a broker; answers the number of its topics."""
         count = self._server.routes.set_writable(call.request.broker_name, writable=False)
         return Reply(WipeWritePermOfBrokerReply(wipe_topic_count=count))
 
     def add_write_perm(self, call: Call[WritePermOfBrokerRequest]) -> Reply:
-        """Every topic of that broker may be written again; answers how many there are."""
+        """Allow writing to all topics of a broker; answers the number of its topics."""
         count = self._server.routes.set_writable(call.request.broker_name, writable=True)
         return Reply(AddWritePermOfBrokerReply(add_topic_count=count))
 
     def delete_topic(self, call: Call[DeleteTopicFromNamesrvRequest]) -> Reply:
-        """SUCCESS also for an unknown topic."""
+        """Delete a topic from the routes; SUCCESS also for an unknown one."""
         self._server.routes.delete_topic(call.request.topic, call.request.cluster_name)
         return Reply()
 
     def register_topic(self, call: Call[RegisterTopicRequest]) -> Reply:
-        """Add the queues of the route in the body.  Raises ``BadFields`` for any other body."""
+        """Add the queues of the route in the body.  Raises ``BadFields`` for another body."""
         route = decode_body(call.body, TopicRouteData)
         self._server.routes.register_topic(call.request.topic, route.queue_datas)
         return Reply()
@@ -323,13 +323,13 @@ class AdminRequestProcessor:
     # Key-values -----------------------------------------------------------------------
 
     def put_kv_config(self, call: Call[PutKVConfigRequest]) -> Reply:
-        """SUCCESS once it is on disk."""
+        """Set a value; answered when it is on disk."""
         request = call.request
         self._server.kv_config.put(request.namespace, request.key, request.value)
         return Reply()
 
     def get_kv_config(self, call: Call[GetKVConfigRequest]) -> Reply:
-        """QUERY_NOT_FOUND for an unknown key."""
+        """The value of a key; QUERY_NOT_FOUND for an unknown key."""
         request = call.request
         value = self._server.kv_config.get(request.namespace, request.key)
         if value is None:
@@ -338,12 +338,12 @@ class AdminRequestProcessor:
         return Reply(GetKVConfigReply(value=value))
 
     def delete_kv_config(self, call: Call[DeleteKVConfigRequest]) -> Reply:
-        """SUCCESS also for an unknown key."""
+        """Delete a key; SUCCESS also for an unknown one."""
         self._server.kv_config.delete(call.request.namespace, call.request.key)
         return Reply()
 
     def get_kv_list(self, call: Call[GetKVListByNamespaceRequest]) -> Result:
-        """QUERY_NOT_FOUND for a namespace that never had a key."""
+        """All keys of a namespace; QUERY_NOT_FOUND for one that never had a key."""
         table = self._server.kv_config.of(call.request.namespace)
         if table is None:
             remark = f"No config item, Namespace: {call.request.namespace}"
@@ -354,9 +354,10 @@ class AdminRequestProcessor:
     # Settings -------------------------------------------------------------------------
 
     def update_config(self, call: Call[Header]) -> Reply:
-        """The body is the text of a Java properties file.  Raises ``Refusal``.
+        """Change the settings in the body, the text of a Java properties file.
 
-        What changes nothing is ignored, with a warning: upstream answers SUCCESS for it, too.
+        Raises ``Refusal``.  Settings that change nothing are ignored with a warning and answered
+        SUCCESS, as upstream does.
         """
         try:
             wanted = java_properties.parse_body(call.body)
@@ -369,5 +370,5 @@ class AdminRequestProcessor:
         return Reply()
 
     def get_config(self, _call: Call[Header]) -> Reply:
-        """Every setting, as the text of a Java properties file."""
+        """All settings, as the text of a Java properties file."""
         return Reply(body=java_properties.render(self._server.settings.properties()).encode())

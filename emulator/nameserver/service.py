@@ -34,7 +34,7 @@ async def serve_name_server(
     open_nursery: OpenNursery = trio.open_nursery,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run until *stop* is set; started once it listens, with the address it is bound to."""
+    """Run until *stop* is set; reports its bound address to *task_status* once it listens."""
     note = journal.note
     async with open_nursery() as nursery:
         name_server = NameServer(config, disk=disk, note=note, started_ms=clock.now_ms())

@@ -1,7 +1,7 @@
 """A NameServer as a value: its tables, and the outlet to brokers.
 
-``handlers`` are built from it and change it; the shell calls ``closed`` for closed
-connections and ``scan`` as time passes.  It never waits.  Upstream: NamesrvController.
+The request processors read and change it; the shell calls ``closed`` for closed connections and
+``scan`` at intervals.  No method waits.  Upstream: NamesrvController.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ SCAN_INTERVAL_MS, SCAN_INTERVAL_5_MS = 10_000, 5_000
 
 
 def no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
-    """A ``push`` that sends nothing, until the shell gives another one."""
+    """The default ``push``, which sends nothing."""
     return False
 
 
 class NameServer:
-    """State of one NameServer.  *started_ms* matters only if routes are refused after a start.
+    """State of one NameServer.  *started_ms* is used only if routes are refused after a start.
 
-    Set ``push`` to let it notify brokers.  ``unknown_is_silent``: a request of an unknown
-    code is not answered.
+    Set ``push`` to let it notify brokers.  ``unknown_is_silent``: requests with an unknown code
+    are not answered.
     """
 
     def __init__(
@@ -62,31 +62,31 @@ class NameServer:
         self._started_ms = started_ms
 
     def closed(self, peer: Peer, _now_ms: int) -> None:
-        """A connection was closed, a broker's or not.  Upstream: BrokerHousekeepingService."""
+        """Remove the brokers that registered over *peer*.  Upstream: BrokerHousekeepingService."""
         self.routes.closed(peer)
 
     def scan(self, now_ms: int) -> list[Peer]:
-        """Remove silent brokers; returns their connections, which the caller closes."""
+        """Remove brokers without a recent heartbeat; returns their connections, to be closed."""
         return self.routes.expire(now_ms)
 
     def reset(self, now_ms: int) -> None:
-        """As if it had just started: it knows its brokers, which are to register their topics."""
+        """Reset all state but the brokers, which must register their topics again."""
         self.settings.reset()
         self.kv_config.reset()
         self.routes.reset(now_ms)
         self.note(NameServerReset())
 
     def is_ready(self, now_ms: int) -> bool:
-        """False while routes are refused, so that brokers can register first (5.1, by setting)."""
+        """False while routes are refused so that brokers can register first (5.1, by setting)."""
         config = self.settings.config
         uptime_ms = now_ms - self._started_ms
         return not config.need_wait_for_service or uptime_ms >= config.wait_for_service_ms
 
     def _notify_smallest_id(self, change: SmallestIdChanged) -> None:
-        """5.x: the smallest id decides which replica may act as the master.
+        """5.x: notify replicas of the smallest id: the replica with it may act as the master.
 
-        Upstream invokes it over a connection of its own; here the push goes out over the
-        one that the replica registered on.  Upstream: notifyMinBrokerIdChanged.
+        Upstream opens a connection for this request; here it is pushed over the connection on
+        which the replica registered.  Upstream: notifyMinBrokerIdChanged.
         """
         config = self.settings.config
         if self.release < MIN_BROKER_ID_NOTIFIED or not config.notify_min_broker_id_changed:

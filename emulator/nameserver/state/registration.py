@@ -1,7 +1,7 @@
-"""What a broker registers, whichever release wrote it.
+"""Reads the registrations of brokers of all releases.
 
-The body is JSON or a packed row of texts, older peers send their topics alone, and none
-at all is an empty table.  What is already registered is not looked at here.
+The body is JSON or a packed sequence of texts; older peers send only their topics, and an empty
+body is an empty table.  The tables of the NameServer are not read here.
 Upstream: DefaultRequestProcessor.registerBrokerWithFilterServer, registerBroker.
 """
 
@@ -40,7 +40,7 @@ ZONE_NAME = "__ZONE_NAME"
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
-    """One registration of one broker: header and body, in the form its NameServer reads."""
+    """One registration of one broker: the decoded header and body."""
 
     cluster: str
     broker: str
@@ -49,16 +49,17 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     ha_address: str
     topics: Mapping[str, TopicConfig] = {}
     data_version: DataVersion = DataVersion()
-    filter_servers: list[str] | None = None  # None: not given
+    filter_servers: list[str] | None = None  # None: not sent
     mappings: Mapping[str, TopicQueueMappingInfo] = {}
     zone: str | None = None
-    silence_ms_max: int | None = None  # 5.x; None: the NameServer's own
-    enable_acting_master: bool | None = None  # 5.x; None: not given, an older broker
+    silence_ms_max: int | None = None  # 5.x; None: the NameServer's setting
+    enable_acting_master: bool | None = None  # 5.x; None: not sent, an older broker
 
     def fact(self, *, first: bool, known_count: int) -> BrokerRegistered:
-        """The fact of this registration; *first*: the broker was not in the routes before.
+        """The fact of this registration.
 
-        *known_count* of its topics are in the routes now.
+        *first*: the broker was not in the routes before.  *known_count* is the number of its
+        topics in the routes after it.
         """
         return BrokerRegistered(
             cluster=self.cluster,
@@ -72,7 +73,10 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_registration(call: Call[RegisterBrokerRequest], release: Release) -> BrokerRegistration:
-    """Raises ``Refusal`` for a wrong checksum, ``BadFields`` for a body that cannot be read."""
+    """The decoded registration.
+
+    Raises ``Refusal`` for a wrong checksum, ``BadFields`` for an unreadable body.
+    """
     header = call.request
     if header.body_crc32 not in (0, crc32(call.body)):
         raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match", RegisterBrokerReply())
@@ -96,7 +100,7 @@ def read_registration(call: Call[RegisterBrokerRequest], release: Release) -> Br
 
 
 def comparable(version: DataVersion, release: Release) -> DataVersion:
-    """*version* as *release* compares it: 4.x ignores the state."""
+    """*version* in the form that *release* compares: 4.x ignores the state version."""
     if release >= DATA_VERSION_HAS_STATE:
         return version
     return msgspec.structs.replace(version, state_version=0)

@@ -1,8 +1,8 @@
-"""Which broker serves which topic: registered by brokers, removed when silent, looked up.
+"""The routes from topics to brokers: registration, removal of silent brokers, lookups.
 
-Nothing here survives a restart, and NameServers are not connected to each other: every broker
-registers with each.  A registration only adds or overwrites topics; they are removed with the
-*last* replica of their broker, so a route may still offer writes to a broker without a master.
+No route survives a restart, and NameServers are not connected to each other: every broker
+registers at each.  A registration only adds or overwrites topics; they are removed with the
+*last* replica of their broker, so a route may list writable queues of a broker without a master.
 Answers (routes, clusters, lists of topics) are copies: changing one does not change the tables.
 
 Upstream: RouteInfoManager; its pickupTopicRouteData and the getters beside it.
@@ -65,14 +65,14 @@ class MasterAddresses(NamedTuple):
 
 
 class SmallestIdChanged(NamedTuple):
-    """The replica with the smallest broker id left, or one with a smaller id registered."""
+    """The replica with the smallest broker id was removed, or one with a smaller id was added."""
 
     replicas: Replicas
     gone_address: str | None = None
     new_ha_address: str | None = None
 
     def addresses_to_notify(self) -> list[str]:
-        """All replicas after a removal; all but the new one after a registration.
+        """The addresses of all replicas after a removal; without the new one after a registration.
 
         Upstream: RouteInfoManager.chooseBrokerAddrsToNotify.
         """
@@ -84,7 +84,7 @@ class SmallestIdChanged(NamedTuple):
 
 
 class Routes:
-    """The tables and the rules that change them; the functions below read them.
+    """The tables, and the methods that change them; the functions below read them.
 
     *id_changed* is called when the smallest id of a broker name has changed.
     """
@@ -105,11 +105,11 @@ class Routes:
         self._id_changed = id_changed
 
     def key(self, cluster: str, address: str) -> BrokerKey:
-        """The identity of a replica in this release: 4.x uses the address alone."""
+        """The key of a replica in this release: 4.x uses the address alone."""
         return BrokerKey(cluster if self._release >= BROKERS_KEYED_BY_CLUSTER else "", address)
 
     def reset(self, now_ms: int) -> None:
-        """No topic is known.  Brokers stay, as if they had registered just now."""
+        """Remove all topics; brokers stay, with a heartbeat at *now_ms*."""
         self.topics.clear()
         self.live.refresh_all(now_ms)
 
@@ -118,7 +118,7 @@ class Routes:
     def register(self, given: BrokerRegistration, peer: Peer, now_ms: int) -> MasterAddresses:
         """Register a broker; for a slave returns the addresses of its master.
 
-        Raises ``Refusal``: the tables are full or, 5.x, a new broker brings a single topic.
+        Raises ``Refusal`` if the tables are full or, in 5.x, a new broker sends a single topic.
         """
         key = self.key(given.cluster, given.address)
         self._check_room(given, key)
@@ -130,7 +130,7 @@ class Routes:
             return MasterAddresses()
         is_new = given.broker_id not in replicas.addresses
         if is_new and len(given.topics) == 1 and self._release >= LONE_TOPIC_REFUSED:
-            # The route would look complete, although the broker's other topics are missing.
+            # Else the route would be incomplete: the broker's other topics are missing.
             remark = "register broker failed"
             raise Refusal(ResponseCode.SYSTEM_ERROR, remark, RegisterBrokerReply())
         first = not replicas.addresses.get(given.broker_id)
@@ -149,7 +149,7 @@ class Routes:
     def unregister(self, cluster: str, broker: str, broker_id: int, address: str) -> None:
         """Remove one replica; nothing if it is unknown.
 
-        5.x does so in batches, an instant after its answer; here it is done before.
+        5.x removes replicas in batches, shortly after its answer; here it is done before.
         """
         self.live.remove(self.key(cluster, address))
         replicas = self.brokers.broker_addr_table.get(broker)
@@ -162,14 +162,14 @@ class Routes:
                 self._note(BrokerUnregistered(broker, number, where, "asked"))
 
     def closed(self, peer: Peer) -> None:
-        """A connection ended: brokers that registered last over it are removed at once."""
+        """Remove the brokers that registered last over a closed connection."""
         for key, live in self.live.of(peer):
             self._remove_live(key, live)
             gone = live.broker, live.broker_id, key.address
             self._note(BrokerUnregistered(*gone, "channel closed"))
 
     def expire(self, now_ms: int) -> list[Peer]:
-        """Remove silent brokers; returns the connections they registered over, to be closed."""
+        """Remove brokers without a recent heartbeat; returns their connections, to be closed."""
         silent = self.live.silent(now_ms)
         for key, live in silent:
             self._remove_live(key, live)
@@ -179,7 +179,7 @@ class Routes:
     # Operators ------------------------------------------------------------------------
 
     def set_writable(self, broker: str, *, writable: bool) -> int:
-        """Turn W off, or every perm into exactly RW; returns how many topics the broker has."""
+        """Remove W from each perm, or set each to RW; returns the number of topics."""
         count = self.topics.change_perm(broker, _read_write if writable else _without_write)
         self._note(WritePermChanged(broker, count, writable))
         return count
@@ -213,7 +213,7 @@ class Routes:
         return replicas
 
     def _is_outdated(self, given: BrokerRegistration, replicas: Replicas) -> bool:
-        """Whether another address is registered under this id with a later state."""
+        """Whether another address has registered this id with a later state version."""
         if self._release < OUTDATED_BROKER_IGNORED:
             return False
         address = replicas.addresses.get(given.broker_id)
@@ -223,7 +223,7 @@ class Routes:
         return held is not None and held.state_version > given.data_version.state_version
 
     def _is_prime_slave(self, given: BrokerRegistration, replicas: Replicas) -> bool:
-        """5.x: the smallest id there is, though not the master's, of a broker that can act."""
+        """5.x: whether it has the smallest id, not the master's, and may act as the master."""
         return (
             given.enable_acting_master is not None
             and given.broker_id == replicas.smallest_id != MASTER_ID
@@ -266,7 +266,7 @@ class Routes:
         live = self.live.broker_live_table.get(self.key(given.cluster, address))
         return MasterAddresses() if live is None else MasterAddresses(address, live.ha_address)
 
-    # Inside: leaving ------------------------------------------------------------------
+    # Inside: removing -----------------------------------------------------------------
 
     def _remove_live(self, key: BrokerKey, live: LiveBroker) -> None:
         self.live.remove(key)
@@ -290,7 +290,7 @@ class Routes:
 
 
 def _read_write(_: int) -> int:
-    return PERM_READ_WRITE  # exactly: TBW102 loses its INHERIT
+    return PERM_READ_WRITE  # without other bits: TBW102 loses its INHERIT
 
 
 def _without_write(perm: int) -> int:
@@ -311,7 +311,7 @@ def _queue_data(given: BrokerRegistration, config: TopicConfig) -> QueueData:
 # Answers read from the tables ---------------------------------------------------------
 
 
-UNIT_LISTS = {  # which flag bits are looked at, and what they may be
+UNIT_LISTS = {  # code: mask of the flag bits, and the wanted values
     RequestCode.GET_UNIT_TOPIC_LIST: (TOPIC_UNIT, (TOPIC_UNIT,)),
     RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: (TOPIC_UNIT_SUB, (TOPIC_UNIT_SUB,)),
     RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: (
@@ -323,7 +323,7 @@ SYNC_BROKER_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 def route_of(routes: Routes, topic: str) -> TopicRouteData | None:
-    """The queues of *topic* and its registered brokers; None unless there are both."""
+    """The queues of *topic* and their registered brokers; None if either is missing."""
     queues = routes.topics.topic_queue_table.get(topic)
     known = routes.brokers.broker_addr_table
     brokers = [known[name].data() for name in queues or () if name in known]
@@ -338,7 +338,7 @@ def route_of(routes: Routes, topic: str) -> TopicRouteData | None:
 
 
 def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
-    """5.x: where no master is left and nothing can be written, the smallest id shows as id 0."""
+    """5.x: *route* with id 0 for the smallest id of each read-only broker without a master."""
     if topic.startswith(SYNC_BROKER_MEMBER_PREFIX):
         return route
     read_only = {q.broker_name for q in route.queue_datas if not is_writeable(q.perm)}
@@ -347,7 +347,10 @@ def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def in_zone(zone: str, route: TopicRouteData) -> TopicRouteData:
-    """Only brokers of that zone, and those without a master.  Upstream: ZoneRouteRPCHook."""
+    """*route* with only the brokers of *zone* and those without a master.
+
+    Upstream: ZoneRouteRPCHook.
+    """
     kept = [
         broker
         for broker in route.broker_datas
@@ -365,12 +368,12 @@ def in_zone(zone: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def all_topics(routes: Routes) -> TopicList:
-    """Every topic that has queues at some broker."""
+    """All topics that have queues at a broker."""
     return TopicList(topic_list=list(routes.topics.topic_queue_table))
 
 
 def topics_of_cluster(routes: Routes, cluster: str) -> TopicList:
-    """Topics of the cluster's brokers; none for an unknown cluster."""
+    """The topics of the cluster's brokers; none for an unknown cluster."""
     found: dict[str, None] = {}
     for broker in routes.brokers.in_cluster(cluster):
         found.update(dict.fromkeys(routes.topics.at(broker)))
@@ -378,7 +381,10 @@ def topics_of_cluster(routes: Routes, cluster: str) -> TopicList:
 
 
 def system_topics(routes: Routes) -> TopicList:
-    """Names of clusters and brokers, each a topic too, and one broker that has the others."""
+    """The names of clusters and brokers, which are topics too, and the address of one broker.
+
+    Clients get the other system topics from that broker.
+    """
     brokers = routes.brokers
     names: dict[str, None] = {}
     for cluster, members in brokers.cluster_addr_table.items():
@@ -388,7 +394,7 @@ def system_topics(routes: Routes) -> TopicList:
 
 
 def topics_by_flag(routes: Routes, code: int) -> TopicList:
-    """The three lists of unit topics, by request code."""
+    """The list of unit topics for one of three request codes."""
     wanted, values = UNIT_LISTS[code]
     return TopicList(topic_list=routes.topics.with_flag(lambda flag: flag & wanted in values))
 

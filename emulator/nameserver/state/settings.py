@@ -1,10 +1,10 @@
-"""What operators set: the settings of a NameServer, and key-values.
+"""The settings of a NameServer, and its key-values.
 
-Settings are the config of the start and what 318 changed since; changes end with the process.
-Operators use upstream's names.  A name that upstream does not have is ignored without an error, as
-upstream does.  One whose setting does nothing here is shown as changed, as upstream shows what has
-an effect after a restart only.
-Key-values are the only thing that a NameServer keeps over a restart: every change replaces the
+Settings are the config of the start and the changes by UPDATE_NAMESRV_CONFIG (318); changes end
+with the process.  Operators use upstream's names.  A name that upstream does not have is ignored
+without an error, as upstream does.  A setting without an effect here is listed as changed, as
+upstream does for settings that take effect after a restart only.
+Key-values are the only state that survives a restart of a NameServer: every change replaces the
 document ``kvConfig.json`` before it is answered.
 
 Upstream: NamesrvConfig, NettyServerConfig, Configuration, KVConfigManager.
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 
 class SettingField(NamedTuple):
-    """One setting: our field, and how many of our units one of upstream's is."""
+    """The field of NameServerConfig for a setting; one unit of upstream's is *unit* of ours."""
 
     field: str
     unit: int = 1
 
 
-SETTINGS = {  # what 318 may change
+SETTINGS = {  # settings that 318 may change
     "orderMessageEnable": SettingField("order_message_enable"),
 }
 SETTINGS_5 = {
@@ -66,7 +66,7 @@ SETTINGS_5_1 = {
 SETTINGS_5_1_4 = {
     "deleteTopicWithBrokerRegistration": SettingField("delete_topic_with_broker_registration"),
 }
-SETTINGS_WITHOUT_EFFECT = {  # what 318 may change without an effect: on threads, buffers, the port
+SETTINGS_WITHOUT_EFFECT = {  # settings that 318 may change without an effect: threads, port, …
     "clusterTest": "false",
     "productEnvName": "center",
     "serverAsyncSemaphoreValue": "64",
@@ -106,7 +106,7 @@ BLACK_LIST = (*FIXED_PATHS, "configBlackList", "rocketmqHome")
 
 
 class NameServerSettings:
-    """``config`` is frozen, but replaced when an operator changes a setting."""
+    """The settings; each change by an operator replaces ``config``, which is frozen."""
 
     def __init__(self, config: NameServerConfig) -> None:
         self.config = self._first_config = config
@@ -124,7 +124,7 @@ class NameServerSettings:
         self.set_listen_address(config.listen_address)
 
     def reset(self) -> None:
-        """Nobody has changed anything."""
+        """Undo all changes by operators."""
         host, port = self._shown["bindAddress"], self._shown["listenPort"]
         self.config = self._first_config
         self._show(self.config)
@@ -140,7 +140,7 @@ class NameServerSettings:
             self._shown["scanNotActiveBrokerInterval"] = str(config.scan_interval_ms)
 
     def properties(self) -> dict[str, str]:
-        """Every setting by upstream's name, as text."""
+        """All settings by upstream's names, as texts."""
         fixed = {"configStorePath": "", "kvConfigPath": KV_CONFIG}
         if self._has_black_list:
             fixed["configBlackList"] = self.config.config_black_list or BLACK_LIST_SHOWN
@@ -148,12 +148,12 @@ class NameServerSettings:
         return fixed | self._shown | live
 
     def set_listen_address(self, address: str) -> None:
-        """The port is known."""
+        """Set the listed address, once the port is known."""
         host, _, port = address.rpartition(":")
         self._shown |= {"bindAddress": host, "listenPort": port}
 
     def update(self, wanted: Mapping[str, str]) -> tuple[str, ...]:
-        """Change settings; the names that changed nothing but what is shown, sorted.
+        """Change settings; returns the sorted names of those without an effect.
 
         Raises ``Refusal`` for a black-listed name; then nothing changes.
         """
@@ -184,7 +184,7 @@ class NameServerSettings:
         return str(value // known.unit)
 
     def _read(self, known: SettingField, text: str) -> bool | int | None:
-        """None for a number that is none: upstream keeps the old one."""
+        """The value of *text*; None if it is not a number: upstream keeps the old one."""
         if isinstance(getattr(self.config, known.field), bool):
             return text.strip().lower() == "true"
         text = text.strip()
@@ -193,7 +193,7 @@ class NameServerSettings:
 
 
 def _changed(text: str, wanted: str) -> str:
-    """A setting's new text; its type is read off the old one.
+    """A setting's new text; the old *text* determines its type.
 
     Upstream: MixAll.properties2Object.
     """
@@ -213,7 +213,7 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace: topic to "broker-a:4;bro
 
 
 class KVConfig:
-    """Values by namespace and key; read from *disk* once, at the start."""
+    """Values by namespace and key, read from *disk* once at the start."""
 
     def __init__(self, disk: Disk, entries_max: int) -> None:
         self._disk = disk
@@ -225,23 +225,23 @@ class KVConfig:
         return self._config_table.get(namespace, {}).get(key)
 
     def of(self, namespace: str) -> dict[str, str] | None:
-        """All of a namespace, or None if nothing was ever put there."""
+        """The keys and values of a namespace; None if it never had a key."""
         return self._config_table.get(namespace)
 
     def reset(self) -> None:
-        """Nothing was ever put."""
+        """Remove all values."""
         if self._config_table:
             self._config_table = {}
             self._disk.replace(KV_CONFIG, encode_config_file(KVConfigSerializeWrapper(), R_4_9_7))
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value.  Raises ``Refusal`` when there is no room or the disk fails: unchanged."""
+        """Set a value.  Raises ``Refusal`` if there are too many or the disk fails: no change."""
         if self.get(namespace, key) is None and self._count() >= self._entries_max:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "no room for another key")
         self._change(namespace, key, value)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Remove a key.  The namespace stays, as upstream's does, even without a key."""
+        """Remove a key.  The namespace stays without keys, as in upstream."""
         if self.get(namespace, key) is not None:
             self._change(namespace, key, None)
 
@@ -249,7 +249,7 @@ class KVConfig:
         return sum(len(items) for items in self._config_table.values())
 
     def _change(self, namespace: str, key: str, value: str | None) -> None:
-        """Set or remove it, on disk too; if that fails all is as it was."""
+        """Set a value, or remove it (None), in memory and on disk, or in neither."""
         is_new = namespace not in self._config_table
         items = self._config_table.setdefault(namespace, CachedTextDict())
         before = items.get(key)
@@ -272,7 +272,7 @@ def _set(items: dict[str, str], key: str, value: str | None) -> None:
 
 
 def _load(disk: Disk) -> dict[str, dict[str, str]]:
-    """Tables that keep the texts of their entries: the file is written for each change."""
+    """The saved tables, which cache their encoded entries: each change writes the file."""
     text = disk.read(KV_CONFIG)
     if text is None:
         return {}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Replicas(msgspec.Struct):
-    """All addresses behind one broker name, by broker id; id 0 is the master's.
+    """All addresses of one broker name by broker id; id 0 is the master's.
 
     Upstream: BrokerData.
     """
@@ -36,7 +36,7 @@ class Replicas(msgspec.Struct):
     broker: str
     addresses: dict[int, str] = {}
     enable_acting_master: bool = (
-        False  # 5.x enableActingMaster: without a master the rest is read-only
+        False  # 5.x enableActingMaster: without a master the other replicas are read-only
     )
     zone: str | None = None
 
@@ -46,17 +46,17 @@ class Replicas(msgspec.Struct):
         return min(self.addresses, default=MASTER_ID)
 
     def keep_one_id(self, address: str, broker_id: int) -> None:
-        """Remove other ids at *address*: a slave that became master is no slave any more."""
+        """Remove other ids at *address*: a slave may have become the master."""
         for number in self.ids_at(address):
             if number != broker_id:
                 del self.addresses[number]
 
     def ids_at(self, address: str) -> list[int]:
-        """The broker ids registered at *address*: usually one."""
+        """The broker ids with *address*, usually one."""
         return [number for number, where in self.addresses.items() if where == address]
 
     def data(self) -> BrokerData:
-        """A copy for an answer."""
+        """The replicas as a BrokerData, a copy."""
         return BrokerData(
             cluster=self.cluster,
             broker_name=self.broker,
@@ -67,7 +67,7 @@ class Replicas(msgspec.Struct):
 
 
 class BrokerNames:
-    """Which replicas a broker name has, and which names a cluster has.
+    """The replicas of each broker name, and the names of each cluster.
 
     Upstream: brokerAddrTable, clusterAddrTable.
     """
@@ -78,13 +78,13 @@ class BrokerNames:
         self._brokers_max = brokers_max
 
     def check_room(self, broker: str, cluster: str) -> None:
-        """Raises ``Refusal`` when a new name would not fit."""
+        """Raises ``Refusal`` if there is no room for a new name."""
         for table, name in ((self.broker_addr_table, broker), (self.cluster_addr_table, cluster)):
             if name not in table and len(table) >= self._brokers_max:
                 raise Refusal(ResponseCode.SYSTEM_ERROR, f"no room for another name: {name}")
 
     def ensure(self, broker: str, cluster: str) -> Replicas:
-        """The entry of that name, created if missing.  Two clusters with one name share it."""
+        """The entry of *broker*; a missing one is created.  Two clusters may share an entry."""
         self.cluster_addr_table.setdefault(cluster, {})[broker] = None
         return self.broker_addr_table.setdefault(broker, Replicas(cluster, broker))
 
@@ -97,7 +97,7 @@ class BrokerNames:
             self.cluster_addr_table.pop(cluster, None)
 
     def in_cluster(self, cluster: str) -> list[str]:
-        """The broker names of that cluster, in the order of their first registration."""
+        """The broker names of a cluster, in the order of their first registration."""
         return list(self.cluster_addr_table.get(cluster, ()))
 
 
@@ -105,7 +105,7 @@ class BrokerNames:
 
 
 class TopicQueues:
-    """The queues of a topic at each broker name (replicas share them), and 5.x's static topics.
+    """The queues of each topic by broker name (replicas share them), and 5.x's static topics.
 
     Upstream: topicQueueTable, topicQueueMappingInfoTable.
     """
@@ -116,7 +116,7 @@ class TopicQueues:
         self._topics_max = topics_max
 
     def check_room(self, topics: Iterable[str], mapped: Iterable[str] = ()) -> None:
-        """Raises ``Refusal`` when these would not all fit."""
+        """Raises ``Refusal`` if there is no room for all of these topics."""
         for table, wanted in (
             (self.topic_queue_table, topics),
             (self.topic_queue_mapping_table, mapped),
@@ -135,15 +135,15 @@ class TopicQueues:
             self.topic_queue_mapping_table.setdefault(topic, {})[broker] = mapping
 
     def is_at(self, topic: str, broker: str) -> bool:
-        """Whether the topic has queues at that broker."""
+        """Whether the topic has queues at a broker."""
         return broker in self.topic_queue_table.get(topic, ())
 
     def at(self, broker: str) -> list[str]:
-        """The topics that have queues at that broker."""
+        """The topics that have queues at a broker."""
         return [topic for topic, queues in self.topic_queue_table.items() if broker in queues]
 
     def with_flag(self, wanted: Callable[[int], bool]) -> list[str]:
-        """Topics whose system flag, at the broker that comes first, is *wanted*."""
+        """Topics with a *wanted* system flag at their first broker."""
         return [
             topic
             for topic, queues in self.topic_queue_table.items()
@@ -151,7 +151,7 @@ class TopicQueues:
         ]
 
     def change_perm(self, broker: str, change: Callable[[int], int]) -> int:
-        """Change the permission in every topic of that broker; returns how many there are."""
+        """Change the permission of all topics of a broker; returns the number of topics."""
         topics = self.at(broker)
         for topic in topics:
             queue = self.topic_queue_table[topic][broker]
@@ -159,7 +159,7 @@ class TopicQueues:
         return len(topics)
 
     def clear(self) -> None:
-        """No topic has queues."""
+        """Remove all topics and mappings."""
         self.topic_queue_table.clear()
         self.topic_queue_mapping_table.clear()
 
@@ -183,7 +183,7 @@ class TopicQueues:
 
 
 class BrokerKey(NamedTuple):
-    """A replica's identity.  4.x uses the address alone: there ``cluster`` is empty."""
+    """The key of a replica.  4.x uses the address alone: there ``cluster`` is empty."""
 
     cluster: str
     address: str
@@ -202,7 +202,7 @@ class LiveBroker(msgspec.Struct):
 
 
 class LiveBrokers:
-    """The live table, and the filter servers of brokers (obsolete, but clients read them).
+    """The live brokers, and their filter servers (obsolete, but clients read them).
 
     Upstream: brokerLiveTable, filterServerTable.
     """
@@ -213,7 +213,7 @@ class LiveBrokers:
         self._brokers_max = brokers_max
 
     def check_room(self, key: BrokerKey) -> None:
-        """Raises ``Refusal`` when one more broker would not fit."""
+        """Raises ``Refusal`` if there is no room for another broker."""
         if key not in self.broker_live_table and len(self.broker_live_table) >= self._brokers_max:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"no room for the broker at {key.address}")
 
@@ -231,17 +231,17 @@ class LiveBrokers:
             live.last_update_ms = now_ms
 
     def refresh_all(self, now_ms: int) -> None:
-        """As if every broker had sent its heartbeat just now."""
+        """Set the last heartbeat of every broker to *now_ms*."""
         for live in self.broker_live_table.values():
             live.last_update_ms = now_ms
 
     def data_version(self, key: BrokerKey) -> DataVersion | None:
-        """The version of the topics it registered; None if the broker is unknown."""
+        """The version of the topics that a broker registered; None if it is unknown."""
         live = self.broker_live_table.get(key)
         return None if live is None else live.data_version
 
     def of(self, peer: Peer) -> list[tuple[BrokerKey, LiveBroker]]:
-        """Brokers whose last registration came over *peer*."""
+        """Brokers that registered last over *peer*."""
         return [entry for entry in self.broker_live_table.items() if entry[1].peer is peer]
 
     def silent(self, now_ms: int) -> list[tuple[BrokerKey, LiveBroker]]:
