@@ -1,1 +1,1 @@
-"""What a broker answers: one file a theme."""
+"""The handlers of a broker's calls, by theme."""

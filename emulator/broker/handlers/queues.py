@@ -106,7 +106,7 @@ class QueueProcessor:
     def _check_room(self, asked: _LockRequest, now_ms: int) -> None:
         """Raises ``Refusal`` if there would be too many locks."""
         locks, locks_max = self._broker.locks, self._broker.config.locks_max
-        if locks.held_count + len(asked.queues) > locks_max:  # some may be locked already
+        if locks.held_count + len(asked.queues) > locks_max:  # unless some are held already
             new = sum(locks.owner(asked.group, queue, now_ms) is None for queue in asked.queues)
             check_size(locks.held_count + new, locks_max, "queue locks")
 
@@ -215,7 +215,7 @@ class QueryAssignmentProcessor:
             raise Refusal(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                 f"the mode {body.mode} is not supported: this broker answers pulls only; "
-                f"the mode of {group} in {topic} is what it was",
+                f"the mode of {group} in {topic} does not change",
             )
         self._broker.request_modes.set(topic, group, body)
         return Reply()

@@ -329,7 +329,7 @@ class SendMessageProcessor:
             raise BadFields(f"the body is no batch: {error}") from error
         properties = request.properties or ""
         if delay_level(properties) > 0 or transaction_type(request.sys_flag):
-            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, "a batch neither waits nor is prepared")
+            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, "a batch with a delay level, or prepared")
         whole = self._message(call, queue_id, self._with_added(properties), b"")
         whole = broker.puts.shared(whole, call.now_ms)
         shared = whole.properties.encode()

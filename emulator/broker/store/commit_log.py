@@ -179,7 +179,7 @@ class CommitLog:
             if before.base + before.size != after.base:
                 raise LogHasHole(
                     f"{file_of(before.base)} ends at {before.base + before.size}, but "
-                    f"{file_of(after.base)} goes on at {after.base}: a file is missing between "
+                    f"{file_of(after.base)} begins at {after.base}: a file is missing between "
                     "them, has another length, or is of another log"
                 )
 
@@ -289,9 +289,7 @@ def _scan_segment(segment: Segment) -> Iterator[IndexFields]:
             raise LogEnd(base + at, str(bad)) from None
         topic, queue_id, queue_offset, position, _, _, _, properties = fields
         if position != base + at or queue_id < 0 or queue_offset < 0:
-            reason = (
-                f"the record says position {position}, queue {queue_id}, offset {queue_offset}"
-            )
+            reason = f"the record has position {position}, queue {queue_id}, offset {queue_offset}"
             raise LogEnd(base + at, reason)
         if not topic or 0 in topic or (properties[-1:] == b"\0" and _is_last(view, end)):
             raise LogEnd(base + at, "its end was never written")

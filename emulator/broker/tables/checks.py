@@ -39,7 +39,10 @@ def check_size(count: int, count_max: int, what: str) -> None:
 def check_name(name: str, what: str) -> None:
     """Raises ``Refusal`` if *name* is too long to be kept."""
     if len(name) > NAME_CHARS_MAX:
-        raise Refusal(ResponseCode.SYSTEM_BUSY, f"{what} of {len(name)} characters")
+        raise Refusal(
+            ResponseCode.SYSTEM_BUSY,
+            f"{what} of {len(name)} characters: the limit is {NAME_CHARS_MAX}",
+        )
 
 
 def check_writable(config: BrokerConfig, host: str) -> None:

@@ -95,7 +95,7 @@ def test_a_log_with_a_missing_segment_is_not_opened() -> None:
     for base in (0, 4096, 8192):
         disk.open_segment(base, 4096)
     disk.remove_segment(4096)
-    with pytest.raises(LogHasHole, match=r"0000 ends at 4096, but .*8192 goes on at 8192"):
+    with pytest.raises(LogHasHole, match=r"0000 ends at 4096, but .*8192 begins at 8192"):
         CommitLog(disk, 4096)
 
 

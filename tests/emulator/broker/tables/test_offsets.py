@@ -222,7 +222,7 @@ def test_a_new_topic_or_queue_is_refused_where_the_table_is_full() -> None:
     assert refusals == [
         "too many committed topics: the limit is 1",
         "too many committed queues: the limit is 1",
-        "a topic and a group of 2002 characters",
+        "a topic and a group of 2002 characters: the limit is 1000",
     ]
 
 
