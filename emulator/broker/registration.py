@@ -63,7 +63,7 @@ class _RegistrationRound:
     """One registration at *name_servers*, and their answers in the order of arrival."""
 
     def __init__(self, name_servers: tuple[str, ...], *, is_retry: bool = False) -> None:
-        self.name_servers = name_servers  # a copy: ``use`` may change the list during the round
+        self.name_servers = name_servers  # these, even if ``use`` is called during the round
         self.is_retry = is_retry
         self._answers: deque[tuple[str, RemotingCommand | RemoteError]] = deque()
         self._has_more = trio.Event()
@@ -177,7 +177,7 @@ class NameServerRegistration:
 
     @property
     def _interval_ms(self) -> int:
-        """Upstream: BrokerController.start."""
+        """The interval of rounds, within upstream's limits.  Upstream: BrokerController.start."""
         config = self._broker.config
         return min(max(config.register_interval_ms, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
 
@@ -219,7 +219,10 @@ class NameServerRegistration:
     def _answered(
         self, begun: _RegistrationRound, address: str, reply: RemotingCommand | RemoteError
     ) -> None:
-        """Upstream registers with invokeSync, in a thread for each NameServer."""
+        """Add an answer to the round.
+
+        Upstream registers with invokeSync, in a thread for each NameServer.
+        """
         begun.answered(address, reply)
         self._client.close_if_timed_out(address, reply)
 

@@ -158,7 +158,7 @@ async def _keep_registered(
     http: HttpFetcher | None,
     open_nursery: OpenNursery,
 ) -> None:
-    """Register at intervals; an address server, if configured, gives the NameServers.
+    """Register at intervals; an address server, if configured, returns the NameServers.
 
     Upstream: BrokerController.initialize, the task of fetchNameServerAddr.
     """

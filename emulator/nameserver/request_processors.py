@@ -171,8 +171,8 @@ class BrokerRequestProcessor:
 
 STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers since this version need standard JSON
 VERSIONED_SINCE = 37  # V3_0_11; peers of older versions are not upstream's clients
-SLICE_BROKERS = 500  # of some 20 µs each
-SLICE_NAMES = 10_000  # of some 1 µs each
+SLICE_BROKERS = 500  # about 20 µs each
+SLICE_NAMES = 10_000  # about 1 µs each
 ZONE_MODE, ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
 
 
@@ -288,7 +288,7 @@ def _encode_route(form: tuple[TopicRouteData, Release, bool]) -> bytes:
 # Requests of operators: write permission, topics, key-values, settings ----------------
 
 
-SLICE_KEYS = 5_000  # of some 2 µs each
+SLICE_KEYS = 5_000  # about 2 µs each
 
 
 class AdminRequestProcessor:

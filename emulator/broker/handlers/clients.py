@@ -44,7 +44,7 @@ from rocketmq_emulator.settings.releases import (
     HEARTBEAT_REPLY_HAS_FLAGS,
 )
 
-SLICE_GROUPS = 100  # of some 80 µs each, if they are new
+SLICE_GROUPS = 100  # about 80 µs each, if they are new
 
 
 class ClientManageProcessor:

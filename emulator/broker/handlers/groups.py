@@ -46,7 +46,7 @@ from rocketmq_emulator.settings.releases import (
     GROUP_OFFSETS_MAY_GO,
 )
 
-SLICE_ROWS = 400  # of some 20 µs each
+SLICE_ROWS = 400  # about 20 µs each
 
 
 class GroupProcessor:

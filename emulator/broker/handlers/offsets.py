@@ -138,7 +138,7 @@ class ConsumerManageProcessor:
 
 RESET_SINCE_VERSION = 28  # MQVersion.V3_0_7_SNAPSHOT: clients that handle 220 and 221
 STATUS_MS_MAX = 5_000  # Broker2Client.getConsumeStatus: for each member
-SLICE_RESETS = 1_000  # queues, of some 10 µs each
+SLICE_RESETS = 1_000  # queues, about 10 µs each
 LATEST = -1  # a time that means the end of the queue
 
 StatusTable = dict[str, dict[MessageQueue, int]]
@@ -193,7 +193,7 @@ class GroupOffsetProcessor:
         return self._reset_at_members(call)
 
     def _reset_here(self, call: Call[ResetOffsetRequest]) -> Result:
-        """Upstream: AdminBrokerProcessor.resetOffsetInner (5.2)."""
+        """Reset at the broker.  Upstream: AdminBrokerProcessor.resetOffsetInner (5.2)."""
         request, broker = call.request, self._broker
         topic, group = request.topic, request.group
         known = broker.topics.get(topic)
@@ -256,7 +256,7 @@ class GroupOffsetProcessor:
         return max(0, store.offset_by_time(request.topic, queue_id, time_ms))
 
     def _reset_at_members(self, call: Call[ResetOffsetRequest]) -> Result:
-        """Upstream: Broker2Client.resetOffset."""
+        """Send the offsets to the members.  Upstream: Broker2Client.resetOffset."""
         broker, topic = self._broker, call.request.topic
         known = broker.topics.get(topic)
         if known is None:

@@ -33,7 +33,7 @@ from rocketmq_emulator.protocol.messages.names import (
     is_system_consumer_group,
 )
 
-SLICE_QUEUES = 2_000  # of some 2 µs each
+SLICE_QUEUES = 2_000  # about 2 µs each
 
 
 class OverviewProcessor:

@@ -44,7 +44,7 @@ from rocketmq_emulator.protocol.requests.offsets import (
     SearchOffsetRequest,
 )
 
-SLICE_QUEUES = 5_000  # of some 2 µs each
+SLICE_QUEUES = 5_000  # about 2 µs each
 
 
 class QueueProcessor:

@@ -44,7 +44,7 @@ class SendMessageBackProcessor:
         self._rng = rng
 
     def send_back(self, call: Call[ConsumerSendMsgBackRequest]) -> Result:
-        """Store the message a second time, for the group alone."""
+        """Store the message again, in the group's retry or dead letter topic."""
         broker, request = self._broker, call.request
         config = broker.groups.require(request.group, call.now_ms, by="send back")
         check_writable(broker.config, broker.host)

@@ -46,7 +46,7 @@ from rocketmq_emulator.protocol.requests.groups import (
 from rocketmq_emulator.protocol.requests.offsets import QueryCorrectionOffsetRequest
 from rocketmq_emulator.settings.releases import CORRECTIONS_ARE_COMPARED, TOPIC_STATS_OF_ALL_QUEUES
 
-SLICE_ROWS = 500  # of some 10 µs each
+SLICE_ROWS = 500  # about 10 µs each
 
 
 class StatisticsProcessor:
@@ -125,8 +125,8 @@ class StatisticsProcessor:
 # All groups, corrections, time spans --------------------------------------------------
 
 
-SLICE_STATS_ROWS = 200  # of some 40 µs each
-SLICE_OFFSETS = 20_000  # of some 0.5 µs each
+SLICE_STATS_ROWS = 200  # about 40 µs each
+SLICE_OFFSETS = 20_000  # about 0.5 µs each
 LONG_MAX = 2**63 - 1
 
 

@@ -1,6 +1,6 @@
 """The table of calls and their handlers, built from a broker.
 
-The releases that know a call are part of the call (``since`` and ``until``).
+The releases that have a call are part of the call (``since`` and ``until``).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from rocketmq_emulator.settings.releases import (
     UNNAMED_TOPIC_FAILS,
 )
 
-SLICE_TOPICS = 500  # of some 15 µs each
+SLICE_TOPICS = 500  # about 15 µs each
 
 
 class TopicProcessor:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LOOK_UP_MS_MAX = 3_000  # MixAll.GET_TOPIC_ROUTE_TIMEOUT: for each NameServer
 POLL_INTERVAL_MS = 30_000  # BrokerConfig.loadBalancePollNameServerInterval
-TOPICS_MAX = 10_000  # ours: more are looked up at each request
+TOPICS_MAX = 10_000  # ours: further topics are looked up at each request
 QUEUES_MAX = 100_000  # ours, of one topic at one broker: a route with more counts as damaged
 
 

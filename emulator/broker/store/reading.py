@@ -88,7 +88,7 @@ def get_message(
     that a consumer with a filter advances.
     """
     result = GetResult(GetStatus.NO_MATCHED_MESSAGE, offset, queue.min_offset, queue.max_offset)
-    assert result.min_offset <= offset < result.max_offset, "out_of_range comes first"
+    assert result.min_offset <= offset < result.max_offset, "out_of_range handles other offsets"
     positions = queue.positions
     first = offset - queue.min_offset
     examined_max = min(max(limits.entries_max, count_max), INDEX_FILE_ENTRIES)
@@ -155,7 +155,7 @@ def _pieces(log: CommitLog, start: int, end: int) -> list[memoryview]:
     """The bytes of the log between two positions, in few slices."""
     pieces = [log.read(start, end - start)]
     while (start := start + len(pieces[-1])) < end:
-        pieces.append(log.read(start, end - start))  # a segment may end without a filler
+        pieces.append(log.read(start, end - start))  # a segment that was cut short has no filler
     return pieces
 
 
@@ -222,7 +222,7 @@ def _nearest(queue: ConsumeQueue, log: CommitLog, time_ms: int) -> int:
 # By key -------------------------------------------------------------------------------
 
 
-STEP_ENTRIES_MAX = 4_000  # ours: some ten milliseconds
+STEP_ENTRIES_MAX = 4_000  # ours: about ten milliseconds
 SEARCH_ENTRIES_MAX = 1_000_000  # ours: upstream's index has no such limit
 
 

@@ -349,7 +349,7 @@ def _not_counted(config: BrokerConfig) -> frozenset[str]:
 
 T = TypeVar("T")
 
-STEP_BYTES = 1024 * 1024  # some ten milliseconds
+STEP_BYTES = 1024 * 1024  # about ten milliseconds
 REPORT_BYTES = 16 * 1024 * 1024  # some tenths of a second: far below the timeout of a start
 
 

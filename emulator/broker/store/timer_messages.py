@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 DELIVERIES_MAX = 1_000  # ours, in one call: other tasks must not wait long
 FOUND_STEP, FOUND_REPORT = 2_000, 50_000  # messages between pauses, and between facts
 PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
-TRIES_PER_SLOT = 2  # the same: half of the precision between two tries
+TRIES_PER_SLOT = 2  # TimerDequeuePutMessageService: half of the precision between two tries
 _TRIED_AGAIN = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
 
 

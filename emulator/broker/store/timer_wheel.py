@@ -307,7 +307,7 @@ class TimerMoves:
 DOCUMENT = "timercheck"
 FILE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE
 _FIELDS = Struct(">10q")
-_OFFSETS_ONLY = Struct(">4q")  # before releases wrote a data version
+_OFFSETS_ONLY = Struct(">4q")  # the file of releases that write no data version
 
 
 class TimerCheckpoint(NamedTuple):

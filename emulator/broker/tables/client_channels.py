@@ -1,13 +1,14 @@
-"""Connected clients: members of consumer groups, producers, and notices to members of changes.
+"""Connected clients: members of consumer groups, producers, and notices of changed members.
 
 Upstream's tables are here: ``consumer_table`` (group to members), ``channel_info_table``
-(connection to client), ``subscription_table`` and ``producer_table``.  The last heartbeat wins:
-topics it does not name are removed, so members that disagree remove each other's subscriptions.
-Each join and leave is a fact.  A connection's groups are kept by connection too, so that its end
-costs others nothing.
-NOTIFY_CONSUMER_IDS_CHANGED goes to all members at once.  It is quadratic, so a notified group is
-quiet for 1 ms per ten members; all are notified after the last change.  ``MergedNotices`` (5.x,
-realTimeNotifyConsumerChange off) merges the changes of 15 s, for the first time after 30 s.
+(connection to client), ``subscription_table`` and ``producer_table``.  A heartbeat replaces the
+group's subscriptions: topics that it does not list are removed, so members with different topics
+remove each other's subscriptions.  Each join and leave is a fact.  A table of groups by
+connection lets a closed connection be removed without reading all groups.
+NOTIFY_CONSUMER_IDS_CHANGED is sent to all members at once.  The number of notices grows with the
+square of the members, so a notified group is quiet for 1 ms per ten members; after the last change
+all members are notified.  ``MergedNotices`` (5.x, realTimeNotifyConsumerChange off) merges the
+changes of 15 s, for the first time after 30 s.
 
 Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager, DefaultConsumerIdsChangeListener.
 """
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 BROADCASTING = "BROADCASTING"
-LEAVES_PER_SLICE_MAX = 500  # groups, of some 20 µs each
+LEAVES_PER_SLICE_MAX = 500  # groups, about 20 µs each
 
 
 class ClientChannel(msgspec.Struct):
@@ -311,7 +312,7 @@ def _merge(
     removed = tuple(topic for topic in table if topic not in named)
     for topic, data in named.items():
         known = table.get(topic)
-        # An older heartbeat must not undo a newer subscription.
+        # An older heartbeat must not replace a newer subscription.
         if known is None or data.sub_version > known.sub_version:
             table[topic] = data
     for topic in removed:

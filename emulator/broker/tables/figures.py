@@ -20,7 +20,7 @@ RATE_WINDOWS_S = (10, 60, 600)
 
 
 class PutEvent(msgspec.Struct, gc=False):
-    """Messages were stored in a topic."""
+    """Messages that were stored in a topic."""
 
     topic: str
     messages: int
@@ -29,7 +29,7 @@ class PutEvent(msgspec.Struct, gc=False):
 
 
 class GetEvent(msgspec.Struct, gc=False):
-    """A pull has read a queue and found messages, or none."""
+    """A pull that has found messages in a queue, or none."""
 
     topic: str
     group: str

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DOCUMENT = "consumerOffset.json"
 TOPIC_GROUP_SEPARATOR = "@"
 COMMITS_PER_VERSION = 500  # BrokerConfig.consumerOffsetUpdateVersionStep (5.x)
-SLICE_WORK, ENTRY_WORK = 10_000, 10  # a queue counts 1, some 1.3 µs; a topic and group count 10
+SLICE_WORK, ENTRY_WORK = 10_000, 10  # a queue counts 1, about 1.3 µs; a topic and group 10
 SLICE_GROUPS = 1_000
 
 
