@@ -1,11 +1,11 @@
-"""The client: producers and consumers, by upstream's rules, for any RocketMQ.
+"""The client: producers and consumers that follow upstream's rules, for any RocketMQ.
 
     from rocketmq_emulator.client import Message, Producer, PullConsumer, PushConsumer
 
-Three rooms: ``instance`` (what the clients of a process share) stands below ``producer``
-and ``consumer``, which never import each other.  A name is imported at its first use,
-so that parts can be imported one by one; and here, above all rooms, instances are given
-their inner producer.
+``instance`` (the parts that the clients of a process share) is imported by ``producer`` and
+``consumer``, which never import each other.  A public name is imported at its first use, so
+that a program loads only the modules that it uses.  This module also registers the function
+that makes an instance's inner producer.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def __getattr__(name: str) -> object:
 
 
 def _inner_producer(instance: ClientInstance) -> interfaces.InnerProducer:
-    # Not before the first instance: a process that has none needs no producer.
+    # Imported with the first instance: a process without instances needs no producer.
     from rocketmq_emulator.client.producer.send_pipeline import inner_producer  # noqa: PLC0415
 
     return inner_producer(instance)

@@ -1,9 +1,9 @@
-"""What a consumer has pulled from one queue and not finished yet, and when that is too much.
+"""The messages of one queue that are pulled and not finished yet, and the limits for them.
 
-The position a consumer may commit is the smallest *unfinished* offset, not the largest
-finished one: after a crash the unfinished messages are delivered again.  Offsets arrive
-in rising order and are mostly removed near the front, so a dict holds the messages and a deque
-their order, with finished offsets skipped when they reach an end.
+The offset a consumer may commit is the smallest *unfinished* offset, not the largest finished
+one: after a crash the unfinished messages are delivered again.  Offsets arrive in rising order
+and are mostly removed near the front, so a dict holds the messages and a deque their order;
+finished offsets are skipped when they reach an end of the deque.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NOTHING_CACHED = -1
 
 
 class ProcessQueue:
-    """The messages of one held queue, its lock, and whether it was dropped.
+    """The messages of one held queue, the state of its lock, and whether it was dropped.
 
-    Once ``dropped`` it stays dropped: running listeners finish, their results are discarded.
+    A dropped queue stays dropped: running listeners finish, their results are discarded.
     Upstream: ProcessQueue.
     """
 
@@ -47,14 +47,14 @@ class ProcessQueue:
         self.offset_highest = 0
         self._messages: dict[int, MessageExt] = {}
         self._order: deque[int] = deque()  # rising; may still name offsets that are gone
-        self._taken: dict[int, MessageExt] = {}  # what an orderly listener holds now
+        self._taken: dict[int, MessageExt] = {}  # by an orderly listener, by offset
         self._consuming = False
 
-    # What is inside -------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """Unfinished messages, including those that a listener has now."""
+        """The number of unfinished messages, including those that a listener has now."""
         return len(self._messages) + len(self._taken)
 
     @property
@@ -67,11 +67,11 @@ class ProcessQueue:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is a message that no orderly listener has taken."""
+        """Whether some message is not taken by an orderly listener."""
         return bool(self._messages)
 
     def first(self) -> MessageExt | None:
-        """The lowest message that is not finished."""
+        """The message with the lowest offset; None without messages.  Taken ones do not count."""
         if not self._messages:
             return None
         order = self._order
@@ -81,7 +81,7 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """The distance between the lowest and the highest offset; a stuck message widens it."""
+        """The highest offset minus the lowest; it grows while a message is stuck."""
         if not self._messages:
             return 0
         order = self._order
@@ -92,21 +92,21 @@ class ProcessQueue:
         return order[-1] - order[0]
 
     def is_pull_expired(self, now_ms: int) -> bool:
-        """No pull was tried for two minutes: the pull request must be lost."""
+        """Whether no pull was tried for two minutes: then the pull request is lost."""
         return now_ms - self.last_pull_ms > PULL_IDLE_MS_MAX
 
     def is_lock_expired(self, now_ms: int) -> bool:
-        """The broker's lock was last confirmed more than 30 seconds ago."""
+        """Whether the broker last confirmed the lock more than 30 seconds ago."""
         return now_ms - self.last_lock_ms > LOCK_LIVE_MS_MAX
 
     def holds_lock(self, now_ms: int) -> bool:
-        """Whether an orderly listener may be called: locked, and confirmed lately."""
+        """Whether an orderly listener may be called: the lock is held and has not expired."""
         return self.locked and not self.is_lock_expired(now_ms)
 
     # Both kinds of listeners ----------------------------------------------------------
 
     def put(self, messages: Iterable[MessageExt]) -> bool:
-        """Keep *messages*; True if an orderly listener must be woken, because none runs.
+        """Add *messages*; True if an orderly consume request must be submitted, as none runs.
 
         Upstream: ProcessQueue.putMessage.
         """
@@ -115,7 +115,7 @@ class ProcessQueue:
             offset = message.queue_offset
             if offset in held:
                 continue
-            if offset > highest:  # as nearly all are
+            if offset > highest:  # nearly always
                 held[offset] = message
                 self._order.append(offset)
                 highest = offset
@@ -139,7 +139,7 @@ class ProcessQueue:
     # Concurrent listeners -------------------------------------------------------------
 
     def remove(self, messages: Iterable[MessageExt], now_ms: int) -> int:
-        """*messages* are finished: the offset that may be committed now, or ``NOTHING_CACHED``.
+        """Remove finished *messages*; returns the offset to commit, or ``NOTHING_CACHED``.
 
         Upstream: ProcessQueue.removeMessage.
         """
@@ -161,7 +161,7 @@ class ProcessQueue:
     # Orderly listeners ----------------------------------------------------------------
 
     def take(self, count_max: int, now_ms: int) -> list[MessageExt]:
-        """The lowest messages, which the listener has now; none: the listener may rest.
+        """Take the lowest messages for the listener; [] ends the running consume request.
 
         Upstream: ProcessQueue.takeMessages.
         """
@@ -176,7 +176,7 @@ class ProcessQueue:
         return taken
 
     def commit(self) -> int:
-        """All that was taken is finished: the offset after it, or ``NOTHING_CACHED``."""
+        """Finish all taken messages; returns the offset to commit, or ``NOTHING_CACHED``."""
         if not self._taken:
             return NOTHING_CACHED
         offset = max(self._taken) + 1
@@ -185,11 +185,11 @@ class ProcessQueue:
         return offset
 
     def rollback(self) -> None:
-        """Put back all that was taken, to be taken again."""
+        """Put all taken messages back, to be taken again."""
         self.consume_again(list(self._taken.values()))
 
     def consume_again(self, messages: Iterable[MessageExt]) -> None:
-        """Put these back; they are taken again before everything that follows them.
+        """Put *messages* back; they are taken again before the messages that follow them.
 
         Upstream: ProcessQueue.makeMessageToConsumeAgain.
         """
@@ -205,26 +205,26 @@ class ProcessQueue:
             order.append(offset)
         elif offset < order[0]:
             order.appendleft(offset)
-        else:  # only what was given out of order comes here
+        else:  # rare: *message* was put back out of order
             self._order = deque(sorted(self._messages))
 
 
 class PullRequest(msgspec.Struct, eq=False):
-    """Where a held queue's next pull begins; one of them goes round for each held queue."""
+    """The next pull of a held queue; each held queue has one, which is used again and again."""
 
     group: str
     queue: MessageQueue
     process_queue: ProcessQueue
     next_offset: int
-    is_located: bool = False  # orderly: the start was queried again, with the lock held
+    is_located: bool = False  # orderly: next_offset was queried again with the lock held
 
 
 class FlowControl:
-    """One consumer's limits for what a queue may hold before pulls of it are delayed.
+    """One consumer's limits of cached messages; at a limit, pulls of a queue are delayed.
 
-    They are checked before a pull, so one more batch than the limit can be cached.
-    Limits given for a whole topic are divided evenly, whenever the set of held queues
-    changes.  Upstream: DefaultMQPushConsumerImpl.pullMessage.
+    The limits are checked before a pull, so one more batch than the limit can be cached.
+    Limits for a whole topic are divided evenly whenever the set of held queues changes.
+    Upstream: DefaultMQPushConsumerImpl.pullMessage.
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
@@ -233,9 +233,9 @@ class FlowControl:
         self.mib_max = config.queue_mib_max
 
     def divide(self, queues: int) -> None:
-        """Divide the topics' limits by *queues*, the held queues of all topics together.
+        """Divide the limits of a topic by *queues*, the number of held queues of all topics.
 
-        Upstream too divides by all of them, not by that topic's.
+        Upstream also divides by the queues of all topics, not by those of one topic.
         Upstream: RebalancePushImpl.messageQueueChanged.
         """
         if queues == 0:
@@ -246,9 +246,9 @@ class FlowControl:
             self.mib_max = max(1, self._config.topic_mib_max // queues)
 
     def is_full(self, queue: ProcessQueue) -> bool:
-        """Whether a pull must wait.
+        """Whether a pull must be delayed.
 
-        For concurrent listeners a wide span counts too: a stuck message holds the offset.
+        For concurrent listeners the span is limited too: it grows while a message is stuck.
         """
         return (
             queue.count > self.messages_max
@@ -258,5 +258,5 @@ class FlowControl:
 
 
 def as_fact(queue: MessageQueue) -> Queue:
-    """A queue's name in facts."""
+    """*queue* as facts name it."""
     return Queue(queue.topic, queue.broker_name, queue.queue_id)

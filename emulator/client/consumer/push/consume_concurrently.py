@@ -1,9 +1,9 @@
-"""Concurrent listeners: many batches at once, in any order, each acknowledged for itself.
+"""Concurrent listeners: many batches at once, in any order, each acknowledged separately.
 
-Messages that failed are sent back, to be delivered again later; those that could not
-even be sent back stay here, hold the committed offset where it is, and are tried again
-in five seconds.  A batch whose queue was dropped meanwhile is finished by its listener,
-and its outcome is discarded.
+Failed messages are sent back, to be delivered again later.  Messages that could not be sent
+back stay in the process queue, where they keep the committed offset from rising, and are
+consumed again after five seconds.  If a queue is dropped while a batch runs, the listener
+finishes the batch and its outcome is discarded.
 
 Upstream: ConsumeMessageConcurrentlyService, ProcessQueue.cleanExpiredMsg.
 """
@@ -45,7 +45,7 @@ MS_DIGITS_MAX = 19
 
 
 class ConsumeRequest(msgspec.Struct, eq=False):
-    """What one call of the listener gets."""
+    """The messages of one call of the listener, and their queue."""
 
     messages: list[MessageExt]
     process_queue: ProcessQueue
@@ -69,14 +69,14 @@ class ConsumeConcurrently:
         self._invoker = invoker
         self._facts = facts
         self._send_back = send_back
-        # A run may do several calls; when each call is to be a fact, it does one.
+        # One run may call the listener several times; if every call must be noted, only once.
         plain_calls = None if facts.wants_given else invoker.plain_calls
         self._plain_calls = plain_calls
         work = self._consume if plain_calls is None else self._consume_batches
         self.pool: WorkerPool[ConsumeRequest] = WorkerPool(member.config.consume_threads_max, work)
 
     def start(self, workers: trio.Nursery) -> None:
-        """Listeners run in *workers*, and so does the search for stuck messages."""
+        """Run listeners in *workers*, and the search for expired messages too."""
         self.pool.open(workers)
         workers.start_soon(ExpiredMessages(self._member, self._send_back).run)
 
@@ -87,7 +87,7 @@ class ConsumeConcurrently:
         queue: MessageQueue,
         _wake: bool = False,
     ) -> None:
-        """Cut pulled messages into batches, and queue them for the workers."""
+        """Split pulled messages into batches and queue them for the workers."""
         size = self._member.config.consume_batch_max
         for start in range(0, len(messages), size):
             self.pool.submit(ConsumeRequest(messages[start : start + size], process_queue, queue))
@@ -102,7 +102,7 @@ class ConsumeConcurrently:
             await self._finish_all([(batch, outcome)], took_ms)
 
     async def _consume_batches(self, first: ConsumeRequest) -> None:
-        """As many batches as one run of plain functions may do."""
+        """Consume *first* and more batches, in one run of plain functions."""
         plain_calls, now_ms = self._plain_calls, self._member.now_ms()
         assert plain_calls is not None
         one_run_s_max = plain_calls.one_run_s_max
@@ -117,9 +117,10 @@ class ConsumeConcurrently:
     def _invoke_batches(
         self, first: ConsumeRequest, now_ms: int, one_run_s_max: float
     ) -> tuple[list[Done], float]:
-        """Until the run's time is over, or one fails: this worker sends it back next.
+        """Call the listener until ``one_run_s_max`` has passed or a batch fails.
 
-        Returns also how many seconds that took.
+        After a failure the worker first sends the batch back.  Returns the batches with their
+        outcomes, and the seconds that all calls took.
         """
         began_s = time.monotonic()
         passed_s = 0.0
@@ -138,7 +139,7 @@ class ConsumeConcurrently:
         return done, time.monotonic() - began_s
 
     def _begin(self, batch: ConsumeRequest, now_ms: int) -> ConsumeContext | None:
-        """Prepare the messages; None if their queue was dropped already."""
+        """Prepare the messages for the listener; None if their queue was dropped."""
         if batch.process_queue.dropped:
             return None
         now = str(now_ms)
@@ -150,7 +151,7 @@ class ConsumeConcurrently:
     # Its outcome ----------------------------------------------------------------------
 
     async def _finish_all(self, done: list[Done], took_ms: int) -> None:
-        """The outcomes of one run, and its figures: its calls share the time that it took."""
+        """Process the outcomes of one run; in the figures its calls share *took_ms* evenly."""
         tallies: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
         for batch, outcome in done:
             tally = tallies[batch.queue.topic]
@@ -165,7 +166,7 @@ class ConsumeConcurrently:
             self._member.stats.consumed(topic, calls, shared_ms, now_ms, ok=ok, failed=failed)
 
     async def _finish(self, batch: ConsumeRequest, outcome: ListenerOutcome) -> int | None:
-        """How many messages were consumed; None if their queue was dropped meanwhile.
+        """Process one outcome; returns the count of consumed messages, None if dropped meanwhile.
 
         Upstream: ConsumeMessageConcurrentlyService.processConsumeResult.
         """
@@ -174,7 +175,7 @@ class ConsumeConcurrently:
         acked = max(0, min(context.ack_index + 1, len(messages))) if ok else 0
         self._facts.note_consumed(batch.queue, messages, acked)
         if batch.process_queue.dropped:
-            return None  # another client has the queue now
+            return None  # another client may hold the queue now
         done = messages
         if acked < len(messages) and not self._member.is_broadcasting:
             done = await self._send_failed_back(batch, acked, context.delay_level)
@@ -186,7 +187,7 @@ class ConsumeConcurrently:
     async def _send_failed_back(
         self, batch: ConsumeRequest, acked: int, delay_level: int
     ) -> list[MessageExt]:
-        """Send back what failed; returns what is finished here, consumed or sent back."""
+        """Send failed messages back; returns the messages that were consumed or sent back."""
         finished, stuck = batch.messages[:acked], []
         for message in batch.messages[acked:]:
             if self._was_finished(batch, message):
@@ -203,17 +204,17 @@ class ConsumeConcurrently:
         return finished
 
     def _was_finished(self, batch: ConsumeRequest, message: MessageExt) -> bool:
-        """Whether the timeout has sent it back already; checked since 5.1.0."""
+        """Whether ``ExpiredMessages`` has sent *message* back already; checked since 5.1.0."""
         checked = self._member.release >= SEND_BACK_IS_CHECKED
         return checked and message.queue_offset not in batch.process_queue
 
 
 class ExpiredMessages:
-    """Sends back messages whose listener has not returned for a quarter of an hour.
+    """Sends back messages whose listener has not returned for ``consume_timeout_ms``.
 
-    Only the lowest message of a queue is looked at, again and again, at most 16 times: it
-    is the one that holds the offset.  The listener is not interrupted; its outcome counts
-    no more.  Upstream: ProcessQueue.cleanExpiredMsg.
+    It checks only the lowest message of a queue, up to 16 times in a round: this message keeps
+    the committed offset from rising.  The listener is not interrupted; its outcome is ignored.
+    Upstream: ProcessQueue.cleanExpiredMsg.
     """
 
     def __init__(self, member: PushMember, send_back: SendBack) -> None:
@@ -221,13 +222,13 @@ class ExpiredMessages:
         self._send_back = send_back
 
     async def run(self) -> NoReturn:
-        """A round every ``consume_timeout_ms``, until cancelled."""
+        """Run a round every ``consume_timeout_ms``, until cancelled."""
         while True:
             await trio.sleep(self._member.config.consume_timeout_ms / 1000)
             await self.run_round()
 
     async def run_round(self) -> None:
-        """Look at every held queue once."""
+        """Check every held queue once."""
         for queue, process_queue in sorted(self._member.process_queue_table.items()):
             await self._clean(queue, process_queue)
 
@@ -244,5 +245,5 @@ class ExpiredMessages:
     def _is_expired(self, message: MessageExt) -> bool:
         began = message.properties.get(CONSUME_START_TIME, "")
         if not (began.isascii() and began.isdigit() and len(began) < MS_DIGITS_MAX):
-            return False  # its sender may have set the property
+            return False  # the message's producer may have set the property
         return self._member.now_ms() - int(began) > self._member.config.consume_timeout_ms

@@ -1,12 +1,12 @@
 """Orderly listeners, and the broker locks they need: one batch of a queue at a time.
 
-The next batch comes only after one succeeded; a failed one is consumed again a moment later, and
-no later message of its queue overtakes it.  When clustering, a queue is consumed only by the
-client that holds its lock: it is kept at the queue's master for 60 seconds and renewed every 20;
-the client trusts it for 30.  So when a broker cannot be reached the client stops before the broker
-could give the lock to another client.  A queue is released only when its listener has returned.
-Before 5.2.0 a listener that hangs keeps its queue for ever; since then the wait ends 20 seconds
-after the last lock.
+The next batch of a queue starts only after the previous one succeeded; a failed batch is consumed
+again after a pause, before any later message of its queue.  When clustering, a queue is consumed
+only by the client that holds its lock.  The queue's master keeps the lock for 60 seconds; the
+client renews it every 20 and considers it valid for 30.  So if the broker cannot be reached, the
+client stops consuming before the broker can grant the lock to another client.  A queue is released
+only when its listener has returned.  Before 5.2.0 a listener that hangs keeps its queue for ever;
+since then the wait ends 20 seconds after the last lock.
 
 Upstream: ConsumeMessageOrderlyService; RebalanceImpl.lock, lockAll, unlock, unlockAll;
 RebalancePushImpl.removeUnnecessaryMessageQueue.
@@ -64,9 +64,9 @@ class OrderlyProcessQueue(ProcessQueue):
         self.consume_lock = trio.Lock()
 
     async def wait_consume_lock(self, wait_ms_max: int) -> bool:
-        """Whether the listener returned within *wait_ms_max*.
+        """Acquire ``consume_lock``; False if the listener did not return within *wait_ms_max*.
 
-        Then no other call of it can begin until ``consume_lock`` is released.
+        After True the listener is not called for this queue until the caller releases the lock.
         """
         with trio.move_on_after(wait_ms_max / 1000):
             await self.consume_lock.acquire()
@@ -82,15 +82,15 @@ class QueueLocks:
 
     @property
     def are_needed(self) -> bool:
-        """Whether a queue is claimed only with its lock.
+        """Whether a queue must be locked before it is claimed.
 
-        Before 5.3.2 a broadcasting consumer asks for locks too.
+        Before 5.3.2 a broadcasting consumer locks queues too.
         """
         member = self._member
         return not (member.is_broadcasting and member.release >= BROADCAST_IS_NOT_LOCKED)
 
     async def lock(self, queue: MessageQueue) -> bool:
-        """Lock *queue* at its master; whether it is locked.  Without an answer it is not."""
+        """Lock *queue* at its master; False if the master refuses or does not answer."""
         try:
             granted = await self._member.calls.lock(queue.broker_name, [queue])
         except (RemoteError, ClientError):
@@ -99,7 +99,7 @@ class QueueLocks:
         return queue in granted
 
     async def renew(self) -> None:
-        """Lock all held queues again, broker by broker; an unreachable broker changes nothing."""
+        """Lock all held queues again, broker by broker; without a reply nothing changes."""
         for broker, queues in self._by_broker().items():
             try:
                 granted = await self._member.calls.lock(broker, queues)
@@ -109,11 +109,11 @@ class QueueLocks:
             self._mark(frozenset(queues) - granted, locked=False)
 
     def unlock_soon(self, queue: MessageQueue) -> None:
-        """Unlock one queue without waiting for an answer."""
+        """Unlock one queue with a one-way request."""
         self._member.calls.unlock_soon(queue)
 
     async def unlock_all(self) -> None:
-        """Unlock all at the end, so that other members need not wait a minute."""
+        """Unlock all queues at the end, so that other members need not wait 60 seconds."""
         for broker, queues in self._by_broker().items():
             try:
                 await self._member.calls.unlock(broker, queues)
@@ -130,7 +130,7 @@ class QueueLocks:
                     process_queue.last_lock_ms = now_ms
 
     def _by_broker(self) -> dict[str, list[MessageQueue]]:
-        # Before 5.0.0 dropped queues too: so a listener that hangs keeps its queue for ever.
+        # Before 5.0.0 also dropped queues: a listener that hangs keeps its queue for ever.
         also_dropped = self._member.release < DROPPED_LOCKS_LAPSE
         brokers: dict[str, list[MessageQueue]] = defaultdict(list)
         for queue, process_queue in sorted(self._member.process_queue_table.items()):
@@ -140,7 +140,7 @@ class QueueLocks:
 
 
 class LockedOwnership:
-    """How an orderly consumer claims its queues and gives them up."""
+    """How an orderly consumer claims and releases its queues."""
 
     process_queue_type: type[ProcessQueue] = OrderlyProcessQueue
 
@@ -149,13 +149,13 @@ class LockedOwnership:
         self._member = member
 
     async def claim(self, queue: MessageQueue) -> bool:
-        """Whether the broker has locked *queue* for this client."""
+        """Lock *queue* if locks are needed; False if it may not be claimed now."""
         return not self.locks.are_needed or await self.locks.lock(queue)
 
     async def release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-        """Unlock *queue*; True if it was released.  If not, the next pass tries again.
+        """Unlock *queue*; True if it was released.  If not, the next rebalance pass tries again.
 
-        A broadcasting consumer does not wait: no other member gets the queue.
+        A broadcasting consumer does not wait for the listener: every member holds the queue.
         """
         offsets = self._member.offsets
         offsets.persist(queue)
@@ -175,7 +175,7 @@ class LockedOwnership:
             return False
         try:
             if process_queue.is_waiting:
-                # The next owner should not start before our cached messages are dropped.
+                # The next owner should not start before the cached messages are dropped here.
                 delay_ms = self._member.config.unlock_delay_ms
                 self._member.call_later(delay_ms, lambda: self.locks.unlock_soon(queue))
             else:
@@ -208,14 +208,14 @@ class LockedOwnership:
 
 SUSPEND = ConsumeResult.SUSPEND
 SUSPEND_MS_MIN, SUSPEND_MS_MAX = 10, 30_000
-RESUBMIT_MS = 10  # after a turn that ended, or a lock that was got
+RESUBMIT_MS = 10  # after a request's time is over, or its queue was locked
 LOCK_BEFORE_TURN_MS = 100
 LOCK_IN_TURN_MS = 10
 LOCK_REFUSED_MS = 3_000
 
 
 class OrderlyConsumeRequest(msgspec.Struct, eq=False):
-    """One worker's run on one queue: until it is empty, not locked, or its time is over."""
+    """Consume one queue in one worker until it is empty, not locked, or the time is over."""
 
     process_queue: OrderlyProcessQueue
     queue: MessageQueue
@@ -244,7 +244,7 @@ class ConsumeOrderly:
         )
 
     def start(self, workers: trio.Nursery) -> None:
-        """Listeners run in *workers*, and so does the renewal of locks."""
+        """Run listeners in *workers*, and the renewal of locks too."""
         self.pool.open(workers)
         if self._needs_locks:
             workers.start_soon(self._renew_locks)
@@ -256,19 +256,19 @@ class ConsumeOrderly:
         queue: MessageQueue,
         wake: bool,
     ) -> None:
-        """Start a turn if the queue has none; a turn takes its messages from the process queue."""
+        """Submit a request for *queue* if *wake*; it takes messages from the process queue."""
         if wake:
             assert isinstance(process_queue, OrderlyProcessQueue), "Rebalance makes orderly ones"
             self.pool.submit(OrderlyConsumeRequest(process_queue, queue))
 
     async def _renew_locks(self) -> NoReturn:
-        """After one second, then every 20."""
+        """Renew after ``lock_first_ms``, then every ``lock_interval_ms``, until cancelled."""
         await trio.sleep(self._member.config.lock_first_ms / 1000)
         while True:
             await self._locks.renew()
             await trio.sleep(self._member.config.lock_interval_ms / 1000)
 
-    # A turn ---------------------------------------------------------------------------
+    # One request ----------------------------------------------------------------------
 
     async def _run_request(self, turn: OrderlyConsumeRequest) -> None:
         lock = self._message_queue_locks.setdefault(turn.queue, trio.Lock())
@@ -293,7 +293,7 @@ class ConsumeOrderly:
                 return
 
     async def _one_batch(self, turn: OrderlyConsumeRequest) -> bool:
-        """Whether the turn goes on."""
+        """Consume one batch; True if the request takes the next one at once."""
         member = self._member
         process_queue = turn.process_queue
         messages = process_queue.take(member.config.consume_batch_max, member.now_ms())
@@ -323,13 +323,13 @@ class ConsumeOrderly:
     async def _finish(
         self, turn: OrderlyConsumeRequest, messages: list[MessageExt], outcome: ListenerOutcome
     ) -> bool:
-        """Whether the turn goes on.  Upstream: processConsumeResult."""
+        """True if the request takes the next batch at once.  Upstream: processConsumeResult."""
         if _is_retried(outcome):
             if outcome.result is ConsumeResult.ROLLBACK:
                 turn.process_queue.rollback()
             elif await self._must_suspend(messages):
                 turn.process_queue.consume_again(messages)
-            else:  # all of them were given up: the queue continues behind them
+            else:  # all messages were given up: continue with those after them
                 self._commit(turn, outcome.context.auto_commit)
                 return True
             self._suspend_queue(turn, outcome.context.suspend_ms)
@@ -339,7 +339,7 @@ class ConsumeOrderly:
         return True
 
     def _commit(self, turn: OrderlyConsumeRequest, now: bool) -> None:
-        """Everything taken so far; with auto_commit off only when the listener commits."""
+        """Commit all taken messages if *now*: by auto_commit, or because the listener commits."""
         if not now:
             return
         offset = turn.process_queue.commit()
@@ -347,7 +347,9 @@ class ConsumeOrderly:
             self._member.offsets.table.update(turn.queue, offset)
 
     async def _must_suspend(self, messages: list[MessageExt]) -> bool:
-        """Count one more failure of each; one that failed too often is published and given up.
+        """Count a failure of each message; True if one must be consumed again.
+
+        A message that failed ``retries_max`` times is published to the retry topic and given up.
 
         Upstream: ConsumeMessageOrderlyService.checkReconsumeTimes.
         """
@@ -364,7 +366,7 @@ class ConsumeOrderly:
         level = FIRST_RETRY_LEVEL + message.reconsume_times
         return await self._send_back.publish(message, level, times)
 
-    # Going on later -------------------------------------------------------------------
+    # Continuing later -----------------------------------------------------------------
 
     def _suspend_queue(self, turn: OrderlyConsumeRequest, suspend_ms: int) -> None:
         wanted_ms = self._member.config.suspend_queue_ms if suspend_ms == -1 else suspend_ms
@@ -382,7 +384,7 @@ class ConsumeOrderly:
 
 
 def _is_retried(outcome: ListenerOutcome) -> bool:
-    """Whether the messages are consumed again; a rollback needs auto_commit off."""
+    """Whether the messages are consumed again; ROLLBACK only counts with auto_commit off."""
     if outcome.result is ConsumeResult.ROLLBACK:
         return not outcome.context.auto_commit
     return outcome.result in (SUSPEND, ConsumeResult.RECONSUME_LATER)

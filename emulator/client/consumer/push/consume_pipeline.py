@@ -1,4 +1,4 @@
-"""The parts of one push consumer, put together: what an instance sees of it.
+"""The parts of one push consumer, connected; an instance calls them through this class.
 
     rebalance ─► held queues ─► pulling ─► consume service ─► listener ─► offsets
         ▲                          ▲                             │
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ConsumePipeline(GroupMembership):
-    """One consumer group on an instance; ``PushConsumer`` is its public face."""
+    """One push consumer's group on an instance; applications use it through ``PushConsumer``."""
 
     member: PushMember
 
@@ -84,7 +84,7 @@ class ConsumePipeline(GroupMembership):
     # As a member of the instance ------------------------------------------------------
 
     def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
-        """All it subscribes, its retry topic included."""
+        """All subscriptions, including that of the retry topic."""
         return self.member.subscriptions.values()
 
     @property
@@ -92,9 +92,9 @@ class ConsumePipeline(GroupMembership):
         return self.member.config.consume_from
 
     async def rebalance(self, cause: RebalanceCause) -> bool:
-        """Run one pass; True if all topics are balanced.
+        """Run one rebalance pass; True if all topics are balanced.
 
-        A paused consumer keeps what it has; since 5.2.0 that counts as out of balance.
+        A paused consumer keeps its queues; since 5.2.0 it counts as not balanced.
         """
         member = self.member
         if not member.is_running or member.is_paused:
@@ -102,30 +102,30 @@ class ConsumePipeline(GroupMembership):
         return await self._rebalance.run_pass(cause)
 
     async def pull(self, request: QueuedPull) -> None:
-        """One step of a held queue."""
+        """Pull one held queue once, or put its request back with a delay."""
         assert isinstance(request, PullRequest), "only consumers submit pull requests"
         await self._pulling.pull(request)
 
     async def persist_offsets(self) -> None:
-        """Store the offsets of held queues, the dropped among them included."""
+        """Store the offsets of held queues, including dropped ones."""
         if self.member.is_running:
             self.member.offsets.persist_all(self.member.process_queue_table.keys())
 
-    # Its life -------------------------------------------------------------------------
+    # From start to end ----------------------------------------------------------------
 
     def start(self, workers: trio.Nursery) -> None:
-        """Listeners run in *workers*, which ends before everything else does."""
+        """Start the consume service; listeners run in *workers*, which ends first."""
         self._service.start(workers)
         self.member.is_running = True
 
     async def join_group(self) -> None:
-        """Find routes, have brokers check expressions, send heartbeats, ask for a first pass.
+        """Find routes, have brokers check expressions, send heartbeats, wake the rebalance.
 
         Raises ``GroupCallRefused`` if a broker cannot read an expression.
         """
         member = self.member
         for topic in self.topics():
-            await member.instance.routes.refresh_quietly(topic)  # else the poll will find it
+            await member.instance.routes.refresh_quietly(topic)  # if it fails, the poll retries
         for subscription in list(member.subscriptions.values()):
             if not is_tag_type(subscription.expression_type):
                 await member.calls.check_client(subscription)
@@ -139,9 +139,9 @@ class ConsumePipeline(GroupMembership):
         return self._service.pool
 
     async def wait_finished(self) -> None:
-        """Take no new work, and wait ``termination_ms_max`` for what is under way.
+        """Accept no more batches, and wait up to ``termination_ms_max`` for running listeners.
 
-        Nothing when cancelled: then no listener ends in order.
+        Does nothing when cancelled: listeners are cancelled too.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self._service.pool.close()
@@ -151,21 +151,21 @@ class ConsumePipeline(GroupMembership):
                 await self._service.pool.wait_finished()
 
     async def unregister(self) -> None:
-        """Unlock queues, then as every kind."""
+        """Unlock queues, then write offsets and unregister; does nothing when cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._ownership is not None and not self.member.is_broadcasting:
             await self._ownership.locks.unlock_all()
         await super().unregister()
 
     async def resume(self) -> None:
-        """End a pause; the pass that was missed runs now, in the caller."""
+        """Pull and rebalance again; runs a rebalance pass in the caller's task."""
         self.member.is_paused = False
         await self.rebalance("resumed")
 
     # Inside ---------------------------------------------------------------------------
 
     async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
-        """Send the new subscription version in heartbeats, before brokers refuse our pulls.
+        """Send the new subscription version in heartbeats; with the old one brokers refuse pulls.
 
         Upstream: RebalancePushImpl.messageQueueChanged.
         """
@@ -179,5 +179,5 @@ class ConsumePipeline(GroupMembership):
             all_queues = sorted(self._rebalance.queues.get(topic, ()))
             try:
                 self._on_queues(topic, all_queues, sorted(mine))
-            except Exception as error:  # noqa: BLE001  # a rebalance goes on without it
+            except Exception as error:  # noqa: BLE001  # the rebalance continues
                 member.note(callback_raised(self.group, "on_queues", error))

@@ -3,13 +3,13 @@
     async for message in consumer:
         print(message.body)
 
-A message is acknowledged when the loop asks for the next one, when it ends by itself, or
-is left by ``break`` or ``return``.  A loop that is left by an exception has failed: the
-message comes again later, as after a listener that raised.
+A message is acknowledged when the loop requests the next one, when the loop ends by itself, or
+when it is left by ``break`` or ``return``.  If an exception leaves the loop, the message has
+failed: it is delivered again later, as after a listener that raised.
 
-The listener of such a consumer is ``HandOver.listen``: it keeps each message until a loop asks for
-it, and waits for the result, as any listener that takes its time.  So a loop changes nothing
-about offsets, retries, order and limits.
+The listener of such a consumer is ``HandOver.listen``: it keeps each message until a loop requests
+it, and waits for the result like a slow listener.  So offsets, retries, order and limits are the
+same as with a listener.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 Soon: TypeAlias = Callable[[Callable[[ConsumeResult], None], ConsumeResult], None]
 
-DROPS_AN_ITERATOR = ("POP_TOP", "POP_ITER")  # the instruction of a break, and of a return
+DROPS_AN_ITERATOR = ("POP_TOP", "POP_ITER")  # the instructions of a break and of a return
 
 
 class MessageLoop:
-    """What loops of trio, of threads and of asyncio share: one message, and the loop's end.
+    """Base of the loops of trio, threads and asyncio: the current message, and the loop's end.
 
-    *soon* calls a function of a result in trio's thread.
+    ``soon(function, result)`` calls ``function(result)`` in trio's thread.
     """
 
-    _is_over = True  # so is one that Ctrl-C, or a bad argument, kept from being made
+    _is_over = True  # also if Ctrl-C or a bad argument interrupts ``__init__``: see ``__del__``
 
     def __init__(
         self, hand_over: HandOver, soon: Soon, timeout_s: float | None, count: int | None
@@ -57,13 +57,13 @@ class MessageLoop:
         self._is_over = False
 
     def _wants_more(self) -> bool:
-        """Ask before the next one; a loop that had its *count* acknowledges the last."""
+        """Whether the loop takes another message; after *count* it acknowledges the last one."""
         if self._remaining_count == 0:
             self._leave(ConsumeResult.SUCCESS)
         return not self._is_over
 
     def _receive(self, message: MessageExt | None) -> MessageExt | None:
-        """*message* is in the hands of the loop from here on; None ends it."""
+        """Mark *message* as received by the loop; None ends the loop."""
         if message is None:
             self._is_over = True
             return None
@@ -84,7 +84,7 @@ class MessageLoop:
 
 
 class Messages(MessageLoop):
-    """A loop in trio, made by ``PushConsumer.messages``."""
+    """A loop in a trio task, made by ``PushConsumer.messages``."""
 
     def __init__(self, hand_over: HandOver, timeout_s: float | None, count: int | None) -> None:
         super().__init__(
@@ -104,14 +104,15 @@ class Messages(MessageLoop):
 
 
 def is_left_by_break(depth: int) -> bool:
-    """Whether the frame *depth* above has just dropped its iterator, by break or return.
+    """Whether the frame *depth* levels above just dropped its iterator by break or return.
 
-    Python does not say why a loop is left.  In CPython the instruction that drops the
-    iterator does: an exception drops it where it was raised.  In doubt it is an exception,
-    and a message comes once more than needed.
+    Python does not report why a loop is left.  In CPython the current instruction shows it: a
+    break or return drops the iterator with an instruction of its own, an exception drops it at
+    the instruction that raised.  If that cannot be read, this returns False, and the message is
+    delivered once more than needed.
     """
     try:
-        frame = sys._getframe(depth)  # noqa: SLF001  # there is no other way to it
+        frame = sys._getframe(depth)  # noqa: SLF001  # there is no public function for it
         code = frame.f_code.co_code[frame.f_lasti]
     except (AttributeError, ValueError, IndexError):
         return False
@@ -119,7 +120,7 @@ def is_left_by_break(depth: int) -> bool:
 
 
 class _RunSyncSoon:
-    """In the run of *token*: at once from its own tasks, else as soon as it can."""
+    """Calls a function in the trio run of *token*: at once from its tasks, else soon."""
 
     def __init__(self, token: trio.lowlevel.TrioToken) -> None:
         self._token = token
@@ -136,7 +137,7 @@ class _RunSyncSoon:
 
 
 class PendingMessage:
-    """A message whose listener waits for its ``result``."""
+    """A message in ``HandOver.listen``, which waits for its ``result``."""
 
     __slots__ = ("_decided", "message", "result")
 
@@ -146,19 +147,19 @@ class PendingMessage:
         self._decided = trio.Event()
 
     def decide(self, result: ConsumeResult) -> None:
-        """Its listener returns *result*."""
+        """Set the result, which ``HandOver.listen`` then returns."""
         self.result = result
         self._decided.set()
 
     async def wait_result(self) -> ConsumeResult:
-        """What its listener returns."""
+        """Wait until ``decide`` is called; returns the result."""
         await self._decided.wait()
-        assert self.result is not None, "an event that is set before its result"
+        assert self.result is not None, "the event was set before the result"
         return self.result
 
 
 class HandOver:
-    """Between the listener and the loops of one consumer.  Used in trio's thread only."""
+    """Passes messages from one consumer's listener to its loops.  For trio's thread only."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -167,10 +168,10 @@ class HandOver:
         self._undecided: set[PendingMessage] = set()
         self._change = trio.Event()
 
-    # The listener's side --------------------------------------------------------------
+    # For the listener -----------------------------------------------------------------
 
     async def listen(self, messages: list[MessageExt], _context: ConsumeContext) -> ConsumeResult:
-        """Offer the one message to the loops; its listener is busy until one has decided."""
+        """Offer the one message to the loops; returns the result that a loop decides."""
         offer = PendingMessage(messages[0])
         self._undecided.add(offer)
         self.notify_change()
@@ -180,15 +181,15 @@ class HandOver:
             return await offer.wait_result()
         finally:
             self._undecided.discard(offer)
-            if offer.result is None and offer in self._offers:  # cancelled: the consumer ends
-                self._offers.remove(offer)  # and gets it again when it is started again
+            if offer.result is None and offer in self._offers:  # cancelled: the consumer closes,
+                self._offers.remove(offer)  # and the message is delivered again later
 
     def notify_change(self) -> None:
-        """A job of the consumer's workers is over, or one more waits here."""
+        """Wake ``finish``: a worker's job is over, or one more message is undecided."""
         self._change.set()
 
     async def finish(self, pool: WorkerPool[object], wait_ms_max: int) -> None:
-        """End the loops, and wait until what was decided is acknowledged or sent back."""
+        """End the loops; wait until decided messages are acknowledged or sent back."""
         self.is_closed = True
         self._loops.unpark_all()
         with trio.move_on_after(wait_ms_max / 1000):
@@ -196,10 +197,10 @@ class HandOver:
                 self._change = trio.Event()
                 await self._change.wait()
 
-    # The loops' side ------------------------------------------------------------------
+    # For the loops --------------------------------------------------------------------
 
     async def wait_pending(self, timeout_s: float | None) -> PendingMessage | None:
-        """The next one; None if there is none in *timeout_s*, or the consumer ends."""
+        """Take the next message; None after *timeout_s* without one, or at the consumer's end."""
         with trio.move_on_after(float("inf") if timeout_s is None else timeout_s):
             await trio.lowlevel.checkpoint()
             while not self._offers and not self.is_closed:
@@ -207,31 +208,31 @@ class HandOver:
         return None if self.is_closed or not self._offers else self._offers.popleft()
 
     def decide(self, offer: PendingMessage, result: ConsumeResult) -> None:
-        """The message of *offer* is done with; too late if its consumer has ended."""
+        """Pass *result* to the listener; no effect if the consumer has closed."""
         self._undecided.discard(offer)
         offer.decide(result)
 
     def requeue(self, offer: PendingMessage) -> None:
-        """Nobody has seen the message of *offer*: the next loop to ask gets it."""
-        if offer in self._undecided:  # else its listener was cancelled
+        """Put *offer*, which no loop received, first: the next loop that requests one gets it."""
+        if offer in self._undecided:  # otherwise its listener was cancelled
             self._offers.appendleft(offer)
             self._loops.unpark()
 
 
 class CurrentMessage:
-    """The message that one loop has in hand."""
+    """The message that one loop has received and not yet decided."""
 
     def __init__(self, hand_over: HandOver) -> None:
-        # Set by the loop, in whatever thread it runs: a loop that is cancelled, or
-        # interrupted by Ctrl-C, may not have got the message that was on its way to it.
+        # Set by the loop in its own thread: a loop that is cancelled, or interrupted by
+        # Ctrl-C, may not have received the message that was sent to it.
         self.is_received = False
         self._hand_over = hand_over
         self._offer: PendingMessage | None = None
 
     async def wait_next(self, timeout_s: float | None) -> MessageExt | None:
-        """Acknowledge the one in hand and wait for the next.
+        """Acknowledge the current message and wait for the next one.
 
-        None if there is none in *timeout_s*, or the consumer has ended.
+        Returns None after *timeout_s* without a message, or when the consumer has closed.
         """
         if self.is_received:
             self.leave(ConsumeResult.SUCCESS)
@@ -243,7 +244,7 @@ class CurrentMessage:
         return self._offer.message
 
     def leave(self, result: ConsumeResult) -> None:
-        """*result* is that of the message in hand, if the loop has seen one."""
+        """Decide the current message if the loop received it; otherwise requeue it."""
         offer, self._offer = self._offer, None
         if offer is not None and self.is_received:
             self._hand_over.decide(offer, result)

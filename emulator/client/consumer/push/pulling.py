@@ -1,11 +1,11 @@
-"""Pulling one queue: when, from which broker, the request, and what follows from the reply.
+"""Pulling one queue: when, from which broker, the request, and the handling of its reply.
 
-Every path puts the request back into the PullMessageService, or invokes a broker, whose
-reply does that; only a dropped queue ends it.
+Every path puts the pull request back into the PullMessageService, or invokes a broker, and the
+handling of the reply puts it back; only a dropped queue ends a pull request.
 
-An answer without messages costs no delay, for the broker has already waited; an error
-costs a second; an offset the broker does not have costs the queue, which comes back at
-the offset the broker named.
+After a reply without messages the next pull follows at once, because the broker has already
+held the request; after an error it follows after a second.  If the broker does not have the
+offset, the queue is released and claimed again at the offset that the broker suggests.
 
 Upstream: DefaultMQPushConsumerImpl.pullMessage and its PullCallback.
 """
@@ -52,7 +52,7 @@ OnStatus: TypeAlias = Callable[["PullRequest", "PullMessageReply", "list[Message
 
 
 class Pulling:
-    """The pulls of one consumer.  *submit* gives messages to its consume service."""
+    """Pulls the queues of one consumer.  *submit* gives messages to its consume service."""
 
     def __init__(
         self, member: PushMember, flow: FlowControl, rebalance: Rebalance, submit: Submit
@@ -70,7 +70,7 @@ class Pulling:
         }
 
     async def pull(self, request: PullRequest) -> None:
-        """Upstream's checks in upstream's order; then the pull; its reply comes later."""
+        """Do upstream's checks in upstream's order, then send the pull; without waiting for the reply."""
         if request.process_queue.dropped:
             return
         request.process_queue.last_pull_ms = self._member.now_ms()
@@ -90,7 +90,7 @@ class Pulling:
     # Before the pull ------------------------------------------------------------------
 
     def _delay_ms(self, request: PullRequest) -> int | None:
-        """How long this queue must wait before it may be pulled; None: not at all."""
+        """The delay before this queue may be pulled; None: no delay."""
         member, config = self._member, self._member.config
         if not member.is_running:
             return config.pull_error_delay_ms
@@ -103,10 +103,11 @@ class Pulling:
         return None
 
     async def _is_located(self, request: PullRequest) -> bool:
-        """Orderly, with the lock held: the last owner may have committed since, so query again.
+        """Whether ``next_offset`` is known; queries it again before the first orderly pull.
 
-        In 4.x the answer may be UNKNOWN_START, and is pulled from: nobody looks at it before
-        5.0.0.  The broker corrects that to its first message.
+        At that time the lock is held, and the last owner may have committed since the claim.
+        In 4.x the query may return UNKNOWN_START, which is pulled from: no check before 5.0.0.
+        The broker corrects it to the offset of its first message.
         """
         if request.is_located or not self._member.config.orderly:
             return True
@@ -158,7 +159,7 @@ class Pulling:
                 on_done=lambda reply: self._answered(request, subscription, reply),
             )
 
-    # The answer -----------------------------------------------------------------------
+    # The reply ------------------------------------------------------------------------
 
     def _answered(
         self,
@@ -166,7 +167,7 @@ class Pulling:
         subscription: SubscriptionData,
         reply: RemotingCommand | RemoteError,
     ) -> None:
-        """A reply, or the error that stands for one."""
+        """Handle a reply, or the error of a call without one."""
         if not self._member.is_running:
             return
         if isinstance(reply, RemoteError):
@@ -199,7 +200,7 @@ class Pulling:
     def _nothing(
         self, request: PullRequest, header: PullMessageReply, _found: list[MessageExt]
     ) -> None:
-        """No message, or none that matches: the next pull begins at the broker's offset."""
+        """Handle a reply without matching messages: pull next at the broker's offset."""
         request.next_offset = header.next_begin_offset
         if request.process_queue.count == 0:
             self._member.offsets.table.raise_to(request.queue, request.next_offset)
@@ -208,10 +209,10 @@ class Pulling:
     def _offset_moved(
         self, request: PullRequest, header: PullMessageReply, _found: list[MessageExt]
     ) -> None:
-        """The broker does not have our offset: drop the queue, and begin at the broker's offset.
+        """Handle a reply that moves the offset: drop the queue, restart at the broker's offset.
 
-        Since 5.2.0 at once and with the offset frozen, so that acknowledgements still
-        under way cannot move it back.
+        Since 5.2.0 this happens at once and with the offset frozen, so that later
+        acknowledgements cannot move it back.
         """
         member, queue = self._member, request.queue
         corrected = header.next_begin_offset

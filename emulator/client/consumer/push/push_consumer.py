@@ -1,4 +1,4 @@
-"""The push consumer: an application gives it a listener, which is called with messages.
+"""The push consumer: it calls the application's listener with messages.
 
     async def on_orders(messages: list[MessageExt]) -> None:
         ...
@@ -8,14 +8,14 @@
     ):
         await trio.sleep_forever()
 
-Without a listener the messages come in a loop:
+Without a listener the application iterates over the messages:
 
     async with PushConsumer(subscriptions={"orders": "*"}, group="billing") as consumer:
         async for message in consumer:
             ...
 
-At the end of the block offsets are written and the consumer unregisters.  When it is
-cancelled it sends nothing, as a process that is killed.
+At the end of the block the consumer writes its offsets and unregisters.  When it is
+cancelled it sends nothing, like a killed process.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
 
     *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
     expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
-    ``PushConsumerConfig``: give a whole one, or single fields by name.  Without a
-    *process* it makes its own, on TCP and this machine's clock.  *documents* keep a
-    broadcasting consumer's offsets.  ``on_queues(topic, all, mine)`` is called after every
-    change of the queues it holds.  Without a *listener* messages come in loops, one at a
-    time unless ``consume_threads_max`` is given.
+    ``PushConsumerConfig``: pass a *config*, or single fields by name.  Without a *process* the
+    consumer makes its own, with TCP and this machine's clock.  *documents* store the offsets of
+    a broadcasting consumer.  ``on_queues(topic, all, mine)`` is called after every change of the
+    queues that the consumer holds.  Without a *listener* the application reads messages in loops
+    (``messages``), one at a time unless ``consume_threads_max`` is given.
 
-    Its start finds routes, joins the group and begins to consume.  It raises ``GroupTaken``;
-    ``BadSubscription`` for an expression that makes no sense, ``GroupCallRefused`` for one that a
-    broker cannot read; ``ClientMisuse`` if the listener is a plain function and the world needs a
-    duration for it.  Upstream: DefaultMQPushConsumer.
+    Entering the block finds routes, joins the group and starts to consume.  It raises
+    ``GroupTaken``; ``BadSubscription`` for an invalid expression, ``GroupCallRefused`` for an
+    expression that a broker cannot read; ``ClientMisuse`` if the listener is a plain function and
+    the world needs a duration for it.  Upstream: DefaultMQPushConsumer.
     """
 
     _KIND = "push"
@@ -122,12 +122,12 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
     # While it runs --------------------------------------------------------------------
 
     def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
-        """A loop over its messages; ``async for message in consumer`` is one without limits.
+        """An async iterator of messages; ``async for message in consumer`` has no limits.
 
-        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
-        Asking for the next message acknowledges the last one; so does leaving the loop by
-        ``break`` or ``return``.  After an exception it comes again later.
-        Raises ``ClientMisuse`` if there is a listener.
+        It ends when no message arrives for *timeout_s*, after *count* messages, and when the
+        consumer closes.  Requesting the next message acknowledges the previous one; so does
+        leaving the loop by ``break`` or ``return``.  If an exception leaves the loop, the message
+        is delivered again later.  Raises ``ClientMisuse`` if there is a listener.
         """
         return Messages(self.loops, timeout_s, count)
 
@@ -136,18 +136,18 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues it holds now, its retry topic's included."""
+        """The queues that this consumer holds now, including those of the retry topic."""
         return sorted(self._running.member.process_queue_table)
 
     def offset(self, queue: MessageQueue) -> int | None:
-        """The next offset to be committed; None when nothing is known yet."""
+        """The next offset to be committed; None if no offset of *queue* is known yet."""
         check_is_queue(queue)
         return self._running.member.offsets.table.get(queue)
 
     async def subscribe(self, topic: str, expression: str = SUB_ALL, kind: str = TAG) -> None:
-        """Subscribe *topic* too, or with another expression; sends heartbeats at once.
+        """Add a subscription, or change the expression of one; sends heartbeats at once.
 
-        Its queues come with the next passes: the first one looks for the route.
+        The next rebalance passes claim the queues of *topic*; the first pass finds the route.
         Raises ``BadSubscription``.
         """
         check_subscribed(topic)
@@ -160,25 +160,28 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
         await member.instance.heartbeats.send_round()
 
     def unsubscribe(self, topic: str) -> None:
-        """The next pass drops its queues, and with them what was not yet committed."""
+        """Remove a subscription; the next rebalance pass drops the queues of *topic*.
+
+        Offsets of these queues that are not committed by then are lost.
+        """
         check_text("topic", topic)
         member = self._running.member
         if member.subscriptions.pop(topic, None) is not None:
             member.subscription_changed = True
 
     def suspend(self) -> None:
-        """Stop pulls and rebalancing; what is cached is still consumed."""
+        """Stop pulling and rebalancing; cached messages are still consumed."""
         self._running.member.is_paused = True
 
     async def resume(self) -> None:
-        """End a pause; the pass that was missed runs now."""
+        """Pull and rebalance again; a rebalance pass runs before this returns."""
         await self._running.resume()
 
     # Inside ---------------------------------------------------------------------------
 
     @property
     def loops(self) -> HandOver:
-        """What its loops take messages from.  Raises ``ClientMisuse`` if there is a listener."""
+        """The hand-over to the loops.  Raises ``ClientMisuse`` if there is a listener."""
         _ = self._running
         if self._hand_over is None:
             raise ClientMisuse(
@@ -191,7 +194,7 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
         return self.config.orderly
 
     def _prepare(self, process: ClientProcess) -> None:
-        """What runs a listener that is a plain function; without it, the event loop itself."""
+        """Choose how calls of a plain listener run: as the world defines, or on the event loop."""
         config = self.config
         if is_coroutine_function(self._listener):
             self._plain_calls = None
@@ -218,7 +221,7 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
         return running
 
     async def _start(self, running: ConsumePipeline, stack: AsyncExitStack) -> None:
-        """Its listeners work in a nursery of their own, which ends before offsets are written."""
+        """Run listeners in their own nursery, which ends before offsets are written."""
         workers = await stack.enter_async_context(cancelling_nursery())
         stack.push_async_callback(running.wait_finished)
         running.start(workers)

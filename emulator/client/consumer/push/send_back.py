@@ -1,8 +1,8 @@
 """Sending messages back, to be delivered again later.
 
-The message's broker makes the copy from its own log.  When it cannot be reached, or has
-no master, the consumer publishes the copy itself, to any broker, through its instance's
-inner producer.  When even that fails the message stays here and is tried again.
+The message's broker makes the copy from its own log.  If it cannot be reached, or has no
+master, the consumer publishes the copy itself, to any broker, through its instance's inner
+producer.  If that fails too, the caller keeps the message and consumes it again.
 
 Upstream: DefaultMQPushConsumerImpl.sendMessageBack.
 """
@@ -29,7 +29,10 @@ class SendBack:
         self._member = member
 
     async def send_back(self, message: MessageExt, queue: MessageQueue, delay_level: int) -> bool:
-        """Send back, or publish a copy; whether that was stored.  Level 0: the broker decides."""
+        """Send back, or publish a copy; True if it was stored.
+
+        With *delay_level* 0 the broker chooses the delay.
+        """
         try:
             await self.send_back_or_raise(message, queue, delay_level)
         except ClientError:
@@ -39,7 +42,7 @@ class SendBack:
     async def send_back_or_raise(
         self, message: MessageExt, queue: MessageQueue, delay_level: int
     ) -> None:
-        """The same; raises the ``ClientError`` of the copy that no broker stored."""
+        """The same; raises the ``ClientError`` of the copy if no broker stored it."""
         member = self._member
         try:
             await member.calls.send_back(
@@ -50,7 +53,7 @@ class SendBack:
             await self._publish(message, level, message.reconsume_times + 1)
 
     async def publish(self, message: MessageExt, delay_level: int, reconsume_times: int) -> bool:
-        """Publish a copy to the group's retry topic; whether it was stored."""
+        """Publish a copy to the group's retry topic; True if it was stored."""
         try:
             await self._publish(message, delay_level, reconsume_times)
         except ClientError:

@@ -1,8 +1,8 @@
 """Workers that take jobs from one unbounded queue.
 
-A worker is a task.  It is started when there is work and no worker is idle, and it is
-kept.  A job that never waits is done by one worker alone; while a job waits, the next
-worker goes on, up to the limit.
+A worker is a task.  It is started when there is a job and no worker is idle, and it runs until
+its nursery ends.  Jobs that never wait are all done by one worker; while a job waits, another
+worker takes the next job, up to the limit.
 
 Upstream: the consume services' thread pools, 20 threads and an unbounded queue.
 """
@@ -23,7 +23,7 @@ JOBS_WITHOUT_A_CHECKPOINT_MAX = 64
 
 
 class WorkerPool(Generic[J]):
-    """At most *workers_max* tasks run ``work(job)``, jobs in order of arrival."""
+    """At most *workers_max* tasks call ``work(job)``, for jobs in order of arrival."""
 
     def __init__(self, workers_max: int, work: Callable[[J], Awaitable[object]]) -> None:
         self._nursery: trio.Nursery | None = None
@@ -32,15 +32,16 @@ class WorkerPool(Generic[J]):
         self._jobs: deque[J] = deque()
         self._idle = trio.lowlevel.ParkingLot()
         self._started = 0
-        self._waking = False  # a worker was woken and has not looked at the jobs yet
+        self._waking = False  # a worker was woken and has not taken a job yet
         self._busy = 0
         self.on_job_over: Callable[[], object] | None = None
-        self.on_interrupted: Callable[[J], object] | None = None  # a job, when the pool is closed
+        # Called with each job that is cancelled after the pool was closed.
+        self.on_interrupted: Callable[[J], object] | None = None
         self._is_closed = False
         self._finished = trio.Event()
 
     def open(self, nursery: trio.Nursery) -> None:
-        """Start workers in *nursery* when they are needed; they end when it ends."""
+        """Start workers in *nursery* when jobs arrive; they end with the nursery."""
         self._nursery = nursery
 
     def submit(self, job: J) -> None:
@@ -50,11 +51,11 @@ class WorkerPool(Generic[J]):
             self._wake_one()
 
     def close(self) -> None:
-        """Take no more jobs; those that were taken are still done."""
+        """Accept no more jobs; the submitted ones are still done."""
         self._is_closed = True
 
     async def wait_finished(self) -> None:
-        """After ``close``: wait until the jobs that were taken are done."""
+        """After ``close``: wait until the submitted jobs are done."""
         if self._jobs or self._busy:
             await self._finished.wait()
 
@@ -64,8 +65,8 @@ class WorkerPool(Generic[J]):
         return self._busy
 
     def next_job(self) -> J | None:
-        """Take the next job, or None; threads that do several jobs in a row call it too."""
-        # Not looked at first: between a look and the pop another thread may take the last one.
+        """Take the next job, or None; threads that do several jobs in a row call this too."""
+        # No check before: between a check and the pop another thread may take the last job.
         try:
             return self._jobs.popleft()
         except IndexError:
@@ -89,7 +90,7 @@ class WorkerPool(Generic[J]):
             self._waking = False
             while (job := self.next_job()) is not None:
                 if self._jobs:
-                    self._wake_one()  # should this job wait, another worker goes on
+                    self._wake_one()  # if this job waits, another worker takes the next
                 self._busy += 1
                 try:
                     await self._work(job)
