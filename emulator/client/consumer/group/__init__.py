@@ -1,1 +1,1 @@
-"""A consumer as a member of its group: its share of the queues, their offsets, its calls."""
+"""The parts that all consumers share as group members: rebalance, offsets, broker calls."""

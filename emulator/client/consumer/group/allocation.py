@@ -1,15 +1,16 @@
-"""Which of a topic's queues a member gets: every member computes it alone, all must agree.
+"""Strategies: which of a topic's queues a member gets.  Every member computes it locally.
 
 A strategy is a name and a pure function of (sorted queues, sorted member ids, own id); queues sort
-as themselves, ids by ``java_order``.  Nothing enforces that members see the same lists: while they
+as themselves, ids by ``java_order``.  Nothing enforces that members use the same lists: while they
 differ, queues have two owners or none, and the next pass corrects that.  Ids are of *connections*:
-one listed twice counts twice, and the queues of its second place have no owner.
+an id listed twice counts twice, and the queues of its second position have no owner.
 
-``averagely_auto`` (apache/rocketmq#3465, never merged) goes by circle once all members are new
-enough: then nobody is idle when a broker turns read-only; a mix of both would leave queues with
-two owners or none.  Of chosen hosts only, ``refusing`` is what articles show: the shares of the
-others have no owner, and a backlog grows there (``starved`` names the queues); ``pinned`` takes
-the others out before sharing: nothing starves while one chosen member runs.
+``averagely_auto`` (apache/rocketmq#3465, never merged) uses AVG_BY_CIRCLE once all members are new
+enough: then no member is idle when a broker becomes read-only.  A mix of AVG and AVG_BY_CIRCLE
+would leave queues with two owners or none.  Two strategies use only members on chosen hosts.
+``refusing`` is the one in articles: the shares of other members have no owner, and a backlog grows
+there (``starved`` names the queues).  ``pinned`` removes other members before sharing:
+every queue has an owner while one chosen member runs.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ VIRTUAL_NODES = 10  # AllocateMessageQueueConsistentHash
 class Strategy(NamedTuple):
     """How a group shares queues; *name* is upstream's name of the strategy.
 
-    *by_versions* is for a strategy that depends on the releases of the group's members: before
-    each pass it is given their versions, and the function that it returns is used instead of
-    *allocate* (``averagely_auto``).  Upstream: AllocateMessageQueueStrategy, without that.
+    *by_versions* is for a strategy that depends on the releases of the group's members: it is
+    called with their versions before each pass, and returns the function to use instead of
+    *allocate* (``averagely_auto``).  Upstream, without that: AllocateMessageQueueStrategy.
     """
 
     name: str
@@ -60,7 +61,7 @@ AVG_BY_CIRCLE = Strategy("AVG_BY_CIRCLE", averagely_by_circle)
 
 
 def configured(mine: Sequence[MessageQueue] | None) -> Strategy:
-    """A fixed list, whatever the topic, its route and the members are.
+    """Allocate the fixed list *mine*; topic, route and members are ignored.
 
     Upstream: AllocateMessageQueueByConfig.
     """
@@ -68,9 +69,9 @@ def configured(mine: Sequence[MessageQueue] | None) -> Strategy:
 
 
 def by_machine_room(rooms: Collection[str]) -> Strategy:
-    """Queues of brokers called ``<room>@<name>`` in one of *rooms*; the others have no owner.
+    """Allocate queues of brokers named ``<room>@<name>`` in *rooms*; other queues have no owner.
 
-    All members share them, wherever they are; the remainder is dealt from the tail.
+    All members share these queues, in any room; the remainder is taken from the tail.
     Upstream: AllocateMessageQueueByMachineRoom.
     """
 
@@ -93,10 +94,10 @@ def nearby(
     room_of_queue: Callable[[MessageQueue], str],
     room_of_member: Callable[[str], str],
 ) -> Strategy:
-    """Each room's queues go to that room's members; a room without members is shared by all.
+    """Allocate each room's queues to that room's members; all share a room without members.
 
-    Rooms without members are shared out one by one, so with few queues each the members
-    that sort first get a piece of every one.  Upstream: AllocateMachineRoomNearby.
+    Rooms without members are allocated one by one: if each has few queues, the members that sort
+    first get queues of every such room.  Upstream: AllocateMachineRoomNearby.
     """
 
     def allocate(
@@ -124,7 +125,7 @@ def md5_hash(key: str) -> int:
 
 
 def consistent_hash(virtual_nodes: int = VIRTUAL_NODES, hash_of: Hash = md5_hash) -> Strategy:
-    """Queues to the members whose virtual nodes follow them on a ring of hashes.
+    """Allocate each queue to the member whose virtual node follows it on a ring of hashes.
 
     Without virtual nodes no member gets a queue.  Raises ``ValueError`` below 0.
 
@@ -144,14 +145,14 @@ def consistent_hash(virtual_nodes: int = VIRTUAL_NODES, hash_of: Hash = md5_hash
     return Strategy("CONSISTENT_HASH", allocate)
 
 
-# The strategies' parts -------------------------------------------------------------------
+# Parts of strategies ---------------------------------------------------------------------
 
 
 class HashRing:
-    """Members on a ring of hashes: one that leaves moves only its own queues.
+    """Members on a ring of hashes: when a member leaves, only its queues change owners.
 
-    Every member stands on the ring several times (its virtual nodes); a key belongs to
-    the first node at or after its own hash, or past the end to the smallest.
+    Every member has several positions on the ring (its virtual nodes).  A key belongs to the
+    first node at or after the key's hash, or after the last node to the first one.
     Upstream: ConsistentHashRouter.
     """
 
@@ -160,16 +161,16 @@ class HashRing:
         placed: dict[str, int] = {}
         nodes: dict[int, str] = {}
         for member in members:
-            # An id listed twice goes on counting: it gets twice as many nodes.
+            # For an id listed twice the numbers continue: it gets twice as many nodes.
             start = placed.get(member, 0)
             for number in range(start, start + virtual_nodes):
-                nodes[hash_of(f"{member}-{number}")] = member  # the later of two equals stays
+                nodes[hash_of(f"{member}-{number}")] = member  # of two equal hashes the later wins
             placed[member] = start + virtual_nodes
         self._hashes = sorted(nodes)
         self._members = [nodes[at] for at in self._hashes]
 
     def owner(self, key: str) -> str | None:
-        """The member *key* belongs to; None on a ring without nodes."""
+        """The member that owns *key*; None on a ring without nodes."""
         if not self._hashes:
             return None
         at = bisect.bisect_left(self._hashes, self._hash_of(key))
@@ -177,7 +178,7 @@ class HashRing:
 
 
 def _room_in_name(broker_name: str) -> str | None:
-    # Java's split drops empty pieces at the end, so "room@name@" is well-formed.
+    # Java's split drops empty strings at the end, so "room@name@" is valid.
     match broker_name.rstrip("@").split("@"):
         case [room, _name]:
             return room
@@ -196,19 +197,19 @@ def _by_room(things: Iterable[T], room_of: Callable[[T], str], what: str) -> dic
     return rooms
 
 
-# AveragelyAuto: by circle once all members are new ------------------------------------
+# AVG_AUTO: AVG_BY_CIRCLE once all members are new ------------------------------------
 
 
 NAME = "AVG_AUTO"
 
 
 def averagely_auto(newer_than: str | Release) -> Strategy:
-    """By circle when the release of every member is above *newer_than*, until then averagely.
+    """AVG_BY_CIRCLE if every member's release is above *newer_than*, otherwise AVG.
 
-    Members of other SDKs count by the version that they send, whatever they allocate by.
-    Before each pass one broker is asked (GET_CONSUMER_CONNECTION_LIST), any of the topic.
+    Members of other SDKs count with the version that they send, whatever strategy they use.
+    Before each pass one random broker of the topic is queried (GET_CONSUMER_CONNECTION_LIST).
 
-    Raises ``ValueError`` for what is no release.  Upstream: none, see the file.
+    Raises ``ValueError`` for an invalid release.  Upstream: none, see the top of this file.
     """
     release = Release.parse(newer_than) if isinstance(newer_than, str) else newer_than
     threshold = release.version
@@ -235,9 +236,9 @@ def _allocate(
 
 
 def refusing(hosts: Collection[str], inner: Strategy = AVG) -> Strategy:
-    """As articles show it: whoever is not on *hosts* takes nothing; its share starves.
+    """As in articles: members that are not on *hosts* claim nothing; their shares have no owner.
 
-    A host is what stands before the ``@`` of a client id.
+    A member's host is the part of its client id before the ``@``.
     """
     chosen = frozenset(hosts)
 
@@ -252,7 +253,7 @@ def refusing(hosts: Collection[str], inner: Strategy = AVG) -> Strategy:
 def pinned(hosts: Collection[str], inner: Strategy = AVG) -> Strategy:
     """Members on *hosts* share all queues, the others get none.
 
-    While no member is on *hosts*, nobody consumes: that is what was asked for.
+    While no member is on *hosts*, no member consumes; that is intended.
     """
     chosen = frozenset(hosts)
 
@@ -267,5 +268,5 @@ def pinned(hosts: Collection[str], inner: Strategy = AVG) -> Strategy:
 
 
 def host_of(client_id: str) -> str:
-    """The address in a client id, ``10.0.0.7@billing`` -> ``10.0.0.7``."""
+    """The address in a client id: ``10.0.0.7`` for ``10.0.0.7@billing``."""
     return client_id.partition("@")[0]

@@ -1,10 +1,10 @@
 """Requests of brokers to a consumer: report its state, consume a message, reset its offsets.
 
-The calls: RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (221),
-GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309).  The instance finds the
-consumer by its group.  In its running info the settings have the names of the fields of a Java
-client, from 5.1.0 also those that every client has.  Left out are those that do not exist here,
-fields that are objects of a JVM (listener, strategy, offset store, log), and stacks.
+The requests: RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (221),
+GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309).  The instance finds the consumer
+by its group.  In the running info settings have the field names of the Java client; from 5.1.0 it
+also has the settings that all clients share.  It lacks settings that do not exist here, fields
+that are objects of a JVM (listener, strategy, offset store, log), and thread stacks.
 
 Upstream: ClientRemotingProcessor, MQClientInstance (consumerRunningInfo, resetOffset),
 ConsumeMessageConcurrentlyService.consumeMessageDirectly, and the orderly one's;
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 RESET_WAIT_S = 10  # MQClientInstance.resetOffset
-DIRECT_MS_MAX = 10 * 60_000  # ours: then the request is given up
+DIRECT_MS_MAX = 10 * 60_000  # ours: after that the request gets no reply
 
 RESULTS: dict[ConsumeResult, CMResult] = {
     ConsumeResult.SUCCESS: "CR_SUCCESS",
@@ -75,7 +75,7 @@ RESULTS: dict[ConsumeResult, CMResult] = {
 
 
 class PushConsumerRequests:
-    """Answers for one consumer."""
+    """Handles brokers' requests for one push consumer."""
 
     def __init__(self, member: PushMember, reset: OffsetReset, directly: DirectConsume) -> None:
         self._member = member
@@ -83,7 +83,7 @@ class PushConsumerRequests:
         self._directly = directly
 
     def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
-        """Start the reset, which takes ten seconds; the request is one-way."""
+        """Start the reset, which takes ten seconds; there is no reply (one-way)."""
         table = decode_unlimited_body(call.body, ResetOffsetBody).offset_table
         topic = call.request.topic
         offsets = {queue: offset for queue, offset in table.items() if queue.topic == topic}
@@ -91,16 +91,16 @@ class PushConsumerRequests:
         return NO_REPLY
 
     def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
-        """The offsets of one topic that are in this client's memory."""
+        """Reply with one topic's offsets in this client's memory."""
         table = self._member.offsets.table.of_topic(call.request.topic)
         return self._reply(GetConsumerStatusBody(message_queue_table=table))
 
     def running_info(self, _call: Call[Header]) -> Result:
-        """The consumer's settings, subscriptions, process queues and figures."""
+        """Reply with the consumer's settings, subscriptions, process queues and figures."""
         return self._reply(running_info(self._member))
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
-        """Answered when the listener has returned."""
+        """Call the listener with the body's message; reply when it has returned."""
         messages = decode_messages(call.body, call.request.broker_name or "")
         if not messages:
             raise BadFields("the body is no message")
@@ -124,7 +124,7 @@ class PushConsumerRequests:
 
 
 class DirectConsume:
-    """Gives one message to the listener on request; nothing is acknowledged or sent back."""
+    """Calls the listener with one message; it is neither acknowledged nor sent back."""
 
     def __init__(self, member: PushMember, invoker: ListenerInvoker) -> None:
         self._member = member
@@ -149,11 +149,11 @@ class DirectConsume:
 
 
 class OffsetReset:
-    """Moves a group to other offsets: stop, drop its queues, wait, set the offsets, resume.
+    """Sets a consumer's offsets: pause, drop the queues, wait, set the offsets, resume.
 
-    The wait is for listeners that still run; what they acknowledge is of dropped queues
-    and moves nothing.  *resume* ends the pause and rebalances, which brings the queues
-    back.  Upstream: MQClientInstance.resetOffset.
+    The wait is for listeners that still run; their acknowledgements change no offset, because
+    their queues are dropped.  *resume* ends the pause and rebalances, which claims the queues
+    again.  Upstream: MQClientInstance.resetOffset.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class OffsetReset:
         self._resume = resume
 
     async def run(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Set the offsets of those queues that are held; takes ten seconds."""
+        """Set the offsets of the held queues among *offsets*; takes ten seconds."""
         self._member.is_paused = True
         for queue, process_queue in self._member.process_queue_table.items():
             if queue in offsets:
@@ -240,11 +240,11 @@ CLIENT_CONFIG_FIELDS = {  # field of ClientConfig
     "pullTimeDelayMillsWhenException": "pull_error_delay_ms",
     "vipChannelEnabled": "vip_channel_enabled",
 }
-NO_LIMIT = -1  # pullThresholdForTopic and its like
+NO_LIMIT = -1  # pullThresholdForTopic, pullThresholdSizeForTopic
 
 
 def running_info(member: PushMember) -> ConsumerRunningInfo:
-    """The state of *member* now."""
+    """The running info of a push consumer."""
     now_ms = member.now_ms()
     subscriptions = list(member.subscriptions.values())
     held = sorted(member.process_queue_table.items())
@@ -261,7 +261,7 @@ def pull_consumer_running_info(
     subscriptions: list[SubscriptionData],
     held: Mapping[MessageQueue, ProcessQueue],
 ) -> ConsumerRunningInfo:
-    """The state of a pull consumer now.
+    """The running info of a pull consumer or a lite pull consumer.
 
     Upstream: DefaultMQPullConsumerImpl.consumerRunningInfo, DefaultLitePullConsumerImpl's.
     """

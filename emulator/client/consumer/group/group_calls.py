@@ -1,7 +1,7 @@
 """The broker calls of a group's member, each with upstream's timeout and choice of address.
 
-A call that gets no answer raises ``RemoteError``, one answered with an error code raises
-``GroupCallRefused``; no result is assumed in place of an answer.
+A call without a reply raises ``RemoteError``, a reply with an error code raises
+``GroupCallRefused``; a result is never assumed without a reply.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ SEND_BACK_TIMEOUT_MS = 5_000  # DefaultMQPushConsumerImpl.sendMessageBack
 
 @contextmanager
 def no_answer_is_refused() -> Iterator[None]:
-    """For users: a call inside that gets no answer raises ``GroupCallRefused``, too."""
+    """For public methods: inside, a call without a reply raises ``GroupCallRefused`` too."""
     try:
         yield
     except RemoteError as error:
@@ -93,22 +93,22 @@ def no_answer_is_refused() -> Iterator[None]:
 
 
 class GroupCalls:
-    """The calls of one member of *group*."""
+    """Calls brokers and NameServers for one member of *group*."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
         self._list_members = ext_of(GetConsumerListByGroupRequest(consumer_group=group))
-        # An idle group commits the same offsets every five seconds.
+        # Cached, because an idle group commits the same offsets every five seconds.
         self._commits: EncodedCache[tuple[MessageQueue, int]] = EncodedCache(self._commit_text)
 
     # Positions ------------------------------------------------------------------------
 
     async def query_offset(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset; None when the broker answers that there is none.
+        """The group's stored offset; None if the broker replies that there is none.
 
-        4.x takes every error answer for "none", so a misbehaving broker can make a
-        group skip messages.  Upstream: MQClientAPIImpl.queryConsumerOffset.
+        4.x treats every error reply as "none", so a faulty broker can make a group skip
+        messages.  Upstream: MQClientAPIImpl.queryConsumerOffset.
         """
         header = QueryConsumerOffsetRequest(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id
@@ -128,12 +128,12 @@ class GroupCalls:
         return await self._position(queue, GET_MAX_OFFSET, header)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the first message that is still there."""
+        """The offset of the first message that is still stored."""
         header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         return await self._position(queue, GET_MIN_OFFSET, header)
 
     async def earliest_store_ms(self, queue: MessageQueue) -> int:
-        """When the first message that is still there was stored (wall time)."""
+        """When the first message of *queue* was stored (wall time, ms)."""
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id)
         address = await self._master_to_ask(queue)
         reply = await self._call(address, GET_EARLIEST_MSG_STORETIME, header, POSITION_TIMEOUT_MS)
@@ -145,19 +145,19 @@ class GroupCalls:
             raise GroupCallUnanswered(f"{address}: {error}") from error
 
     async def offset_at(self, queue: MessageQueue, at_ms: int) -> int:
-        """The offset of the first message stored at *at_ms* (wall time) or later."""
+        """The offset of the first message stored at *at_ms* (wall time, ms) or later."""
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
         return await self._position(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     def batch(self) -> AbstractContextManager[object]:
-        """What is committed inside leaves together, one write a broker."""
+        """Inside, commits are sent together, with one write per broker."""
         return self._instance.remoting.batch()
 
     def commit_offset(self, queue: MessageQueue, offset: int) -> None:
-        """One-way, to the master; without one to a slave, where it does not last."""
+        """Send *offset* one-way to the master; without a master to a slave, which loses it."""
         found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=False)
         if found is None:
-            return  # the next write comes in five seconds, when there may be an address
+            return  # the next commit, five seconds later, may have an address
         header = msgspec.Raw(self._commits.text((queue, offset), key=queue))
         self._instance.remoting.send_oneway(found.address, UPDATE_CONSUMER_OFFSET, header)
 
@@ -174,7 +174,7 @@ class GroupCalls:
     # Routes ---------------------------------------------------------------------------
 
     async def queues_of(self, topic: str) -> list[MessageQueue]:
-        """The queues that may be read, as a NameServer has them now; nothing is remembered.
+        """The queues of *topic* that may be read, as a NameServer has them now; not cached.
 
         Raises ``NoNameServer``, or ``GroupCallRefused`` for a topic without such queues.
         Upstream: MQAdminImpl.fetchSubscribeMessageQueues.
@@ -189,7 +189,7 @@ class GroupCalls:
     # Members --------------------------------------------------------------------------
 
     async def members(self, topic: str) -> list[str] | None:
-        """The group's client ids, from one random broker of *topic*; None without an answer.
+        """The group's client ids, from one random broker of *topic*; None without a reply.
 
         Upstream: MQClientInstance.findConsumerIdList.
         """
@@ -207,7 +207,7 @@ class GroupCalls:
     async def member_versions(self, topic: str) -> dict[str, int] | None:
         """The version of each member by client id, from one random broker of *topic*.
 
-        Of an id with several connections the oldest version counts.  None without an answer.
+        For an id with several connections it is the oldest version.  None without a reply.
         Upstream: MQClientAPIImpl.getConsumerConnectionList.
         """
         reply = await self._query_members(topic, GET_CONSUMER_CONNECTION_LIST)
@@ -224,7 +224,7 @@ class GroupCalls:
         return versions
 
     async def _query_members(self, topic: str, rpc: AnyRpc) -> RemotingCommand | None:
-        """A broker's SUCCESS; the route is refreshed once when it leads to no broker."""
+        """A broker's SUCCESS reply, or None; if no broker is known, refresh the route once."""
         address = self._any_broker_of(topic)
         timeout_ms = self._instance.config.api_timeout_ms
         try:
@@ -239,14 +239,14 @@ class GroupCalls:
         return reply if reply.code == ResponseCode.SUCCESS else None
 
     async def check_client(self, subscription: SubscriptionData) -> None:
-        """Have a broker of its topic check an expression that is no list of tags.
+        """Have a broker of the topic check an expression that is not a list of tags.
 
         Raises ``GroupCallRefused`` if the broker cannot read it, or does not answer.
         Upstream: MQClientInstance.checkClientInBroker.
         """
         address = self._any_broker_of(subscription.topic)
         if address is None:
-            return  # no broker is known; brokers will refuse our pulls instead
+            return  # no broker is known; brokers will refuse the pulls instead
         body = CheckClientRequestBody(
             client_id=self._instance.client_id,
             group=self._group,
@@ -256,7 +256,7 @@ class GroupCalls:
         timeout_ms = self._instance.config.api_timeout_ms
         try:
             reply = await self._call(address, CHECK_CLIENT_CONFIG, None, timeout_ms, data)
-        except RemoteError as error:  # its caller is the application
+        except RemoteError as error:  # raised to the application
             raise GroupCallUnanswered(
                 f"no broker checked the expression of {subscription.topic}: {error}",
                 code=ClientErrorCode.ACCESS_BROKER_TIMEOUT,
@@ -268,7 +268,7 @@ class GroupCalls:
     # Locks ----------------------------------------------------------------------------
 
     async def lock(self, broker: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        """Lock *queues*, all of one broker; returns those that this client holds now."""
+        """Lock *queues*, all of one broker; returns the queues that are now locked."""
         address = self._master_of(broker)
         body = self._lock_body(queues)
         reply = await self._call(address, LOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, body)
@@ -280,14 +280,14 @@ class GroupCalls:
             raise GroupCallUnanswered(f"{address}: {error}") from error
 
     def unlock_soon(self, queue: MessageQueue) -> None:
-        """Unlock one queue, one-way."""
+        """Unlock one queue with a one-way request."""
         found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
         if found is not None:
             body = self._lock_body([queue])
             self._instance.remoting.send_oneway(found.address, UNLOCK_BATCH_MQ, None, body)
 
     async def unlock(self, broker: str, queues: Collection[MessageQueue]) -> None:
-        """Unlock *queues*, all of one broker, and wait for any answer."""
+        """Unlock *queues*, all of one broker, and wait for the reply, whatever its code."""
         address = self._master_of(broker)
         await self._call(address, UNLOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, self._lock_body(queues))
 
@@ -296,7 +296,7 @@ class GroupCalls:
     async def send_back(
         self, message: MessageExt, broker: str, delay_level: int, times_max: int
     ) -> None:
-        """Ask the message's broker for another delivery, later.
+        """Have the message's broker deliver it again later.
 
         Upstream: MQClientAPIImpl.consumerSendMessageBack.
         """
@@ -333,7 +333,7 @@ class GroupCalls:
         return _offset(address, reply)
 
     async def _master_to_ask(self, queue: MessageQueue) -> str:
-        """Without a known one the route is refreshed once."""
+        """The master's address; without a known master the route is refreshed once."""
         address = self._instance.brokers.to_publish(queue.broker_name)
         if address is None:
             await self._instance.routes.refresh(queue.topic)
@@ -343,7 +343,7 @@ class GroupCalls:
         return address
 
     async def _address_to_read(self, queue: MessageQueue) -> str:
-        """The master; without one the route is refreshed once, then any replica."""
+        """The master's address; without a master, after one route refresh, any replica's."""
         brokers = self._instance.brokers
         found = brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
         if found is None:
@@ -354,7 +354,7 @@ class GroupCalls:
         return found.address
 
     def _any_broker_of(self, topic: str) -> str | None:
-        """The address of a random broker that has *topic*: its master, else any slave.
+        """The address of a random broker of *topic*: its master, or else any slave.
 
         Upstream: MQClientInstance.findBrokerAddrByTopic.
         """

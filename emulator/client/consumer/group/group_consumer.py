@@ -1,9 +1,9 @@
-"""The life of a consumer, which is the same for each kind: it registers, starts, and ends.
+"""The start and the end of a consumer, which are the same for each kind.
 
-A kind says which parts it has and how they start; all else stands here: its process and its
-instance, its place in the group, the facts that it started and stopped, and the order in which
-it ends.  When the block ends, offsets are written and the consumer unregisters; when it is
-cancelled, nothing is sent, as by a process that is killed.
+A kind (a subclass) defines its parts and how they start.  ``GroupConsumer`` does the rest: it
+gets a process and an instance, registers the group, notes that the consumer started and stopped,
+and ends the parts in order.  When the block ends, the consumer writes its offsets and
+unregisters; when it is cancelled, it sends nothing, like a killed process.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 
 class Membership(RegisteredConsumer, Protocol):
-    """The consumer as its instance sees it, and its end."""
+    """The consumer as it is registered at its instance, with the steps that end it."""
 
     async def unregister(self) -> None:
-        """Write offsets, unregister at every broker; nothing when cancelled."""
+        """Write offsets, unregister at every broker; does nothing when cancelled."""
         ...
 
     def stop(self) -> None:
@@ -56,11 +56,11 @@ class Membership(RegisteredConsumer, Protocol):
 
 
 class RunningConsumer(Protocol):
-    """The parts of a consumer between its start and its end."""
+    """The parts of a started consumer."""
 
     @property
     def member(self) -> Member:
-        """The state that they share."""
+        """The state that the parts share."""
         ...
 
 
@@ -70,7 +70,7 @@ Made = TypeVar("Made", bound=Member)
 
 
 class GroupConsumer(ABC, Generic[Config, Running]):
-    """What applications use is one of its kinds; their settings are in ``config``."""
+    """The base class of the three consumers; ``config`` holds the settings."""
 
     _KIND: ClassVar[Literal["push", "lite_pull", "pull"]]
 
@@ -98,7 +98,7 @@ class GroupConsumer(ABC, Generic[Config, Running]):
         self._pipeline: Running | None = None
 
     async def __aenter__(self) -> Self:
-        """Start.  Raises ``GroupTaken``, ``BadSubscription``, and what its kind raises."""
+        """Start.  Raises ``GroupTaken``, ``BadSubscription``, and the errors of its kind."""
         check_not_running(self._pipeline, "consumer")
         async with AsyncExitStack() as stack:
             process = await process_for(stack, self._process)
@@ -109,7 +109,7 @@ class GroupConsumer(ABC, Generic[Config, Running]):
             membership = self._membership(running)
             instance.register_consumer(membership)
             note_started(running.member, self._KIND, orderly=self._is_orderly)
-            # What is pushed last ends first: the kind's own tasks, offsets and the group, queues.
+            # The stack ends in reverse order: the kind's own tasks, offsets and group, queues.
             stack.callback(note_stopped, running.member)
             stack.callback(membership.stop)
             stack.push_async_callback(membership.unregister)
@@ -127,13 +127,13 @@ class GroupConsumer(ABC, Generic[Config, Running]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        """Write offsets and unregister; what was not acknowledged is delivered again."""
+        """Write offsets and unregister; unacknowledged messages are delivered again."""
         self._pipeline = None
         return await self._stack.__aexit__(kind, error, traceback)
 
     @property
     def instance(self) -> ClientInstance:
-        """The client instance it runs on.  Raises ``NotRunning`` unless it has started."""
+        """The client instance that it uses.  Raises ``NotRunning`` outside of the block."""
         return self._running.member.instance
 
     @property
@@ -142,25 +142,25 @@ class GroupConsumer(ABC, Generic[Config, Running]):
             raise NotRunning("a consumer is used inside its `async with` only")
         return self._pipeline
 
-    # What a kind adds -----------------------------------------------------------------
+    # For the kinds to implement -------------------------------------------------------
 
     @property
     def _is_orderly(self) -> bool:
         return False
 
     def _prepare(self, process: ClientProcess) -> None:  # most kinds need nothing
-        """Before there is an instance.  Raises ``Misuse`` for what cannot work in *process*."""
+        """Called before the instance is made.  Raises ``Misuse`` if *process* is unsuitable."""
 
     @abstractmethod
     def _build(self, instance: ClientInstance, nursery: trio.Nursery) -> Running:
-        """Its parts.  Raises ``BadSubscription``."""
+        """Make the parts.  Raises ``BadSubscription``."""
 
     @abstractmethod
     def _membership(self, running: Running) -> Membership:
-        """What takes routes, passes and pulls."""
+        """The part that is registered at the instance."""
 
     async def _start(self, running: Running, stack: AsyncExitStack) -> None:
-        """Begin to work; *stack* ends what the kind starts by itself."""
+        """Start to consume; the kind's own tasks end with *stack*."""
         del stack
         running.member.is_running = True
 
@@ -170,7 +170,7 @@ class GroupConsumer(ABC, Generic[Config, Running]):
         instance: ClientInstance,
         nursery: trio.Nursery,
     ) -> Made:
-        """The member, with its offsets loaded where it keeps them itself."""
+        """Make the member; when broadcasting, its stored offsets are loaded."""
         calls = GroupCalls(instance, self.config.group)
         offsets = offset_store(self.config, instance, calls, self._documents)
         member = make(self.config, instance, calls, offsets, nursery)

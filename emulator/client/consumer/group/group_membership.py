@@ -1,8 +1,8 @@
-"""One consumer group on an instance, as far as all kinds are alike.
+"""One consumer group on an instance: the part that all kinds of consumers share.
 
-It takes the routes of what it subscribes, writes its part of heartbeats, and ends: offsets are
-written and every broker is told, then its queues are dropped.  A kind adds how it rebalances and
-pulls, and what its heartbeats say.
+It takes the routes of subscribed topics, makes the group's part of heartbeats, and at its end
+writes offsets, unregisters at every broker and drops its queues.  A kind adds how it rebalances
+and pulls, and the subscriptions in its heartbeats.
 
 Upstream: MQConsumerInner, as DefaultMQPushConsumerImpl and the pull consumers implement it.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class GroupMembership(ABC):
-    """Of *member*, whose queues come and go by *rebalance*."""
+    """Registers *member* at its instance; *rebalance* claims and releases its queues."""
 
     def __init__(self, member: Member, rebalance: Rebalance, consume_type: ConsumeType) -> None:
         self.member = member
@@ -37,23 +37,23 @@ class GroupMembership(ABC):
 
     @abstractmethod
     def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
-        """The subscriptions in its heartbeats, whose routes are polled."""
+        """The subscriptions in heartbeats; the routes of their topics are polled."""
 
     @abstractmethod
     async def persist_offsets(self) -> None:
-        """Store its offsets, while it runs."""
+        """Store the member's offsets; does nothing once it is closed."""
 
     @property
     @abstractmethod
     def _consume_from(self) -> ConsumeFromWhere:
-        """In heartbeats."""
+        """The ``consumeFromWhere`` of heartbeats."""
 
     def topics(self) -> Collection[str]:
-        """Those of its heartbeats."""
+        """The topics of ``heartbeat_subscriptions``."""
         return [each.topic for each in self.heartbeat_subscriptions()]
 
     def subscribes(self, topic: str) -> bool:
-        """Whether it takes the routes of *topic*."""
+        """Whether the routes of *topic* are wanted."""
         return topic in self.member.subscriptions
 
     def needs_route(self, topic: str) -> bool:
@@ -61,11 +61,11 @@ class GroupMembership(ABC):
         return self.subscribes(topic) and topic not in self._rebalance.queues
 
     def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
-        """The readable queues of *topic*, for the next pass."""
+        """Keep the readable queues of *topic* for the next rebalance pass."""
         self._rebalance.queues[topic] = queues
 
     def heartbeat_data(self) -> ConsumerData:
-        """The part of this group in heartbeats."""
+        """The group's part of heartbeats."""
         config = self.member.config
         return ConsumerData(
             group_name=self.group,
@@ -77,13 +77,13 @@ class GroupMembership(ABC):
         )
 
     async def unregister(self) -> None:
-        """Write offsets, unregister at every broker; nothing when cancelled."""
+        """Write offsets, unregister at every broker; does nothing when cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
         await self.persist_offsets()
         await self.member.instance.unregister_consumer(self.group)
 
     def stop(self) -> None:
-        """Drop every queue; what happens later is discarded."""
+        """Drop every queue and leave the instance; later results of listeners are discarded."""
         self.member.is_running = False
         self.member.instance.consumers.pop(self.group, None)
         self._rebalance.drop_all()

@@ -1,11 +1,11 @@
-"""What an application writes: a function that takes messages and returns how it went.
+"""Listeners: functions of the application that take messages and return a ``ConsumeResult``.
 
     async def on_orders(messages: list[MessageExt]) -> None: ...
     def on_orders(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult: ...
 
-To return nothing is success, to raise is failure.  Async functions run on the event loop.
-Plain ones run as the world defines (``plain_functions``): in worker threads, or in virtual
-time; the configuration may want them on the event loop everywhere.
+Returning None means SUCCESS; an exception means failure.  Async functions run on the event loop.
+Plain functions run as the world defines (``plain_functions``): in worker threads, or in virtual
+time; with ``listeners_inline`` they run on the event loop in every world.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ BROKER_DECIDES = 0
 
 
 class ConsumeResult(Enum):
-    """How a batch went.  Upstream: ConsumeConcurrentlyStatus, ConsumeOrderlyStatus."""
+    """The result of a batch.  Upstream: ConsumeConcurrentlyStatus, ConsumeOrderlyStatus."""
 
     SUCCESS = "success"
     RECONSUME_LATER = "reconsume later"  # orderly listeners: the same as SUSPEND
-    SUSPEND = "suspend the queue a moment"  # orderly only, as the next two
+    SUSPEND = "suspend the queue a moment"  # orderly only, like the next two
     COMMIT = "commit"  # with auto_commit off
     ROLLBACK = "rollback"  # with auto_commit off
 
 
 class ConsumeContext(msgspec.Struct):
-    """What a listener may set besides its result, and which queue the messages are from."""
+    """The queue of the messages, and the options that a listener may set besides its result."""
 
     queue: MessageQueue
-    delay_level: int = BROKER_DECIDES  # of a message that is sent back; -1: dead letters at once
+    delay_level: int = BROKER_DECIDES  # for sent-back messages; -1: to dead letters at once
     ack_index: int = FULL_BATCH  # concurrent: the last message of the batch that succeeded
     auto_commit: bool = True  # orderly
-    suspend_ms: int = -1  # orderly: how long the queue rests; -1: as configured
+    suspend_ms: int = -1  # orderly: pause of the queue; -1: as configured
 
 
 Outcome: TypeAlias = ConsumeResult | None
@@ -61,18 +61,18 @@ Listener: TypeAlias = (
 
 
 class ListenerOutcome(msgspec.Struct):
-    """How one call of the listener ended."""
+    """The outcome of one call of the listener."""
 
     context: ConsumeContext
     result: ConsumeResult
-    error: Exception | None = None  # what it raised, or why its return value is refused
+    error: Exception | None = None  # raised by it, or for its invalid return value
 
 
 class ListenerInvoker:
-    """Calls a listener of any shape; an exception becomes a ``ListenerOutcome`` and a fact.
+    """Calls a listener; an exception becomes a ``ListenerOutcome`` and a ``ListenerRaised`` fact.
 
-    *plain_calls* runs plain functions; None: they run on the event loop and take no time
-    of their own.  *on_error*, everywhere, is the result that stands for an exception.
+    *plain_calls* runs plain functions; None: they run on the event loop and take no virtual
+    time.  The *on_error* of each method is the result that stands for an exception.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class ListenerInvoker:
     async def wait_outcome(
         self, messages: list[MessageExt], context: ConsumeContext, on_error: ConsumeResult
     ) -> ListenerOutcome:
-        """Call it where it belongs, and wait for it."""
+        """Call the listener, on the event loop or by ``plain_calls``, and wait for its outcome."""
         if self._facts.wants_given:
             self._facts.note_given(context.queue, messages)
         if self._is_async:
             try:
                 called = cast("Awaitable[Outcome]", self._call(messages, context))
                 outcome = self._outcome(context, await called)
-            except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
+            except Exception as error:  # noqa: BLE001  # any exception is its outcome
                 outcome = _failure(context, on_error, error)
         elif self.plain_calls is None:
             outcome = self.invoke(messages, context, on_error)
@@ -107,10 +107,10 @@ class ListenerInvoker:
     def invoke(
         self, messages: list[MessageExt], context: ConsumeContext, on_error: ConsumeResult
     ) -> ListenerOutcome:
-        """Call a plain function, in whatever thread this is; the caller notes the facts."""
+        """Call a plain function in the current thread; the caller notes the facts."""
         try:
             return self._outcome(context, self._call(messages, context))
-        except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
+        except Exception as error:  # noqa: BLE001  # any exception is its outcome
             return _failure(context, on_error, error)
 
     def _call(
@@ -121,7 +121,7 @@ class ListenerInvoker:
         return self._listener(messages)
 
     def _outcome(self, context: ConsumeContext, returned: object) -> ListenerOutcome:
-        """Raises ``TypeError`` for what a listener may not return, or set in its context."""
+        """Raise ``TypeError`` for an invalid return value, or an invalid field of *context*."""
         if self._wants_context:
             _check_context(context)
         if returned is None:
@@ -129,14 +129,14 @@ class ListenerInvoker:
         if isinstance(returned, ConsumeResult):
             return ListenerOutcome(context, returned)
         if inspect.iscoroutine(returned):
-            returned.close()  # it will never be awaited, and Python would warn of that
+            returned.close()  # otherwise Python warns that it was never awaited
         raise TypeError(f"a listener returns None or a ConsumeResult, not {returned!r:.100}")
 
 
 class ConsumptionFacts:
-    """The facts of consumption of one group; a kind that is not wanted costs nothing.
+    """Notes the facts of consumption of one group; unwanted kinds of facts are not built.
 
-    Only the event loop's thread may note them.
+    Only the event loop's thread may call it.
     """
 
     def __init__(self, group: str, note: Note, wants: Callable[[type[Fact]], bool]) -> None:
@@ -147,7 +147,7 @@ class ConsumptionFacts:
         self.wants_given = wants(MessageGivenToListener)
 
     def note_given(self, queue: MessageQueue, messages: Sequence[MessageExt]) -> None:
-        """The listener is about to be called with *messages*; ask ``wants_given`` first."""
+        """The listener is about to be called with *messages*; check ``wants_given`` first."""
         for message in messages:
             self._note(
                 MessageGivenToListener(
@@ -162,7 +162,7 @@ class ConsumptionFacts:
     def note_raised(
         self, messages: Sequence[MessageExt], queue: MessageQueue, error: Exception
     ) -> None:
-        """The listener raised *error* when called with *messages*, or returned what it may not."""
+        """The listener raised *error* for *messages*, or *error* is for its return value."""
         if not self._wants_raised:
             return
         self._note(
@@ -180,7 +180,7 @@ class ConsumptionFacts:
     def note_consumed(
         self, queue: MessageQueue, messages: Sequence[MessageExt], acked: int
     ) -> None:
-        """The first *acked* of *messages* went well, the others did not."""
+        """The first *acked* of *messages* were consumed, the others failed."""
         if not self._wants_consumed:
             return
         name = as_fact(queue)
@@ -210,7 +210,7 @@ def restore_topic(message: MessageExt, retry_topic: str) -> None:
 def _failure(
     context: ConsumeContext, on_error: ConsumeResult, error: Exception
 ) -> ListenerOutcome:
-    """What a listener has set before it failed counts, as upstream, unless it is nonsense."""
+    """The outcome of a failed call; as upstream, valid *context* fields still count."""
     if _invalid_fields(context):
         context = ConsumeContext(context.queue)
     return ListenerOutcome(context, on_error, error)
@@ -224,7 +224,7 @@ def _check_context(context: ConsumeContext) -> None:
 
 
 def _invalid_fields(context: ConsumeContext) -> list[str]:
-    """The fields whose use would fail."""
+    """The fields of the context that are no int."""
     numbers = ("delay_level", "ack_index", "suspend_ms")
     return [name for name in numbers if not isinstance(getattr(context, name), int)]
 
@@ -234,10 +234,10 @@ def _text_of(error: Exception) -> str:
 
 
 def takes_context(listener: Callable[..., object]) -> bool:
-    """Whether it wants a ``ConsumeContext`` beside the messages."""
+    """Whether *listener* takes a ``ConsumeContext`` as its second argument."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(listener).parameters.values()
-    except (TypeError, ValueError):  # some functions written in C do not say
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return False
     return sum(p.kind in kinds and p.default is p.empty for p in parameters) >= 2

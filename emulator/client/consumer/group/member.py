@@ -1,12 +1,12 @@
-"""One consumer as a member of its group: the state its parts share, made and checked here.
+"""One consumer as a member of its group: the state that its parts share, made and checked here.
 
-The parts (rebalance, pulling, consuming) use this state and each other's few entry
-points, not the consumer that builds them.  Before it starts every kind of consumer checks its
-group, gets an instance, parses its subscriptions, and chooses where its offsets are kept.
+The parts (rebalance, pulling, consuming) use this state and a few methods of each other, not the
+consumer that builds them.  Before its start every kind of consumer checks its group, gets an
+instance, parses its subscriptions, and chooses its offset store.
 
-How fast it pulls and consumes is summed by topic, for what it reports of itself.  The sums are
-sampled where they are read (``clocks.sampled_sums``): a minute on a grid of ten seconds, an hour
-on one of ten minutes.
+``ConsumerStats`` sums pulled and consumed messages by topic, for the consumer's running info.  The
+sums are sampled when they are read (``clocks.sampled_sums``): a minute on a grid of ten seconds,
+an hour on a grid of ten minutes.
 
 Upstream: checkConfig, subscribe and initOffsetStore of each consumer; ConsumerStatsManager.
 """
@@ -60,10 +60,9 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """State without behaviour, and two ways to do something later or beside.
+    """The state of any consumer, with ``call_later`` and ``start_soon`` for its parts.
 
-    What every kind of consumer has.  ``starts`` is given by the kind: where it begins in a
-    queue that it was just given.
+    ``starts`` is set by the kind: it finds the first offset of a claimed queue.
     """
 
     starts: StartOffsetPolicy
@@ -94,7 +93,7 @@ class Member:
         self.nursery = nursery
 
     def call_later(self, delay_ms: int, action: Callable[[], object]) -> Timer:
-        """Call the short *action* after *delay_ms*; not once the consumer is closed."""
+        """Call *action*, which must not wait, after *delay_ms*, unless the consumer is closed."""
 
         def act() -> None:
             if self.is_running:
@@ -104,16 +103,16 @@ class Member:
         return self.instance.remoting.timers.at(at_s, act)
 
     def start_soon(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Start *work* in a task of its own, and do not wait for it; not once it is closed.
+        """Run *work* in its own task, unless the consumer is closed.
 
-        A rebalance pass may outlive its consumer.
+        A rebalance pass may still run after its consumer has closed.
         """
         if self.is_running:
             self.nursery.start_soon(work)
 
 
 class PushMember(Member):
-    """A push consumer's: it may be paused as a whole, and counts what it consumes."""
+    """The state of a push consumer, which can be paused and counts consumed messages."""
 
     config: PushConsumerConfig
 
@@ -135,7 +134,7 @@ class PushMember(Member):
 
 
 class PullMember(Member):
-    """A pull consumer's: its application knows where it begins, so it begins at 0."""
+    """The state of a pull consumer; its application chooses offsets, so queues start at 0."""
 
     config: PullConsumerConfig
 
@@ -152,7 +151,7 @@ class PullMember(Member):
 
 
 class LitePullMember(Member):
-    """A lite pull consumer's."""
+    """The state of a lite pull consumer."""
 
     config: LitePullConsumerConfig
     starts: StartOffsets
@@ -186,7 +185,10 @@ QueuesChanged: TypeAlias = (  # called with a topic, all its queues, and those o
 
 
 def check_group(group: str) -> None:
-    """Raises ``MessageIllegal``.  Upstream: DefaultMQPushConsumerImpl.checkConfig."""
+    """Raise ``MessageIllegal`` for an invalid group name.
+
+    Upstream: DefaultMQPushConsumerImpl.checkConfig.
+    """
     if (complaint := client_refuses_group(group)) is not None:
         raise MessageIllegal(complaint)
     if group == DEFAULT_CONSUMER_GROUP:
@@ -200,7 +202,7 @@ def check_consumer_arguments(
     documents: object,
     on_queues: object,
 ) -> None:
-    """What any consumer may be given besides its settings.  Raises ``BadArgument``."""
+    """Check a consumer's arguments besides its settings.  Raises ``BadArgument``."""
     if subscriptions is not None:
         check_subscriptions(subscriptions)
     check_process(process)
@@ -213,7 +215,7 @@ def check_consumer_arguments(
 
 
 async def process_for(stack: AsyncExitStack, process: ClientProcess | None) -> ClientProcess:
-    """The one that was given, or one of its own that ends with *stack*."""
+    """*process*, or a new one that ends with *stack*."""
     if process is not None:
         return process
     return await stack.enter_async_context(ClientProcess())
@@ -222,14 +224,14 @@ async def process_for(stack: AsyncExitStack, process: ClientProcess | None) -> C
 async def instance_for(
     stack: AsyncExitStack, process: ClientProcess, config: GroupMemberConfig
 ) -> ClientInstance:
-    """An instance that is released when *stack* ends; shared if it must outlive the process."""
+    """An instance, released when *stack* ends; broadcasting consumers share the default one."""
     instance = await process.instance(config, may_share_default=config.is_broadcasting)
     stack.callback(process.release, instance)
     return instance
 
 
 def subscription_to(topic: str, expression: str, kind: str, now_ms: int) -> SubscriptionData:
-    """Raises ``BadSubscription`` for an expression that makes no sense."""
+    """The subscription of *expression*, whose type is *kind*.  Raises ``BadSubscription``."""
     try:
         return build_subscription(topic, expression, kind, now_ms)
     except BadExpression as error:
@@ -237,13 +239,13 @@ def subscription_to(topic: str, expression: str, kind: str, now_ms: int) -> Subs
 
 
 def subscription_of(topic: str, wanted: Expression, now_ms: int) -> SubscriptionData:
-    """The same of an expression alone, or with its type."""
+    """The subscription of an expression, or of a pair (expression, type)."""
     expression, kind = (wanted, TAG) if isinstance(wanted, str) else wanted
     return subscription_to(topic, expression, kind, now_ms)
 
 
 def subscriptions_to(wanted: Mapping[str, Expression], now_ms: int) -> dict[str, SubscriptionData]:
-    """The same of several topics."""
+    """Subscriptions by topic, from expressions by topic.  Raises ``BadSubscription``."""
     return {topic: subscription_of(topic, each, now_ms) for topic, each in wanted.items()}
 
 
@@ -253,7 +255,7 @@ def offset_store(
     calls: GroupCalls,
     documents: Documents | None,
 ) -> OffsetStore:
-    """The brokers; or, when broadcasting, *documents*, a folder or this process's memory."""
+    """Offsets at brokers; when broadcasting, in *documents*, ``offset_folder``, or memory."""
     if not config.is_broadcasting:
         return class_for(RemoteBrokerOffsetStore, "consumer", config.quirks)(calls)
     if documents is None:
@@ -266,7 +268,7 @@ def offset_store(
 def note_started(
     member: Member, kind: Literal["push", "lite_pull", "pull"], *, orderly: bool = False
 ) -> None:
-    """The consumer is registered at its instance: what the journal needs to know of it."""
+    """Note ``ConsumerStarted``: the consumer is registered at its instance."""
     wanted = [each for topic, each in member.subscriptions.items() if topic != member.retry_topic]
     member.note(
         ConsumerStarted(
@@ -283,18 +285,18 @@ def note_started(
 
 
 def note_stopped(member: Member) -> None:
-    """It has dropped its queues."""
+    """Note ``ConsumerStopped``: the consumer has dropped its queues."""
     member.note(ConsumerStopped(member.group, member.instance.client_id))
 
 
-# What it counts -----------------------------------------------------------------------
+# Figures of a consumer ----------------------------------------------------------------
 
 
 _GRIDS = (MINUTE, HOUR)
 
 
 class ConsumerStats:
-    """Of one member of a group; *began_ms* is when upstream's sampling would have begun."""
+    """The figures of one consumer; upstream's sampling would have begun at *began_ms*."""
 
     def __init__(self, began_ms: int) -> None:
         self._began_ms = began_ms
@@ -307,14 +309,14 @@ class ConsumerStats:
     def consumed(
         self, topic: str, calls: int, took_ms: int, now_ms: int, *, ok: int, failed: int
     ) -> None:
-        """Listeners returned, after *took_ms* in all; so many of their messages were consumed."""
+        """*calls* of listeners took *took_ms*; *ok* messages were consumed, *failed* were not."""
         figures = self._of(topic, now_ms)
         figures.calls.add(ok, took_ms, now_ms, calls)
         if failed:
             figures.failures.add(failed, 0, now_ms)
 
     def status(self, topic: str, now_ms: int) -> ConsumeStatus:
-        """Messages a second and milliseconds a call; failed messages of an hour.
+        """Messages per second, milliseconds per call, and failed messages of the last hour.
 
         Upstream: ConsumerStatsManager.consumeStatus.
         """
@@ -339,13 +341,13 @@ class ConsumerStats:
 
 
 class _TopicStats:
-    """Of one topic; ``size`` of the first two is the time that their calls took, in ms."""
+    """The sums of one topic; in ``pulls`` and ``calls``, ``size`` is the time in ms."""
 
     __slots__ = ("calls", "failures", "pulls")
 
     def __init__(self, began_ms: int, now_ms: int) -> None:
         self.pulls = SampledSums(_GRIDS, began_ms, now_ms)
-        self.calls = SampledSums(_GRIDS, began_ms, now_ms)  # messages: those consumed
+        self.calls = SampledSums(_GRIDS, began_ms, now_ms)  # its messages: the consumed ones
         self.failures = SampledSums(_GRIDS, began_ms, now_ms)
 
 

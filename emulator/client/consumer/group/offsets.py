@@ -1,9 +1,9 @@
-"""How far a group has come in each queue: in memory, stored, and where it starts.
+"""A group's offset in each queue: in memory, in the store, and the one it starts from.
 
-Memory is written by every acknowledgement.  The store (the queue's broker when
-clustering, a file when broadcasting) is written every five seconds, when a queue is
-released, and at the end.  The next owner starts from what the store holds, so a crash
-repeats at most what was acknowledged since.
+Every acknowledgement changes the offset in memory.  The store (the queue's broker when
+clustering, a file when broadcasting) is written every five seconds, when a queue is released,
+and at the end.  The next owner starts from the stored offset, so after a crash only messages
+acknowledged since the last write are delivered again.
 
 Upstream: RemoteBrokerOffsetStore, LocalFileOffsetStore, RebalancePushImpl.
 """
@@ -37,29 +37,32 @@ if TYPE_CHECKING:
 
 
 class OffsetTable:
-    """The offsets in memory.  A frozen one does not change until it is dropped."""
+    """The offsets in memory.  A frozen offset does not change until it is dropped."""
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
         self._frozen: set[MessageQueue] = set()
 
     def get(self, queue: MessageQueue) -> int | None:
-        """The next offset to be committed; None when nothing is known."""
+        """The next offset to be committed; None if none is known."""
         return self._offsets.get(queue)
 
     def update(self, queue: MessageQueue, offset: int) -> None:
-        """Set it, up or down."""
+        """Set the offset, also to a lower one; no effect on a frozen offset."""
         if queue not in self._frozen:
             self._offsets[queue] = offset
 
     def raise_to(self, queue: MessageQueue, offset: int) -> None:
-        """Set it unless it is higher already."""
+        """Set the offset unless it is higher already; no effect on a frozen offset."""
         known = self._offsets.get(queue)
         if known is None or (offset > known and queue not in self._frozen):
             self._offsets[queue] = offset
 
     def freeze(self, queue: MessageQueue, offset: int) -> None:
-        """Set it against all late acknowledgements.  Upstream: updateAndFreezeOffset (5.2.0)."""
+        """Set the offset; later acknowledgements do not change it.
+
+        Upstream: updateAndFreezeOffset (5.2.0).
+        """
         self._offsets[queue] = offset
         self._frozen.add(queue)
 
@@ -77,20 +80,20 @@ class OffsetTable:
 
 
 class OffsetStore(Protocol):
-    """Where offsets outlive this process.  Persisting never waits."""
+    """Stores offsets outside of this process.  Persisting never waits."""
 
     table: OffsetTable
 
     def load(self) -> None:
-        """Fill the table at the start, where the store can do that."""
+        """Fill the table at the consumer's start, if the store supports it."""
         ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset, None when there is none.  Raises what the broker calls raise."""
+        """The stored offset; None if there is none.  Raises the errors of ``GroupCalls``."""
         ...
 
     def persist(self, queue: MessageQueue) -> None:
-        """Store the offset of one queue, as it is about to be released."""
+        """Store the offset of one queue, before it is released."""
         ...
 
     def persist_all(self, held: Collection[MessageQueue]) -> None:
@@ -103,29 +106,32 @@ class OffsetStore(Protocol):
 
 
 class RemoteBrokerOffsetStore:
-    """Clustering: each queue's broker keeps its group's offset.  Writes are one-way."""
+    """Clustering: each queue's broker stores the group's offset.  Writes are one-way."""
 
     def __init__(self, calls: GroupCalls) -> None:
         self.table = OffsetTable()
         self._calls = calls
 
     def load(self) -> None:
-        """Nothing: offsets are read queue by queue, when they are claimed."""
+        """Does nothing: the offset of a queue is read when the queue is claimed."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Query the queue's broker; None when it answers that there is none."""
+        """Query the queue's broker; None if it replies that there is none."""
         offset = await self._calls.query_offset(queue)
         if offset is not None:
             self.table.update(queue, offset)
         return offset
 
     def persist(self, queue: MessageQueue) -> None:
-        """Send the queue's offset to its broker, if one is known."""
+        """Send the queue's offset, if one is known, to its broker."""
         if (offset := self.table.get(queue)) is not None:
             self._calls.commit_offset(queue, offset)
 
     def persist_all(self, held: Collection[MessageQueue]) -> None:
-        """Send the held ones, changed or not, and drop the rest; if none is held: nothing."""
+        """Send the offsets of *held* queues, changed or not, and drop all others from memory.
+
+        Does nothing if *held* is empty.
+        """
         if not held:
             return
         with self._calls.batch():
@@ -136,7 +142,7 @@ class RemoteBrokerOffsetStore:
                     self.table.forget(queue)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Drop it from memory."""
+        """Drop the offset of *queue* from memory."""
         self.table.forget(queue)
 
 
@@ -157,7 +163,7 @@ class OffsetFolder:
             return None
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write beside, then rename: a reader sees the old text or the new one."""
+        """Write a temporary file, then rename it: readers get the old text or the new one."""
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".tmp")
@@ -166,25 +172,25 @@ class OffsetFolder:
 
 
 class OffsetsInMemory:
-    """Documents that live as long as this object."""
+    """Documents in memory; they are lost with this object."""
 
     def __init__(self) -> None:
         self._texts: dict[str, bytes] = {}
 
     def read(self, name: str) -> bytes | None:
-        """The text called *name*, or None."""
+        """The text named *name*, or None."""
         return self._texts.get(name)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Keep *data* under *name*."""
+        """Store *data* under *name*."""
         self._texts[name] = data
 
 
 class LocalFileOffsetStore:
-    """Broadcasting: each member keeps its own offsets, under its own client id.
+    """Broadcasting: each member stores its own offsets, under its own client id.
 
-    Until 4.9.8 and 5.2.0 a write replaces the file by the queues held just then, and
-    single queues are neither written nor forgotten.
+    Before 4.9.8 and 5.2.0 a write leaves only the currently held queues in the file, and
+    ``persist`` and ``forget`` do nothing.
     """
 
     def __init__(self, documents: Documents, client_id: str, group: str, release: Release) -> None:
@@ -200,19 +206,19 @@ class LocalFileOffsetStore:
             self.table.update(queue, offset)
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The offset of *queue* in the file; None without one."""
+        """The offset of *queue* in the file; None if there is none."""
         offset = self._stored().get(queue)
         if offset is not None:
             self.table.update(queue, offset)
         return offset
 
     def persist(self, queue: MessageQueue) -> None:
-        """Write one queue's offset beside the others', where the release does that."""
+        """Merge one queue's offset into the file, if the release does that."""
         if self._merges and (offset := self.table.get(queue)) is not None:
             self._write({**self._stored(), queue: offset})
 
     def persist_all(self, held: Collection[MessageQueue]) -> None:
-        """Write the held ones; if none is held: nothing."""
+        """Write the offsets of *held* queues; does nothing if *held* is empty."""
         if not held:
             return
         known = {queue: self.table.get(queue) for queue in self.table if queue in held}
@@ -220,7 +226,7 @@ class LocalFileOffsetStore:
         self._write({**self._stored(), **offsets} if self._merges else offsets)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Drop it from memory, where the release does that."""
+        """Drop the offset of *queue* from memory, if the release does that."""
         if self._merges:
             self.table.forget(queue)
 
@@ -230,7 +236,7 @@ class LocalFileOffsetStore:
                 try:
                     return decode_unlimited_body(data, OffsetSerializeWrapper).offset_table
                 except BadFields:
-                    continue  # damaged: the copy of the last good one may be whole
+                    continue  # damaged: try the backup of the previous file
         return {}
 
     def _write(self, offsets: dict[MessageQueue, int]) -> None:
@@ -244,14 +250,14 @@ class LocalFileOffsetStore:
 
 
 class NewGroupStart(Enum):
-    """What to ask the broker for, when the group has no stored offset."""
+    """The offset that a group without a stored offset starts from."""
 
     ZERO = "zero"
     MAX = "max"
     BY_TIME = "by time"
 
 
-LATEST = (NewGroupStart.MAX, NewGroupStart.ZERO)  # of a normal topic, of the group's retry topic
+LATEST = (NewGroupStart.MAX, NewGroupStart.ZERO)  # for a normal topic, for the group's retry topic
 NEW_GROUP_STARTS: dict[ConsumeFromWhere, tuple[NewGroupStart, NewGroupStart]] = {
     "CONSUME_FROM_LAST_OFFSET": LATEST,
     "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST": LATEST,
@@ -262,19 +268,22 @@ NEW_GROUP_STARTS: dict[ConsumeFromWhere, tuple[NewGroupStart, NewGroupStart]] = 
 }
 
 
-UNKNOWN_START = -1  # what 4.x answers for a start that could not be asked for
+UNKNOWN_START = -1  # before 5.0.0: the query of the first offset failed
 
 
 class StartOffsetPolicy(Protocol):
-    """Where a consumer begins in a queue it was just given."""
+    """Finds the first offset of a claimed queue."""
 
     async def find(self, queue: MessageQueue) -> int:
-        """The first offset to pull; negative: a pass does not take the queue now."""
+        """The first offset to pull; if it is negative, the pass does not claim the queue."""
         ...
 
 
 class StartAtZero:
-    """Nobody is asked.  Upstream: RebalancePullImpl.computePullFromWhereWithException."""
+    """Start at 0 without a query.
+
+    Upstream: RebalancePullImpl.computePullFromWhereWithException.
+    """
 
     async def find(self, queue: MessageQueue) -> int:
         """Always 0."""
@@ -283,15 +292,16 @@ class StartAtZero:
 
 
 class StartOffsets:
-    """Where a group starts in a queue it was just given.
+    """Start at the stored offset, or at the one that *policy* defines for a new group.
 
-    A stored offset always wins.  Only where the group surely has none does its policy
-    decide.  With *memory_first* an offset that this client has in memory wins over the stored
-    one: so do lite pull consumers.
+    The *policy* applies only if the broker replied that the group has no offset.  With
+    *memory_first* (lite pull consumers) an offset in this client's memory wins over the stored
+    one.
 
-    A call that fails leaves the start unknown.  Since 5.0.0 that raises.  In 4.x it comes to
-    UNKNOWN_START: a rebalance pass does not take such a queue, but the first pull of an orderly
-    consumer takes it for an offset (rocketmq #2708).
+    If a call fails, the start is unknown.  ``find`` raises since 5.0.0, and since 4.9.0 if the
+    search for a new group's start fails.  Before, it returns UNKNOWN_START: a rebalance pass does
+    not claim such a queue, but the first pull of an orderly consumer uses it as an offset
+    (rocketmq #2708).
     Upstream: RebalancePushImpl.computePullFromWhereWithException, RebalanceLitePullImpl's.
     """
 
@@ -313,7 +323,7 @@ class StartOffsets:
         self._new_group_from_ms = new_group_from_ms
 
     async def find(self, queue: MessageQueue) -> int:
-        """The first offset to pull, or UNKNOWN_START; since 5.0.0 raises what the calls raise."""
+        """The first offset to pull; if a call fails, UNKNOWN_START or the error (see above)."""
         try:
             stored = await self.stored(queue)
         except (RemoteError, ClientError):
@@ -331,12 +341,12 @@ class StartOffsets:
             return UNKNOWN_START
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """The group's offset; None: it has none.  Raises what the broker calls raise."""
+        """The group's offset; None if it has none.  Raises the errors of ``GroupCalls``."""
         known = self._store.table.get(queue) if self._memory_first else None
         return await self._store.read(queue) if known is None else known
 
     async def of_new_group(self, queue: MessageQueue) -> int:
-        """Where a group without an offset begins.  Raises what the broker calls raise."""
+        """The first offset for a group without one.  Raises the errors of ``GroupCalls``."""
         normal, retry = self._policy
         match retry if is_retry_topic(queue.topic) else normal:
             case NewGroupStart.MAX:

@@ -1,7 +1,7 @@
-"""What every pull has in common: which broker, what an answer says, which messages count.
+"""The parts of every pull: the choice of the broker, the request, and reading the reply.
 
-A broker suggests with each answer where to pull that queue next.  It compares tags by
-their hash codes; here they are compared themselves.
+With each reply a broker suggests the broker to pull that queue from next.  Brokers compare hash
+codes of tags; here the tags themselves are compared.
 
 Upstream: PullAPIWrapper.pullKernelImpl, processPullResult, recalculatePullFromWhichNode.
 """
@@ -45,7 +45,7 @@ ANY_SIZE = 2**31 - 1  # maxMsgBytes of consumers that do not limit it
 
 
 class PullStatus(Enum):
-    """How a pull was answered.  Upstream: PullStatus."""
+    """The status of a reply to a pull.  Upstream: PullStatus."""
 
     FOUND = "FOUND"
     NO_NEW_MSG = "NO_NEW_MSG"
@@ -62,17 +62,17 @@ STATUSES = {
 
 
 class PullResult(msgspec.Struct, frozen=True):
-    """One answer to a pull.  Upstream: PullResult."""
+    """One reply to a pull.  Upstream: PullResult."""
 
     status: PullStatus
     next_begin_offset: int  # where the next pull begins
-    min_offset: int  # of the queue: its first message
-    max_offset: int  # of the queue: that of the next message to be stored
+    min_offset: int  # of the queue's first message
+    max_offset: int  # of the queue's next message to be stored
     messages: list[MessageExt] = []
 
 
 class PullOptions(msgspec.Struct, frozen=True):
-    """What one pull asks for, besides its queue and subscription."""
+    """The options of one pull, besides its queue and subscription."""
 
     offset: int
     messages_max: int
@@ -83,7 +83,7 @@ class PullOptions(msgspec.Struct, frozen=True):
 
 
 class PullKernel:
-    """The pulls of one consumer.  With *broker_id* it pulls there, whatever brokers suggest."""
+    """Pulls for one consumer.  With *broker_id* it ignores the brokers that replies suggest."""
 
     def __init__(self, member: Member, broker_id: int | None = None) -> None:
         self._member = member
@@ -94,9 +94,9 @@ class PullKernel:
     async def pull(
         self, queue: MessageQueue, subscription: SubscriptionData, options: PullOptions
     ) -> PullResult:
-        """Pull once and wait for the answer, which carries its subscription's text.
+        """Pull once and wait for the reply; the request carries the subscription's text.
 
-        Raises ``RemoteError`` without an answer, ``GroupCallRefused`` for one with an error
+        Raises ``RemoteError`` without a reply; ``GroupCallRefused`` for a reply with an error
         code, or if no route leads to the broker.
         """
         address, _ = await self.address_of(queue)
@@ -123,9 +123,10 @@ class PullKernel:
         return PullResult(status, *ends, found)
 
     async def address_of(self, queue: MessageQueue) -> tuple[str | None, bool]:
-        """Where to pull, and whether it is a slave; refreshes the route once if it must.
+        """The address to pull from, and whether it is a slave; (None, False) without one.
 
-        The broker that the last answer suggested, or the master.
+        It is that of the broker that the last reply suggested, or of the master.  If it is
+        unknown, the route is refreshed once.
         """
         brokers = self._member.instance.brokers
         wanted = self._broker_id
@@ -145,7 +146,7 @@ class PullKernel:
     def read(
         self, reply: RemotingCommand, queue: MessageQueue, subscription: SubscriptionData
     ) -> tuple[PullMessageReply, list[MessageExt]]:
-        """What an answer says, and its messages that match.  Raises ``BadFields``."""
+        """Decode a reply: its header and the matching messages.  Raises ``BadFields``."""
         header = reply.decode(PullMessageReply)
         release = self._member.release
         found = decode_messages(

@@ -1,9 +1,8 @@
-"""One consumer's share of its topics' queues: computed alone, then carried out step by step.
+"""One consumer's share of its topics' queues: computed locally, then carried out step by step.
 
-Which queues go and which come is decided by pure functions (at the end of this file).
-Carrying it out takes time: an offset is queried, a queue is locked, a listener is
-waited for.  The steps are taken in upstream's order, one after the other, because that
-is when other members see them.
+Pure functions (at the end of this file) decide which queues are released and claimed.  Carrying
+that out takes time: it queries offsets, locks queues and waits for listeners.  It takes the steps
+in upstream's order, one after the other, because other members can observe each step.
 
 Upstream: RebalanceImpl, RebalancePushImpl.
 """
@@ -45,25 +44,25 @@ LOCK_REFUSED_WAKE_MS = 500  # RebalancePushImpl, since 5.0.0
 
 
 class Ownership(Protocol):
-    """How one kind of consumer claims its queues and gives them up."""
+    """How one kind of consumer claims and releases queues."""
 
     process_queue_type: type[ProcessQueue]
 
     async def claim(self, queue: MessageQueue) -> bool:
-        """Whether *queue* may be taken now."""
+        """Whether *queue* may be claimed now."""
         ...
 
     async def release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-        """Whether *queue* was given up; if not, the next pass tries again."""
+        """Release *queue*; False if it could not be released: the next pass tries again."""
         ...
 
 
 class Rebalance:
-    """Makes ``member.held`` what the strategy has allocated.
+    """Claims and releases queues until ``member.process_queue_table`` has the allocated ones.
 
-    Without an *ownership* a queue is claimed by who wants it, and released at once.
-    *on_change(topic, own queues)* is called after a pass that changed any; *dispatch* gets
-    the pull requests of new queues, where an instance does the pulls.
+    Without an *ownership* every queue can be claimed, and is released at once.
+    ``on_change(topic, own queues)`` is called after a pass that changed the queues of a topic.
+    *dispatch* gets the pull requests of claimed queues; None for consumers that pull themselves.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Rebalance:
         return balanced
 
     async def replace(self, queue: MessageQueue) -> None:
-        """Give up one queue outside of a pass; the next pass brings it back.
+        """Release one queue outside of a pass; the next pass claims it again.
 
         Upstream: RebalanceImpl.removeProcessQueue.
         """
@@ -112,7 +111,7 @@ class Rebalance:
             self._note_released([queue], "reset")
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move held queues to other offsets and give them up; the next pass brings them back.
+        """Set the offsets of held queues and release them; the next pass claims them again.
 
         Upstream: the end of MQClientInstance.resetOffset.
         """
@@ -124,14 +123,14 @@ class Rebalance:
                 self._note_released([queue], "reset")
 
     def drop_all(self) -> None:
-        """Drop every queue at the end.  Upstream: RebalanceImpl.destroy."""
+        """Drop every queue when the consumer closes.  Upstream: RebalanceImpl.destroy."""
         for process_queue in self._member.process_queue_table.values():
             process_queue.dropped = True
         self._note_released(sorted(self._member.process_queue_table), "shutdown")
         self._member.process_queue_table.clear()
 
     def _cause_of_notice(self) -> RebalanceCause:
-        """Our own heartbeat causes a notice too: the first one, or one with new subscriptions."""
+        """The cause of a broker's notice, which this client's own heartbeat can trigger too."""
         if not self._has_passed:
             return "started"
         return "subscription changed" if self._member.subscription_changed else "notice"
@@ -155,7 +154,7 @@ class Rebalance:
         return is_balanced(self._member.process_queue_table, topic, wanted)
 
     async def _allocated(self, topic: str, cause: RebalanceCause) -> list[MessageQueue] | None:
-        """The queues of this client, [] if it is not a member; None if members are unknown."""
+        """The client's queues; [] if it is no member; None if route or members are unknown."""
         member = self._member
         ids = await member.calls.members(topic)
         queues = self.queues.get(topic)
@@ -179,7 +178,7 @@ class Rebalance:
         return mine
 
     async def _allocate_function(self, topic: str) -> Allocate | None:
-        """The strategy's; None when it needs the versions of members and nobody answers."""
+        """The strategy's function; None if it needs members' versions and no broker answers."""
         if self._strategy.by_versions is None:
             return self._strategy.allocate
         versions = await self._member.calls.member_versions(topic)
@@ -188,7 +187,7 @@ class Rebalance:
     def _own_queues(
         self, allocate: Allocate, queues: Sequence[MessageQueue], members: Sequence[str]
     ) -> list[MessageQueue]:
-        """Raises ``CannotAllocate``, whatever the application's strategy raises or returns."""
+        """The allocated queues; any error of the strategy becomes ``CannotAllocate``."""
         member = self._member
         try:
             return _queues_in(allocate(queues, members, member.instance.client_id))
@@ -199,7 +198,10 @@ class Rebalance:
             raise CannotAllocate(str(error)) from error
 
     async def _carry_out(self, topic: str, wanted: frozenset[MessageQueue]) -> bool:
-        """Whether anything changed.  Upstream: updateProcessQueueTableInRebalance."""
+        """Release and claim; True if a queue changed.
+
+        Upstream: updateProcessQueueTableInRebalance.
+        """
         released = await self._release_all(topic, wanted)
         claimed = await self._claim(wanted)
         return bool(released or claimed)
@@ -222,7 +224,7 @@ class Rebalance:
         return bool(released)
 
     async def _release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-        """Whether *queue* was released; a concurrent listener is not waited for."""
+        """Release *queue*; True if released.  It does not wait for concurrent listeners."""
         if self._ownership is not None:
             return await self._ownership.release(queue, process_queue)
         self._member.offsets.persist(queue)
@@ -247,15 +249,15 @@ class Rebalance:
         return bool(requests)
 
     async def _begin(self, queue: MessageQueue) -> PullRequest | None:
-        """Find where to start and put the queue into the table."""
+        """Find the first offset and add the queue to the table; None if it is not claimed."""
         member = self._member
-        member.offsets.forget(queue)  # ours may be older than what another owner stored
+        member.offsets.forget(queue)  # it may be older than the offset another owner stored
         try:
             start = await member.starts.find(queue)
         except (RemoteError, ClientError):
             return None  # not claimed; the next pass queries again
         if start < 0 or queue in member.process_queue_table or not member.is_running:
-            return None  # who was closed meanwhile has nothing any more
+            return None  # a closed consumer claims no queues
         process_queue = self._process_queue_type(
             member.now_ms(), locked=member.release >= NEW_QUEUE_IS_LOCKED
         )
@@ -272,13 +274,16 @@ class Rebalance:
 
 
 class PullRequestDispatcher:
-    """Hands the pull requests of new queues to the instance, which pulls for push consumers."""
+    """Gives the pull requests of claimed queues to the instance's PullMessageService."""
 
     def __init__(self, member: PushMember) -> None:
         self._member = member
 
     def dispatch(self, requests: list[PullRequest]) -> None:
-        """At once, or after a delay.  Upstream: RebalancePushImpl.dispatchPullRequest."""
+        """Enqueue *requests*; since 5.0.0 after ``first_pull_delay_ms``.
+
+        Upstream: RebalancePushImpl.dispatchPullRequest.
+        """
         service = self._member.instance.pull_service
         for request in requests:
             if self._member.release >= FIRST_PULL_DELAYED:
@@ -287,15 +292,15 @@ class PullRequestDispatcher:
                 service.pull_now(request)
 
 
-# The decisions --------------------------------------------------------------------------
+# Decisions ------------------------------------------------------------------------------
 
 
 def to_release(
     held: Held, topic: str, wanted: Collection[MessageQueue], now_ms: int
 ) -> list[tuple[MessageQueue, ReleaseReason]]:
-    """Queues of *topic* that are no longer mine, and those not pulled for two minutes.
+    """Held queues of *topic* that are not *wanted*, or not pulled for two minutes.
 
-    The second kind has lost its pull request; it comes back in the same pass, fresh.
+    Queues of the second kind have lost their pull request; the same pass claims them again.
     Upstream: RebalanceImpl.updateProcessQueueTableInRebalance.
     """
     leaving: list[tuple[MessageQueue, ReleaseReason]] = []
@@ -308,16 +313,16 @@ def to_release(
 
 
 def to_claim(held: Held, wanted: Collection[MessageQueue]) -> list[MessageQueue]:
-    """Queues of *wanted* that are not held yet.
+    """Queues of *wanted* that are not held.
 
-    Called after the releases: a queue that could not be released is still held, and is
-    not claimed again.
+    Call it after the releases: a queue that could not be released is still held and is not
+    claimed again.
     """
     return sorted_queues([queue for queue in wanted if queue not in held])
 
 
 def to_forget(held: Held, subscribed: Collection[str]) -> list[MessageQueue]:
-    """Queues of topics that are not subscribed any more.
+    """Held queues of topics that are no longer subscribed.
 
     Upstream: RebalanceImpl.truncateMessageQueueNotMyTopic.
     """
@@ -325,7 +330,7 @@ def to_forget(held: Held, subscribed: Collection[str]) -> list[MessageQueue]:
 
 
 def is_balanced(held: Held, topic: str, allocated: Collection[MessageQueue]) -> bool:
-    """Whether exactly what was allocated is held, and not dropped.
+    """Whether exactly the *allocated* queues of *topic* are held, and none is dropped.
 
     Upstream: RebalanceImpl (5.2.0).
     """

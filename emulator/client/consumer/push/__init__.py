@@ -1,1 +1,1 @@
-"""Consumers that call a listener: PushConsumer, its pulls, and its two consume services."""
+"""The consumer that calls a listener: PushConsumer, its pulls, and its two consume services."""

@@ -70,7 +70,7 @@ class Pulling:
         }
 
     async def pull(self, request: PullRequest) -> None:
-        """Do upstream's checks in upstream's order, then send the pull; without waiting for the reply."""
+        """Do upstream's checks in upstream's order, then send the pull without waiting for it."""
         if request.process_queue.dropped:
             return
         request.process_queue.last_pull_ms = self._member.now_ms()
