@@ -1,8 +1,8 @@
-"""A pull consumer as its instance sees it: a member of its group that nobody pulls for.
+"""Pull consumers on an instance: members of a group whose queues the instance does not pull.
 
-Both kinds register, rebalance and keep offsets as a push consumer does.  They differ from
-it in heartbeats (CONSUME_ACTIVELY, no retry topic) and in that a queue which nobody pulls
-for two minutes stays.
+Both kinds of pull consumers register, rebalance and keep offsets like a push consumer.  They
+differ from it in heartbeats (CONSUME_ACTIVELY, no retry topic), and they keep a queue that was
+not pulled for two minutes.
 
 Upstream: DefaultMQPullConsumerImpl, DefaultLitePullConsumerImpl, RebalancePullImpl,
 RebalanceLitePullImpl.
@@ -45,10 +45,10 @@ HEARTBEAT_CONSUME_FROM: ConsumeFromWhere = (
 
 
 class PulledQueue(ProcessQueue):
-    """A held queue whose application pulls when it likes."""
+    """A held queue that the application pulls at any time."""
 
     def is_pull_expired(self, now_ms: int) -> bool:
-        """Never: there is no pull request that could be lost."""
+        """Never: there is no pull request that can be lost."""
         del now_ms
         return False
 
@@ -62,12 +62,12 @@ class PulledOwnership:
         self._offsets = member.offsets
 
     async def claim(self, queue: MessageQueue) -> bool:
-        """Always."""
+        """Always True: no lock is needed."""
         del queue
         return True
 
     async def release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-        """Store its offset and forget it; a pull under way ends by itself."""
+        """Store the offset and drop it from memory; always True, running pulls are not awaited."""
         del process_queue
         self._offsets.persist(queue)
         self._offsets.forget(queue)
@@ -81,7 +81,7 @@ def call_on_queues(
     every: Collection[MessageQueue],
     mine: Collection[MessageQueue],
 ) -> None:
-    """Call the application's *on_queues*; a rebalance goes on whatever it raises."""
+    """Call the application's *on_queues*; an exception becomes a ``CallbackRaised`` fact."""
     if on_queues is None:
         return
     try:
@@ -91,15 +91,15 @@ def call_on_queues(
 
 
 class PullConsumerView(Protocol):
-    """What tells the two pull consumers apart."""
+    """The methods in which the two pull consumers differ."""
 
     @property
     def rebalances(self) -> bool:
-        """Whether it takes part in rebalancing now."""
+        """Whether rebalance passes run for the consumer."""
         ...
 
     def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
-        """The subscriptions in its heartbeats, whose routes are polled."""
+        """The subscriptions in heartbeats; the routes of their topics are polled."""
         ...
 
     def queues_to_persist(self) -> Collection[MessageQueue]:
@@ -107,11 +107,11 @@ class PullConsumerView(Protocol):
         ...
 
     def reported_process_queues(self) -> dict[MessageQueue, ProcessQueue]:
-        """The queues it tells tools about."""
+        """The queues in the running info."""
         ...
 
     def reported_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets of *topic* it tells tools about."""
+        """The offsets of *topic* in the consumer status."""
         ...
 
 
@@ -124,7 +124,7 @@ class RegisteredPullConsumer(GroupMembership):
         self._view = kind
 
     def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
-        """Those it announces."""
+        """The subscriptions of the kind of consumer."""
         return self._view.heartbeat_subscriptions()
 
     @property
@@ -132,7 +132,7 @@ class RegisteredPullConsumer(GroupMembership):
         return HEARTBEAT_CONSUME_FROM
 
     async def rebalance(self, cause: RebalanceCause) -> bool:
-        """Run one pass; True if all topics are balanced."""
+        """Run one rebalance pass; True if all topics are balanced."""
         if not self.member.is_running:
             return self.member.release < REBALANCE_PACED
         if not self._view.rebalances:
@@ -140,29 +140,29 @@ class RegisteredPullConsumer(GroupMembership):
         return await self._rebalance.run_pass(cause)
 
     async def pull(self, request: QueuedPull) -> NoReturn:
-        """Never called: its queues have no pull requests."""
-        raise AssertionError(f"a pull request of {request.group}, which pulls itself")
+        """Never called: there are no pull requests for its queues."""
+        raise AssertionError(f"a pull request for {request.group}, a pull consumer")
 
     async def persist_offsets(self) -> None:
-        """Store the offsets of its queues."""
+        """Store the offsets of ``queues_to_persist``."""
         if self.member.is_running:
             self.member.offsets.persist_all(self._view.queues_to_persist())
 
 
 class PullConsumerRequests:
-    """Answers brokers for a pull consumer."""
+    """Handles brokers' requests for one pull consumer."""
 
     def __init__(self, member: Member, kind: PullConsumerView) -> None:
         self._member = member
         self._view = kind
 
     def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
-        """Nothing: pull consumers do not take resets."""
+        """Ignore the request: pull consumers do not reset offsets."""
         del call
         return NO_REPLY
 
     def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
-        """The offsets in memory, of a pull consumer; a lite pull consumer has none to tell."""
+        """Reply with the offsets in memory; a lite pull consumer reports none."""
         return self._reply(
             GetConsumerStatusBody(
                 message_queue_table=self._view.reported_offsets(call.request.topic)
@@ -170,7 +170,7 @@ class PullConsumerRequests:
         )
 
     def running_info(self, _call: Call[Header]) -> Result:
-        """Its settings and subscriptions; its queues where the release tells them."""
+        """Reply with settings and subscriptions, and with queues if the release reports them."""
         info = pull_consumer_running_info(
             self._member,
             list(self._view.heartbeat_subscriptions()),
@@ -179,7 +179,7 @@ class PullConsumerRequests:
         return self._reply(info)
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
-        """Refused: there is no listener."""
+        """Refuse the request: there is no listener."""
         group = call.request.consumer_group
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{group} has no listener: it pulls")
 

@@ -1,13 +1,13 @@
-"""The lite pull consumer: it pulls ahead, and the application polls.
+"""The lite pull consumer: it pulls in the background, and the application polls.
 
     async with LitePullConsumer({"orders": "*"}, namesrv="127.0.0.1:9876", group="audit") as c:
         for message in await c.poll():
             ...
 
-Either topics are subscribed, and their queues shared among the group's members, or queues
-are assigned by the application.  What ``poll`` returned is committed by a later ``poll``,
-every five seconds, unless the application commits itself; so what it was still working on
-when it ended comes again.
+The application either subscribes topics, whose queues the group's members share, or assigns
+queues itself.  A later ``poll`` commits the messages that ``poll`` returned, every five seconds,
+unless the application commits itself.  So messages that were not finished when the consumer
+closed are delivered again.
 """
 
 from __future__ import annotations
@@ -54,17 +54,18 @@ if TYPE_CHECKING:
 
 
 class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
-    """Hands out messages by ``poll`` or in a loop, as a member of one group.
+    """Returns messages by ``poll`` or in a loop, as a member of one group.
 
-    *subscriptions* are as with ``PushConsumer``; without any, subscribe or assign later.
+    *subscriptions* are as for ``PushConsumer``; without any, subscribe or assign later.
     *assign_expressions* are tags by topic, for assigned queues.  Settings by name are those
     of ``LitePullConsumerConfig``.  ``on_queues(topic, all, mine)`` is called after every
-    change of the queues that subscribed topics give it.
+    change of the queues that it holds of subscribed topics.
 
-    Its start looks for the routes of subscribed topics and, as upstream's, sends no heartbeat:
-    the first one comes after a second, and with it its queues.  It raises ``GroupTaken``;
-    ``BadSubscription``; ``GroupCallRefused`` for an expression that a broker cannot read.  At its
-    end the messages of the last poll are not committed.  Upstream: DefaultLitePullConsumer.
+    Entering the block finds the routes of subscribed topics and, as upstream, sends no heartbeat:
+    the first heartbeat is sent a second later, and then queues are claimed.  It raises
+    ``GroupTaken``; ``BadSubscription``; ``GroupCallRefused`` for an expression that a broker
+    cannot read.  Leaving the block does not commit the messages of the last poll.
+    Upstream: DefaultLitePullConsumer.
     """
 
     _KIND = "lite_pull"
@@ -96,13 +97,13 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
         if subscriptions and assign_expressions:
             raise ClientMisuse("subscribe and assign are mutually exclusive")
         self._assign_expressions = dict(assign_expressions or {})
-        self._unpolled: deque[MessageExt] = deque()  # of the batch that a loop is at
+        self._unpolled: deque[MessageExt] = deque()  # the rest of a loop's current batch
 
     # Which queues ---------------------------------------------------------------------
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues it has now: assigned, or its share of what it subscribes.
+        """The queues it has now: the assigned ones, or its share of the subscribed topics.
 
         Upstream: assignment.
         """
@@ -116,10 +117,10 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
         *,
         on_queues: QueuesChanged | None = None,
     ) -> None:
-        """Subscribe *topic* too, or with another expression; sends heartbeats at once.
+        """Add a subscription, or change the expression of one; sends heartbeats at once.
 
-        Its queues come when the brokers have told the group.  An *on_queues* replaces the
-        one there is, for all topics.  Raises ``BadSubscription``, and ``ClientMisuse`` if queues
+        The queues are claimed after the brokers have notified the group.  *on_queues* replaces
+        the current one, for all topics.  Raises ``BadSubscription``; ``ClientMisuse`` if queues
         are assigned.
         """
         if on_queues is not None:
@@ -127,14 +128,14 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
         await self._running.subscribe(topic, (expression, kind), on_queues)
 
     def unsubscribe(self, topic: str) -> None:
-        """Pull it no more; the next pass gives its queues away."""
+        """Stop pulling *topic*; the next rebalance pass releases its queues."""
         check_text("topic", topic)
         self._running.unsubscribe(topic)
 
     def assign(self, queues: Collection[MessageQueue]) -> None:
-        """From now on pull exactly these; nobody else in the group is told.
+        """From now on pull exactly *queues*; other members of the group are not notified.
 
-        Raises ``ClientMisuse`` without any, or if a topic is subscribed.
+        Raises ``ClientMisuse`` without any queue, or if a topic is subscribed.
         """
         self._running.assign(queues)
 
@@ -149,79 +150,79 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
     async def register_topic_message_queue_change_listener(
         self, topic: str, listener: TopicQueuesChanged
     ) -> None:
-        """Call ``listener(topic, queues)`` when *topic* has other queues: looked at every 30 s.
+        """Call ``listener(topic, queues)`` when the queues of *topic* change; checked every 30 s.
 
-        One listener a topic: a second one replaces the first.  Raises what
-        ``fetch_message_queues`` raises.
+        Each topic has one listener: a second one replaces the first.  Raises the errors of
+        ``fetch_message_queues``.
         """
         await self._running.watch.listen(topic, listener)
 
     # Messages -------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int | None = None) -> list[MessageExt]:
-        """The messages of one pull, [] if none came within *timeout_ms*.
+        """The messages of one pull; [] if none arrived within *timeout_ms*.
 
-        Commits first what earlier polls returned, when that is due.  Without a *timeout_ms*:
-        ``poll_timeout_ms``.
+        First commits the messages of earlier polls, if the auto-commit interval is over.  The
+        default of *timeout_ms* is ``poll_timeout_ms``.
         """
         check_timing(timeout_ms)
         wait_ms = self.config.poll_timeout_ms if timeout_ms is None else timeout_ms
         now = self._running
-        if self._unpolled:  # of a loop that was left: these are not consumed yet
+        if self._unpolled:  # the rest of a batch, after a loop was left
             messages, self._unpolled = list(self._unpolled), deque()
             return messages
         return await now.poll(wait_ms)
 
     def requeue(self, messages: Iterable[MessageExt]) -> None:
-        """These were polled, and nobody got them: the next poll returns them."""
+        """Return *messages*, which were polled and not delivered, with the next poll."""
         self._unpolled.extendleft(reversed([*messages]))
 
     def __aiter__(self) -> Self:
-        """``async for message in consumer``: polls again and again, until the loop is left."""
+        """``async for message in consumer`` polls repeatedly until the loop is left."""
         return self
 
     async def __anext__(self) -> MessageExt:
-        """The next message; a batch is committed after its last one."""
+        """The next message; a batch is committed after its last message."""
         while not self._unpolled:
             self._unpolled.extend(await self.poll())
         return self._unpolled.popleft()
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
-        """Pull these no more; what was pulled already is still polled."""
+        """Stop pulling *queues*; messages that were pulled before are still returned."""
         self._running.pause(queues, paused=True)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
-        """Pull them again, within a second."""
+        """Pull *queues* again, within a second."""
         self._running.pause(queues, paused=False)
 
     # Positions ------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at *offset*; what was pulled of *queue* and not polled is dropped.
+        """Continue at *offset*; messages of *queue* that were pulled and not polled are dropped.
 
-        Raises ``ClientMisuse`` if it does not have the queue, or the queue not the offset;
-        ``GroupCallRefused`` if its broker does not say which it has.
+        Raises ``ClientMisuse`` if the consumer does not have *queue*, or *queue* does not have
+        *offset*; ``GroupCallRefused`` if the broker does not report the offsets of *queue*.
         """
         with no_answer_is_refused():
             await self._running.seek(queue, offset)
         self._unpolled = deque(message for message in self._unpolled if not _is_of(message, queue))
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the first message that is still there.  Raises what ``seek`` raises."""
+        """Continue at the first message of *queue*.  Raises the errors of ``seek``."""
         check_is_queue(queue)
         with no_answer_is_refused():
             first = await self._running.member.calls.min_offset(queue)
         await self.seek(queue, first)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message to be stored.  Raises what ``seek`` raises."""
+        """Continue at the next message to be stored.  Raises the errors of ``seek``."""
         check_is_queue(queue)
         with no_answer_is_refused():
             end = await self._running.member.calls.max_offset(queue)
         await self.seek(queue, end)
 
     async def offset_for_timestamp(self, queue: MessageQueue, at_ms: int) -> int:
-        """The first message stored at *at_ms* (wall time) or later.
+        """The offset of the first message stored at *at_ms* (wall time, ms) or later.
 
         Raises ``GroupCallRefused``.
         """
@@ -236,16 +237,16 @@ class LitePullConsumer(GroupConsumer[LitePullConsumerConfig, LitePullPipeline]):
         *,
         persist: bool = False,
     ) -> None:
-        """Everything that was polled is consumed: of all queues, or of these.
+        """Commit all polled messages: of all queues, or of the given ones.
 
-        With a mapping: up to the given offsets.  It is in memory then, and stored within
-        five seconds; with *persist* the given queues' are sent now.  Queues it does not have
-        are ignored.
+        A mapping gives the offsets to commit.  Offsets are set in memory and stored within five
+        seconds; with *persist* those of the given queues are sent now.  Queues that the consumer
+        does not have are ignored.
         """
         self._running.commit(offsets, persist=persist)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset; None: there is none.  Raises ``GroupCallRefused``."""
+        """The group's offset; None if there is none.  Raises ``GroupCallRefused``."""
         with no_answer_is_refused():
             return await self._running.committed(queue)
 

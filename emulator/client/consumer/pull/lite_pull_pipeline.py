@@ -1,11 +1,11 @@
-"""The parts of one lite pull consumer, put together: its queues, its pulls, its positions.
+"""The parts of one lite pull consumer, connected: its queues, its pulls, its positions.
 
     rebalance or assign ─► assigned queues ─► pull tasks ─► batches ─► poll
                                   ▲                                      │
                                   └── consume offset ◄───────────────┘ ─► commit ─► offsets
 
-For consumers that choose their queues themselves, a NameServer is asked every 30 seconds whether
-a topic has other queues.
+For applications that assign queues, ``TopicQueueWatch`` queries a NameServer every 30 seconds for
+changes of a topic's queues.
 
 Upstream: DefaultLitePullConsumerImpl, fetchTopicMessageQueuesAndCompare.
 """
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 class SubscriptionType(Enum):
-    """Where its queues come from.  Upstream: SubscriptionType."""
+    """How the consumer gets queues.  Upstream: SubscriptionType."""
 
     NONE = "not yet known"
     SUBSCRIBE = "its share of what it subscribes"
@@ -76,7 +76,7 @@ class SubscriptionType(Enum):
 
 
 class LitePullPipeline:
-    """One running consumer; ``LitePullConsumer`` is its public face."""
+    """One running lite pull consumer; applications use it through ``LitePullConsumer``."""
 
     def __init__(
         self, member: LitePullMember, strategy: Strategy, on_queues: QueuesChanged | None
@@ -96,12 +96,15 @@ class LitePullPipeline:
             member, strategy, PulledOwnership(member), self._queues_changed
         )
         self.membership = RegisteredPullConsumer(member, self._rebalance, self)
-        self._auto_commit_ms = 0  # not before
+        self._auto_commit_ms = 0  # when the next automatic commit is due
 
     def begin_with(
         self, subscriptions: Mapping[str, Expression], assign_expressions: Mapping[str, str]
     ) -> None:
-        """What was known before the start.  Raises ``BadSubscription``."""
+        """Set the subscriptions and expressions given before the start.
+
+        Raises ``BadSubscription``.
+        """
         now_ms = self.member.now_ms()
         for topic, wanted in subscriptions.items():
             self._set_mode(SubscriptionType.SUBSCRIBE)
@@ -112,7 +115,7 @@ class LitePullPipeline:
             self._assign_expressions[topic] = tags
 
     async def start(self) -> None:
-        """Find routes, have brokers check expressions.  Raises ``GroupCallRefused``."""
+        """Find routes and have brokers check expressions.  Raises ``GroupCallRefused``."""
         member, config = self.member, self.member.config
         every = Periodic(
             config.topic_check_first_ms, config.topic_check_interval_ms, self.watch.compare
@@ -124,31 +127,31 @@ class LitePullPipeline:
             if not is_tag_type(subscription.expression_type):
                 await member.calls.check_client(subscription)
 
-    # What tells it from a pull consumer -----------------------------------------------
+    # As a PullConsumerView ------------------------------------------------------------
 
     @property
     def rebalances(self) -> bool:
-        """Always; assigned queues have no subscription that would be rebalanced."""
+        """Always True; assigned queues have no subscription, so a pass does not change them."""
         return True
 
     def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
-        """What is subscribed."""
+        """All subscriptions."""
         return self.member.subscriptions.values()
 
     def queues_to_persist(self) -> Collection[MessageQueue]:
-        """Its share, or what was assigned."""
+        """The assigned queues, or the held ones."""
         if self._mode is SubscriptionType.ASSIGN:
             return self.assigned.queues
         return self.member.process_queue_table.keys()
 
     def reported_process_queues(self) -> dict[MessageQueue, ProcessQueue]:
-        """Its queues, where the release tells them."""
+        """Its queues, if the release reports them."""
         if self.member.release < LITE_PULL_SHOWS_QUEUES:
             return {}
         return self.assigned.process_queues()
 
     def reported_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """None: upstream does not tell those of lite pull consumers."""
+        """Always empty: upstream does not report offsets of lite pull consumers."""
         del topic
         return {}
 
@@ -157,7 +160,7 @@ class LitePullPipeline:
     async def subscribe(
         self, topic: str, wanted: Expression, on_queues: QueuesChanged | None
     ) -> None:
-        """Heartbeats first, then the route, as upstream."""
+        """Add a subscription; as upstream, send heartbeats before refreshing the route."""
         check_subscriptions({topic: wanted})
         member = self.member
         subscription = subscription_of(topic, wanted, member.now_ms())
@@ -170,14 +173,14 @@ class LitePullPipeline:
         await self._refresh_routes()
 
     def unsubscribe(self, topic: str) -> None:
-        """Its tasks end; the next pass gives its queues away."""
+        """Cancel the pull tasks of *topic*; the next rebalance pass releases its queues."""
         if self.member.subscriptions.pop(topic, None) is not None:
             self.member.subscription_changed = True
         self._tasks.update((), topic)
         self.assigned.forget(topic)
 
     def assign(self, queues: Collection[MessageQueue]) -> None:
-        """Replaces what was assigned before."""
+        """Pull exactly *queues*; raises ``ClientMisuse`` for none, or with subscriptions."""
         wanted = set(queues_of(queues))
         if not wanted:
             raise ClientMisuse("assign takes at least one queue")
@@ -186,7 +189,7 @@ class LitePullPipeline:
         self._tasks.update(wanted)
 
     def pause(self, queues: Collection[MessageQueue], *, paused: bool) -> None:
-        """Of queues that it has; others are ignored."""
+        """Pause or resume *queues*; queues that it does not have are ignored."""
         for queue in queues_of(queues):
             if (state := self.assigned.state(queue)) is not None:
                 state.is_paused = paused
@@ -194,14 +197,14 @@ class LitePullPipeline:
     # Messages and positions -----------------------------------------------------------
 
     async def poll(self, timeout_ms: int) -> list[MessageExt]:
-        """Commit if that is due, then take one batch."""
+        """Commit if that is due, then wait for one batch; [] after *timeout_ms*."""
         if self.member.config.auto_commit:
             self._maybe_auto_commit()
         batch = await self._batches.wait_next(timeout_ms / 1000)
         return [] if batch is None else self._hand_out(batch)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Raises ``Misuse``, and what the broker calls raise."""
+        """Continue at *offset*.  Raises ``Misuse`` and the errors of ``GroupCalls``."""
         check_is_queue(queue)
         check_whole("offset", offset)
         self._check_has(queue)
@@ -209,9 +212,9 @@ class LitePullPipeline:
         end = await self.member.calls.max_offset(queue)
         if not first <= offset <= end:
             raise ClientMisuse(
-                f"{queue} has the offsets {first} to {end}, so none can seek {offset}"
+                f"cannot seek {queue} to {offset}: its offsets are {first} to {end}"
             )
-        self._check_has(queue)  # it may have been given away meanwhile
+        self._check_has(queue)  # it may have been released meanwhile
         state = self.assigned.state(queue)
         assert state is not None, "checked"
         state.process_queue.clear()
@@ -227,7 +230,7 @@ class LitePullPipeline:
         *,
         persist: bool,
     ) -> None:
-        """All that was handed out, that of some queues, or given offsets."""
+        """Commit all polled messages, those of some queues, or given offsets."""
         offsets = self.member.offsets
         queues = self.assigned.queues if wanted is None else queues_of(wanted)
         for queue in queues:
@@ -243,7 +246,7 @@ class LitePullPipeline:
             offsets.persist_all(queues)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """From memory, or else from the store.  Raises what the broker calls raise."""
+        """The offset in memory, or else in the store.  Raises the errors of ``GroupCalls``."""
         check_is_queue(queue)
         if self.member.release >= COMMITTED_IS_IN_MEMORY:
             known = self.member.offsets.table.get(queue)
@@ -265,7 +268,7 @@ class LitePullPipeline:
 
     async def _refresh_routes(self) -> None:
         for topic in list(self.member.subscriptions):
-            await self.member.instance.routes.refresh_quietly(topic)  # else the poll will find it
+            await self.member.instance.routes.refresh_quietly(topic)  # if not, the poll retries
 
     def _process_queue_of(self, queue: MessageQueue) -> ProcessQueue:
         held = self.member.process_queue_table.get(queue)
@@ -312,7 +315,7 @@ TopicQueuesChanged: TypeAlias = Callable[[str, "list[MessageQueue]"], object]
 
 
 class TopicQueueWatch:
-    """The listeners of one consumer, one a topic."""
+    """Calls one consumer's listeners when the queues of their topics change; one per topic."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -321,9 +324,9 @@ class TopicQueueWatch:
         self._queues: dict[str, list[MessageQueue]] = {}
 
     async def listen(self, topic: str, listener: TopicQueuesChanged) -> None:
-        """Call *listener(topic, queues)* when they are others than now.
+        """Call ``listener(topic, queues)`` when the queues of *topic* change.
 
-        Raises what ``GroupCalls.queues_of`` raises; the listener is kept.
+        Raises the errors of ``GroupCalls.queues_of``; even then the listener stays registered.
         """
         check_subscribed(topic)
         check_plain_function("listener", listener, takes="topic, queues")
@@ -331,7 +334,7 @@ class TopicQueueWatch:
         self._queues[topic] = await self._calls.queues_of(topic)
 
     async def compare(self) -> None:
-        """Ask for each topic; the first that fails ends the round."""
+        """Query the queues of each topic; the first failing query ends the round."""
         for topic, listener in list(self._listeners.items()):
             try:
                 queues = await self._calls.queues_of(topic)
@@ -344,5 +347,5 @@ class TopicQueueWatch:
     def _call(self, listener: TopicQueuesChanged, topic: str, queues: list[MessageQueue]) -> None:
         try:
             listener(topic, queues)
-        except Exception as error:  # noqa: BLE001  # other listeners go on
+        except Exception as error:  # noqa: BLE001  # other listeners are still called
             self._member.note(callback_raised(self._member.group, "on_topic_queues", error))

@@ -1,13 +1,13 @@
-"""The pull consumer: the application says which queue to pull, and from which offset.
+"""The pull consumer: the application chooses the queue and the offset of each pull.
 
     async with PullConsumer(namesrv="127.0.0.1:9876", group="audit") as consumer:
         for queue in await consumer.fetch_subscribe_message_queues("orders"):
             result = await consumer.pull(queue, await consumer.min_offset(queue))
             consumer.update_consume_offset(queue, result.next_begin_offset)
 
-It is a member of its group, which shares the queues of what it pulls: those that fall to it
-are ``queues``, and their offsets are stored every five seconds.  Nothing keeps it from
-pulling others.
+It is a member of its group, whose members share the queues of the topics that they pull.  Its own
+share is ``queues``, and their offsets are stored every five seconds.  It can pull other queues
+too.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ if TYPE_CHECKING:
 
 
 class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
-    """Pulls queues as its application asks, as a member of one group.
+    """Pulls queues on request of its application, as a member of one group.
 
-    *subscriptions* are the topics it tells brokers of; it may pull others, too.  The rest
-    is as with ``PushConsumer``: settings by name are those of ``PullConsumerConfig``, and
-    ``on_queues(topic, all, mine)`` is called after every change of the queues that fall to
-    it.  The group hears of it with its first heartbeat, a second after the start.
+    *subscriptions* are the topics in its heartbeats; it can pull other topics too.  The rest
+    is as for ``PushConsumer``: settings by name are those of ``PullConsumerConfig``, and
+    ``on_queues(topic, all, mine)`` is called after every change of its share of the queues.
+    It becomes a member of the group with its first heartbeat, a second after the start.
     Upstream: DefaultMQPullConsumer.
     """
 
@@ -106,16 +106,16 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that fall to it now, of every topic.  It may pull others as well."""
+        """The queues that it holds now, of every topic.  It can pull other queues too."""
         return sorted(self._running.member.process_queue_table)
 
     def fetch_message_queues_in_balance(self, topic: str) -> list[MessageQueue]:
-        """The queues of *topic* that fall to it now."""
+        """The queues of *topic* that it holds now."""
         check_subscribed(topic)
         return [queue for queue in self.queues if queue.topic == topic]
 
     async def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
-        """Every queue of *topic* that may be read; asked for once, then from memory.
+        """Every queue of *topic* that may be read; queried once, then from memory.
 
         Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
         """
@@ -137,7 +137,7 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
         messages_max: int = 32,
         timeout_ms: int | None = None,
     ) -> PullResult:
-        """What *queue* has from *offset* on, at once; perhaps nothing.
+        """Pull *queue* from *offset* on; the broker replies at once, also without messages.
 
         Raises ``GroupCallRefused`` if the broker refuses or does not answer in time
         (``pull_timeout_ms``), ``BadSubscription``, and ``Misuse`` for a negative offset.
@@ -161,7 +161,7 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
         expression: Expression = SUB_ALL,
         messages_max: int = 32,
     ) -> PullResult:
-        """As ``pull``, but the broker waits up to ``pull_hold_ms_max`` for a first message."""
+        """Like ``pull``, but the broker waits up to ``pull_hold_ms_max`` for a message."""
         options = PullOptions(
             offset=offset,
             messages_max=messages_max,
@@ -187,24 +187,24 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
     # Offsets --------------------------------------------------------------------------
 
     def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
-        """The group has consumed all before *offset*: in memory, and stored within seconds.
+        """Set the group's offset of *queue* in memory; it is stored within seconds.
 
-        Stored are the offsets of ``queues`` only.  A queue that falls to this member forgets
-        what was set before.
+        Only offsets of ``queues`` are stored.  When this member claims a queue, an offset that
+        was set before is dropped.
         """
         check_is_queue(queue)
         check_whole("offset", offset)
         self._running.member.offsets.table.update(queue, offset)
 
     def persist(self, queue: MessageQueue) -> None:
-        """Store its offset now, whomever the queue falls to; the broker does not answer."""
+        """Store the offset of *queue* now, even if this member does not hold it; one-way."""
         check_is_queue(queue)
         self._running.member.offsets.persist(queue)
 
     async def fetch_consume_offset(
         self, queue: MessageQueue, *, from_store: bool = False
     ) -> int | None:
-        """The group's offset in memory, or else stored; None: there is none.
+        """The group's offset in memory, or else the stored one; None if there is none.
 
         Raises ``GroupCallRefused``.
         """
@@ -217,7 +217,7 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
             return await offsets.read(queue)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the first message that is still there.  Raises ``GroupCallRefused``."""
+        """The offset of the first message in *queue*.  Raises ``GroupCallRefused``."""
         check_is_queue(queue)
         with no_answer_is_refused():
             return await self._running.member.calls.min_offset(queue)
@@ -229,7 +229,7 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
             return await self._running.member.calls.max_offset(queue)
 
     async def search_offset(self, queue: MessageQueue, at_ms: int) -> int:
-        """The first message stored at *at_ms* (wall time) or later.
+        """The offset of the first message stored at *at_ms* (wall time, ms) or later.
 
         Raises ``GroupCallRefused``.
         """
@@ -239,7 +239,7 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
             return await self._running.member.calls.offset_at(queue, at_ms)
 
     async def earliest_msg_store_time(self, queue: MessageQueue) -> int:
-        """When the first message that is still there was stored, in milliseconds.
+        """When the first message in *queue* was stored (wall time, ms).
 
         Raises ``GroupCallRefused``.
         """
@@ -254,8 +254,8 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
     ) -> None:
         """Have *message* delivered again through the group's retry topic.
 
-        Level 0: the broker decides when.  A pull consumer has to pull that topic to see it.
-        Raises ``GroupCallRefused`` if neither its broker nor any other stored a copy.
+        With delay level 0 the broker chooses the delay.  A pull consumer has to pull the retry
+        topic itself.  Raises ``GroupCallRefused`` if no broker stored a copy.
         """
         if not isinstance(message, MessageExt):
             raise BadArgument(type_error_text("message", "a MessageExt that was pulled", message))
@@ -283,7 +283,7 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
 
 
 class _PullPipeline:
-    """The parts of a running pull consumer, and what its membership asks for."""
+    """The parts of a running pull consumer, and its ``PullConsumerView``."""
 
     def __init__(
         self,
@@ -302,23 +302,23 @@ class _PullPipeline:
 
     @property
     def rebalances(self) -> bool:
-        """As configured."""
+        """Whether ``enable_rebalance`` is set."""
         return self.member.config.enable_rebalance
 
     def heartbeat_subscriptions(self) -> Collection[SubscriptionData]:
-        """What it was made with, not what it pulls."""
+        """The subscriptions given at its creation, not those of the topics that it pulls."""
         return self._registered
 
     def queues_to_persist(self) -> Collection[MessageQueue]:
-        """The queues that fall to it."""
+        """The queues that it holds."""
         return self.member.process_queue_table.keys()
 
     def reported_process_queues(self) -> dict[MessageQueue, ProcessQueue]:
-        """None: it caches nothing."""
+        """Always empty: it caches no messages."""
         return {}
 
     def reported_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets in memory."""
+        """The offsets of *topic* in memory."""
         return self.member.offsets.table.of_topic(topic)
 
     async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:

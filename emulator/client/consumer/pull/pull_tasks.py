@@ -1,11 +1,12 @@
-"""The tasks that pull a lite pull consumer's queues, one for each, and what they have pulled.
+"""The tasks that pull a lite pull consumer's queues, one per queue, and the pulled batches.
 
-A task pulls, waits for the answer, keeps the messages for ``poll``, and pulls again; a
-limited number of them does so at once, and a held pull counts.  A queue that is given away
-leaves its task alone: the pull under way ends by itself and is discarded.  A seek cancels it.
+A task pulls, waits for the reply, keeps the messages for ``poll``, and pulls again.  The number of
+tasks that do so at once is limited; tasks whose pull is held by the broker count.  The release of
+a queue does not cancel its running pull: the pull ends by itself and its result is discarded.  A
+seek cancels the pull.
 
-Each assigned queue has three positions: what is pulled next, what was handed out to the
-application (which is what a commit stores), and where the application wants to go on after a seek.
+Each assigned queue has three offsets: that of the next pull, that after the polled messages (which
+a commit stores), and the one that the application has sought.
 
 Upstream: DefaultLitePullConsumerImpl.PullTaskImpl, consumeRequestCache; AssignedMessageQueue.
 """
@@ -43,7 +44,7 @@ AT_ONCE = 0
 
 
 class PullTask:
-    """One queue's; once cancelled it stays cancelled, and another may take its place."""
+    """The task of one queue; a cancelled task stays cancelled and may be replaced by another."""
 
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
@@ -52,14 +53,14 @@ class PullTask:
 
 
 class StartUnknown(NamedTuple):
-    """Where the next pull begins is not known yet."""
+    """The first offset is unknown because of *error*; try again after ``delay_ms``."""
 
     delay_ms: int
     error: Exception
 
 
 class PullTasks:
-    """The tasks of one consumer.  *subscription_to(topic)*: what they pull, None for nothing."""
+    """The tasks of one consumer; they pull topics for which *subscription_to* is not None."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class PullTasks:
         self._tasks: dict[MessageQueue, PullTask] = {}
 
     def update(self, wanted: Collection[MessageQueue], topic: str | None = None) -> None:
-        """A task for each of *wanted*; the others, of one topic or of all, are cancelled."""
+        """Start a task for each of *wanted*; cancel all others, of *topic* or of all topics."""
         for queue in list(self._tasks):
             if topic in (None, queue.topic) and queue not in wanted:
                 self._tasks.pop(queue).is_cancelled = True
@@ -87,7 +88,7 @@ class PullTasks:
                 self._start(queue)
 
     def restart(self, queue: MessageQueue) -> None:
-        """Cancel the pull under way, and pull anew."""
+        """Cancel the running pull of *queue* and start a new task."""
         if (task := self._tasks.pop(queue, None)) is not None:
             task.is_cancelled = True
             task.scope.cancel()
@@ -109,7 +110,7 @@ class PullTasks:
     # One pull -------------------------------------------------------------------------
 
     async def _step(self, task: PullTask) -> int | None:
-        """Upstream's checks in upstream's order, and a pull; when to go on, None: never."""
+        """Do upstream's checks, in upstream's order, and pull; the delay (ms) or None to end."""
         config = self._member.config
         if task.is_cancelled:
             return None
@@ -147,7 +148,7 @@ class PullTasks:
     async def _next_offset(
         self, queue: MessageQueue, state: MessageQueueState
     ) -> int | StartUnknown:
-        """Where a seek wants to go, or where the last pull ended, or where the group starts."""
+        """The sought offset, or the one after the last pull, or the group's start."""
         if state.seek_offset is not None:
             sought = state.consume_offset = state.seek_offset
             state.seek_offset = None
@@ -156,7 +157,7 @@ class PullTasks:
         return await self._start_of(queue) if known is None else known
 
     async def _start_of(self, queue: MessageQueue) -> int | StartUnknown:
-        """An error is never taken for an offset: that could begin anywhere (rocketmq #10176)."""
+        """The group's start; an error is never used as an offset (rocketmq #10176)."""
         starts, config = self._member.starts, self._member.config
         try:
             stored = await starts.stored(queue)
@@ -173,7 +174,7 @@ class PullTasks:
             return StartUnknown(delay_ms, error)
 
     async def _pull(self, task: PullTask, process_queue: ProcessQueue, offset: int) -> int:
-        """Pull once; how long until the next one."""
+        """Pull once; returns the delay until the next pull, in ms."""
         config, queue = self._member.config, task.queue
         if (subscription := self._subscription_to(queue.topic)) is None:
             return config.pull_error_delay_ms  # unsubscribed a moment ago
@@ -206,14 +207,15 @@ class PullTasks:
             self._member.note(OffsetRepaired(self._member.group, as_fact(queue), offset, moved))
         if state is None or seeks:
             return
-        # Before: also when the queue was given away and came back, so that this position, of
-        # messages nobody will get, became the new owner's: they were lost (rocketmq #2732).
+        # Earlier releases also update the offset if the queue was released and claimed again in
+        # the meantime.  Then the messages of this pull, which were discarded, are skipped and
+        # lost (rocketmq #2732).
         is_mine = state.process_queue is process_queue
         if is_mine or self._member.release < PULLS_KNOW_THEIR_QUEUE:
             state.pull_offset = result.next_begin_offset
 
     def _is_over(self, task: PullTask, process_queue: ProcessQueue) -> bool:
-        """Whether its queue was given away while it waited."""
+        """Whether the queue was released, or the task cancelled, while the task waited."""
         if self._member.release < PULLS_KNOW_THEIR_QUEUE:
             return False
         return task.is_cancelled or process_queue.dropped
@@ -238,18 +240,18 @@ class MessageQueueState:
     def __init__(self, process_queue: ProcessQueue) -> None:
         self.process_queue = process_queue
         self.is_paused = False
-        self.pull_offset: int | None = None  # where the next pull begins; None: not known yet
-        self.consume_offset: int | None = None  # after what was handed out; None: nothing was
-        self.seek_offset: int | None = None  # where to go on; None: nobody has asked
+        self.pull_offset: int | None = None  # of the next pull; None: not known yet
+        self.consume_offset: int | None = None  # after the polled messages; None: none polled
+        self.seek_offset: int | None = None  # set by a seek until the next pull
 
     @property
     def committable(self) -> int | None:
-        """The offset that a commit stores; None: there is none, or the queue was given away."""
+        """The offset that a commit stores; None if there is none, or the queue was released."""
         return None if self.process_queue.dropped else self.consume_offset
 
 
 class AssignedQueues:
-    """By queue.  *process_queue_of* makes a new queue's cache, or finds the one there is."""
+    """The states of assigned queues.  *process_queue_of* finds or makes a queue's cache."""
 
     def __init__(self, process_queue_of: Callable[[MessageQueue], ProcessQueue]) -> None:
         self._process_queue_of = process_queue_of
@@ -257,17 +259,17 @@ class AssignedQueues:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """All of them, in queue order."""
+        """All assigned queues, in queue order."""
         return sorted_queues(self._states)
 
     def state(self, queue: MessageQueue) -> MessageQueueState | None:
-        """None if *queue* is not assigned."""
+        """The state of *queue*; None if it is not assigned."""
         return self._states.get(queue)
 
     def update(self, wanted: Collection[MessageQueue], topic: str | None = None) -> None:
-        """From now on exactly *wanted*, of one topic or of all; what goes is dropped.
+        """Assign exactly *wanted*, of *topic* or of all topics; removed queues are dropped.
 
-        A queue that stays keeps its positions and stays paused.
+        A queue that was assigned before keeps its offsets, and stays paused if it was.
         """
         for queue in list(self._states):
             if topic in (None, queue.topic) and queue not in wanted:
@@ -277,13 +279,13 @@ class AssignedQueues:
                 self._states[queue] = MessageQueueState(self._process_queue_of(queue))
 
     def forget(self, topic: str) -> None:
-        """Drop the positions of a topic; its messages may be handed out until the next pass."""
+        """Drop the states of a topic; its messages may be polled until the next rebalance pass."""
         for queue in list(self._states):
             if queue.topic == topic:
                 del self._states[queue]
 
     def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
-        """The caches by queue."""
+        """The process queues of assigned queues, by queue."""
         return {queue: self._states[queue].process_queue for queue in self.queues}
 
 
@@ -291,7 +293,7 @@ class AssignedQueues:
 
 
 class PulledBatch(msgspec.Struct, eq=False):
-    """The messages of one pull."""
+    """The messages of one pull, and their queue."""
 
     messages: list[MessageExt]
     queue: MessageQueue
@@ -299,7 +301,7 @@ class PulledBatch(msgspec.Struct, eq=False):
 
 
 class PulledBatches:
-    """Batches wait here; those whose queue was given away are skipped when they are taken."""
+    """Pulled batches that were not polled; batches of dropped queues are skipped."""
 
     def __init__(self) -> None:
         self._batches: deque[PulledBatch] = deque()
@@ -309,7 +311,7 @@ class PulledBatches:
         return len(self._batches)
 
     def put(self, batch: PulledBatch) -> None:
-        """Append *batch*, and wake who waits."""
+        """Append *batch* and wake ``wait_next``."""
         self._batches.append(batch)
         self._arrived.set()
 
@@ -318,9 +320,9 @@ class PulledBatches:
         self._batches = deque(batch for batch in self._batches if batch.queue != queue)
 
     async def wait_next(self, timeout_s: float) -> PulledBatch | None:
-        """Take the first batch, or None when there was none for *timeout_s*.
+        """Take the first batch; None if there was none for *timeout_s*.
 
-        Nothing is taken by a caller that is cancelled.
+        A cancelled call takes no batch.
         """
         until_s = trio.current_time() + timeout_s
         await trio.lowlevel.checkpoint()
