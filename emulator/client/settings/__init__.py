@@ -1,1 +1,1 @@
-"""What an application may set and hand over, checked where it is handed over."""
+"""The settings of clients, and checks of the arguments that applications pass."""

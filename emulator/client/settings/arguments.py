@@ -1,7 +1,8 @@
-"""What an application may hand to a client's methods, checked where it is handed over.
+"""Checks of the arguments that an application passes to a client's methods.
 
-Each raises ``BadArgument`` with one sentence, at the call itself and before anything is
-sent; what came further would fail in a task of the client, far from the line that is wrong.
+Each raises ``BadArgument`` with one sentence, in the call itself and before anything is sent.
+Without these checks a wrong argument would fail later in a task of the client, far from the line
+that passes it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rocketmq_emulator.protocol.queues import MessageQueue
 
 
 def check_message(message: object) -> None:
-    """It is a ``Message`` whose topic and body are still of their types."""
+    """Check for a ``Message`` whose fields still have their types."""
     if not isinstance(message, Message):
         raise BadArgument(
             f"{type_error_text('what is sent', 'a Message', message)}: Message('topic', b'body')"
@@ -40,7 +41,7 @@ def check_message(message: object) -> None:
 def check_background_send(
     message: object, callback: object, queue: object, timeout_ms: object, worker: object
 ) -> None:
-    """What ``start_send`` takes: it is begun elsewhere, so this is the place to refuse."""
+    """Check the arguments of ``start_send`` before its task starts."""
     check_timing(timeout_ms, worker)
     check_message(message)
     if queue is not None:
@@ -50,21 +51,21 @@ def check_background_send(
 
 
 def messages_of(batch: object) -> list[Message]:
-    """A batch as a list; its messages are checked one by one when they are made ready."""
+    """*batch* as a list; its messages are checked later, by ``prepare_batch``."""
     if isinstance(batch, Iterable) and not isinstance(batch, str | bytes | Mapping):
         return list(batch)
     raise BadArgument(type_error_text("a batch", "a list of Messages", batch))
 
 
 def check_queue(queue: object, topic: str) -> None:
-    """It is a ``MessageQueue`` of that topic."""
+    """Check for a ``MessageQueue`` of *topic*."""
     check_is_queue(queue)
     if queue.topic != topic:  # type: ignore[attr-defined]
         raise MessageIllegal(f"a message of {topic} does not go to {queue}")
 
 
 def check_is_queue(queue: object) -> None:
-    """It is a ``MessageQueue`` with fields of their types."""
+    """Check for a ``MessageQueue`` whose fields have their types."""
     if not isinstance(queue, MessageQueue):
         raise BadArgument(type_error_text("queue", "a MessageQueue", queue))
     if not isinstance(queue.queue_id, int) or not isinstance(queue.broker_name, str):
@@ -72,7 +73,7 @@ def check_is_queue(queue: object) -> None:
 
 
 def queues_of(several: object) -> list[MessageQueue]:
-    """Queues as a list, each checked."""
+    """*several* queues as a list, each checked."""
     if not isinstance(several, Iterable) or isinstance(several, str | bytes):
         raise BadArgument(type_error_text("queues", "a list of MessageQueues", several))
     queues = list(several)
@@ -82,7 +83,7 @@ def queues_of(several: object) -> list[MessageQueue]:
 
 
 def check_timing(timeout_ms: object, worker: object = 0) -> None:
-    """Milliseconds not below 0, or None for the configured ones; and the number of a worker."""
+    """Check for milliseconds not below 0, or None (as configured); and a worker's number."""
     if timeout_ms is not None:
         if not _is_whole(timeout_ms):
             raise BadArgument(type_error_text("timeout_ms", "an int or None", timeout_ms))
@@ -93,7 +94,7 @@ def check_timing(timeout_ms: object, worker: object = 0) -> None:
 
 
 def check_whole(name: str, value: object, *, least: int = 0) -> None:
-    """It is an int, and not below *least*."""
+    """Check for an int that is not below *least*."""
     if not _is_whole(value):
         raise BadArgument(type_error_text(name, "an int", value))
     if value < least:  # type: ignore[operator]
@@ -101,7 +102,7 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
 
 
 def check_loop(timeout_s: object, count: object) -> None:
-    """How long a loop waits for one message, and for how many: each may be None, for ever."""
+    """Check a loop's wait for one message and its number of messages; None is no limit."""
     check_timeout_s(timeout_s)
     if count is not None:
         if not _is_whole(count):
@@ -111,7 +112,7 @@ def check_loop(timeout_s: object, count: object) -> None:
 
 
 def check_timeout_s(timeout_s: object) -> None:
-    """A number of seconds, or None: for ever."""
+    """Check for a number of seconds not below 0, or None (no limit)."""
     if timeout_s is not None:
         if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool):
             raise BadArgument(
@@ -122,7 +123,7 @@ def check_timeout_s(timeout_s: object) -> None:
 
 
 def check_text(name: str, value: object) -> None:
-    """It is a str."""
+    """Check for a str."""
     if not isinstance(value, str):
         raise BadArgument(type_error_text(name, "a str", value))
 
@@ -131,7 +132,7 @@ def check_text(name: str, value: object) -> None:
 
 
 def check_plain_function(name: str, function: object, *, takes: str) -> None:
-    """It can be called, is not async, and its parameters fit *takes*: ``queues, message``."""
+    """Check for a plain function with the parameters *takes*, as in ``queues, message``."""
     if not callable(function):
         raise BadArgument(type_error_text(name, f"a function of ({takes})", function))
     if is_coroutine_function(function):
@@ -142,18 +143,19 @@ def check_plain_function(name: str, function: object, *, takes: str) -> None:
 
 
 def check_listener(listener: object) -> None:
-    """A function of the messages, or of the messages and a context; it may be async."""
+    """Check for a function of (messages) or (messages, context); it may be async."""
     takes = "messages) or (messages, context"
     if isinstance(listener, type) or not callable(listener):
         raise BadArgument(type_error_text("a listener", f"a function of ({takes})", listener))
     call = getattr(listener, "__call__", listener)  # noqa: B004  # an object's own call
     if any(map(_yields, (listener, call))):
-        raise BadArgument(f"a listener returns how it went: {_named(listener)} yields")
+        named = _named(listener)
+        raise BadArgument(f"a listener returns its result: {named} is a generator function")
     _check_parameters("a listener", listener, takes, {1, 2})
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Whether calling it gives an awaitable: an async function, or an object with such a call."""
+    """Whether *function* is async, or an object whose ``__call__`` is."""
     call = getattr(function, "__call__", None)  # noqa: B004  # an object's own call may be async
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
@@ -163,7 +165,7 @@ def _check_parameters(
 ) -> None:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some functions written in C do not say
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return
     for count in counts:
         try:
@@ -191,7 +193,7 @@ def _is_whole(value: object) -> bool:
 
 
 def check_subscriptions(given: object) -> None:
-    """Expressions by topic, each a str or a pair of an expression and its type."""
+    """Check for expressions by topic, each a str or a pair of an expression and its type."""
     if not isinstance(given, Mapping):
         raise BadArgument(
             f"{type_error_text('subscriptions', 'a dict of expressions by topic', given)}: "
@@ -206,7 +208,7 @@ def check_subscriptions(given: object) -> None:
 
 
 def check_subscribed(topic: object) -> None:
-    """It is a name that a topic can have; retry topics and dead letters may be long."""
+    """Check the name of a topic; no length limit, because retry topics may be long."""
     check_text("topic", topic)
     if not topic.strip():  # type: ignore[attr-defined]
         raise BadSubscription("a subscription's topic is blank")

@@ -1,11 +1,11 @@
 """Every setting of the clients, with upstream's name and default beside it.
 
-What each may be stands in the rules of its struct.  ``ClientConfig`` is what producers and
-consumers share; ``GroupMemberConfig`` and ``ConsumeFromConfig`` are what several kinds of
-consumers share.  This file loads nothing that waits: a scenario reads it to check a plan.
+The rules of each struct define the valid values.  ``ClientConfig`` has the settings that producers
+and consumers share; ``GroupMemberConfig`` and ``ConsumeFromConfig`` those that several kinds of
+consumers share.  This file imports no module that uses trio: a scenario reads it to check a plan.
 
-At the end: what settings are called in the clients for Java, Node, Go and Python.  Those names
-are not taken, but the error for ``Producer(retryTimesWhenSendFailed=3)`` names ``sync_retries``.
+At the end: names of settings in the clients for Java, Node, Go and Python.  They are not accepted,
+but the error for ``Producer(retryTimesWhenSendFailed=3)`` suggests ``sync_retries``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _check_namesrv(namesrv: str) -> None:
         try:
             check_connect_address(address)
         except ValueError:
-            raise ValueError(f"it is host:port, several split by ';', not {address!r}") from None
+            text = f"it is host:port, several separated by ';', not {address!r}"
+            raise ValueError(text) from None
 
 
 def _check_fault_table(name: str) -> None:
@@ -68,7 +69,7 @@ CLIENT_RULES = SettingRules(
         Relation(
             ("namesrv", "namesrv_domain"),
             lambda config: config.namesrv_addresses or config.namesrv_domain,
-            "namesrv names no address, and there is no namesrv_domain to ask",
+            "namesrv has no address, and there is no namesrv_domain to query",
         ),
     ),
 )
@@ -76,7 +77,7 @@ CLIENT_RULES = SettingRules(
 PRODUCER_RULES = SettingRules(
     ranges(
         (Range(1), "default_topic_queues send_timeout_ms message_bytes_max async_sends_max"),
-        (Range(-1), "send_timeout_ms_per_attempt"),  # -1: no such limit
+        (Range(-1), "send_timeout_ms_per_attempt"),  # -1: no limit
         (Range(0), "sync_retries async_retries compress_bytes_min"),
         (Range(0, 9), "compress_level"),  # of zlib
         (Range(1), "detect_timeout_ms detect_interval_ms"),
@@ -86,10 +87,10 @@ PRODUCER_RULES = SettingRules(
 
 
 class ClientConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What producers and consumers share.  Upstream: ClientConfig."""
+    """Settings that producers and consumers share.  Upstream: ClientConfig."""
 
-    release: str = "4.9.8"  # whose rules are followed
-    namesrv: str = "127.0.0.1:9876"  # namesrvAddr, several split by ";"; empty = see the next two
+    release: str = "4.9.8"  # the RocketMQ release whose client is emulated
+    namesrv: str = "127.0.0.1:9876"  # namesrvAddr, separated by ";"; empty = see the next two
     namesrv_domain: str = ""  # rocketmq.namesrv.domain: host or host:port of an address server
     namesrv_subgroup: str = DEFAULT_SUBGROUP  # rocketmq.namesrv.domain.subgroup
     client_ip: str = ""  # clientIP; empty = the address of the machine
@@ -114,17 +115,17 @@ class ClientConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def rules(self) -> Release:
-        """``release`` as a number, which behaviour depends on."""
+        """``release`` as a ``Release``, which can be compared."""
         return known_release(self.release)
 
     @property
     def marks_streams(self) -> bool:
-        """Whether requests say that they are a stream's, and the client id does."""
+        """Whether requests and the client id are marked as those of a stream client."""
         return self.stream_requests and self.rules >= STREAMS_MARKED
 
     @property
     def namesrv_addresses(self) -> tuple[str, ...]:
-        """``namesrv`` one by one, each ``host:port``."""
+        """The addresses in ``namesrv``, each ``host:port``."""
         return _parts(self.namesrv)
 
 
@@ -147,12 +148,12 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     start_detector_enable: bool = False  # startDetectorEnable (5.1.4)
     detect_timeout_ms: int = 200  # detectTimeout (5.1.4)
     detect_interval_ms: int = 2_000  # detectInterval (5.1.4)
-    async_sends_max: int = 50_000  # the async sender pool's queue; more are refused
+    async_sends_max: int = 50_000  # queue of the async sender pool; more sends are refused
     setting_rules: ClassVar[SettingRules] = PRODUCER_RULES
 
 
 class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every kind of consumer has.  Upstream: DefaultMQPushConsumer."""
+    """Settings of every kind of consumer.  Upstream: DefaultMQPushConsumer."""
 
     group: str
 
@@ -161,16 +162,16 @@ C = TypeVar("C", bound=ClientConfig)
 
 
 def merged_config(kind: type[C], config: C | None, settings: dict[str, object]) -> C:
-    """A whole *config*, or single fields by name, or the one changed by the others.
+    """*config* changed by *settings*, which are fields by name; without one, the defaults.
 
-    Raises ``BadArgument`` for a field there is not, of another type, or of a value that
-    cannot be.
+    Raises ``BadArgument`` for an unknown field, a wrong type, or an invalid value.
     """
     if config is not None and not isinstance(config, kind):
         text = type_error_text("config", f"a {kind.__name__}", config)
         raise BadArgument(f"{text}: single settings are given by name")
     if isinstance(several := settings.get("namesrv"), list | tuple):
-        raise BadArgument(f"namesrv is one str, not {short_repr(several)}: split several by ';'")
+        text = f"namesrv is one str, not {short_repr(several)}"
+        raise BadArgument(f"{text}: separate several addresses by ';'")
     given = {} if config is None else msgspec.structs.asdict(config)
     try:
         owner = kind.__name__.removesuffix("Config")
@@ -183,7 +184,7 @@ def _parts(namesrv: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in namesrv.split(";") if part.strip())
 
 
-# What several kinds of consumers share ------------------------------------------------
+# Settings that several kinds of consumers share ---------------------------------------
 
 
 MS_A_MINUTE = 60_000
@@ -191,7 +192,7 @@ HALF_AN_HOUR_MS = 30 * MS_A_MINUTE  # consumeTimestamp
 
 
 class GroupMemberConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What makes a consumer a member of its group."""
+    """Settings of a consumer as a member of its group."""
 
     model: MessageModel = "CLUSTERING"  # messageModel
     offset_folder: str = ""  # ~/.rocketmq_offsets upstream; empty = offsets are kept in memory
@@ -203,7 +204,7 @@ class GroupMemberConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unknow
 
 
 class ConsumeFromConfig(GroupMemberConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a new group starts, for consumers that find that out themselves."""
+    """The start of a new group, for consumers that find the first offset themselves."""
 
     consume_from: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"  # consumeFromWhere
     consume_from_time_ms: int | None = None  # consumeTimestamp; None = 30 minutes before the start
@@ -212,7 +213,7 @@ class ConsumeFromConfig(GroupMemberConfig, frozen=True, kw_only=True, forbid_unk
     )
 
     def new_group_from_ms(self, started_ms: int) -> int:
-        """The wall time CONSUME_FROM_TIMESTAMP begins at, for a consumer started then."""
+        """The wall time (ms) of CONSUME_FROM_TIMESTAMP for a consumer started at *started_ms*."""
         if self.consume_from_time_ms is not None:
             return self.consume_from_time_ms
         return started_ms - HALF_AN_HOUR_MS
@@ -224,7 +225,7 @@ class ConsumeFromConfig(GroupMemberConfig, frozen=True, kw_only=True, forbid_unk
 RECONSUME_TIMES_UNLIMITED = 2**31 - 1
 
 
-PUSH_CONSUMER_RULES = SettingRules(  # DefaultMQPushConsumerImpl.checkConfig, where it has one
+PUSH_CONSUMER_RULES = SettingRules(  # DefaultMQPushConsumerImpl.checkConfig, if it has a rule
     ranges(
         (Range(1, 1_024), "pull_batch_max consume_batch_max"),
         (Range(1), "pull_bytes_max pull_timeout_ms"),
@@ -237,7 +238,7 @@ PUSH_CONSUMER_RULES = SettingRules(  # DefaultMQPushConsumerImpl.checkConfig, wh
         (Range(1, 102_400), "topic_mib_max"),
         (Range(1, 1_000), "consume_threads_max"),
         (Range(1), "consume_timeout_ms continuous_ms_max"),
-        (Range(-1), "reconsume_times_max"),  # -1: see there
+        (Range(-1), "reconsume_times_max"),  # -1: see PushConsumerConfig
         (Range(0), "suspend_queue_ms consume_again_delay_ms termination_ms_max listener_ms"),
         (Range(1), "lock_interval_ms"),
         (Range(0), "lock_first_ms unlock_delay_ms"),
@@ -253,7 +254,7 @@ PUSH_CONSUMER_RULES = SettingRules(  # DefaultMQPushConsumerImpl.checkConfig, wh
 
 
 class PushConsumerConfig(ConsumeFromConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One push consumer.  Upstream: DefaultMQPushConsumer, and the services' own constants."""
+    """One push consumer's settings.  Upstream: DefaultMQPushConsumer, constants of services."""
 
     orderly: bool = False  # a MessageListenerOrderly instead of a MessageListenerConcurrently
 
@@ -289,7 +290,7 @@ class PushConsumerConfig(ConsumeFromConfig, frozen=True, kw_only=True, forbid_un
     continuous_ms_max: int = 60_000  # rocketmq.client.maxTimeConsumeContinuously (orderly)
     termination_ms_max: int = 0  # awaitTerminationMillisWhenShutdown
     listeners_inline: bool = False  # ours: plain functions run on the event loop, in every world
-    listener_ms: int | None = None  # ours: how long an inline call of a plain function takes
+    listener_ms: int | None = None  # ours: duration of an inline call of a plain function
 
     # Locks
     lock_interval_ms: int = 20_000  # rocketmq.client.rebalance.lockInterval
@@ -299,7 +300,7 @@ class PushConsumerConfig(ConsumeFromConfig, frozen=True, kw_only=True, forbid_un
 
     @property
     def retries_max(self) -> int:
-        """How often a message is consumed again before it goes to the group's dead letters."""
+        """How often a message is consumed again before it is sent to the dead letter queue."""
         if self.reconsume_times_max != -1:
             return self.reconsume_times_max
         return RECONSUME_TIMES_UNLIMITED if self.orderly else 16
@@ -351,7 +352,7 @@ LITE_PULL_CONSUMER_RULES = SettingRules(  # DefaultLitePullConsumerImpl.checkCon
 
 
 class PullConsumerConfig(GroupMemberConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One pull consumer.  Upstream: DefaultMQPullConsumer."""
+    """One pull consumer's settings.  Upstream: DefaultMQPullConsumer."""
 
     stream_requests: bool = True  # enableStreamRequestType (4.9.4)
     pull_hold_ms_max: int = 20_000  # brokerSuspendMaxTimeMillis
@@ -360,24 +361,27 @@ class PullConsumerConfig(GroupMemberConfig, frozen=True, kw_only=True, forbid_un
     reconsume_times_max: int = 16  # maxReconsumeTimes
     enable_rebalance: bool = True  # enableRebalance (5.3.2)
     connect_broker_by_user: bool = False  # connectBrokerByUser
-    default_broker_id: int = 0  # defaultBrokerId, with the one above
+    default_broker_id: int = 0  # defaultBrokerId, with connect_broker_by_user
     setting_rules: ClassVar[SettingRules] = PULL_CONSUMER_RULES
 
     @property
     def retries_max(self) -> int:
-        """How often a message that was sent back comes again before it is a dead letter."""
+        """How often a message that was sent back is delivered before it is a dead letter."""
         return self.reconsume_times_max
 
     @property
     def broker_id(self) -> int | None:
-        """Which broker to pull from, whatever brokers suggest; None: as they suggest."""
+        """The broker id to pull from; None: as brokers suggest in replies."""
         return self.default_broker_id if self.connect_broker_by_user else None
 
 
 class LitePullConsumerConfig(
     ConsumeFromConfig, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """One lite pull consumer.  Upstream: DefaultLitePullConsumer, and its tasks' constants."""
+    """One lite pull consumer's settings.
+
+    Upstream: DefaultLitePullConsumer, constants of its tasks.
+    """
 
     stream_requests: bool = True  # enableStreamRequestType (4.9.4)
 
@@ -388,11 +392,11 @@ class LitePullConsumerConfig(
 
     # Pulling
     pull_batch_max: int = 10  # pullBatchSize
-    pull_threads_max: int = 20  # pullThreadNums (before 5.3.1 it is 20 whatever is set)
+    pull_threads_max: int = 20  # pullThreadNums (before 5.3.1 always 20)
     pull_hold_ms_max: int = 20_000  # brokerSuspendMaxTimeMillis
     pull_held_timeout_ms: int = 30_000  # consumerTimeoutMillisWhenSuspend
     pull_timeout_ms: int = (
-        10_000  # consumerPullTimeoutMillis; every pull may be held: of no effect
+        10_000  # consumerPullTimeoutMillis; no effect: it is for pulls that are not held
     )
     pull_error_delay_ms: int = 1_000  # pullTimeDelayMillsWhenException
     pull_full_delay_ms: int = 50  # PULL_TIME_DELAY_MILLS_WHEN_CACHE_FLOW_CONTROL
@@ -400,7 +404,7 @@ class LitePullConsumerConfig(
     pull_paused_delay_ms: int = 1_000  # PULL_TIME_DELAY_MILLS_WHEN_PAUSE
     start_error_delay_ms: int = 3_000  # PULL_TIME_DELAY_MILLS_ON_EXCEPTION
     connect_broker_by_user: bool = False  # connectBrokerByUser
-    default_broker_id: int = 0  # defaultBrokerId, with the one above
+    default_broker_id: int = 0  # defaultBrokerId, with connect_broker_by_user
 
     # Flow control
     all_messages_max: int = 10_000  # pullThresholdForAll
@@ -408,14 +412,14 @@ class LitePullConsumerConfig(
     queue_mib_max: int = 100  # pullThresholdSizeForQueue
     queue_span_max: int = 2_000  # consumeMaxSpan
 
-    # Listening for a topic's queues
+    # Checking for changes of a topic's queues
     topic_check_interval_ms: int = 30_000  # topicMetadataCheckIntervalMillis
     topic_check_first_ms: int = 10_000  # DefaultLitePullConsumerImpl.startScheduleTask
     setting_rules: ClassVar[SettingRules] = LITE_PULL_CONSUMER_RULES
 
     @property
     def broker_id(self) -> int | None:
-        """Which broker to pull from, whatever brokers suggest; None: as they suggest."""
+        """The broker id to pull from; None: as brokers suggest in replies."""
         return self.default_broker_id if self.connect_broker_by_user else None
 
 
@@ -481,7 +485,7 @@ UPSTREAM_NAMES: Mapping[str, str] = {  # the setters of DefaultMQProducer and De
     "suspendCurrentQueueTimeMillis": "suspend_queue_ms",
     "awaitTerminationMillisWhenShutdown": "termination_ms_max",
 }
-OTHER_NAMES: Mapping[str, str] = {  # of clients in other languages, and words that people try
+OTHER_NAMES: Mapping[str, str] = {  # of clients in other languages, and likely guesses
     "groupName": "group",
     "groupId": "group",
     "nameSrv": "namesrv",
