@@ -1,11 +1,11 @@
-"""What the clients of one process share: instances, routes, heartbeats, services.
+"""The parts that the clients of one process share: instances, routes, heartbeats, services.
 
-Stands below ``producer`` and ``consumer`` and imports neither.  Its face: ``ClientProcess``
-(process), ``ClientInstance`` (instance) and what that expects of its members (interfaces).
-From the top down; a file imports only what stands in lines below its own:
+``producer`` and ``consumer`` import this folder, never the reverse.  Public names:
+``ClientProcess`` (process), ``ClientInstance`` (instance), and the interfaces of its members
+(interfaces).  From the top down; a file imports only from lines below its own:
 
-    process                                          the instances of a process, by client id
-    instance                                         the parts, put together
-    topic_routes, heartbeats, consumer_services, remoting_processor
-    addresses, route_queues, schedule, plain_functions, interfaces
+    process                          the instances of a process, by client id
+    instance                         one instance: its parts, heartbeats, requests from brokers
+    topic_routes, services
+    plain_functions, interfaces
 """

@@ -1,13 +1,13 @@
-"""What producers and consumers of one client id share: connections, heartbeats, periodic tasks.
+"""An instance: connections, heartbeats and periodic tasks of the clients with one client id.
 
-The periodic tasks share *one* thread of control, in order, as upstream's do: a heartbeat
-to brokers that do not answer makes the route poll late.
+The periodic tasks run in *one* task, in order, like upstream's in one thread: a heartbeat to
+brokers that do not answer delays the route poll.
 
-Heartbeats go to one broker after the other, never two rounds at once; to the brokers in known
-routes, not to every broker of a cluster; and only to masters, unless there is a consumer, which
-may have to read from a slave.  Requests that a client answers: a notice to rebalance, and four
-about one consumer group.  Not answered: CHECK_TRANSACTION_STATE (39) and
-PUSH_REPLY_MESSAGE_TO_CLIENT (326).
+A round of heartbeats sends to one broker after the other; two rounds never overlap.  It sends to
+the brokers in known routes, not to every broker of a cluster, and only to masters, unless there
+is a consumer, which may have to read from a slave.  A client handles five requests of brokers: a
+notice to rebalance, and four about one consumer group.  It does not handle
+CHECK_TRANSACTION_STATE (39) and PUSH_REPLY_MESSAGE_TO_CLIENT (326).
 
 Upstream: MQClientInstance (sendHeartbeatToAllBrokerWithLock), ClientRemotingProcessor.
 """
@@ -83,22 +83,22 @@ STREAM = "0"  # RequestType.STREAM
 
 
 class ProcessResources(NamedTuple):
-    """What a process gives to each of its instances.  Without a *network*: TCP."""
+    """The resources that a process passes to its instances.  Without a *network*: TCP."""
 
     network: Network | None
     clock: WallClock
     rng: random.Random
     note: Note
-    wants: Callable[[type[Fact]], bool]  # called before a fact is made on a hot path
+    wants: Callable[[type[Fact]], bool]  # whether facts of a type are recorded; for hot paths
     uniq_keys: UniqKeys
     http: HttpFetcher
-    open_folder: Callable[[str], Documents] | None  # None: of this machine
+    open_folder: Callable[[str], Documents] | None  # None: of this machine's disk
 
 
 class ClientInstance:
-    """Made by ``ClientProcess.instance``, which also stops it when it has no more users."""
+    """Made by ``ClientProcess.instance``; ``ClientProcess.release`` stops it without users."""
 
-    inner_producer: InnerProducer  # for messages a consumer publishes itself
+    inner_producer: InnerProducer  # for messages that consumers publish
 
     def __init__(
         self,
@@ -152,41 +152,41 @@ class ClientInstance:
         nursery.start_soon(self.rebalance_service.run)
 
     def now_ms(self) -> int:
-        """Wall time, as this machine reads it."""
+        """Wall time by this machine's clock."""
         return self.clock.now_ms()
 
     async def find_name_servers(self) -> None:
-        """Ask the address server, if there is one.  Upstream: MQClientInstance.start."""
+        """Query the address server, if there is one.  Upstream: MQClientInstance.start."""
         if self._address_server is not None:
             await self._address_server.fetch()
 
     # Members --------------------------------------------------------------------------
 
     def register_producer(self, producer: RegisteredProducer) -> None:
-        """From now on it gets routes and is in heartbeats.  Raises ``GroupTaken``."""
+        """From now on *producer* gets routes and is in heartbeats.  Raises ``GroupTaken``."""
         self.members.add_producer(producer)
 
     def register_consumer(self, consumer: RegisteredConsumer) -> None:
-        """From now on it gets routes, passes and pulls.  Raises ``GroupTaken``."""
+        """From now on *consumer* gets routes, passes and pulls.  Raises ``GroupTaken``."""
         self.members.add_consumer(consumer)
 
     async def unregister_producer(self, group: str) -> None:
-        """Forget it and tell every broker; the caller then releases the instance."""
+        """Remove it and unregister at every broker; the caller then releases the instance."""
         del self.producers[group]
         await self.heartbeats.unregister(producer=group)
 
     async def unregister_consumer(self, group: str) -> None:
-        """Forget it and tell every broker; the caller then releases the instance."""
+        """Remove it and unregister at every broker; the caller then releases the instance."""
         del self.consumers[group]
         await self.heartbeats.unregister(consumer=group)
 
     @property
     def is_used(self) -> bool:
-        """Whether it has any member but its own inner producer."""
+        """Whether it has any member except its inner producer."""
         return self.members.has_users
 
     def stop(self) -> None:
-        """Close its connections and cancel its tasks; calls under way end with a RemoteError."""
+        """Close connections and cancel tasks; unfinished calls raise ``RemoteError``."""
         self.remoting.end()
         self.nursery.cancel_scope.cancel()
 
@@ -252,7 +252,7 @@ class ClientInstance:
 
 
 def _mark_stream(_address: str, request: RemotingCommand) -> None:
-    """Upstream: StreamTypeRPCHook."""
+    """Add the field that marks a stream client's request.  Upstream: StreamTypeRPCHook."""
     request.ext = ext_of(None, {**request.fields(), "ReqT": STREAM})
 
 
@@ -260,7 +260,7 @@ def _mark_stream(_address: str, request: RemotingCommand) -> None:
 
 
 class Heartbeats:
-    """The rounds of one instance."""
+    """Sends the heartbeats of one instance."""
 
     def __init__(
         self,
@@ -283,9 +283,9 @@ class Heartbeats:
         )
 
     async def send_round(self) -> bool:
-        """Send to all brokers, one by one.  False: a round is under way, or no broker is known.
+        """Send to all known brokers, one by one; False if a round runs or no broker is known.
 
-        Each has ``api_timeout_ms`` to answer; one that fails does not end the round.
+        Each broker has ``api_timeout_ms`` to reply; the round continues after a failure.
         """
         if self._is_sending:
             return False
@@ -300,7 +300,7 @@ class Heartbeats:
         return bool(targets)
 
     async def send_to(self, address: str) -> bool:
-        """Send to one broker; True if it succeeded.  False also while a round is under way."""
+        """Send to one broker; True if it succeeded, False also while a round runs."""
         if self._is_sending or address not in self._targets():
             return False
         return await self._send(address, self._body())
@@ -321,7 +321,7 @@ class Heartbeats:
                     address, UNREGISTER_CLIENT, request, timeout_ms=self._timeout_ms
                 )
             except RemoteError:
-                continue  # the broker will remove the silent client by itself
+                continue  # the broker will remove the client after a timeout
 
     # Inside ---------------------------------------------------------------------------
 
@@ -352,11 +352,11 @@ class Heartbeats:
         return reply.code == ResponseCode.SUCCESS
 
 
-# Requests that a client answers -------------------------------------------------------
+# Requests of brokers ------------------------------------------------------------------
 
 
 class ClientRemotingProcessor:
-    """Answers for all *consumers* of one instance; *wake* makes them rebalance."""
+    """Handles brokers' requests for the *consumers* of one instance; *wake* rebalances them."""
 
     def __init__(
         self, consumers: Mapping[str, RegisteredConsumer], wake: Callable[[RebalanceCause], object]
@@ -365,7 +365,7 @@ class ClientRemotingProcessor:
         self._wake = wake
 
     def ids_changed(self, _call: Call[NotifyConsumerIdsChangedRequest]) -> Result:
-        """Whatever the group: every consumer of the instance rebalances."""
+        """Rebalance every consumer of the instance, not only those of the group."""
         self._wake("notice")
         return NO_REPLY
 
@@ -374,15 +374,15 @@ class ClientRemotingProcessor:
         return self._requests_of(call.request.group or "").reset_offset(call)
 
     def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
-        """The group's offsets in one topic."""
+        """Reply with the group's offsets in one topic."""
         return self._requests_of(call.request.group).consumer_status(call)
 
     def running_info(self, call: Call[GetConsumerRunningInfoRequest]) -> Result:
-        """The group's process queues and settings."""
+        """Reply with the group's process queues and settings."""
         return self._requests_of(call.request.consumer_group).running_info(call)
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
-        """Call the group's listener with one message; answered when it has returned."""
+        """Call the group's listener with one message; reply when it has returned."""
         return self._requests_of(call.request.consumer_group).consume_directly(call)
 
     def _requests_of(self, group: str) -> ConsumerRequests:
@@ -393,7 +393,7 @@ class ClientRemotingProcessor:
 
 
 def handler_table(processor: ClientRemotingProcessor, release: Release) -> Table:
-    """The calls a client of *release* answers, by code."""
+    """The requests that a client of *release* handles, by code."""
     rows = (
         Row(catalog.NOTIFY_CONSUMER_IDS_CHANGED, processor.ids_changed),
         Row(catalog.RESET_CONSUMER_CLIENT_OFFSET, processor.reset_offset),

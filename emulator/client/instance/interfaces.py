@@ -1,7 +1,7 @@
-"""What an instance expects of the producers and consumers that share it.
+"""The interfaces of producers and consumers, as their instance calls them.
 
-An instance stands below producers and consumers and imports neither: they register with
-it, and it calls them through these interfaces.
+An instance imports neither producers nor consumers: they register at it, and it calls them
+through these interfaces.
 
 Upstream: MQProducerInner, MQConsumerInner, MQClientInstance.producerTable, consumerTable.
 """
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Documents(Protocol):
-    """Small named texts that are replaced whole; a ``Disk`` is one."""
+    """Small named texts that are replaced as a whole; a ``Disk`` implements it."""
 
     def read(self, name: str) -> bytes | None:
-        """The text called *name*, or None."""
+        """The text named *name*, or None."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write it anew; a reader sees the old text or the new one."""
+        """Write the text *name*; a reader gets the old text or the new one."""
         ...
 
 
@@ -46,7 +46,7 @@ class RegisteredProducer(Protocol):
 
     @property
     def group(self) -> str:
-        """Its producer group, unique on the instance."""
+        """The producer group, unique on the instance."""
         ...
 
     def topics(self) -> Collection[str]:
@@ -54,11 +54,14 @@ class RegisteredProducer(Protocol):
         ...
 
     def needs_route(self, topic: str) -> bool:
-        """Whether even an unchanged route is wanted.  Upstream: isPublishTopicNeedUpdate."""
+        """Whether ``take_route`` is needed even for an unchanged route.
+
+        Upstream: isPublishTopicNeedUpdate.
+        """
         ...
 
     def take_route(self, topic: str, route: TopicRouteData) -> None:
-        """A route is new or was needed; comes for every topic of the instance.
+        """Use a route that changed or was needed; called for every topic of the instance.
 
         Upstream: updateTopicPublishInfo.
         """
@@ -66,7 +69,7 @@ class RegisteredProducer(Protocol):
 
 
 class InnerProducer(RegisteredProducer, Protocol):
-    """The producer that every instance has, for messages its consumers publish themselves."""
+    """The producer that every instance has, for messages that its consumers publish."""
 
     async def send(self, message: Message) -> object:
         """Store *message*, with retries.  Raises ``SendError``, ``Misuse``."""
@@ -74,19 +77,19 @@ class InnerProducer(RegisteredProducer, Protocol):
 
 
 class QueuedPull(Protocol):
-    """A pull request as the PullMessageService sees it: it belongs to a consumer group."""
+    """A pull request, for the PullMessageService: only its consumer group matters."""
 
     @property
     def group(self) -> str:
-        """The consumer group that will carry it out."""
+        """The group of the consumer that pulls."""
         ...
 
 
 class ConsumerRequests(Protocol):
-    """Answers brokers for one consumer group.  Raises ``BadFields`` for an unreadable body."""
+    """Handles brokers' requests for one group.  Raises ``BadFields`` for an unreadable body."""
 
     def reset_offset(self, call: Call[ResetOffsetRequest], /) -> Result:
-        """RESET_CONSUMER_CLIENT_OFFSET (220): go on at the offsets of the body."""
+        """RESET_CONSUMER_CLIENT_OFFSET (220): continue at the offsets of the body."""
         ...
 
     def consumer_status(self, call: Call[GetConsumerStatusRequest], /) -> Result:
@@ -94,7 +97,7 @@ class ConsumerRequests(Protocol):
         ...
 
     def running_info(self, call: Call[GetConsumerRunningInfoRequest], /) -> Result:
-        """GET_CONSUMER_RUNNING_INFO (307): its settings and its process queues."""
+        """GET_CONSUMER_RUNNING_INFO (307): settings and process queues."""
         ...
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest], /) -> Result:
@@ -107,7 +110,7 @@ class RegisteredConsumer(Protocol):
 
     @property
     def group(self) -> str:
-        """Its consumer group, unique on the instance."""
+        """The consumer group, unique on the instance."""
         ...
 
     def topics(self) -> Collection[str]:
@@ -115,44 +118,47 @@ class RegisteredConsumer(Protocol):
         ...
 
     def subscribes(self, topic: str) -> bool:
-        """Whether it takes the routes of *topic*: what it announces, or pulls."""
+        """Whether the routes of *topic* are wanted: it is subscribed, or pulled."""
         ...
 
     def needs_route(self, topic: str) -> bool:
-        """Whether even an unchanged route is wanted.  Upstream: isSubscribeTopicNeedUpdate."""
+        """Whether ``take_route`` is needed even for an unchanged route.
+
+        Upstream: isSubscribeTopicNeedUpdate.
+        """
         ...
 
     def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
-        """The readable queues of a subscribed topic.  Upstream: updateTopicSubscribeInfo."""
+        """Use the readable queues of a subscribed topic.  Upstream: updateTopicSubscribeInfo."""
         ...
 
     def heartbeat_data(self) -> ConsumerData:
-        """Its part of heartbeats: its model, where it starts, its subscriptions."""
+        """The group's part of heartbeats: model, start of a new group, subscriptions."""
         ...
 
     async def rebalance(self, cause: RebalanceCause) -> bool:
-        """One pass over all topics; True if all are balanced.
+        """Run one rebalance pass over all topics; True if all are balanced.
 
-        *cause* is why it runs now, for the facts.  Upstream: doRebalance.
+        *cause* is recorded in facts.  Upstream: doRebalance.
         """
         ...
 
     async def pull(self, request: QueuedPull) -> None:
-        """One step of a held queue.  Upstream: DefaultMQPushConsumerImpl.pullMessage."""
+        """Pull one held queue once.  Upstream: DefaultMQPushConsumerImpl.pullMessage."""
         ...
 
     async def persist_offsets(self) -> None:
-        """Every five seconds.  Upstream: persistConsumerOffset."""
+        """Store offsets; called every five seconds.  Upstream: persistConsumerOffset."""
         ...
 
     @property
     def requests(self) -> ConsumerRequests:
-        """What answers brokers for this group."""
+        """The handler of brokers' requests for this group."""
         ...
 
 
 class RegisteredMembers:
-    """The producers and consumers of the instance *client_id*, by group."""
+    """The producers and consumers registered at the instance *client_id*, by group."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
@@ -173,21 +179,21 @@ class RegisteredMembers:
 
     @property
     def has_users(self) -> bool:
-        """Whether there is any but the inner producer, which serves the others."""
+        """Whether there is any member except the inner producer."""
         return bool(self.consumers) or bool(self.producers.keys() - {CLIENT_INNER_PRODUCER_GROUP})
 
     def topics(self) -> list[str]:
-        """Every topic some member uses, consumers' first, each once."""
+        """Every topic that a member uses, those of consumers first, without duplicates."""
         return list(dict.fromkeys(topic for member in self._all() for topic in member.topics()))
 
     def needs_route(self, topic: str) -> bool:
-        """Whether some member wants the route of *topic* even if it has not changed."""
+        """Whether a member needs the route of *topic* even if it is unchanged."""
         return any(member.needs_route(topic) for member in self._all())
 
     def _all(self) -> list[RegisteredConsumer | RegisteredProducer]:
         return [*self.consumers.values(), *self.producers.values()]
 
 
-MakeInnerProducer: TypeAlias = Callable[[Any], InnerProducer]  # of a ClientInstance
+MakeInnerProducer: TypeAlias = Callable[[Any], InnerProducer]  # called with a ClientInstance
 
-make_inner_producer: MakeInnerProducer | None = None  # ``rocketmq_emulator.client`` provides it
+make_inner_producer: MakeInnerProducer | None = None  # set by ``rocketmq_emulator.client``

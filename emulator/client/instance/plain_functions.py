@@ -1,11 +1,11 @@
-"""How listeners that are plain functions run: which thread, and what time they take.
+"""How listeners that are plain functions run: in which thread, and how long a call takes.
 
-An async listener waits in trio's time.  A plain function cannot wait for trio: in the
-real worlds it gets a worker thread, so that it may block.  In the virtual world a thread
-would run beside virtual time, and one seed would give different journals: there it runs
-on the event loop, and then its declared duration passes.
+An async listener waits in trio's time.  A plain function cannot: in the real worlds it runs in a
+worker thread, so that it may block.  In the virtual world a thread would not follow virtual time,
+and runs of one seed would write different journals: there the function runs on the event loop, and
+after it its declared duration passes.
 
-The world gives its ``PlainFunctions`` to each ``ClientProcess``.
+The world passes its ``PlainFunctions`` to each ``ClientProcess``.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ T = TypeVar("T")
 class PlainCalls(Protocol):
     """Runs the calls of one listener."""
 
-    one_run_s_max: float  # how long one ``run`` may go on with further calls of its own
+    one_run_s_max: float  # how long the work of one ``run`` may start further calls
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Call *work*, which calls the listener, and wait until it is done."""
+        """Call *work*, which calls the listener, and wait until it returns."""
         ...
 
 
 class PlainFunctions(Protocol):
-    """One world's way to run listeners that are plain functions."""
+    """How one world runs listeners that are plain functions."""
 
     def for_listener(self, *, threads_max: int, listener_ms: int | None) -> PlainCalls:
-        """For a listener that is called at most *threads_max* times at once.
+        """The calls of one listener, at most *threads_max* at once.
 
-        *listener_ms* is the declared duration of one call, None if none is declared.
-        Raises ``Misuse`` if this world needs one.
+        *listener_ms* is the declared duration of one call, or None.  Raises ``Misuse`` if it is
+        None and this world needs a duration.
         """
         ...
 
 
 class WorkerThreads:
-    """Plain functions run in worker threads and take the time they take."""
+    """Plain functions run in worker threads, in real time."""
 
     def for_listener(self, *, threads_max: int, listener_ms: int | None) -> PlainCalls:
-        """A declared duration has no meaning here."""
+        """The calls of one listener; a declared duration is ignored."""
         del listener_ms
         return ThreadCalls(threads_max)
 
@@ -58,15 +58,15 @@ class WorkerThreads:
 class ThreadCalls:
     """At most *threads_max* threads at once, beside trio's own limit."""
 
-    # A hop to a thread costs more than a quick listener, so one hop does several calls;
-    # but a thread keeps their outcomes to itself no longer than this.
+    # Starting a call in a thread costs more than a quick listener, so one run makes several
+    # calls; their outcomes are processed after it, so a run starts calls only for this long.
     one_run_s_max = 0.005
 
     def __init__(self, threads_max: int) -> None:
         self._limiter = trio.CapacityLimiter(threads_max)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """In a thread, which is not interrupted if the caller is cancelled."""
+        """Call *work* in a thread, which is not interrupted if the caller is cancelled."""
         return await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
 
 
@@ -74,8 +74,8 @@ class InlineWithDuration:
     """Plain functions run on the event loop; each call then takes its declared duration."""
 
     def for_listener(self, *, threads_max: int, listener_ms: int | None) -> PlainCalls:
-        """Raises ``Misuse`` if no duration is declared."""
-        del threads_max  # the consumer's workers are as many
+        """The calls of one listener.  Raises ``Misuse`` if no duration is declared."""
+        del threads_max  # the number of the consumer's workers is the limit
         if listener_ms is None:
             raise ClientMisuse(
                 "a listener that is a plain function needs a declared duration in the virtual "
@@ -85,15 +85,15 @@ class InlineWithDuration:
 
 
 class InlineCalls:
-    """On the event loop, *listener_ms* of trio's time each."""
+    """Calls on the event loop; each takes *listener_ms* of trio's time."""
 
-    one_run_s_max = 0.0  # one call a run: the next one begins when this one's time has passed
+    one_run_s_max = 0.0  # one call per run: the next one starts when its duration has passed
 
     def __init__(self, listener_ms: int) -> None:
         self._listener_s = listener_ms / 1000
 
     async def run(self, work: Callable[[], T]) -> T:
-        """At once; its outcome counts when the duration has passed."""
+        """Call *work* at once; return its result when the duration has passed."""
         outcome = work()
         if self._listener_s:
             await trio.sleep(self._listener_s)
@@ -101,6 +101,6 @@ class InlineCalls:
 
 
 def callback_raised(group: str, function: str, error: Exception) -> CallbackRaised:
-    """The fact that a *function* of the application raised where nobody waits for it."""
+    """The fact that *function*, a callback of the application, raised *error*."""
     text = "".join(traceback.format_exception_only(error)).strip()
     return CallbackRaised(group, function, text, "".join(traceback.format_exception(error)))

@@ -1,13 +1,13 @@
 """One operating-system process that runs clients, real or virtual; and its main function.
 
-What upstream keeps process-wide is an attribute here: the table of client instances, the counter
-of unique keys, the process id.  So a virtual machine has one, a test makes one, and a
-lone producer makes its own.
+Upstream's process-wide state is kept in attributes here: the table of client instances, the
+counter of unique keys, the process id.  So each virtual machine has its own ``ClientProcess``,
+tests make their own, and so does a single producer.
 
-``run(main)`` is ``trio.run`` with an orderly end: after Ctrl-C trio may raise KeyboardInterrupt in
-the middle of any task, the client's own among them.  With ``run`` it is raised only where
-``main`` waits: blocks end as after any exception, so offsets are written and members leave
-their group, and there is no traceback.
+``run(main)`` is ``trio.run`` with an orderly end after Ctrl-C.  With ``trio.run`` a
+KeyboardInterrupt may be raised in any task, also inside the client.  With ``run`` it is raised
+only where ``main`` waits: blocks end as after any exception, so offsets are written and members
+unregister, and there is no traceback.
 
 Upstream: MQClientManager, MessageClientIDSetter, UtilAll.getPid.
 """
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 
 
 class ClientProcess:
-    """``async with ClientProcess() as process:`` clients given it may share instances.
+    """``async with ClientProcess() as process:``; clients with this *process* share instances.
 
-    Everything that comes from outside can be given: *network* (default TCP), *clock*
-    (default this machine's), *rng*, *note* and *wants* (a journal's; default: warnings and
-    errors go to the program's logger ``rocketmq_emulator``), *ip* and *pid*.
-    *http* asks an address server (default: in worker threads), *default_namesrv* stands before
-    one (default: NAMESRV_ADDR of the environment).  *open_folder* gives the documents below an
-    ``offset_folder`` (default: files of this machine).
-    *plain_functions* runs listeners that are plain functions (default: in worker
-    threads).  *inner_producer* makes the producer that each instance has for its consumers.
+    All dependencies are arguments: *network* (default TCP), *clock* (default this machine's),
+    *rng*, *note* and *wants* (of a journal; default: warnings and errors go to the program's
+    logger ``rocketmq_emulator``), *ip* and *pid*.
+    *http* queries an address server (default: in worker threads); *default_namesrv* is used
+    before one (default: NAMESRV_ADDR of the environment).  *open_folder* opens the documents of
+    an ``offset_folder`` (default: files of this machine).
+    *plain_functions* runs listeners that are plain functions (default: in worker threads).
+    *inner_producer* makes the inner producer of each instance.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ClientProcess:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Open for instances.  Raises ``NotUnderTrio``."""
+        """Start; instances can be made now.  Raises ``NotUnderTrio``."""
         _check_trio()
         self._nursery = await self._stack.enter_async_context(cancelling_nursery())
         return self
@@ -117,7 +117,7 @@ class ClientProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        """Stop what instances there still are; their members are not unregistered."""
+        """Stop all remaining instances, without unregistering their members."""
         for instance in self.instances.values():
             instance.stop()
         self._nursery = None
@@ -126,11 +126,11 @@ class ClientProcess:
     async def instance(
         self, config: ClientConfig, *, may_share_default: bool = False
     ) -> ClientInstance:
-        """The instance of that name; started if there is none.
+        """The instance with the configured name; it is started if there is none.
 
-        The default name stands for one of its own, except for broadcasting consumers,
-        whose id must outlive the process.  Raises ``NotRunning`` outside of the block.
-        Upstream: getOrCreateMQClientInstance.
+        The default name is replaced by a new name for each caller, except for broadcasting
+        consumers (*may_share_default*), whose client id must stay the same after a restart.
+        Raises ``NotRunning`` outside of the block.  Upstream: getOrCreateMQClientInstance.
         """
         name = config.instance_name
         if name == NO_INSTANCE_NAME and not may_share_default:
@@ -145,7 +145,7 @@ class ClientProcess:
         return await self._start(client_id, config)
 
     def release(self, instance: ClientInstance) -> None:
-        """Stop it if it has no more users.  Upstream: MQClientInstance.shutdown."""
+        """Stop *instance* if it has no users.  Upstream: MQClientInstance.shutdown."""
         if not instance.is_used:
             self.instances.pop(instance.client_id, None)
             instance.stop()
@@ -191,19 +191,19 @@ class ClientProcess:
             task_status.started(instance)
 
     def _new_name(self) -> str:
-        """``pid#nanoseconds``.  Upstream: ClientConfig.changeInstanceNameToPID."""
+        """A new name, ``pid#nanoseconds``.  Upstream: ClientConfig.changeInstanceNameToPID."""
         self._named += 1
         return f"{self.pid}#{self.clock.now_ms() * 1_000_000 + self._named}"
 
 
 def check_process(process: object) -> None:
-    """Raises ``BadArgument`` for what is neither a ``ClientProcess`` nor None."""
+    """Raise ``BadArgument`` unless *process* is a ``ClientProcess`` or None."""
     if process is not None and not isinstance(process, ClientProcess):
         raise BadArgument(type_error_text("process", "a ClientProcess", process))
 
 
 def _check_trio() -> None:
-    """Raises ``NotUnderTrio``, with what to use instead."""
+    """Raise ``NotUnderTrio`` outside of trio; its text names the module to use instead."""
     if trio.lowlevel.in_trio_task():
         return
     if _asyncio_runs():
@@ -239,14 +239,14 @@ def client_id_of(ip: str, instance_name: str, unit_name: str = "") -> str:
 # The main function --------------------------------------------------------------------
 
 
-INTERRUPTED = 130  # as shells say it: 128 and the signal's number
+INTERRUPTED = 130  # as in shells: 128 plus the signal's number
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 
 def run(main: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T:
-    """What ``main(*arguments)`` returns.  After Ctrl-C the program ends with exit code 130."""
+    """Run ``main(*arguments)`` and return its result.  Ctrl-C ends with exit code 130."""
     try:
         return trio.run(main, *arguments, restrict_keyboard_interrupt_to_checkpoints=True)
     except BaseException as error:
@@ -256,7 +256,7 @@ def run(main: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Ctrl-C alone: a nursery of the application's own puts it into a group."""
+    """Whether *error* is a KeyboardInterrupt, also in an exception group of nurseries."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_interrupt, error.exceptions))
     return isinstance(error, KeyboardInterrupt)

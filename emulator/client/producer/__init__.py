@@ -1,15 +1,13 @@
-"""Sending: the producer, its attempts, and which brokers it avoids.
+"""Sending: the producer, its attempts, and the brokers that it avoids.
 
-Its face: ``Producer`` (producer), ``SendResult`` and ``SendStatus`` (send_result), ``Sending``
-(async_send), ``by_hash`` and ``by_random`` (selectors), ``inner_producer`` (send_pipeline).
-From the top down; a file imports only what stands in lines below its own:
+Public names: ``Producer`` (producer), ``SendResult`` and ``SendStatus`` (send_kernel), ``Sending``
+(send_attempts), ``by_hash`` and ``by_random`` (publish_info), ``inner_producer`` (send_pipeline).
+From the top down; a file imports only from lines below its own:
 
-    producer                                         what applications use
-    detector
+    producer                                         the class that applications use
     send_pipeline                                    the forms of sending
-    sync_send, async_send                            attempts, until one settles the send
+    send_attempts                                    the attempts of one send
     send_kernel                                      one attempt
-    outgoing_message, send_result, fault_strategy
-    latency_faults
-    publish_info, selectors
+    fault_strategy
+    publish_info, outgoing_message
 """

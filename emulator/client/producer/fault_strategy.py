@@ -1,13 +1,18 @@
-"""Which queue the next attempt goes to, and which brokers a producer avoids, until when.
+"""The choice of the queue for the next attempt, and the brokers that a producer avoids.
 
-Without latency awareness only the broker of the attempt just before is avoided.  With it a broker
-that answered slowly, or not at all, is *isolated* for a time that a table derives from its
-latency; if all are, a send still goes out.  Releases choose in three ways: up to 4.7.1 walks are
-local to the call, and a retry *sticks* to the failed broker if that counts as available; up to
-5.1.3 the latency-aware walk is still local, so the first queue behind an isolated broker's block
-gets the whole block's share; from 5.1.4 on (RIP-63) every probe steps the shared counter,
-isolations are short, only ever move later, and brokers have a *reachable* flag (in 5.1.4 alone one
-that is not reachable stays unavailable).  Up to 5.1.3 writing an asynchronous request ends one.
+Without latency awareness only the broker of the previous attempt is avoided.  With it a broker
+that replied slowly, or not at all, is *isolated* for a time that a table derives from its latency;
+if all brokers are isolated, the message is still sent.  Releases choose in three ways:
+
+* Up to 4.7.1 a walk over the queues does not step the shared counter at each probe, and a retry
+  goes *back* to the failed broker if that counts as available.
+* Up to 5.1.3 only the latency-aware walk is like that, so the first queue behind the queues of an
+  isolated broker gets the share of all of them.
+* From 5.1.4 on (RIP-63) every probe steps the shared counter, isolations are short and can only be
+  prolonged, and brokers have a *reachable* flag (in 5.1.4 alone a broker that is not reachable
+  stays unavailable).
+
+Up to 5.1.3 writing an asynchronous request ends an isolation.
 Upstream: MQFaultStrategy, LatencyFaultToleranceImpl, DefaultMQProducerImpl.sendDefaultImpl,
 MQClientAPIImpl.sendMessageAsync (the ends of attempts).
 """
@@ -41,9 +46,9 @@ from rocketmq_emulator.settings.releases import (
 
 
 class MQFaultStrategy:
-    """One producer's choice of queues.  *enabled*: latency awareness.
+    """Chooses queues for one producer; *enabled* turns latency awareness on.
 
-    *table* is the name of another ``FaultTable`` than the release's.
+    *table* names a ``FaultTable``; empty for that of the release.
 
     Upstream: MQFaultStrategy.
     """
@@ -74,7 +79,7 @@ class MQFaultStrategy:
         worker: int = 0,
         sync_retry: bool = False,
     ) -> MessageQueue:
-        """The queue for the next attempt; *last_broker* is that of the attempt before.
+        """The queue for the next attempt; *last_broker* is that of the previous attempt.
 
         Upstream: MQFaultStrategy.selectOneMessageQueue.
         """
@@ -87,7 +92,7 @@ class MQFaultStrategy:
     def update(
         self, broker: str, latency_ms: int, now_ms: int, *, isolate: bool, reachable: bool = True
     ) -> None:
-        """A broker took *latency_ms*, or failed.  Nothing is kept unless enabled.
+        """Record that *broker* took *latency_ms*, or failed (*isolate*); only if enabled.
 
         Upstream: MQFaultStrategy.updateFaultItem.
         """
@@ -125,7 +130,7 @@ class MQFaultStrategy:
                 return queue
         return info.next_queue(worker)
 
-    # Before ---------------------------------------------------------------------------
+    # Before 5.1.4 ---------------------------------------------------------------------
 
     def _select_elsewhere(
         self, info: TopicPublishInfo, last_broker: str | None, worker: int
@@ -153,11 +158,11 @@ class MQFaultStrategy:
 
     def _may_follow(self, last_broker: str | None, broker: str) -> bool:
         if self._release < EVERY_PROBE_COUNTS:
-            return last_broker in (None, broker)  # upstream's bug: back to the one that failed
+            return last_broker in (None, broker)  # upstream's bug: back to the failed broker
         return self._release < LATENCY_CHOICE_AVOIDS_LAST or broker != last_broker
 
     def _select_worst(self, info: TopicPublishInfo, now_ms: int, worker: int) -> MessageQueue:
-        """All are avoided: a broker of the better half, whose queue count the route knows."""
+        """A queue when all brokers are isolated: of a broker of the better half in the route."""
         broker = self.faults.pick_one_at_least(now_ms, worker)
         count = info.write_queues.get(broker, -1) if broker is not None else -1
         if broker is None or count <= 0:
@@ -167,8 +172,8 @@ class MQFaultStrategy:
         position = info.next_position(worker)
         queue = MessageQueue(info.queues[position].topic, broker, info.index.step(worker) % count)
         if not WORST_PICK_IS_FRESH.reached(self._release):
-            # Upstream changes the queue object it took from the shared list: one entry of
-            # the list now names another queue, until the next route change.
+            # Upstream modifies the queue object in the shared list: until the next route
+            # change this entry of the list is another queue.
             info.queues[position] = queue
         return queue
 
@@ -177,10 +182,10 @@ class MQFaultStrategy:
 
 
 class FaultTable(msgspec.Struct, frozen=True):
-    """How long to avoid a broker that took this long.  Upstream: MQFaultStrategy.
+    """How long to avoid a broker, by its latency.  Upstream: MQFaultStrategy.
 
-    The last row whose floor is not above the latency holds.  ``isolation_ms`` is the
-    latency that stands for "did not answer properly".
+    The last row applies whose floor is not above the latency.  ``isolation_ms`` is the latency
+    assumed for a failed attempt.
     """
 
     latency_ms_min: tuple[int, ...]
@@ -188,7 +193,10 @@ class FaultTable(msgspec.Struct, frozen=True):
     isolation_ms: int
 
     def duration_ms(self, latency_ms: int) -> int:
-        """Upstream: MQFaultStrategy.computeNotAvailableDuration."""
+        """How long to avoid a broker that took *latency_ms*.
+
+        Upstream: MQFaultStrategy.computeNotAvailableDuration.
+        """
         rows = zip(self.latency_ms_min, self.not_available_ms, strict=True)
         return max((duration for floor, duration in rows if latency_ms >= floor), default=0)
 
@@ -205,8 +213,8 @@ FAULT_TABLE_5_1_4 = FaultTable(
 )
 
 
-# As articles about RocketMQ put it in words, which no release does: more than 550 ms are avoided
-# for 3 s, more than 1,000 ms for 60 s.  They do not say what a failure counts as.
+# As articles about RocketMQ describe it (no release does this): a broker is avoided for 3 s after
+# more than 550 ms, for 60 s after more than 1,000 ms.  They do not describe failures.
 FAULT_TABLE_OF_ARTICLES = FaultTable((551, 1_001), (3_000, 60_000), isolation_ms=1_001)
 
 FAULT_TABLES: Mapping[str, FaultTable] = {
@@ -218,25 +226,25 @@ assert {"", *FAULT_TABLES} == set(FAULT_TABLE_NAMES)
 
 
 def fault_table(release: Release, name: str = "") -> FaultTable:
-    """The table called *name*; without a name that of the release."""
+    """The table named *name*; with an empty name that of the release."""
     return FAULT_TABLES[name or ("5.1.4" if release >= FAULT_TABLE_SHORT else "4.x")]
 
 
 class AttemptEnding(Enum):
-    """How one attempt ended, or how far it came."""
+    """The end of an attempt, or of the writing of its request."""
 
-    ANSWERED = auto()  # with a send status, whichever
+    ANSWERED = auto()  # with any send status
     NO_MASTER = auto()
     REMOTE_ERROR = auto()
     ERROR_REPLY = auto()
-    REQUEST_WRITTEN = auto()  # asynchronous or one-way: on its way
+    REQUEST_WRITTEN = auto()  # asynchronous or one-way
     ASYNC_ANSWERED = auto()
     ASYNC_ERROR_REPLY = auto()
     ASYNC_REMOTE_ERROR = auto()
 
 
 class FaultUpdate(NamedTuple):
-    """Whether to isolate the broker, and whether to call it reachable."""
+    """Whether to isolate the broker, and whether to mark it reachable."""
 
     isolate: bool
     reachable: bool = True
@@ -266,7 +274,10 @@ assert UPDATES_UNREFINED.keys() == UPDATES_REFINED.keys() == set(AttemptEnding)
 
 
 def fault_update(ending: AttemptEnding, release: Release, *, detector: bool) -> FaultUpdate:
-    """What *ending* does to its broker; only with a *detector* can it become unreachable."""
+    """The update of the broker's item after *ending*.
+
+    After a REMOTE_ERROR a broker becomes unreachable only with a *detector*.
+    """
     if release < FAULT_UPDATES_REFINED:
         return UPDATES_UNREFINED[ending]
     if ending is AttemptEnding.REMOTE_ERROR:
@@ -275,29 +286,29 @@ def fault_update(ending: AttemptEnding, release: Release, *, detector: bool) -> 
 
 
 class FaultItem(msgspec.Struct):
-    """What is known of one broker.  Upstream: LatencyFaultToleranceImpl.FaultItem."""
+    """The state of one broker.  Upstream: LatencyFaultToleranceImpl.FaultItem."""
 
     broker: str
     latency_ms: int = 0
     available_from_ms: int = 0
     is_reachable: bool = True
-    check_from_ms: int = 0  # the detector looks again from then on
+    check_from_ms: int = 0  # the detector's next probe is due then
 
     def is_available(self, now_ms: int) -> bool:
-        """Whether its isolation is over, or there was none."""
+        """Whether the broker is not isolated."""
         return now_ms >= self.available_from_ms
 
     def rank(self, now_ms: int) -> tuple[bool, int, int]:
-        """Sorts better brokers first.  Upstream: FaultItem.compareTo."""
+        """A sort key that puts better brokers first.  Upstream: FaultItem.compareTo."""
         return (not self.is_available(now_ms), self.latency_ms, self.available_from_ms)
 
 
 class LatencyFaultTolerance:
     """The fault table of one producer, keyed by broker name.
 
-    *rng* breaks ties where upstream shuffles, and draws among reachable brokers;
-    *index* rotates over the better half.  A broker without an item is available and
-    reachable.  The table has at most one item for each broker name ever chosen.
+    *rng* shuffles where upstream does, and picks among reachable brokers; *index* rotates over
+    the better half.  A broker without an item is available and reachable.  The table has at most
+    one item for each broker name that was ever chosen.
 
     Upstream: LatencyFaultToleranceImpl.
     """
@@ -321,7 +332,7 @@ class LatencyFaultTolerance:
         *,
         reachable: bool = True,
     ) -> None:
-        """An attempt took *latency_ms*: avoid *broker* for *duration_ms* from now on, if any."""
+        """Record *latency_ms* of *broker*, and avoid it for *duration_ms* (0: not) from now on."""
         item = self.items.setdefault(broker, FaultItem(broker))
         item.latency_ms = latency_ms
         item.is_reachable = reachable
@@ -332,37 +343,37 @@ class LatencyFaultTolerance:
             item.available_from_ms = max(item.available_from_ms, until_ms)
 
     def is_available(self, broker: str, now_ms: int) -> bool:
-        """Whether *broker* is not isolated."""
+        """Whether *broker* is not isolated (in 5.1.4: and reachable)."""
         item = self.items.get(broker)
         if item is None:
             return True
         return item.is_available(now_ms) and (item.is_reachable or not self._must_be_reachable)
 
     def available_in_ms(self, broker: str, now_ms: int) -> int:
-        """How long *broker* is still isolated; 0: it is not."""
+        """How long *broker* is still isolated; 0 if it is not."""
         item = self.items.get(broker)
         return 0 if item is None else max(0, item.available_from_ms - now_ms)
 
     def is_reachable(self, broker: str) -> bool:
-        """Whether the last attempt or probe got through to *broker*."""
+        """Whether *broker* is marked reachable."""
         item = self.items.get(broker)
         return item is None or item.is_reachable
 
     def forget(self, broker: str) -> None:
-        """Drop its item: it is available and reachable again.  Upstream: remove."""
+        """Drop the item of *broker*, which is then available and reachable.  Upstream: remove."""
         self.items.pop(broker, None)
 
     def pick_one_at_least(self, now_ms: int, worker: int = 0) -> str | None:
-        """A broker to try although all are avoided; None if no broker has an item.
+        """A broker to use although all are isolated; None if no broker has an item.
 
-        Since 5.1.4 no producer asks for it (``MQFaultStrategy``).
+        Since 5.1.4 ``MQFaultStrategy`` does not call it.
         Upstream: LatencyFaultToleranceImpl.pickOneAtLeast.
         """
         pick = self._pick_reachable if self._only_later else self._pick_from_better_half
         return pick(now_ms, worker)
 
     def due_for_check(self, now_ms: int, interval_ms: int) -> list[str]:
-        """Brokers the detector probes now; each is due again after *interval_ms*.
+        """The brokers to probe now; each is due again after *interval_ms*.
 
         Upstream: LatencyFaultToleranceImpl.detectByOneRound.
         """
@@ -372,14 +383,14 @@ class LatencyFaultTolerance:
         return [item.broker for item in due]
 
     def mark_reachable(self, broker: str) -> None:
-        """*broker* answered a probe.  Its isolation, if any, goes on: probes never touch that."""
+        """Mark *broker* reachable after a probe; its isolation, if any, is not changed."""
         if (item := self.items.get(broker)) is not None:
             item.is_reachable = True
 
     def _pick_from_better_half(self, now_ms: int, worker: int) -> str | None:
         ranked = list(self.items.values())
         if self._shuffles:
-            self._rng.shuffle(ranked)  # which matters where two did equally badly
+            self._rng.shuffle(ranked)  # for brokers of equal rank
         ranked.sort(key=lambda item: item.rank(now_ms))
         half = len(ranked) // 2
         if half == 0:

@@ -1,11 +1,11 @@
-"""A message made ready, and the header of its request: what all attempts of one send share.
+"""A message prepared for sending, and the header of its request, for all attempts of a send.
 
-The unique key is given once, so all copies that retries may store share it.
-Only queue and birth time differ between attempts.
+The unique key is set once, so all copies that retries may store have the same key.  Only queue and
+birth time differ between attempts.
 
-The ext fields are written as text, from templates: of the fourteen of a SEND_MESSAGE_V2 only
-the birth time and the properties differ between messages that one producer sends to one queue.
-The others are written once, by the header itself; the text around the two is kept.
+The ext fields are written as text, from templates: of the fourteen fields of a SEND_MESSAGE_V2
+only the birth time and the properties differ between messages that one producer sends to one
+queue.  The header encodes the other fields once per queue; the text around the two is cached.
 
 Upstream: DefaultMQProducerImpl.sendKernelImpl, MessageBatch.
 """
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
-    """A message, or a batch, as requests carry it.
+    """A message or a batch in the form of a request.
 
     ``uniq_keys`` has one key for each message: several for a batch.
     """
@@ -70,7 +70,7 @@ class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
     def header(
         self, config: ProducerConfig, queue: MessageQueue, born_ms: int
     ) -> SendMessageRequestV2:
-        """The ext fields of a request that sends it into *queue*."""
+        """The header of a request that sends the message into *queue*."""
         return SendMessageRequestV2(
             producer_group=config.group,
             topic=self.topic,
@@ -92,9 +92,10 @@ class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
 def prepare(
     message: Message, config: ProducerConfig, new_key: Callable[[], str]
 ) -> OutgoingMessage:
-    """Checked, keyed and, if large, compressed.  Raises ``MessageIllegal``.
+    """Check *message*, set its unique key and, if it is large, compress it.
 
-    A message that is sent again by its application keeps the key of the first time.
+    A message that its application sends again keeps the key of the first send.  Raises
+    ``MessageIllegal``.
     """
     check(message, config)
     key = _key(message, new_key)
@@ -123,9 +124,9 @@ def prepare(
 def prepare_batch(
     messages: Sequence[Message], config: ProducerConfig, new_key: Callable[[], str]
 ) -> OutgoingMessage:
-    """One send of many: same topic and same WAIT property, never delayed, never compressed.
+    """Check the messages of a batch and encode them into one body; never compressed.
 
-    Raises ``MessageIllegal``.
+    Raises ``MessageIllegal``, also for different topics or WAIT properties, and for a delay.
     """
     _check_batch(messages)
     trailing = _ends_last_pair(config.release)
@@ -150,7 +151,7 @@ def prepare_batch(
 
 
 def check(message: Message, config: ProducerConfig) -> None:
-    """Raises ``MessageIllegal`` for a bad topic, no body, or one over ``message_bytes_max``.
+    """Raise ``MessageIllegal`` for a bad topic, no body, or one over ``message_bytes_max``.
 
     Upstream: Validators.checkMessage.
     """
@@ -166,17 +167,17 @@ def _check_size(size: int, config: ProducerConfig) -> None:
 
 def _check_batch(messages: Sequence[Message]) -> None:
     if not messages:
-        raise MessageIllegal("a batch has messages")
+        raise MessageIllegal("a batch needs at least one message")
     first = messages[0]
     if is_retry_topic(first.topic):
-        raise MessageIllegal("retry topics take no batches")
+        raise MessageIllegal("a batch cannot be sent to a retry topic")
     for message in messages:
         if (_number(message.properties.get(properties.DELAY)) or 0) > 0:
             raise MessageIllegal("a message of a batch cannot be delayed")
         if message.topic != first.topic:
-            raise MessageIllegal("the messages of a batch have one topic")
+            raise MessageIllegal("the messages of a batch must have the same topic")
         if _wait(message) != _wait(first):
-            raise MessageIllegal("the messages of a batch all wait to be stored, or none does")
+            raise MessageIllegal("the messages of a batch must have the same WAIT property")
 
 
 def _key(message: Message, new_key: Callable[[], str]) -> str:
@@ -190,7 +191,7 @@ def _wait(message: Message) -> str:
 
 
 def _reconsume_header_fields(message: Message) -> tuple[int | None, int | None]:
-    """Two properties of a message to a retry topic, which move from there into the header."""
+    """Move RECONSUME_TIME and MAX_RECONSUME_TIMES of a retried message into header fields."""
     if not is_retry_topic(message.topic):
         return None, None
     times = message.properties.pop(properties.RECONSUME_TIME, None)
@@ -202,7 +203,7 @@ def _number(text: str | None) -> int | None:
     try:
         return None if text is None else int(text)
     except ValueError:
-        raise MessageIllegal(f"a property that is a number, not {text!r:.50}") from None
+        raise MessageIllegal(f"a numeric property has the value {text!r:.50}") from None
 
 
 def _text(pairs: dict[str, str], config: ProducerConfig) -> str:
@@ -219,21 +220,21 @@ def _ends_last_pair(release: str) -> bool:
 
 TEMPLATES_MAX = 4_096
 
-# A quotation mark inside of a text is escaped: nothing but the two fields looks like this.
+# Quotation marks inside values are escaped, so only these two fields match.
 _BORN, _PROPERTIES = b'"g":"0"', b'"i":""'
 
 Template: TypeAlias = tuple[bytes, bytes, bytes]  # before the birth time, between, the rest
 
 
 class SendHeaders:
-    """The headers of one producer's sends."""
+    """Makes the headers of one producer's sends, from templates by queue."""
 
     def __init__(self, config: ProducerConfig) -> None:
         self._config = config
         self._templates: dict[tuple[object, ...], Template] = {}
 
     def text(self, outgoing: OutgoingMessage, queue: MessageQueue, born_ms: int) -> msgspec.Raw:
-        """The ext fields of a request that sends it into *queue*: those of ``header``."""
+        """The ext fields of ``outgoing.header(…)``, encoded."""
         kind = (
             queue,
             outgoing.topic,

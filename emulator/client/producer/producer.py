@@ -1,13 +1,13 @@
-"""The producer an application uses.
+"""The producer, for applications.
 
     async with Producer(namesrv="127.0.0.1:9876", group="orders") as producer:
         result = await producer.send(Message("orders", b"one more"))
 
-A send either returns where the message was stored, or raises an error whose class
-shows whether it may have been (see ``errors``).
+A send either returns where the message was stored, or raises an error whose class shows whether
+the message may be stored (see ``errors``).
 
-With ``start_detector_enable`` it probes brokers that failed: a probe that succeeds makes its
-broker reachable; none makes one unreachable, and none ends an isolation.
+With ``start_detector_enable`` the producer probes brokers that failed: a successful probe marks
+the broker reachable.  A probe never marks a broker unreachable and never ends an isolation.
 Upstream: DefaultMQProducer, LatencyFaultToleranceImpl.startDetector,
 MQClientAPIImpl.getMaxOffset as ServiceDetector.
 """
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 class Producer:
     """Sends messages of one producer group.
 
-    Settings are those of ``ProducerConfig``: give a whole one, or single fields by name.
-    Without a *process* it makes its own, on TCP and this machine's clock.
+    Settings are those of ``ProducerConfig``: pass a *config*, or single fields by name.
+    Without a *process* it makes its own, with TCP and this machine's clock.
     Upstream: DefaultMQProducer.
     """
 
@@ -82,10 +82,10 @@ class Producer:
         self._stack = AsyncExitStack()
         self._pipeline: SendPipeline | None = None
 
-    # Life -----------------------------------------------------------------------------
+    # From start to end ----------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Raises ``GroupTaken`` if the instance already has a producer of this group."""
+        """Start.  Raises ``GroupTaken`` if the instance already has a producer of this group."""
         check_not_running(self._pipeline, "producer")
         async with AsyncExitStack() as stack:
             process = self._process
@@ -113,21 +113,21 @@ class Producer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        """Sends still under way end with an error; then it unregisters at every broker.
+        """End unfinished background sends with an error; then unregister at every broker.
 
-        When cancelled it sends nothing, as a process that is killed.
+        When cancelled it sends nothing, like a killed process.
         """
         self._pipeline = None
         return await self._stack.__aexit__(kind, error, traceback)
 
     @property
     def instance(self) -> ClientInstance:
-        """What it shares with others of its name.  Raises ``NotRunning`` outside of the block."""
+        """The client instance that it uses.  Raises ``NotRunning`` outside of the block."""
         return self.pipeline.instance
 
     @property
     def pipeline(self) -> SendPipeline:
-        """Raises ``NotRunning`` outside of the block."""
+        """The parts of the running producer.  Raises ``NotRunning`` outside of the block."""
         if self._pipeline is None:
             raise NotRunning("a producer is used inside its `async with` only")
         return self._pipeline
@@ -142,10 +142,10 @@ class Producer:
         timeout_ms: int | None = None,
         worker: int = 0,
     ) -> SendResult:
-        """Store *message*, if need be at another broker than the first one tried.
+        """Send *message*; failed attempts are retried at other brokers.
 
-        With a *queue* there is one attempt, there.  *timeout_ms* is for all attempts
-        together.  Each *worker* has a round robin of its own, as upstream's threads do.
+        With a *queue* there is one attempt, at this queue.  *timeout_ms* is for all attempts
+        together.  Each *worker* has its own round robin, like upstream's threads.
         Raises ``Misuse``, ``NotStored``, ``MaybeStored``.
         """
         check_timing(timeout_ms, worker)
@@ -163,9 +163,10 @@ class Producer:
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """One attempt, at the queue that ``selector(queues, message, argument)`` picks.
+        """Send with one attempt, to the queue of ``selector(queues, message, argument)``.
 
-        Raises ``BadSelector`` if that raises or picks no queue; and as ``send`` does.
+        Raises ``BadSelector`` if *selector* raises or returns no queue, and the errors of
+        ``send``.
         """
         check_timing(timeout_ms)
         check_message(message)
@@ -175,9 +176,9 @@ class Producer:
     async def send_batch(
         self, messages: Iterable[Message], *, timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
-        """Several messages of one topic, all into one queue, in one request.
+        """Send several messages of one topic to one queue, in one request.
 
-        Raises as ``send`` does; ``MessageIllegal`` if they do not fit together.
+        Raises the errors of ``send``; ``MessageIllegal`` if the messages cannot form a batch.
         """
         check_timing(timeout_ms, worker)
         batch = messages_of(messages)
@@ -188,9 +189,9 @@ class Producer:
     async def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
-        """One attempt without an answer: it may get lost.
+        """Send with one attempt and without a reply: the message may be lost.
 
-        Raises ``Misuse``; ``NotStored`` if there is no broker to send it to.
+        Raises ``Misuse``; ``NotStored`` if no broker is known for it.
         """
         check_timing(None, worker)
         check_message(message)
@@ -207,7 +208,7 @@ class Producer:
         timeout_ms: int | None = None,
         worker: int = 0,
     ) -> Sending:
-        """Begin a send and go on; ``await sending.wait_sent()`` for the result.
+        """Start a send in the background; ``await sending.wait_sent()`` returns its result.
 
         *callback* gets the result or the ``SendError``; it must neither wait nor raise.
         Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
@@ -220,11 +221,11 @@ class Producer:
     async def recall_message(
         self, topic: str, recall_handle: str, *, timeout_ms: int | None = None
     ) -> str:
-        """Keep back for good a message that waits for its time; its ``msg_id``.
+        """Cancel the delivery of a timer message; returns its ``msg_id``.
 
-        *recall_handle* is that of the message's ``SendResult``; brokers from 5.3.2 on give one.
-        A broker that has no such message succeeds too.
-        Raises ``MessageIllegal`` for a topic or a handle that cannot be; ``NoRoute``,
+        *recall_handle* is that of the message's ``SendResult``; brokers set it from 5.3.2 on.
+        It also succeeds if the broker has no such message.
+        Raises ``MessageIllegal`` for an invalid topic or handle; ``NoRoute``,
         ``NoNameServer``; ``RecallFailed``.  Upstream: DefaultMQProducer.recallMessage.
         """
         check_timing(timeout_ms)
@@ -233,7 +234,7 @@ class Producer:
         return await self.pipeline.recall_message(topic, recall_handle, timeout_ms)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Where messages of *topic* may go now.
+        """The queues of *topic* that can be written now.
 
         Raises ``Misuse``, ``NoRoute``, ``NoNameServer``.
 
@@ -252,7 +253,10 @@ class Producer:
 
 
 def _check_group(group: str) -> None:
-    """Upstream: DefaultMQProducerImpl.checkConfig."""
+    """Raise ``MessageIllegal`` for an invalid group name.
+
+    Upstream: DefaultMQProducerImpl.checkConfig.
+    """
     if (complaint := client_refuses_group(group)) is not None:
         raise MessageIllegal(complaint)
     if group == DEFAULT_PRODUCER_GROUP:
@@ -262,11 +266,11 @@ def _check_group(group: str) -> None:
 # Probing brokers that failed ----------------------------------------------------------
 
 
-PROBE_INTERVAL_S = 3.0  # between rounds, and before the first
+PROBE_INTERVAL_S = 3.0  # between rounds, and before the first round
 
 
 async def probe_brokers(pipeline: SendPipeline, instance: ClientInstance) -> NoReturn:
-    """Probe by rounds, until cancelled."""
+    """Probe the brokers that are due every ``PROBE_INTERVAL_S``, until cancelled."""
     while True:
         await trio.sleep(PROBE_INTERVAL_S)
         await _probe_all(pipeline, instance)
@@ -283,7 +287,7 @@ async def _probe_all(pipeline: SendPipeline, instance: ClientInstance) -> None:
 
 
 async def _probe(pipeline: SendPipeline, instance: ClientInstance, address: str) -> bool:
-    topic = next(iter(pipeline.topics()), "")  # any topic: only whether it answers counts
+    topic = next(iter(pipeline.topics()), "")  # any topic: only the reply's code matters
     header = GetMaxOffsetRequest(topic=topic, queue_id=0)
     try:
         reply = await instance.remoting.invoke(

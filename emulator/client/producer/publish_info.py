@@ -1,10 +1,10 @@
-"""The queues that messages of each topic may be sent to, which one is next, and queue selectors.
+"""The queues that messages of each topic can be sent to, their round robin, and queue selectors.
 
-A producer's table is filled at the first send of a topic and kept fresh by route polls; a
-topic that no broker knows borrows the default topic's brokers until its own route exists.
-A route change makes a *new* TopicPublishInfo, so the round robin starts again somewhere
-else.  Every probe of a walk here takes a step of the shared counter: skipping a broker's
-block of queues does not give the queue behind it a larger share.
+A producer's table is filled at the first send of a topic and updated by route polls; a topic that
+no broker knows uses the brokers of the default topic until it has its own route.  A route change
+makes a *new* TopicPublishInfo, so the round robin restarts at another queue.  Here every probe
+steps the shared counter: when the queues of a broker are skipped, the queue behind them does not
+get a larger share.
 
 A selector is any function of (publish queues, message, argument) to one of those queues.
 Upstream: TopicPublishInfo, ThreadLocalIndex, DefaultMQProducerImpl.topicPublishInfoTable,
@@ -45,21 +45,21 @@ class TopicPublishInfoTable:
         self._default_topic = AUTO_CREATE_TOPIC_KEY_TOPIC if fixed else config.create_topic_key
         self._infos: dict[str, TopicPublishInfo] = {}
         if not fixed:
-            self._infos[self._default_topic] = self._empty_info()  # so that it is polled
+            self._infos[self._default_topic] = self._empty_info()  # so that its route is polled
 
     # For the instance -----------------------------------------------------------------
 
     def topics(self) -> list[str]:
-        """Every topic that was ever published, in that order."""
+        """All topics of the table, in the order in which they were added."""
         return list(self._infos)
 
     def needs_route(self, topic: str) -> bool:
-        """Whether nothing of *topic* can be written, as far as is known."""
+        """Whether no queue of *topic* is known that can be written."""
         info = self._infos.get(topic)
         return info is None or not info.is_usable
 
     def take_route(self, topic: str, route: TopicRouteData) -> None:
-        """Replace what is known of *topic* by *route*."""
+        """Replace the publish info of *topic* by that of *route*."""
         self._infos[topic] = TopicPublishInfo(
             publish_queues(topic, route),
             index=self._new_index(),
@@ -70,12 +70,15 @@ class TopicPublishInfoTable:
     # For sends ------------------------------------------------------------------------
 
     def known(self, topic: str) -> TopicPublishInfo | None:
-        """What can be used without asking a NameServer."""
+        """The publish info of *topic* if it is usable; does not query a NameServer."""
         info = self._infos.get(topic)
         return info if info is not None and info.is_usable else None
 
     async def find(self, topic: str) -> TopicPublishInfo:
-        """What is known, or else a NameServer's answer.  Raises ``NoRoute``, ``NoNameServer``."""
+        """The publish info of *topic*; queries a NameServer if none is usable.
+
+        Raises ``NoRoute``, ``NoNameServer``.
+        """
         info = self.known(topic) or await self._look_up(topic)
         if info.is_usable:
             return info
@@ -102,8 +105,8 @@ class TopicPublishInfoTable:
 class TopicPublishInfo:
     """A topic's publish queues.
 
-    ``has_route``: the topic's own route was received, even if it has no queue to write
-    to.  ``queues`` is a list because one old release writes into it.
+    ``has_route``: the topic's own route was received, even if it has no queue that can be
+    written.  ``queues`` is a list because one old release writes into it.
 
     Upstream: TopicPublishInfo.
     """
@@ -123,21 +126,21 @@ class TopicPublishInfo:
 
     @property
     def is_usable(self) -> bool:
-        """Whether there is any queue to write to.  Upstream: TopicPublishInfo.ok."""
+        """Whether there is any queue that can be written.  Upstream: TopicPublishInfo.ok."""
         return bool(self.queues)
 
     def next_position(self, worker: int = 0) -> int:
-        """Take a step; the place in ``queues`` of the queue whose turn it is."""
+        """Step the counter; the index in ``queues`` of the next queue."""
         return self.index.step(worker) % len(self.queues)
 
     def next_queue(self, worker: int = 0) -> MessageQueue:
-        """Take a step; the queue whose turn it is.  Upstream: selectOneMessageQueue."""
+        """Step the counter; the next queue.  Upstream: selectOneMessageQueue."""
         return self.queues[self.next_position(worker)]
 
     def next_queue_where(
         self, wanted: Callable[[MessageQueue], bool], worker: int = 0
     ) -> MessageQueue | None:
-        """The next one that is wanted; None after one whole round."""
+        """The next queue for which *wanted* is true; None after one whole round."""
         for _ in self.queues:
             queue = self.next_queue(worker)
             if wanted(queue):
@@ -145,16 +148,16 @@ class TopicPublishInfo:
         return None
 
     def queues_from(self, index: int) -> list[MessageQueue]:
-        """One round that begins at *index* and leaves the shared counter alone."""
+        """All queues, from *index* on; does not step the shared counter."""
         size = len(self.queues)
         return [self.queues[_position(index + step, size)] for step in range(size)]
 
 
 class ThreadLocalIndex:
-    """The round-robin counter of each worker, started by ``start()`` at its first step.
+    """The round-robin counter of each worker; its first step begins at ``start()``.
 
-    A worker stands for one of upstream's calling threads: N workers are N independent
-    round robins.  There are as many counters as distinct workers were named.
+    A worker stands for one of upstream's calling threads: N workers have N independent round
+    robins.  There is one counter for each worker number that was used.
 
     Upstream: ThreadLocalIndex.
     """
@@ -164,19 +167,19 @@ class ThreadLocalIndex:
         self._at: dict[int, int] = {}
 
     def step(self, worker: int = 0) -> int:
-        """Count up first, then give the count, masked to 31 bits: never negative."""
+        """Increment the counter and return it, masked to 31 bits: never negative."""
         at = self._at.get(worker)
         value = ((self._start() if at is None else at) + 1) & _MASK
         self._at[worker] = value
         return value
 
     def restart(self, worker: int = 0) -> None:
-        """Go on from somewhere else.  Upstream: ThreadLocalIndex.reset."""
+        """Continue from a new start.  Upstream: ThreadLocalIndex.reset."""
         self._at[worker] = self._start()
 
 
 def _position(index: int, size: int) -> int:
-    """A place in the list for a counter that overflows as Java's int does."""
+    """The index in a list of *size*, for a counter that overflows like Java's int."""
     wrapped = (index + 2**31) % 2**32 - 2**31
     return 0 if wrapped == -(2**31) else abs(wrapped) % size
 
@@ -188,9 +191,9 @@ Selector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQu
 
 
 def by_hash(queues: Sequence[MessageQueue], _message: Message, argument: object) -> MessageQueue:
-    """Equal arguments, same queue, for as long as the topic keeps its queues.
+    """The same queue for equal arguments, as long as the topic keeps its queues.
 
-    Texts and whole numbers hash as in Java, so that a Java producer agrees.
+    Texts and whole numbers have Java's hash codes, so a Java producer selects the same queue.
     Upstream: SelectMessageQueueByHash.
     """
     value = hash_code(argument)
@@ -199,7 +202,7 @@ def by_hash(queues: Sequence[MessageQueue], _message: Message, argument: object)
 
 
 def by_random(rng: random.Random) -> Selector:
-    """Any queue.  Upstream: SelectMessageQueueByRandom."""
+    """A selector of random queues.  Upstream: SelectMessageQueueByRandom."""
 
     def choose(
         queues: Sequence[MessageQueue], _message: Message, _argument: object
@@ -212,7 +215,7 @@ def by_random(rng: random.Random) -> Selector:
 def hash_code(argument: object) -> int:
     """Java's ``hashCode`` of a String, an Integer, or a Long where an int is too small.
 
-    Raises ``TypeError`` for anything else: Java would hash its address.
+    Raises ``TypeError`` for other types: Java's hash of an object depends on its address.
     """
     if isinstance(argument, str):
         return java_hash(argument)

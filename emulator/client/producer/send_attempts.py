@@ -1,12 +1,12 @@
-"""The attempts of one send, until one settles it: for a caller that waits, and in the background.
+"""The attempts of one send, until it succeeds or fails: awaited, or in the background.
 
-The timeout is the budget of the whole call.  A refused connection costs milliseconds
-and leaves time for the retries; a broker that hangs uses all of it, so by default an awaited
-send is *not* retried at another broker after that.
+The timeout is for the whole call.  A refused connection takes milliseconds and leaves time for
+retries; a broker that hangs uses up the timeout, so by default an awaited send is *not* retried at
+another broker after that.
 
-A send in the background is retried after network failures, and reported once.  A retry takes only
-the *broker* from a new choice of queue; the request, its queue number included, goes out again
-as it was.  A broker that answers with an error is not retried.
+A send in the background is retried after network failures; its callback is called once.  A retry
+chooses a queue again but uses only its *broker*: the request, including the queue number, is sent
+unchanged.  A send is not retried after an error reply.
 
 Upstream: DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl; MQClientAPIImpl.sendMessageAsync,
 onExceptionImpl.
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class SyncSend:
-    """One such send, with a budget of *timeout_ms*."""
+    """One awaited send; *timeout_ms* is for all its attempts."""
 
     def __init__(self, kernel: SendKernel, outgoing: OutgoingMessage, timeout_ms: int) -> None:
         self._kernel = kernel
@@ -60,15 +60,15 @@ class SyncSend:
         self._began_ms = kernel.now_ms()
 
     async def send_with_retries(self, worker: int) -> SendResult:
-        """Attempts at queues of the strategy's choice.  Raises ``SendError``."""
+        """Make attempts at queues that the strategy selects.  Raises ``SendError``."""
         config = self._kernel.config
         attempts = self._attempts(1 + config.sync_retries)
         return await self._run(attempts, lambda: self._try_brokers(attempts, worker))
 
     async def send_to(self, choose: Callable[[], Awaitable[MessageQueue]]) -> SendResult:
-        """One attempt at the chosen queue; the fault table is left alone.
+        """Make one attempt at the chosen queue; the fault table is not changed.
 
-        Raises ``SendError``, and what *choose* raises.
+        Raises ``SendError``, and the errors of *choose*.
         """
         attempts = self._attempts(1)
 
@@ -105,7 +105,7 @@ class SyncSend:
                 kernel.update_fault_item(queue.broker_name, ending_of(outcome), latency_ms)
 
     async def _attempt(self, attempts: Attempts, queue: MessageQueue) -> AttemptOutcome | None:
-        """None if there is no time left for it."""
+        """Make one attempt; None if no time is left for it."""
         kernel = self._kernel
         began_ms = kernel.now_ms()
         left_ms = attempts.time_left_ms(began_ms)
@@ -122,7 +122,10 @@ class SyncSend:
 
 
 class Attempts:
-    """What a send has tried: ask ``time_left_ms``, try, ``record``, until ``is_over``."""
+    """The attempts of a send so far.
+
+    Until ``is_over``: check ``time_left_ms``, make an attempt, and ``record`` it.
+    """
 
     def __init__(
         self, config: ProducerConfig, topic: str, began_ms: int, timeout_ms: int, count_max: int
@@ -142,11 +145,11 @@ class Attempts:
 
     @property
     def last_broker(self) -> str | None:
-        """That of the last attempt; None before the first."""
+        """The broker of the last attempt; None before the first attempt."""
         return self.brokers[-1] if self.brokers else None
 
     def time_left_ms(self, now_ms: int) -> int:
-        """For the next attempt; 0 when the whole call has no more, which ends it."""
+        """The timeout of the next attempt; 0 ends the send: the whole call's time is over."""
         left_ms = self._timeout_ms - (now_ms - self._began_ms)
         if left_ms <= 0:
             self._out_of_time = self.is_over = True
@@ -156,7 +159,7 @@ class Attempts:
         return min(left_ms, cap_ms) if cap_ms >= 0 and another_follows else left_ms
 
     def record(self, broker: str, outcome: AttemptOutcome) -> None:
-        """An attempt at *broker* came to *outcome*; decides whether another one follows."""
+        """Record an attempt at *broker*; sets ``is_over`` unless another attempt follows."""
         self.brokers.append(broker)
         self._last = outcome
         if isinstance(outcome, SendResult):
@@ -170,7 +173,7 @@ class Attempts:
         self.is_over = not retry or len(self.brokers) >= self._count_max
 
     def result(self, now_ms: int) -> SendResult:
-        """The last result there was.  Raises ``SendError`` if there was none."""
+        """The last ``SendResult``.  Raises ``SendError`` if there is none."""
         if self._result is not None:
             return self._result
         raise send_error(
@@ -184,7 +187,7 @@ class Attempts:
 
 
 def ending_of(outcome: AttemptOutcome) -> AttemptEnding:
-    """What a synchronous attempt's outcome is to the fault table."""
+    """The ending of a synchronous attempt, for the fault table."""
     if isinstance(outcome, SendResult):
         return AttemptEnding.ANSWERED
     if isinstance(outcome, ErrorReply):
@@ -201,17 +204,17 @@ Callback: TypeAlias = Callable[[SendResult | SendError], object]
 
 
 class Sending:
-    """A send under way.  ``result`` is there once it is over."""
+    """A send in the background; ``result`` is set when it is over."""
 
     __slots__ = ("_callback", "_done", "result")
 
     def __init__(self, callback: Callback | None = None) -> None:
         self.result: SendResult | SendError | None = None
         self._callback = callback
-        self._done: trio.Event | None = None  # made for those who wait
+        self._done: trio.Event | None = None  # made by wait_sent
 
     async def wait_sent(self) -> SendResult:
-        """Where the message was stored.  Raises the ``SendError`` it ended with."""
+        """Wait for the end of the send; returns its result or raises its ``SendError``."""
         if self.result is None:
             self._done = self._done or trio.Event()
             await self._done.wait()
@@ -223,7 +226,7 @@ class Sending:
         return self.result
 
     def end(self, result: SendResult | SendError) -> None:
-        """Called once by the producer, with what the send came to."""
+        """Set the result and call the callback; called once by the producer."""
         self.result = result
         if self._done is not None:
             self._done.set()
@@ -232,9 +235,9 @@ class Sending:
 
 
 class AsyncSend:
-    """The attempts of one such send.  *end* is called with what it came to, exactly once.
+    """The attempts of one send in the background; *end* is called once, with its result.
 
-    Without an *info* the queue was given by the caller, and retries stay with its broker.
+    ``info`` is None if the caller chose the queue: then retries go to the same broker.
     """
 
     __slots__ = (
@@ -272,11 +275,11 @@ class AsyncSend:
 
     @property
     def topic(self) -> str:
-        """The message's."""
+        """The topic of the message."""
         return self._outgoing.topic
 
     def launch(self, queue: MessageQueue, address: str | None, now_ms: int) -> None:
-        """Make the first attempt; without an address it is the last one too."""
+        """Make the first attempt; without an *address* the send fails."""
         if self._is_over:
             return
         self._queue = queue
@@ -284,7 +287,7 @@ class AsyncSend:
         self._try(queue.broker_name, address, now_ms)
 
     def fail(self, error: SendError) -> None:
-        """End with *error*, unless it is over."""
+        """End the send with *error*, unless it is over."""
         if self._is_over:
             return
         self._is_over = True
@@ -292,7 +295,7 @@ class AsyncSend:
         self._end(error)
 
     def abandon(self) -> None:
-        """The producer closes: what was sent may be stored, and its answer will not be read."""
+        """End the send because the producer closes; a sent message may be stored."""
         if self._is_over:
             return
         kind = MaybeStored if self._brokers else SendNotWritten
@@ -359,7 +362,7 @@ class AsyncSend:
         self._end(result)
 
     def _end_attempt(self, last: AttemptOutcome | None) -> None:
-        """The last attempt failed; None: there was no time left for it."""
+        """End the send after a failed attempt; None: no time was left for it."""
         self._note_attempt(last)
         error = send_error(
             self._outgoing.topic,
@@ -377,7 +380,7 @@ class AsyncSend:
         self._kernel.note_attempt(self._outgoing, queue, len(brokers), self._tried_ms, outcome)
 
     def _queue_at(self, broker: str) -> MessageQueue:
-        """Retries go to other brokers with the number of the first queue."""
+        """The queue of *broker* with the queue number of the first attempt."""
         queue = self._queue
         if queue.broker_name == broker:
             return queue

@@ -1,7 +1,7 @@
-"""One attempt of a send: the address, the request, the answer and its outcome, and the facts.
+"""One attempt of a send: the address, the request, the reply, the outcome, and the facts.
 
 The outcome of an attempt is a ``SendResult``, an ``ErrorReply``, ``NoMaster`` or a
-``RemoteError``; ``send_error`` makes of the last one the error that the whole send ends with.
+``RemoteError``; ``send_error`` turns the last outcome into the error of the whole send.
 
 Upstream: DefaultMQProducerImpl.sendKernelImpl, sendDefaultImpl (its exceptions);
 MQClientAPIImpl.sendMessage, processSendResponse; DefaultMQProducer.retryResponseCodes.
@@ -55,15 +55,15 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    # The ext fields are written already.
+    # The ext fields, as encoded text.
     SendRequest: TypeAlias = tuple[Rpc[SendMessageRequestV2, SendMessageReply], msgspec.Raw]
 
 
-ONE_WAY = "ONE_WAY"  # the outcome of an attempt that no broker answers
+ONE_WAY = "ONE_WAY"  # the outcome of a one-way attempt, which has no reply
 
 
 class SendKernel:
-    """What every form of sending uses."""
+    """Makes single attempts, for every form of sending."""
 
     def __init__(
         self, instance: ClientInstance, config: ProducerConfig, table: TopicPublishInfoTable
@@ -94,9 +94,9 @@ class SendKernel:
     async def attempt(
         self, outgoing: OutgoingMessage, queue: MessageQueue, timeout_ms: int
     ) -> AttemptOutcome:
-        """Send and wait for the answer.
+        """Send and wait for the reply.
 
-        Never raises for what the network or a broker did: it returns that.
+        Errors of the network or the broker are returned as outcomes, not raised.
         """
         address = await self.find_address(queue)
         if address is None:
@@ -121,7 +121,7 @@ class SendKernel:
     def send_oneway(
         self, outgoing: OutgoingMessage, queue: MessageQueue, address: str | None
     ) -> bool:
-        """Send without an answer; False, and nothing sent, if there is no *address*."""
+        """Send one-way; False, and nothing is sent, if there is no *address*."""
         began_ms = self.now_ms()
         if address is None:
             self.note_attempt(outgoing, queue, 1, began_ms, NoMaster(queue.broker_name))
@@ -134,19 +134,19 @@ class SendKernel:
         return True
 
     def request(self, outgoing: OutgoingMessage, queue: MessageQueue, born_ms: int) -> SendRequest:
-        """The call and its ext fields."""
+        """The RPC and the encoded ext fields of a request."""
         rpc = SEND_BATCH_MESSAGE if outgoing.is_batch else SEND_MESSAGE_V2
         return rpc, self._headers.text(outgoing, queue, born_ms)
 
     def address(self, broker: str) -> str | None:
-        """The master's, or its second port; None if no route names a master."""
+        """The address of the master, or of its VIP channel; None if no route has a master."""
         address = self._brokers.to_publish(broker)
         if address is not None and self.config.vip_channel_enabled:
             return vip_channel(address)
         return address
 
     async def find_address(self, queue: MessageQueue) -> str | None:
-        """As ``address``, but looks for the topic's route if none is known yet."""
+        """Like ``address``, but queries the topic's route if none is known yet."""
         if (address := self.address(queue.broker_name)) is not None:
             return address
         try:
@@ -155,12 +155,12 @@ class SendKernel:
             return None
         return self.address(queue.broker_name)
 
-    # What follows from an attempt -----------------------------------------------------
+    # After an attempt -----------------------------------------------------------------
 
     def update_fault_item(self, broker: str, ending: AttemptEnding, latency_ms: int) -> None:
-        """An attempt at *broker* ended after *latency_ms*.  Upstream: updateFaultItem."""
+        """Record that an attempt at *broker* ended.  Upstream: updateFaultItem."""
         if not self.strategy.enabled:
-            return  # nothing is kept
+            return
         config = self.config
         update = fault_update(ending, config.rules, detector=config.start_detector_enable)
         self.strategy.update(
@@ -179,7 +179,7 @@ class SendKernel:
         began_ms: int,
         outcome: AttemptOutcome | str | None,
     ) -> None:
-        """The attempt that began at *began_ms* has ended; None: there was no time for it."""
+        """Note the end of the attempt that began at *began_ms*; None: no time was left for it."""
         if not self._wants(SendAttempted):
             return
         self._note(
@@ -196,7 +196,7 @@ class SendKernel:
     def note_sent(
         self, outgoing: OutgoingMessage, result: SendResult, attempts: int, took_ms: int
     ) -> None:
-        """One fact for each message, also of a batch."""
+        """Note a successful send: one fact for each message, also of a batch."""
         if not self._wants(MessageSent):
             return
         queue = _as_fact(result.queue)
@@ -209,7 +209,7 @@ class SendKernel:
             )
 
     def note_failed(self, outgoing: OutgoingMessage, error: SendError, attempts: int) -> None:
-        """One fact for each message, also of a batch."""
+        """Note a failed send: one fact for each message, also of a batch."""
         text = f"{type(error).__name__}: {error}"
         for key in outgoing.uniq_keys:
             self._note(SendFailed(outgoing.topic, key, attempts, text, error.maybe_stored))
@@ -232,7 +232,7 @@ def _outcome_text(outcome: AttemptOutcome | str | None, release: Release) -> str
 
 
 class SendStatus(Enum):
-    """Stored, and how safely.  Upstream: SendStatus."""
+    """How safely a message is stored.  Upstream: SendStatus."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -246,7 +246,7 @@ STATUS_OF_CODE = {
     ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
 }
-RETRYABLE_CODES = frozenset(  # in every release; is_retryable knows two more
+RETRYABLE_CODES = frozenset(  # in every release; is_retryable has two more
     {
         ResponseCode.TOPIC_NOT_EXIST,
         ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -259,11 +259,10 @@ RETRYABLE_CODES = frozenset(  # in every release; is_retryable knows two more
 
 
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """``msg_id`` is the unique key made here, ``offset_msg_id`` the broker's own id.
+    """``msg_id`` is the unique key made by the client, ``offset_msg_id`` the broker's id.
 
-    Of a batch both are lists joined by commas, and ``queue_offset`` is its first message's.
-    ``recall_handle`` is that of a message which waits for its time at a 5.3 broker.
-    Upstream: SendResult.
+    For a batch both are lists joined by commas, and ``queue_offset`` is that of the first message.
+    ``recall_handle`` is set for a timer message at a 5.3 broker.  Upstream: SendResult.
     """
 
     status: SendStatus
@@ -278,19 +277,19 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_ok(self) -> bool:
-        """Whether it is stored as safely as the broker is configured to."""
+        """Whether the message is stored as safely as the broker's configuration requires."""
         return self.status is SendStatus.SEND_OK
 
 
 class ErrorReply(msgspec.Struct, frozen=True):
-    """A broker answered with an error code: it stored nothing."""
+    """A broker replied with an error code: it stored nothing."""
 
     code: int
     remark: str
 
 
 class NoMaster(msgspec.Struct, frozen=True):
-    """No route leads to a master of that name: nothing was sent."""
+    """No route has a master of *broker*: nothing was sent."""
 
     broker: str
 
@@ -301,7 +300,7 @@ AttemptOutcome: TypeAlias = SendResult | ErrorReply | NoMaster | RemoteError
 def read_reply(
     reply: RemotingCommand, queue: MessageQueue, msg_id: str
 ) -> SendResult | ErrorReply | NoAnswer:
-    """What a broker's *reply* to a send into *queue* means.
+    """The outcome that a broker's *reply* to a send into *queue* means.
 
     Upstream: MQClientAPIImpl.processSendResponse.
     """
@@ -313,7 +312,7 @@ def read_reply(
         return NoAnswer(
             queue.broker_name, f"stored perhaps, but the answer is unreadable: {error}"
         )
-    if header.queue_id != queue.queue_id:  # it was the broker that chose
+    if header.queue_id != queue.queue_id:  # the broker chose another queue
         queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendResult(
         status=status,
@@ -329,7 +328,7 @@ def read_reply(
 
 
 def is_retryable(code: int, release: Release) -> bool:
-    """Whether another broker is tried after an error reply with *code*.
+    """Whether a send is retried at another broker after an error reply with *code*.
 
     Upstream: DefaultMQProducer.retryResponseCodes.
     """
@@ -349,7 +348,7 @@ def send_error(
     release: Release,
     maybe_stored: bool,
 ) -> SendError:
-    """The error of a send that tried *brokers*; *last* is None if it ran out of time."""
+    """The error of a send that tried *brokers*; *last* is None if its time was over."""
     where = ", ".join(brokers) or "no broker"
     why = describe(last, release)
     attempts = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'}"
@@ -363,7 +362,7 @@ def send_error(
 
 
 def describe(outcome: AttemptOutcome | None, release: Release) -> str:
-    """An outcome in words; None stands for a send that is out of time."""
+    """An outcome as text; None stands for a send whose time is over."""
     match outcome:
         case SendResult(status=status):
             return status.value
@@ -377,7 +376,7 @@ def describe(outcome: AttemptOutcome | None, release: Release) -> str:
 
 
 def _code_of(outcome: AttemptOutcome | None) -> int | None:
-    """The number upstream would put into its exception."""
+    """The code that upstream puts into its exception."""
     match outcome:
         case ErrorReply(code=code):
             return code

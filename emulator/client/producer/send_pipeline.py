@@ -1,8 +1,8 @@
 """The forms of sending: awaited with retries, to a chosen queue, in the background, one-way.
 
-``outgoing_message`` makes the request's parts, ``send_attempts`` makes the attempts, each through
-``send_kernel``; here each form is put together from them.  A timer message is recalled by one
-call at the broker that its handle names.
+Each form combines ``outgoing_message``, which makes the parts of the request, with
+``send_attempts``, whose attempts go through ``send_kernel``.  A timer message is recalled by one
+call to the broker that its handle names.
 
 Upstream: DefaultMQProducerImpl (recallMessage: 5.3.2), MQClientAPIImpl.recallMessage.
 """
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class SendPipeline:
-    """One producer group on an instance; ``Producer`` is its public face."""
+    """One producer group on an instance; applications use it through ``Producer``."""
 
     def __init__(self, instance: ClientInstance, config: ProducerConfig) -> None:
         self.config = config
@@ -74,15 +74,15 @@ class SendPipeline:
     # As a member of the instance ------------------------------------------------------
 
     def topics(self) -> Sequence[str]:
-        """Every topic that was ever published; their routes are polled."""
+        """All topics that were published; their routes are polled."""
         return self.table.topics()
 
     def needs_route(self, topic: str) -> bool:
-        """Whether nothing of *topic* can be written, as far as is known."""
+        """Whether no queue of *topic* is known that can be written."""
         return self.table.needs_route(topic)
 
     def take_route(self, topic: str, route: TopicRouteData) -> None:
-        """Use *route* for sends that begin from now on."""
+        """Use *route* for sends that start from now on."""
         self.table.take_route(topic, route)
 
     # Awaited --------------------------------------------------------------------------
@@ -90,21 +90,24 @@ class SendPipeline:
     async def send(
         self, message: Message, timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
-        """Retried at other brokers.  Raises ``Misuse``, ``NotStored``, ``MaybeStored``."""
+        """Send, with retries at other brokers.
+
+        Raises ``Misuse``, ``NotStored``, ``MaybeStored``.
+        """
         outgoing = prepare(message, self.config, self.kernel.new_key)
         return await self._sync_send(outgoing, timeout_ms).send_with_retries(worker)
 
     async def send_batch(
         self, messages: Sequence[Message], timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
-        """As ``send``, all of them in one request."""
+        """Like ``send``, with all messages in one request."""
         outgoing = prepare_batch(messages, self.config, self.kernel.new_key)
         return await self._sync_send(outgoing, timeout_ms).send_with_retries(worker)
 
     async def send_to(
         self, message: Message, queue: MessageQueue, timeout_ms: int | None = None
     ) -> SendResult:
-        """One attempt, at *queue*; the fault table is left alone."""
+        """Send to *queue* with one attempt; the fault table is not changed."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
 
         async def given() -> MessageQueue:
@@ -115,7 +118,10 @@ class SendPipeline:
     async def send_to_selected(
         self, message: Message, selector: Selector, argument: object, timeout_ms: int | None = None
     ) -> SendResult:
-        """One attempt, at the queue that *selector* picks.  Raises ``BadSelector`` too."""
+        """Send with one attempt to the queue that *selector* returns.
+
+        Raises ``BadSelector`` and the errors of ``send``.
+        """
         outgoing = prepare(message, self.config, self.kernel.new_key)
 
         async def selected() -> MessageQueue:
@@ -125,7 +131,10 @@ class SendPipeline:
         return await self._sync_send(outgoing, timeout_ms).send_to(selected)
 
     async def recall_message(self, topic: str, handle: str, timeout_ms: int | None = None) -> str:
-        """Raises ``MessageIllegal``, ``NoRoute``, ``NoNameServer``, ``RecallFailed``."""
+        """Cancel the delivery of a timer message; returns its ``msg_id``.
+
+        Raises ``MessageIllegal``, ``NoRoute``, ``NoNameServer``, ``RecallFailed``.
+        """
         remoting, timeout_ms = self.instance.remoting, self._timeout_ms(timeout_ms)
         return await recall_message(self.kernel, remoting, topic, handle, timeout_ms=timeout_ms)
 
@@ -134,7 +143,7 @@ class SendPipeline:
     async def send_oneway(
         self, message: Message, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
-        """One attempt; whether it arrives is not known once it has left.
+        """Send with one attempt and without a reply.
 
         Raises ``Misuse``, ``NotStored``.
         """
@@ -158,7 +167,10 @@ class SendPipeline:
         timeout_ms: int | None = None,
         worker: int = 0,
     ) -> Sending:
-        """Retried after network failures only.  Raises ``Misuse``, ``TooManySends``."""
+        """Start a send in the background, retried after network failures only.
+
+        Raises ``Misuse``, ``TooManySends``.
+        """
         outgoing = prepare(message, self.config, self.kernel.new_key)
         if len(self._in_flight) >= self.config.async_sends_max:
             raise TooManySends(f"{len(self._in_flight)} sends are under way")
@@ -168,7 +180,7 @@ class SendPipeline:
             del self._in_flight[sending]
             try:
                 sending.end(result)
-            except Exception as error:  # noqa: BLE001  # whatever the callback raises is its own
+            except Exception as error:  # noqa: BLE001  # any error of the callback is noted
                 self.instance.note(callback_raised(self.group, "callback", error))
 
         send = self._async_send(self.kernel, outgoing, self._timeout_ms(timeout_ms), end, now_ms)
@@ -179,14 +191,14 @@ class SendPipeline:
             try:
                 self._launch(send, info, worker, now_ms)
             except Exception:
-                self._in_flight.pop(sending, None)  # its caller gets the error, and nobody else
+                self._in_flight.pop(sending, None)  # only the caller gets the error
                 raise
         else:
             self.instance.nursery.start_soon(self._launch_later, send, None, worker)
         return sending
 
     def close(self) -> None:
-        """End the sends under way: their callbacks get ``MaybeStored`` or ``NotStored``."""
+        """End all background sends: their callbacks get ``MaybeStored`` or ``NotStored``."""
         for send in list(self._in_flight.values()):
             send.abandon()
 
@@ -210,7 +222,7 @@ class SendPipeline:
     async def _launch_later(
         self, send: AsyncSend, queue: MessageQueue | None, worker: int
     ) -> None:
-        """Nobody waits for this task: whatever goes wrong ends its send, and nothing else."""
+        """Find a queue and launch *send*; any error ends only this send."""
         kernel = self.kernel
         try:
             if queue is None:
@@ -226,7 +238,7 @@ class SendPipeline:
 
 
 def inner_producer(instance: ClientInstance) -> SendPipeline:
-    """The producer of *instance* itself, with its settings and the defaults of all others.
+    """The inner producer of *instance*, with the instance's settings, otherwise defaults.
 
     Upstream: MQClientInstance.defaultMQProducer.
     """
@@ -254,9 +266,9 @@ def _selected(
 async def recall_message(
     kernel: SendKernel, remoting: RemotingClient, topic: str, text: str, *, timeout_ms: int
 ) -> str:
-    """One call; the ``msg_id`` of the message.
+    """Send one RECALL_MESSAGE; returns the ``msg_id`` of the message.
 
-    Raises ``MessageIllegal``, ``RecallFailed``, and what looking for a route raises.
+    Raises ``MessageIllegal``, ``RecallFailed``, and the errors of a route query.
     """
     handle = _checked(topic, text)
     info = await kernel.table.find(topic)
