@@ -166,13 +166,13 @@ class RegisteredMembers:
         self.consumers: dict[str, RegisteredConsumer] = {}
 
     def add_producer(self, producer: RegisteredProducer) -> None:
-        """Raises ``GroupTaken`` if there is one of that group."""
+        """Register *producer*.  Raises ``GroupTaken`` if its group is registered already."""
         if producer.group in self.producers:
             raise GroupTaken(f"{self._client_id} already has a producer group {producer.group}")
         self.producers[producer.group] = producer
 
     def add_consumer(self, consumer: RegisteredConsumer) -> None:
-        """Raises ``GroupTaken`` if there is one of that group."""
+        """Register *consumer*.  Raises ``GroupTaken`` if its group is registered already."""
         if consumer.group in self.consumers:
             raise GroupTaken(f"{self._client_id} already has a consumer group {consumer.group}")
         self.consumers[consumer.group] = consumer

@@ -1,10 +1,9 @@
 """The tasks of an instance: RebalanceService, PullMessageService, and the periodic ones.
 
-Each service is one task for all consumers of the instance, which it calls one after the other;
-that is why a slow one makes the others late, as upstream's single threads do.  Periodic tasks
-share one thread of control too: they run one at a time, in order of their due times, at a fixed
-rate; one that is slow makes the others late, and what was missed meanwhile is made up for back
-to back.
+Each service is one task for all consumers of the instance and calls them one after the other, so
+a slow consumer delays the others, as in upstream's single threads.  The periodic actions share
+one task too: they run one at a time, in order of their due times, at a fixed rate.  A slow action
+delays the others, and runs that were missed meanwhile follow without a pause.
 
 Upstream: RebalanceService, PullMessageService, MQClientInstance.startScheduledTask.
 """
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 class RebalanceService:
     """Rebalances all *consumers*, one after the other: at an interval, and when woken.
 
-    Up to 5.1.4 every wake-up costs a full pass.  Since 5.2.0 two passes are at least a
-    second apart, and while a consumer is not balanced they are not further apart.
+    Up to 5.1.4 every wake-up causes a full pass.  Since 5.2.0 two passes are at least one second
+    apart, and exactly one second while a consumer is not balanced.
     Upstream: RebalanceService, ServiceThread.wakeup.
     """
 
@@ -56,9 +55,9 @@ class RebalanceService:
         self._cause: RebalanceCause | None = None
 
     def wake(self, cause: RebalanceCause) -> None:
-        """Request a pass.  Two calls before it runs cause one pass, for the first *cause*.
+        """Request a pass.  Two calls before it runs cause one pass, with the first *cause*.
 
-        A call while a pass runs causes another one.
+        A call while a pass runs causes another pass.
         """
         if self._cause is None:
             self._cause = cause
@@ -66,15 +65,15 @@ class RebalanceService:
         self._alarm.ring_by(-inf)
 
     async def run(self) -> NoReturn:
-        """Wait, pass, and so on, until cancelled."""
+        """Wait, run a pass, and repeat, until cancelled."""
         wait_s = self._interval_s
         last_s = trio.current_time()
         while True:
-            # One who was woken meanwhile waits for its next turn alone.
+            # If it was woken meanwhile, it only yields to other tasks.
             until_s = -inf if self._is_woken else trio.current_time() + wait_s
             await self._alarm.wait_until(until_s)
             self._is_woken = False
-            # Up to a time, not for what is left of the pause: that may round to no time at all.
+            # Compare times, not the rest of the pause: the rest may round to zero.
             now_s, due_s = trio.current_time(), last_s + self._interval_s_min
             if self._is_paced and now_s < due_s:
                 wait_s = due_s - now_s
@@ -94,11 +93,11 @@ class RebalanceService:
 
 
 class PullMessageService:
-    """Hands out pull requests, one after the other; one that waits delays those behind it.
+    """Passes pull requests to their consumers, one after the other; a slow one delays the next.
 
-    There is one request for each held queue: it is pulled, and put back with its reply, at
-    once or after a delay.  It ends only when its queue is dropped.  Of a request this
-    service needs its group alone.
+    There is one request for each held queue.  The consumer pulls it and puts it back when the
+    reply is there, at once or after a delay, until the queue is dropped.  The service uses only
+    the ``group`` of a request.
     Upstream: PullMessageService.
     """
 
@@ -110,7 +109,7 @@ class PullMessageService:
 
     @property
     def is_last(self) -> bool:
-        """Whether no request waits behind the one that is handed out."""
+        """Whether no further request is queued."""
         return not self._line
 
     def pull_now(self, request: QueuedPull) -> None:
@@ -124,14 +123,14 @@ class PullMessageService:
         self._timers.at(at_s, lambda: self.pull_now(request))
 
     async def run(self) -> NoReturn:
-        """Hand each request to its consumer, until cancelled."""
+        """Pass each request to its consumer, until cancelled."""
         while True:
             await self._added.wait()
             self._added = trio.Event()
             while self._line:
                 request = self._line.popleft()
                 consumer = self._consumers.get(request.group)
-                if consumer is not None:  # a request of an unregistered group ends here
+                if consumer is not None:  # requests of an unregistered group are dropped
                     await consumer.pull(request)
 
 
@@ -139,7 +138,7 @@ class PullMessageService:
 
 
 class Periodic(NamedTuple):
-    """An action, first after ``first_ms``, then every ``every_ms``."""
+    """An action that runs after ``first_ms``, then every ``every_ms``."""
 
     first_ms: int
     every_ms: int
@@ -147,7 +146,7 @@ class Periodic(NamedTuple):
 
 
 async def run_schedule(tasks: Sequence[Periodic], alarm: Alarm) -> NoReturn:
-    """Run *tasks* by turns, counted from now, until cancelled; what one raises ends all."""
+    """Run *tasks* one at a time, until cancelled; an exception of one ends all."""
     began_s = trio.current_time()
     due = [(began_s + task.first_ms / 1000, number) for number, task in enumerate(tasks)]
     heapq.heapify(due)

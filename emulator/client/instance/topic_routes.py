@@ -1,9 +1,9 @@
-"""The routes a client knows, how they are kept fresh, and the queues and addresses in them.
+"""The routes that a client knows, how they are updated, and the queues and addresses in them.
 
-A route comes from *one* NameServer, is never removed, and is replaced only by another one:
-without any NameServer a client continues with the routes it has.  Producers and consumers see
-different queues of it, on purpose: a producer needs a master that takes writes; a consumer takes
-every queue that may be read, even if only slaves are left, or no broker at all.
+A route comes from *one* NameServer, is never removed, and is replaced only by another route:
+without any NameServer a client continues with the routes it has.  Producers and consumers use
+different queues of a route, on purpose: a producer needs a master that can be written; a consumer
+takes every queue that may be read, even if only slaves are left, or no broker at all.
 
 Upstream: MQClientInstance.updateTopicRouteInfoFromNameServer, topicRouteData2TopicPublishInfo,
 topicRouteData2TopicSubscribeInfo, topicRouteDataIsChange, brokerAddrTable,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class TopicRoutes:
-    """``topic -> route`` of one instance; hands new routes to its producers and consumers."""
+    """``topic -> route`` of one instance; passes new routes to its producers and consumers."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class TopicRoutes:
         self._note = note
         self._now_ms = now_ms
         self._failing_since_ms: int | None = None
-        self._failure = "none was asked"  # of the last query that none answered
-        self._bodies: dict[str, bytes] = {}  # what each route was read from
+        self._failure = "none was asked"  # of the last query without a reply
+        self._bodies: dict[str, bytes] = {}  # the reply body of each route, by topic
         self._lock = trio.Lock()
 
     async def refresh(self, topic: str) -> bool:
-        """Get the route of *topic*; True if it has changed, or some member needed it.
+        """Query the route of *topic*; True if it has changed, or a member needed it.
 
-        An unknown topic changes nothing.  Raises ``NoNameServer`` if none answers.
+        An unknown topic changes nothing.  Raises ``NoNameServer`` if none replies.
         """
         async with self._locked() as is_locked:
             reply = await self._query(topic) if is_locked else None
@@ -90,45 +90,45 @@ class TopicRoutes:
             return is_taken
 
     async def refresh_quietly(self, topic: str) -> bool:
-        """The same for who goes on without a route; False if no NameServer answered.
+        """Like ``refresh``, but return False if no NameServer replies; otherwise True.
 
-        That is a fact when it begins, and another when it is over.
+        The first failure in a row is noted as a fact, and the next success as another.
         """
         try:
             await self.refresh(topic)
         except NoNameServer:
-            # A client that is closed fails its calls: those who made them are cancelled, too.
+            # A closing client ends its calls with errors, and cancels the tasks that made them.
             await trio.lowlevel.checkpoint_if_cancelled()
             self._note_failing()
             return False
         return True
 
     async def use_default_route(self, topic: str, default_topic: str, queues_max: int) -> bool:
-        """Use the default topic's route for *topic*, which no broker knows yet."""
+        """Use the default topic's route for *topic*, which no broker has yet; True if used."""
         async with self._locked() as is_locked:
             reply = await self._query(default_topic) if is_locked else None
             route = None if reply is None else _read_route(reply)
-            self._bodies.pop(topic, None)  # what it lends is no answer for this topic
+            self._bodies.pop(topic, None)  # this route is not the topic's own
             return route is not None and self._take_if_needed(
                 topic, default_topic_route(route, queues_max)
             )
 
     async def fetch(self, topic: str, *, timeout_ms: int) -> TopicRouteData | None:
-        """The route as a NameServer has it now, or None; the table does not change.
+        """The route as a NameServer has it now, or None; the table is not changed.
 
-        Raises ``NoNameServer`` if none answers.
+        Raises ``NoNameServer`` if none replies.
         """
         reply = await self._query(topic, timeout_ms)
         return None if reply is None else _read_route(reply)
 
     async def poll(self) -> None:
-        """Refresh every topic some member uses; the first failing call ends the round."""
+        """Refresh every topic that a member uses; the first failing query ends the round."""
         for topic in self._members.topics():
             if not await self.refresh_quietly(topic):
                 return
 
     async def forget_offline_brokers(self) -> None:
-        """Drop addresses that occur in no known route.  Upstream: cleanOfflineBroker."""
+        """Remove addresses that are in no known route.  Upstream: cleanOfflineBroker."""
         async with self._locked() as is_locked:
             if is_locked:
                 routes = self.table.values()
@@ -138,10 +138,10 @@ class TopicRoutes:
 
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[bool]:
-        """One task at a time; False, and no lock, after ``route_lock_wait_ms_max``."""
+        """Hold the lock inside; yields False, without it, after ``route_lock_wait_ms_max``."""
         is_locked = False
         try:
-            self._lock.acquire_nowait()  # nearly always free: then there is nothing to wait for
+            self._lock.acquire_nowait()  # nearly always free
             is_locked = True
         except trio.WouldBlock:
             with trio.move_on_after(self._config.route_lock_wait_ms_max / 1000):
@@ -154,17 +154,17 @@ class TopicRoutes:
                 self._lock.release()
 
     async def _query(self, topic: str, timeout_ms: int | None = None) -> RemotingCommand | None:
-        """An answer that carries a route."""
+        """A reply with a route; None if the topic is unknown."""
         wait_ms = self._config.api_timeout_ms if timeout_ms is None else timeout_ms
         reply = await self._invoke(GetRouteInfoRequest(topic=topic), wait_ms)
         return reply if reply.code == ResponseCode.SUCCESS and reply.body else None
 
     def _is_known(self, topic: str, body: bytes) -> bool:
-        """Whether *body* is what the route in the table was read from, and nobody lacks it."""
+        """Whether the route in the table was read from *body*, and no member needs it."""
         return self._bodies.get(topic) == body and not self._members.needs_route(topic)
 
     async def _invoke(self, request: GetRouteInfoRequest, timeout_ms: int) -> RemotingCommand:
-        """The next NameServer is tried only if this one cannot be connected."""
+        """Query a NameServer; the next one is tried only if no connection can be opened."""
         failure = "the address server has not named one"
         for address in self._name_servers.candidates(self._remoting.is_connected):
             self._name_servers.choose(address)
@@ -190,7 +190,7 @@ class TopicRoutes:
         )
 
     def _note_failing(self) -> None:
-        """Note the first failure in a row, not each."""
+        """Note only the first failure in a row."""
         if self._failing_since_ms is None:
             since_ms = self._failing_since_ms = self._now_ms()
             retry_ms = self._config.route_poll_interval_ms
@@ -203,7 +203,7 @@ class TopicRoutes:
             self._note(RouteQueriesRecovered(address, failing_for_ms))
 
     def _take_if_needed(self, topic: str, route: TopicRouteData) -> bool:
-        """Take *route* if it differs, or if some member lacks it."""
+        """Use *route* if it differs from the known one, or if a member needs it."""
         changed = has_changed(self.table.get(topic), route)
         if not changed and not self._members.needs_route(topic):
             return False
@@ -226,7 +226,7 @@ class TopicRoutes:
 
 
 def _read_route(reply: RemotingCommand) -> TopicRouteData | None:
-    """None for an unreadable route, which counts as none."""
+    """The route in *reply*; None if it is unreadable."""
     try:
         route = decode_unlimited_body(reply.body, TopicRouteData)
         check_route(route)
@@ -238,11 +238,11 @@ def _read_route(reply: RemotingCommand) -> TopicRouteData | None:
 # Queues of a route --------------------------------------------------------------------
 
 
-QUEUES_MAX = 100_000  # ours, of one topic at one broker: a route with more is taken for damaged
+QUEUES_MAX = 100_000  # ours, per topic and broker: a route with more is damaged
 
 
 def check_route(route: TopicRouteData) -> None:
-    """Raises ``BadFields`` for a queue count above ``QUEUES_MAX`` or an unreadable order list."""
+    """Raise ``BadFields`` for a queue count above ``QUEUES_MAX`` or an unreadable order list."""
     counts = [
         n for data in route.queue_datas for n in (data.read_queue_nums, data.write_queue_nums)
     ]
@@ -252,7 +252,7 @@ def check_route(route: TopicRouteData) -> None:
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """By broker name and number, or as the order configuration lists them if there is one."""
+    """The queues that can be written, sorted, or as the order configuration lists them."""
     if route.order_topic_conf:
         return list(_ordered_queues(topic, route.order_topic_conf))
     masters = {b.broker_name for b in route.broker_datas if MASTER_ID in b.broker_addrs}
@@ -265,7 +265,7 @@ def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
 
 
 def subscribe_queues(topic: str, route: TopicRouteData) -> frozenset[MessageQueue]:
-    """Every queue that may be read, even if no broker of it is registered."""
+    """Every queue that may be read, even if its broker is not registered."""
     return frozenset(
         MessageQueue(topic, data.broker_name, number)
         for data in route.queue_datas
@@ -275,19 +275,19 @@ def subscribe_queues(topic: str, route: TopicRouteData) -> frozenset[MessageQueu
 
 
 def write_queues(route: TopicRouteData) -> dict[str, int]:
-    """The number of write queues by broker, with any permission: the first entry counts."""
+    """The number of write queues by broker, for any permission; the first entry counts."""
     return {data.broker_name: data.write_queue_nums for data in reversed(route.queue_datas)}
 
 
 def has_changed(old: TopicRouteData | None, new: TopicRouteData) -> bool:
-    """Whether anything but the order of its entries is different."""
+    """Whether *new* differs from *old* in more than the order of entries."""
     return old is None or _normal(old) != _normal(new)
 
 
 def default_topic_route(route: TopicRouteData, queues_max: int) -> TopicRouteData:
-    """The default topic's route, lent to a topic that does not exist yet.
+    """The default topic's *route*, for a topic that does not exist yet.
 
-    Both counts become the smaller of *queues_max* and what may be read there.
+    Both queue counts become the smaller of *queues_max* and the number of read queues.
     """
     lent = []
     for data in route.queue_datas:
@@ -297,13 +297,13 @@ def default_topic_route(route: TopicRouteData, queues_max: int) -> TopicRouteDat
 
 
 def addresses_of(route: TopicRouteData) -> Iterator[str]:
-    """Of all its brokers, masters and slaves."""
+    """The addresses of all its brokers, masters and slaves."""
     for broker in route.broker_datas:
         yield from broker.broker_addrs.values()
 
 
 def _ordered_queues(topic: str, configuration: str) -> Iterator[MessageQueue]:
-    """``broker-a:4;broker-b:2``, used as it is: permissions and masters are not checked."""
+    """The queues of ``broker-a:4;broker-b:2``; permissions and masters are not checked."""
     for broker, count in _order_entries(configuration):
         for number in range(count):
             yield MessageQueue(topic, broker, number)
@@ -326,7 +326,7 @@ def _normal(route: TopicRouteData) -> tuple[Any, ...]:
 # Addresses of brokers and NameServers -------------------------------------------------
 
 
-_START_BELOW = 999  # where in the ring of NameServers a client begins
+_START_BELOW = 999  # a client starts at a random index of the ring below this
 
 
 class FindBrokerResult(NamedTuple):
@@ -337,23 +337,23 @@ class FindBrokerResult(NamedTuple):
 
 
 class BrokerAddresses:
-    """``broker name -> broker id -> address``, as the routes have it."""
+    """``broker name -> broker id -> address``, from the routes."""
 
     def __init__(self) -> None:
         self._table: dict[str, dict[int, str]] = {}
 
     def put(self, broker: str, addresses: Mapping[int, str]) -> None:
-        """Replace what is known of *broker*; *addresses* are by broker id."""
+        """Replace the addresses of *broker*; *addresses* are by broker id."""
         self._table[broker] = dict(addresses)
 
     def all(self) -> Iterator[tuple[str, int, str]]:
-        """(broker name, broker id, address), in the order they became known."""
+        """Yield (broker name, broker id, address), in the order they became known."""
         for broker, addresses in self._table.items():
             for broker_id, address in addresses.items():
                 yield broker, broker_id, address
 
     def has(self, address: str) -> bool:
-        """Whether *address* is that of any known broker."""
+        """Whether any known broker has *address*."""
         return any(address == known for _, _, known in self.all())
 
     def keep_only(self, addresses: Collection[str]) -> None:
@@ -367,13 +367,16 @@ class BrokerAddresses:
     # By purpose -----------------------------------------------------------------------
 
     def to_publish(self, broker: str) -> str | None:
-        """The master; without one nothing can be written there."""
+        """The address of the master; None if it is not known."""
         return self._table.get(broker, {}).get(MASTER_ID)
 
     def to_subscribe(
         self, broker: str, broker_id: int, *, only_this: bool
     ) -> FindBrokerResult | None:
-        """That of *broker_id*; of a slave, or the next one's; else any, unless *only_this*."""
+        """The address of *broker_id*, or for a slave that of the next id.
+
+        Otherwise any address of *broker*, or None with *only_this*.
+        """
         known = self._table.get(broker)
         if not known:
             return None
@@ -388,7 +391,7 @@ class BrokerAddresses:
 
 
 class NameServerRing:
-    """The NameServers, shuffled, and the one in use: it is kept for as long as it is connected."""
+    """The NameServers, shuffled, and the chosen one, which is used as long as it is connected."""
 
     def __init__(self, addresses: Sequence[str], rng: random.Random, release: Release) -> None:
         self._ring = list(addresses)
@@ -400,11 +403,11 @@ class NameServerRing:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """All of them, in the order in which they are tried."""
+        """All NameServers, in the order in which they are tried."""
         return tuple(self._ring)
 
     def replace(self, addresses: Sequence[str], rng: random.Random) -> str | None:
-        """Use *addresses* instead; the one that was chosen and is none of them, if there was.
+        """Replace all addresses; returns the chosen one if it was removed, otherwise None.
 
         Upstream: NettyRemotingClient.updateNameServerAddressList.
         """
@@ -418,7 +421,7 @@ class NameServerRing:
         return left
 
     def candidates(self, is_connected: Callable[[str], bool]) -> list[str]:
-        """The servers one call tries in turn, each only if none before could be connected."""
+        """The servers that one call tries in order, until one can be connected."""
         if not self._ring:
             return []
         if self.chosen is not None and is_connected(self.chosen):
@@ -427,15 +430,17 @@ class NameServerRing:
         return [self._ring[(self._index + step) % len(self._ring)] for step in turn]
 
     def choose(self, address: str) -> None:
-        """Use *address* from now on; the next candidates are those after it."""
+        """Use *address* from now on; the next candidates are the addresses after it."""
         changes = address != self.chosen or self._tries == 1
-        if changes and address in self._ring:  # else the ring was replaced since
+        if changes and address in self._ring:  # otherwise the ring was replaced
             self._index = self._ring.index(address)
         self.chosen = address
 
 
 def vip_channel(address: str) -> str:
-    """The broker's second port, two below the first.  Upstream: MixAll.brokerVIPChannel."""
+    """The address of the VIP channel: its port is two below.  Upstream: MixAll.brokerVIPChannel.
+
+    A text that is no address is returned unchanged: connecting to it raises an error.
+    """
     host, _, port = address.rpartition(":")
-    # A text that is no address stays as it is: connecting to it raises the error.
     return f"{host}:{int(port) - 2}" if port.isdigit() and len(port) < 6 else address
