@@ -33,10 +33,10 @@ class ProducerMethods(SyncClient[Producer]):
         timeout_ms: int | None = None,
         worker: int = 0,
     ) -> SendResult:
-        """Store *message*, if need be at another broker than the first one tried.
+        """Send *message*; failed attempts are retried at other brokers.
 
-        With a *queue* there is one attempt, there.  *timeout_ms* is for all attempts
-        together.  Each *worker* has a round robin of its own, as upstream's threads do.
+        With a *queue* there is one attempt, at this queue.  *timeout_ms* is for all attempts
+        together.  Each *worker* has its own round robin, like upstream's threads.
         Raises ``Misuse``, ``NotStored``, ``MaybeStored``.
         """
         return self._call(
@@ -51,9 +51,10 @@ class ProducerMethods(SyncClient[Producer]):
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """One attempt, at the queue that ``selector(queues, message, argument)`` picks.
+        """Send with one attempt, to the queue of ``selector(queues, message, argument)``.
 
-        Raises ``BadSelector`` if that raises or picks no queue; and as ``send`` does.
+        Raises ``BadSelector`` if *selector* raises or returns no queue, and the errors of
+        ``send``.
         """
         return self._call(
             self._core.send_to_selected, message, selector, argument, timeout_ms=timeout_ms
@@ -62,35 +63,35 @@ class ProducerMethods(SyncClient[Producer]):
     def send_batch(
         self, messages: Iterable[Message], *, timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
-        """Several messages of one topic, all into one queue, in one request.
+        """Send several messages of one topic to one queue, in one request.
 
-        Raises as ``send`` does; ``MessageIllegal`` if they do not fit together.
+        Raises the errors of ``send``; ``MessageIllegal`` if the messages cannot form a batch.
         """
         return self._call(self._core.send_batch, messages, timeout_ms=timeout_ms, worker=worker)
 
     def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
-        """One attempt without an answer: it may get lost.
+        """Send with one attempt and without a reply: the message may be lost.
 
-        Raises ``Misuse``; ``NotStored`` if there is no broker to send it to.
+        Raises ``Misuse``; ``NotStored`` if no broker is known for it.
         """
         self._call(self._core.send_oneway, message, queue=queue, worker=worker)
 
     def recall_message(
         self, topic: str, recall_handle: str, *, timeout_ms: int | None = None
     ) -> str:
-        """Keep back for good a message that waits for its time; its ``msg_id``.
+        """Cancel the delivery of a timer message; returns its ``msg_id``.
 
-        *recall_handle* is that of the message's ``SendResult``; brokers from 5.3.2 on give one.
-        A broker that has no such message succeeds too.
-        Raises ``MessageIllegal`` for a topic or a handle that cannot be; ``NoRoute``,
+        *recall_handle* is that of the message's ``SendResult``; brokers set it from 5.3.2 on.
+        It also succeeds if the broker has no such message.
+        Raises ``MessageIllegal`` for an invalid topic or handle; ``NoRoute``,
         ``NoNameServer``; ``RecallFailed``.  Upstream: DefaultMQProducer.recallMessage.
         """
         return self._call(self._core.recall_message, topic, recall_handle, timeout_ms=timeout_ms)
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Where messages of *topic* may go now.
+        """The queues of *topic* that can be written now.
 
         Raises ``Misuse``, ``NoRoute``, ``NoNameServer``.
 
@@ -104,31 +105,34 @@ class PushConsumerMethods(SyncClient[PushConsumer]):
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues it holds now, its retry topic's included."""
+        """The queues that this consumer holds now, including those of the retry topic."""
         return self._plain(lambda: self._core.queues)
 
     def offset(self, queue: MessageQueue) -> int | None:
-        """The next offset to be committed; None when nothing is known yet."""
+        """The next offset to be committed; None if no offset of *queue* is known yet."""
         return self._plain(self._core.offset, queue)
 
     def subscribe(self, topic: str, expression: str = SUB_ALL, kind: str = TAG) -> None:
-        """Subscribe *topic* too, or with another expression; sends heartbeats at once.
+        """Add a subscription, or change the expression of one; sends heartbeats at once.
 
-        Its queues come with the next passes: the first one looks for the route.
+        The next rebalance passes claim the queues of *topic*; the first pass finds the route.
         Raises ``BadSubscription``.
         """
         self._call(self._core.subscribe, topic, expression, kind)
 
     def unsubscribe(self, topic: str) -> None:
-        """The next pass drops its queues, and with them what was not yet committed."""
+        """Remove a subscription; the next rebalance pass drops the queues of *topic*.
+
+        Offsets of these queues that are not committed by then are lost.
+        """
         self._plain(self._core.unsubscribe, topic)
 
     def suspend(self) -> None:
-        """Stop pulls and rebalancing; what is cached is still consumed."""
+        """Stop pulling and rebalancing; cached messages are still consumed."""
         self._plain(self._core.suspend)
 
     def resume(self) -> None:
-        """End a pause; the pass that was missed runs now."""
+        """Pull and rebalance again; a rebalance pass runs before this returns."""
         self._call(self._core.resume)
 
 
@@ -137,15 +141,15 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that fall to it now, of every topic.  It may pull others as well."""
+        """The queues that it holds now, of every topic.  It can pull other queues too."""
         return self._plain(lambda: self._core.queues)
 
     def fetch_message_queues_in_balance(self, topic: str) -> list[MessageQueue]:
-        """The queues of *topic* that fall to it now."""
+        """The queues of *topic* that it holds now."""
         return self._plain(self._core.fetch_message_queues_in_balance, topic)
 
     def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
-        """Every queue of *topic* that may be read; asked for once, then from memory.
+        """Every queue of *topic* that may be read; queried once, then from memory.
 
         Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
         """
@@ -160,7 +164,7 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
         messages_max: int = 32,
         timeout_ms: int | None = None,
     ) -> PullResult:
-        """What *queue* has from *offset* on, at once; perhaps nothing.
+        """Pull *queue* from *offset* on; the broker replies at once, also without messages.
 
         Raises ``GroupCallRefused`` if the broker refuses or does not answer in time
         (``pull_timeout_ms``), ``BadSubscription``, and ``Misuse`` for a negative offset.
@@ -182,7 +186,7 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
         expression: Expression = SUB_ALL,
         messages_max: int = 32,
     ) -> PullResult:
-        """As ``pull``, but the broker waits up to ``pull_hold_ms_max`` for a first message."""
+        """Like ``pull``, but the broker waits up to ``pull_hold_ms_max`` for a message."""
         return self._call(
             self._core.pull_block_if_not_found,
             queue,
@@ -192,26 +196,26 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
         )
 
     def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
-        """The group has consumed all before *offset*: in memory, and stored within seconds.
+        """Set the group's offset of *queue* in memory; it is stored within seconds.
 
-        Stored are the offsets of ``queues`` only.  A queue that falls to this member forgets
-        what was set before.
+        Only offsets of ``queues`` are stored.  When this member claims a queue, an offset that
+        was set before is dropped.
         """
         self._plain(self._core.update_consume_offset, queue, offset)
 
     def persist(self, queue: MessageQueue) -> None:
-        """Store its offset now, whomever the queue falls to; the broker does not answer."""
+        """Store the offset of *queue* now, even if this member does not hold it; one-way."""
         self._plain(self._core.persist, queue)
 
     def fetch_consume_offset(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
-        """The group's offset in memory, or else stored; None: there is none.
+        """The group's offset in memory, or else the stored one; None if there is none.
 
         Raises ``GroupCallRefused``.
         """
         return self._call(self._core.fetch_consume_offset, queue, from_store=from_store)
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the first message that is still there.  Raises ``GroupCallRefused``."""
+        """The offset of the first message in *queue*.  Raises ``GroupCallRefused``."""
         return self._call(self._core.min_offset, queue)
 
     def max_offset(self, queue: MessageQueue) -> int:
@@ -219,14 +223,14 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
         return self._call(self._core.max_offset, queue)
 
     def search_offset(self, queue: MessageQueue, at_ms: int) -> int:
-        """The first message stored at *at_ms* (wall time) or later.
+        """The offset of the first message stored at *at_ms* (wall time, ms) or later.
 
         Raises ``GroupCallRefused``.
         """
         return self._call(self._core.search_offset, queue, at_ms)
 
     def earliest_msg_store_time(self, queue: MessageQueue) -> int:
-        """When the first message that is still there was stored, in milliseconds.
+        """When the first message in *queue* was stored (wall time, ms).
 
         Raises ``GroupCallRefused``.
         """
@@ -237,8 +241,8 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
     ) -> None:
         """Have *message* delivered again through the group's retry topic.
 
-        Level 0: the broker decides when.  A pull consumer has to pull that topic to see it.
-        Raises ``GroupCallRefused`` if neither its broker nor any other stored a copy.
+        With delay level 0 the broker chooses the delay.  A pull consumer has to pull the retry
+        topic itself.  Raises ``GroupCallRefused`` if no broker stored a copy.
         """
         self._call(self._core.send_message_back, message, delay_level, broker_name=broker_name)
 
@@ -248,20 +252,20 @@ class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues it has now: assigned, or its share of what it subscribes.
+        """The queues it has now: the assigned ones, or its share of the subscribed topics.
 
         Upstream: assignment.
         """
         return self._plain(lambda: self._core.queues)
 
     def unsubscribe(self, topic: str) -> None:
-        """Pull it no more; the next pass gives its queues away."""
+        """Stop pulling *topic*; the next rebalance pass releases its queues."""
         self._plain(self._core.unsubscribe, topic)
 
     def assign(self, queues: Collection[MessageQueue]) -> None:
-        """From now on pull exactly these; nobody else in the group is told.
+        """From now on pull exactly *queues*; other members of the group are not notified.
 
-        Raises ``ClientMisuse`` without any, or if a topic is subscribed.
+        Raises ``ClientMisuse`` without any queue, or if a topic is subscribed.
         """
         self._plain(self._core.assign, queues)
 
@@ -273,31 +277,31 @@ class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
         return self._call(self._core.fetch_message_queues, topic)
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
-        """Pull these no more; what was pulled already is still polled."""
+        """Stop pulling *queues*; messages that were pulled before are still returned."""
         self._plain(self._core.pause, queues)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
-        """Pull them again, within a second."""
+        """Pull *queues* again, within a second."""
         self._plain(self._core.resume, queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at *offset*; what was pulled of *queue* and not polled is dropped.
+        """Continue at *offset*; messages of *queue* that were pulled and not polled are dropped.
 
-        Raises ``ClientMisuse`` if it does not have the queue, or the queue not the offset;
-        ``GroupCallRefused`` if its broker does not say which it has.
+        Raises ``ClientMisuse`` if the consumer does not have *queue*, or *queue* does not have
+        *offset*; ``GroupCallRefused`` if the broker does not report the offsets of *queue*.
         """
         self._call(self._core.seek, queue, offset)
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the first message that is still there.  Raises what ``seek`` raises."""
+        """Continue at the first message of *queue*.  Raises the errors of ``seek``."""
         self._call(self._core.seek_to_begin, queue)
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message to be stored.  Raises what ``seek`` raises."""
+        """Continue at the next message to be stored.  Raises the errors of ``seek``."""
         self._call(self._core.seek_to_end, queue)
 
     def offset_for_timestamp(self, queue: MessageQueue, at_ms: int) -> int:
-        """The first message stored at *at_ms* (wall time) or later.
+        """The offset of the first message stored at *at_ms* (wall time, ms) or later.
 
         Raises ``GroupCallRefused``.
         """
@@ -309,14 +313,14 @@ class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
         *,
         persist: bool = False,
     ) -> None:
-        """Everything that was polled is consumed: of all queues, or of these.
+        """Commit all polled messages: of all queues, or of the given ones.
 
-        With a mapping: up to the given offsets.  It is in memory then, and stored within
-        five seconds; with *persist* the given queues' are sent now.  Queues it does not have
-        are ignored.
+        A mapping gives the offsets to commit.  Offsets are set in memory and stored within five
+        seconds; with *persist* those of the given queues are sent now.  Queues that the consumer
+        does not have are ignored.
         """
         self._plain(self._core.commit, offsets, persist=persist)
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset; None: there is none.  Raises ``GroupCallRefused``."""
+        """The group's offset; None if there is none.  Raises ``GroupCallRefused``."""
         return self._call(self._core.committed, queue)
