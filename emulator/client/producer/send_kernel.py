@@ -310,7 +310,7 @@ def read_reply(
         header = reply.decode(SendMessageReply)
     except BadFields as error:
         return NoAnswer(
-            queue.broker_name, f"stored perhaps, but the answer is unreadable: {error}"
+            queue.broker_name, f"the message may be stored, the reply is unreadable: {error}"
         )
     if header.queue_id != queue.queue_id:  # the broker chose another queue
         queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)

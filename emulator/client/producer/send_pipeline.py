@@ -256,7 +256,7 @@ def _selected(
     except Exception as error:
         raise BadSelector(f"the queue selector failed: {error!r}") from error
     if not isinstance(queue, MessageQueue):
-        raise BadSelector(f"the queue selector chose {queue!r}")
+        raise BadSelector(f"the queue selector returned {queue!r}, which is no MessageQueue")
     return queue
 
 

@@ -24,7 +24,7 @@ def check_message(message: object) -> None:
     """Check for a ``Message`` whose fields still have their types."""
     if not isinstance(message, Message):
         raise BadArgument(
-            f"{type_error_text('what is sent', 'a Message', message)}: Message('topic', b'body')"
+            f"{type_error_text('the message', 'a Message', message)}: Message('topic', b'body')"
         )
     if type(message.body) is not bytes:
         raise BadArgument(type_error_text("body", "bytes", message.body))
@@ -61,7 +61,7 @@ def check_queue(queue: object, topic: str) -> None:
     """Check for a ``MessageQueue`` of *topic*."""
     check_is_queue(queue)
     if queue.topic != topic:  # type: ignore[attr-defined]
-        raise MessageIllegal(f"a message of {topic} does not go to {queue}")
+        raise MessageIllegal(f"a message of topic {topic} cannot be sent to {queue}")
 
 
 def check_is_queue(queue: object) -> None:

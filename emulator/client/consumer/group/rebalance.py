@@ -342,5 +342,5 @@ def _queues_in(allocated: Iterable[MessageQueue]) -> list[MessageQueue]:
     mine = list(allocated)
     for queue in mine:
         if not isinstance(queue, MessageQueue):
-            raise TypeError(type_error_text("what a strategy allocates", "a MessageQueue", queue))
+            raise TypeError(type_error_text("an allocated queue", "a MessageQueue", queue))
     return mine
