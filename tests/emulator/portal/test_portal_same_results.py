@@ -269,7 +269,7 @@ def test_errors_are_the_same(face, subject) -> None:
             producer.send(Message("", b"no topic"))
         with pytest.raises(MessageIllegal):
             producer.start_send(Message("", b"no topic"))
-        with pytest.raises(BadSelector, match="chose None"):
+        with pytest.raises(BadSelector, match="returned None"):
             producer.send_to_selected(Message(subject.topic, b"x"), lambda *_: None)
         with pytest.raises(ValueError, match="no_such"):
             face.producer(no_such=1, **subject.producing())

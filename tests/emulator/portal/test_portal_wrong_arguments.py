@@ -101,7 +101,7 @@ SETTINGS = [
     ({"group": b"g"}, "group is a str, not bytes b'g': decode it"),
     ({"group": ""}, "group is blank"),
     ({"namesrv": None}, "namesrv is a str, not None"),
-    ({"namesrv": ["a:1", "b:2"]}, "namesrv is one str, not list ['a:1', 'b:2']: split several by"),
+    ({"namesrv": ["a:1", "b:2"]}, "namesrv is one str, not list ['a:1', 'b:2']: separate several"),
     ({"namesrv": "banana"}, "an address looks like 127.0.0.1:9876, not 'banana'"),
     ({"namesrv": "127.0.0.1:99999"}, "not '127.0.0.1:99999'"),
     ({"namesrv": "http://127.0.0.1:9876"}, "namesrv: it is host:port, several separated by ';'"),

@@ -212,7 +212,7 @@ class LitePullPipeline:
         end = await self.member.calls.max_offset(queue)
         if not first <= offset <= end:
             raise ClientMisuse(
-                f"cannot seek {queue} to {offset}: its offsets are {first} to {end}"
+                f"cannot seek {queue} to {offset}: it has the offsets {first} to {end}"
             )
         self._check_has(queue)  # it may have been released meanwhile
         state = self.assigned.state(queue)
