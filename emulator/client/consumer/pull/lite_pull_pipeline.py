@@ -1,4 +1,4 @@
-"""The parts of one lite pull consumer, connected: its queues, its pulls, its positions.
+"""The parts of one lite pull consumer, connected: its queues, its pulls, its offsets.
 
     rebalance or assign ─► assigned queues ─► pull tasks ─► batches ─► poll
                                   ▲                                      │
@@ -194,7 +194,7 @@ class LitePullPipeline:
             if (state := self.assigned.state(queue)) is not None:
                 state.is_paused = paused
 
-    # Messages and positions -----------------------------------------------------------
+    # Messages and offsets -------------------------------------------------------------
 
     async def poll(self, timeout_ms: int) -> list[MessageExt]:
         """Commit if that is due, then wait for one batch; [] after *timeout_ms*."""

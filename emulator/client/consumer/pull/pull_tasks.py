@@ -231,7 +231,7 @@ class PullTasks:
         self._member.note(PullFailed(self._member.group, as_fact(queue), str(error)))
 
 
-# Assigned queues and their positions --------------------------------------------------
+# Assigned queues and their offsets ----------------------------------------------------
 
 
 class MessageQueueState:
