@@ -1,8 +1,8 @@
-"""What happened, in the past tense: the only evidence a run leaves.
+"""Facts: structs in the past tense that record the events of a run.  A run leaves no other record.
 
-Facts are written once, to the journal, before the reply that makes them true leaves the
-process.  Logs, tests, checkers, reports and Spark only read them.  The schema has a
-version: a reader can refuse what it does not know.  docs/facts.md lists them all.
+A fact is written once, to the journal, before the process sends the reply that makes it true.
+Logs, tests, checkers, reports and Spark only read facts.  The schema has a version, so that a
+reader can refuse a schema that it does not know.  docs/facts.md lists all facts.
 """
 
 from rocketmq_emulator.facts.clients import (

@@ -1,4 +1,4 @@
-"""What happened at a client: sends, assignments, consumption."""
+"""Facts of clients: sends, routes, membership, rebalance, consumption."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rocketmq_emulator.facts.fact import Fact, Queue, Severity
 
 
 class RouteChanged(Fact, frozen=True):
-    """A client was told a new route of a topic."""
+    """A client received a new route of a topic."""
 
     topic: str
-    brokers: tuple[str, ...]  # names of the brokers it leads to
+    brokers: tuple[str, ...]  # names of the brokers in the route
 
 
 class SendAttempted(Fact, frozen=True):
@@ -38,7 +38,7 @@ class MessageSent(Fact, frozen=True):
     uniq_key: str
     attempts: int  # how many there were
     took_ms: int  # from the call to its return, over all attempts
-    status: str  # SEND_OK, or what was not achieved (FLUSH_DISK_TIMEOUT …)
+    status: str  # SEND_OK, or the guarantee that was not met (FLUSH_DISK_TIMEOUT …)
 
 
 class SendFailed(Fact, frozen=True):
@@ -56,17 +56,17 @@ class BrokerIsolated(Fact, frozen=True):
 
     broker: str
     for_ms: int  # how long, from now
-    available_in_ms: int = -1  # when no isolation holds any more, older ones too; -1: not noted
+    available_in_ms: int = -1  # until no isolation holds, older ones included; -1: not noted
 
 
 # Routes -----------------------------------------------------------------------------------
 
 
 class RouteQueriesFailing(Fact, frozen=True):
-    """No NameServer answers what a client asks by itself; noted once until one answers.
+    """No NameServer answers a client's background route queries; noted once until one answers.
 
-    Sends and pulls go on with the routes that it has.  A call that fails for this reason
-    raises an error, too.
+    The client continues to send and pull with the routes that it has.  A call that fails for
+    this reason raises an error, too.
     """
 
     severity: ClassVar[Severity] = "warning"
@@ -77,7 +77,6 @@ class RouteQueriesFailing(Fact, frozen=True):
     retry_ms: int  # until the next query, at most
 
     def sentence(self) -> str:
-        """What failed, what follows, and when it tries again."""
         return (
             f"no NameServer answers this client ({self.error}); it uses the routes that it has; "
             f"tried again within {self.retry_ms / 1_000:g} s; {self.advice}"
@@ -87,7 +86,7 @@ class RouteQueriesFailing(Fact, frozen=True):
 class RouteQueriesRecovered(Fact, frozen=True):
     """A NameServer answers a client again.
 
-    A warning too: whoever was told that none does must be told that one does.
+    A warning too: each log that shows RouteQueriesFailing must show that it is over.
     """
 
     severity: ClassVar[Severity] = "warning"
@@ -96,7 +95,6 @@ class RouteQueriesRecovered(Fact, frozen=True):
     failing_for_ms: int  # until now
 
     def sentence(self) -> str:
-        """Which one answers, and how long none did."""
         return (
             f"the NameServer at {self.address} answers, "
             f"after {self.failing_for_ms / 1_000:.1f} s without any"
@@ -111,10 +109,10 @@ class ConsumerStarted(Fact, frozen=True):
 
     group: str
     client: str  # its client id
-    consumer_kind: Literal["push", "lite_pull", "pull"]  # who calls whom
+    consumer_kind: Literal["push", "lite_pull", "pull"]  # a listener, poll or pull
     broadcast: bool  # every member gets every message
     orderly: bool  # its listener gets a queue's messages one after the other, under a lock
-    topics: tuple[str, ...]  # that it subscribes now, without its retry topic
+    topics: tuple[str, ...]  # subscribed at the start, without its retry topic
     expressions: tuple[str, ...]  # which messages of each: "*", "TagA || TagB"
     release: str  # the RocketMQ release that it behaves as
 
@@ -131,12 +129,12 @@ class ConsumerStopped(Fact, frozen=True):
 
 RebalanceCause = Literal[
     "timer",
-    "notice",  # a broker said that some group has changed
+    "notice",  # a NOTIFY_CONSUMER_IDS_CHANGED of a broker, for any group
     "subscription changed",
     "lock refused",
     "offset repaired",
     "started",
-    "connected",  # a broker took a heartbeat on a new connection (since 5.2.0)
+    "connected",  # a broker accepted a heartbeat on a new connection (since 5.2.0)
     "resumed",
 ]
 ReleaseReason = Literal["not mine", "pull expired", "unsubscribed", "reset", "shutdown"]
@@ -148,9 +146,9 @@ class RebalancePassed(Fact, frozen=True):
     group: str
     topic: str
     queue_count: int  # of the topic
-    members: tuple[str, ...]  # client ids, as the broker named them
+    members: tuple[str, ...]  # client ids, from the broker's answer
     own_count: int  # the number of queues that are this client's
-    cause: RebalanceCause  # what made it do so
+    cause: RebalanceCause  # the trigger of this pass
 
 
 class QueuesClaimed(Fact, frozen=True):
@@ -212,7 +210,7 @@ class ListenerRaised(Fact, frozen=True):
 
 
 class CallbackRaised(Fact, frozen=True):
-    """A function of the application raised, which is not a listener; the client goes on."""
+    """A function of the application, other than a listener, raised; the client continues."""
 
     severity: ClassVar[Severity] = "error"
 
@@ -235,7 +233,7 @@ class MessagePolled(Fact, frozen=True):
 
 
 class SeekRequested(Fact, frozen=True):
-    """A lite pull consumer's application chose where to go on in a queue."""
+    """The application of a lite pull consumer set the next offset to consume in a queue."""
 
     group: str
     queue: Queue
@@ -243,7 +241,7 @@ class SeekRequested(Fact, frozen=True):
 
 
 class PullFailed(Fact, frozen=True):
-    """A pull ended without an answer that could be used; it is tried again later."""
+    """A pull ended without a usable answer; it is tried again later."""
 
     group: str
     queue: Queue
@@ -251,9 +249,9 @@ class PullFailed(Fact, frozen=True):
 
 
 class OffsetRepaired(Fact, frozen=True):
-    """A broker did not have the wanted offset (OFFSET_ILLEGAL) and named another one."""
+    """A broker did not have the wanted offset (OFFSET_ILLEGAL) and returned another one."""
 
     group: str
     queue: Queue
     asked: int  # the offset that the broker does not have
-    corrected: int  # where consumption goes on
+    corrected: int  # where consumption continues

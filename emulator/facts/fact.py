@@ -16,11 +16,11 @@ Severity = Literal["debug", "info", "warning", "error"]
 class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="kind", gc=False):
     """Something that happened, in the past tense.
 
-    ``severity`` says who needs it: ``debug`` is routine (journals only), ``info`` is shown
-    on request (``--log``), ``warning`` and ``error`` always reach standard error.
-    ``on_demand`` facts are written only by a journal that was asked for them by kind.
-    ``advice`` is what to do about it, shown beside the fact.  A fact that has a ``sentence``
-    is shown to people as that, instead of its fields.
+    ``severity`` decides where it is shown: ``debug`` in journals only (routine), ``info`` also
+    in logs on request (``--log``), ``warning`` and ``error`` always on standard error too.
+    ``on_demand`` facts are written only by a journal in which their kind is enabled.
+    ``advice`` is the operator's remedy, shown beside the fact.  A log shows the ``sentence`` of
+    a fact instead of its fields, if it has one.
     """
 
     severity: ClassVar[Severity] = "info"
@@ -28,7 +28,7 @@ class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="kind", gc=False):
     advice: ClassVar[str] = ""
 
     def sentence(self) -> str:
-        """The fact in plain words, with its figures and its advice; empty: its fields say it."""
+        """The fact in plain words, with its numbers and advice; empty: logs show the fields."""
         return ""
 
 

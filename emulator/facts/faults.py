@@ -1,4 +1,4 @@
-"""What was done to a cluster on purpose, and the run in which it was done."""
+"""Facts of faults injected into a cluster, and of the run of the scenario."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ class FaultBegan(Fact, frozen=True):
     """A fault holds from now on."""
 
     fault_id: int  # given by the world, from 1
-    fault: str  # the fault as JSON; its word is the member "fault"
-    nodes: tuple[str, ...]  # whom it touches, clients included
+    fault: str  # the fault as JSON; its kind is the member "fault"
+    nodes: tuple[str, ...]  # that it affects, clients included
 
 
 class FaultActed(Fact, frozen=True):
-    """A fault changed what happened, for the first time since it began.
+    """A fault had its first effect since it began.
 
-    FaultEnded says how often it did.  Kills, jumps and the like act when they begin.
+    FaultEnded has the number of effects.  Kills, clock jumps and the like take effect at once.
     """
 
     severity: ClassVar[Severity] = "debug"
 
     fault_id: int  # as in FaultBegan
-    what: str  # "held bytes", "refused a connection", "refused a flush" …
+    what: str  # the effect: "held bytes", "refused a connection", "refused a flush" …
 
 
 class FaultEnded(Fact, frozen=True):
-    """A fault holds no more: what it had changed is as before."""
+    """A fault no longer holds: everything that it changed is as before."""
 
     fault_id: int  # as in FaultBegan
     reason: Literal["healed", "time is up", "removed", "run ended"]
-    acted_count: int  # how often it changed what happened
+    acted_count: int  # how often it had an effect
 
 
 class NodeKilled(Fact, frozen=True):
@@ -52,15 +52,15 @@ class RunStarted(Fact, frozen=True):
     scenario: str  # its name
     plan: str  # the whole plan as JSON: enough to run it again
     parameters: str  # of the scenario, as JSON
-    seed: int  # what chance follows from
+    seed: int  # of all random choices
     world: Literal["virtual", "embedded", "processes"]  # where it runs
     release: str  # the RocketMQ release of its cluster
-    code_version: str  # of the emulator: another one may run another way
+    code_version: str  # of the emulator: another version may run differently
     schema: int = SCHEMA_VERSION  # of this journal's facts
 
 
 class RunEnded(Fact, frozen=True):
-    """A scenario is over; what is judged is what the journal says up to here."""
+    """A scenario has ended; checkers and metrics read its journal up to this line."""
 
     reason: Literal["finished", "limit", "error", "interrupted"]  # how it ended
-    detail: str  # which limit, which error; when finished: what did not become quiet, or empty
+    detail: str  # the limit or the error; when finished: why it did not become quiet, or empty

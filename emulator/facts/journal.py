@@ -3,9 +3,9 @@
     {"seq":7,"at_ms":1700000000123,"mono_us":123456,"node":"broker-a","fact":{"kind":"TopicCreated",…}}
 
 ``at_ms`` is the node's wall time, which may be wrong or be set; ``mono_us`` is the monotonic
-time of its machine, by which journals of several processes are merged.  ``wants`` keeps the
-hot path free of facts nobody asked for.  A journal never decides anything: what it is
-given it writes, in order, at once.
+time of its machine, by which journals of several processes are merged.  Hot paths check
+``wants`` before they make a fact.  A journal makes no decisions: it writes each fact at once,
+in the order given.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import Clock
 
 
-WORLD_NODE = "world"  # whose entries are about all: faults, runs
+WORLD_NODE = "world"  # of entries about the whole cluster: faults, runs
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One line: what happened, when, at which node, after how many others."""
+    """One line: a fact, its node, its times, and its number at that node."""
 
-    seq: int  # 1 is a node's first; a line that is missing leaves a hole
+    seq: int  # 1 is a node's first; a missing line leaves a gap
     at_ms: int  # wall time of the node
     mono_us: int  # monotonic time of the machine, or of the virtual world
     node: str
@@ -36,17 +36,15 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 Listener = Callable[[Entry], object]
-KindDispatch = tuple[
-    int, tuple[Listener, ...]
-]  # of a kind: what it adds to the numbers, who takes it
+KindDispatch = tuple[int, tuple[Listener, ...]]  # of a kind: its step of ``seq``, its listeners
 
 
 class Journal:
-    """Facts of one node.  *write* takes finished lines; *clock* is that node's own.
+    """Facts of one node.  *write* gets encoded lines; *clock* is the clock of that node.
 
-    *kinds* are the facts to be written; without them all that are not ``on_demand``, or
-    are asked for.
-    *listeners* are given the same entries as *write*; see ``listen`` for others.
+    *kinds* are the facts to write; by default all that are not ``on_demand``, and those that
+    are enabled by ``enable_on_demand``.
+    *listeners* get the same entries as *write*; see ``listen`` for other kinds.
     """
 
     def __init__(
@@ -68,8 +66,8 @@ class Journal:
         ]
         self._dispatch_by_kind: dict[type[Fact], KindDispatch] = {}
         self._wanted = _Wanted(lambda kind: bool(self._dispatch_of(kind)[1]))
-        # Whether anybody takes facts of a kind.  Ask before making one where they are frequent:
-        # a look into a dict costs a fortieth of noting.
+        # Whether facts of a kind are written or listened to.  Check this before making a
+        # frequent fact: the lookup in a dict costs a fortieth of a note.
         self.wants: Callable[[type[Fact]], bool] = self._wanted.__getitem__
         self._asked_for: frozenset[type[Fact]] = frozenset()
         self._seq = 0
@@ -80,7 +78,7 @@ class Journal:
         self._clear_dispatch()
 
     def note(self, fact: Fact) -> None:
-        """Write *fact*, which has just happened, with the time; nothing if nobody wants it."""
+        """Write *fact*, which has just happened, with the time, if its kind is wanted."""
         kind = type(fact)
         step, takers = self._dispatch_by_kind.get(kind) or self._dispatch_of(kind)
         if takers:
@@ -95,7 +93,7 @@ class Journal:
         self._clear_dispatch()
 
     def unlisten(self, listener: Listener) -> None:
-        """Give *listener* nothing any more."""
+        """Give *listener* no more entries."""
         self._listeners = [pair for pair in self._listeners if pair[0] != listener]
         self._clear_dispatch()
 
@@ -106,13 +104,13 @@ class Journal:
         self._clear_dispatch()
 
     def _dispatch_of(self, kind: type[Fact]) -> KindDispatch:
-        """What becomes of facts of this kind, worked out once."""
+        """The step of ``seq`` and the listeners of facts of this kind, computed once."""
         write = self._write_entry
         is_written = write is not None and self._takes(kind, self._kinds)
         takers = [take for take, kinds in self._listeners if self._takes(kind, kinds)]
         if write is not None and is_written:
             takers.insert(0, write)
-        # A line that is missing leaves a hole in the numbers: only what is written counts.
+        # A missing line leaves a gap in the numbers, so only written entries count.
         step = int(is_written or write is None)
         plan = self._dispatch_by_kind[kind] = step, tuple(takers)
         return plan
@@ -132,7 +130,7 @@ def _entry_writer(write: Callable[[bytes], object]) -> Listener:
 
 
 class _Wanted(dict[type[Fact], bool]):
-    """Answers of *ask* by kind, each asked for once."""
+    """Results of *ask* by kind; it is called once a kind."""
 
     def __init__(self, ask: Callable[[type[Fact]], bool]) -> None:
         super().__init__()
@@ -144,11 +142,11 @@ class _Wanted(dict[type[Fact], bool]):
 
 
 def discard_fact(fact: Fact) -> None:
-    """A ``note`` for where there is no journal: it drops *fact*."""
+    """A ``note`` for code without a journal: it drops *fact*."""
 
 
 class EntryKey(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Where an entry stands among those of all nodes of a machine, or of a virtual world."""
+    """The sort key of an entry among all nodes of a machine, or of a virtual world."""
 
     mono_us: int
     node: str
@@ -177,12 +175,12 @@ def encode_entry(entry: Entry) -> bytes:
     """*entry* as a line of JSON, with its end."""
     try:
         return _encode_whole(entry) + b"\n"
-    except UnicodeEncodeError:  # a peer called something by half a surrogate pair
+    except UnicodeEncodeError:  # a peer sent a name with half a surrogate pair
         return _encode_whole(without_surrogates(msgspec.to_builtins(entry))) + b"\n"
 
 
 def without_surrogates(value: object) -> object:
-    """The same with question marks for what no UTF-8 can say."""
+    """*value* with question marks for lone surrogates, which UTF-8 cannot encode."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -1,12 +1,12 @@
-"""Facts for people: a listener of a journal that renders them as lines of a log.
+"""Logs for people: a listener of a journal that renders facts as lines of text.
 
-A log is read off the facts, never the other way round, and nobody parses it.  structlog
-renders, and is imported with the first line: it costs 50 ms and 6 MB, and a node with
-nothing to say does without.
+Logs are made from facts, never facts from logs, and no code parses a log.  structlog renders
+the lines.  It is imported with the first line: it costs 50 ms and 6 MB, which a node without
+log lines saves.
 
-Clients in somebody's program write to the standard library's logger ``rocketmq_emulator``
-instead, and what is shown is that program's decision.  There is no NullHandler: where nobody
-configures logging, Python shows warnings and errors on standard error, as users expect.
+Clients inside an application write to the standard library's logger ``rocketmq_emulator``
+instead, and the application decides which lines are shown.  There is no NullHandler: if logging
+is not configured, Python shows warnings and errors on standard error, as users expect.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ NODE_WIDTH, KIND_WIDTH = 10, 23  # columns: "name-srv-1", "DelayedMessageDropped
 
 
 class LogFormat(enum.StrEnum):
-    """For people, or for programs that collect logs: then each line is an object."""
+    """Text for people, or one JSON object a line for programs that collect logs."""
 
     CONSOLE = "console"
     JSON = "json"
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a node's facts is shown on standard error, and how."""
+    """Which of a node's facts are shown on standard error, and in which format."""
 
     least: Severity = "warning"
     format: LogFormat = LogFormat.CONSOLE
     colours: bool = False  # in the console format
 
 
-WARNINGS = LogSettings()  # what every node shows
+WARNINGS = LogSettings()  # the default of every node
 
 
 class LogLines:
-    """Renders entries and gives each, with its end, to *write*; a traceback has many lines."""
+    """Renders entries and calls *write* with each, newline included; one may have many lines."""
 
     def __init__(self, write: Callable[[str], object], settings: LogSettings) -> None:
         self._write = write
@@ -57,26 +57,26 @@ class LogLines:
         self._render: Render | None = None
 
     def show(self, entry: Entry) -> None:
-        """Write *entry* as text; what cannot be rendered as wanted is shown plainly."""
+        """Write *entry* in the format of the settings; as plain text if that fails."""
         try:
             if self._render is None:
                 self._render = _renderer(self._settings)
             line = self._render(entry)
-        # Too many open files, and structlog not yet loaded; or a clock beyond all calendars.
+        # Too many open files to import structlog; or a time that datetime cannot hold.
         except (ImportError, OSError, OverflowError, ValueError):
             line = f"[{entry.fact.severity}] {text_of(entry)}"
         self._write(line + "\n")
 
 
 def log_to(journal: Journal, write: Callable[[str], object], settings: LogSettings) -> None:
-    """From now on *write* gets lines for the facts of *journal* that are severe enough."""
+    """From now on *write* gets the facts of *journal* from severity ``settings.least`` on."""
     journal.listen(LogLines(write, settings).show, kinds_from(settings.least))
 
 
 def log_to_application(journal: Journal) -> None:
-    """From now on the program's logger gets the facts of *journal*, with their severity.
+    """From now on the application's logger gets the facts of *journal*, with their severity.
 
-    Which kinds it takes is decided now, by the logger's level.
+    The logger's level at this moment decides which kinds it gets.
     """
     logger = logging.getLogger(LOGGER)
     kinds = _kinds_of_level(logger.getEffectiveLevel())
@@ -85,7 +85,7 @@ def log_to_application(journal: Journal) -> None:
 
 @functools.cache
 def kinds_from(least: Severity) -> frozenset[type[Fact]]:
-    """The facts that are at least that severe, without those on demand."""
+    """The kinds of facts from severity *least* on, without those on demand."""
     wanted = SEVERITIES[SEVERITIES.index(least) :]
     return frozenset(k for k in all_facts() if k.severity in wanted and not k.on_demand)
 
@@ -106,7 +106,7 @@ def text_of(entry: Entry) -> str:
 
 
 def _renderer(settings: LogSettings) -> Render:
-    import structlog  # noqa: PLC0415  # with the first line to be shown: see above
+    import structlog  # noqa: PLC0415  # loaded with the first line: see above
 
     if settings.format is LogFormat.JSON:
         render = structlog.processors.JSONRenderer(serializer=_json)
@@ -120,7 +120,7 @@ def _renderer(settings: LogSettings) -> Render:
 
 
 def _record(entry: Entry) -> dict[str, Any]:
-    """For programs: everything, by name."""
+    """The JSON format: every field, by name."""
     at = datetime.fromtimestamp(entry.at_ms / 1000, UTC)
     shown, traceback = _split(entry.fact)
     record: dict[str, Any] = {
@@ -135,7 +135,7 @@ def _record(entry: Entry) -> dict[str, Any]:
 
 
 def _line(entry: Entry) -> dict[str, Any]:
-    """For people: local time, and a sentence, or the fields with queues in a word."""
+    """The console format: local time, and the sentence or the fields, a queue as one word."""
     at = datetime.fromtimestamp(entry.at_ms / 1000, UTC).astimezone()
     shown, traceback = _split(entry.fact)
     event = f"{entry.node:<{NODE_WIDTH}} {type(entry.fact).__name__:<{KIND_WIDTH}}"

@@ -1,4 +1,4 @@
-"""What happened to a process, its connections, and the requests it was sent."""
+"""Facts of any process: its connections, the requests it received, its settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from rocketmq_emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
 
-# Life and connections ---------------------------------------------------------------------
+# Processes and connections ----------------------------------------------------------------
 
 
 class NodeStarted(Fact, frozen=True):
@@ -19,7 +19,7 @@ class NodeStarted(Fact, frozen=True):
 
 
 class NodeStopped(Fact, frozen=True):
-    """A process was asked to end, and ends."""
+    """A process ends because it was asked to."""
 
     role: str
     reason: str
@@ -29,7 +29,7 @@ class ConnectionOpened(Fact, frozen=True):
     """A connection was accepted, or made."""
 
     peer: str
-    by: str  # who opened it: "peer" or "us"
+    by: str  # the side that opened it: "peer" or "us"
 
 
 class ConnectionClosed(Fact, frozen=True):
@@ -66,31 +66,31 @@ class FrameRefused(Fact, frozen=True):
 
 
 class PushDropped(Fact, frozen=True):
-    """A one-way request was not sent: its reader is too slow, or it is too large for a frame."""
+    """A one-way request was not sent: the peer reads too slowly, or no frame can hold it."""
 
     severity: ClassVar[Severity] = "warning"
 
     peer: str
     code: int  # of the request
-    waiting_bytes: int  # that were to be sent before it
+    waiting_bytes: int  # that wait to be sent before it
 
 
 class SlowReaderClosed(Fact, frozen=True):
-    """A server closed a connection: too much waited for all its peers, and this one read least.
+    """A server closed a connection: too many bytes wait for its peers, and this peer read least.
 
-    What was not sent to it is lost to it; what it had asked for is done.
+    The peer does not get the bytes that wait; its requests were carried out.
     """
 
     severity: ClassVar[Severity] = "warning"
-    advice: ClassVar[str] = "let clients read, or allow more (net.outboxes_bytes_max)"
+    advice: ClassVar[str] = "make the clients read faster, or raise net.outboxes_bytes_max"
 
     peer: str
-    waiting_bytes: int  # for it
+    waiting_bytes: int  # for this peer
     all_waiting_bytes: int  # for all peers together
 
 
 class OpenFilesRanOut(Fact, frozen=True):
-    """The process may open no more files (ulimit -n); noted once until it can again.
+    """The process cannot open more files (ulimit -n); noted once until it can again.
 
     Connections that are open are served, new ones wait until others have closed.
     """
@@ -104,20 +104,20 @@ class OpenFilesRanOut(Fact, frozen=True):
 class OpenFilesFreed(Fact, frozen=True):
     """The process can open files again: new connections are accepted.
 
-    An error too: whoever was told that there was none must be told that there is.
+    An error too: each log that shows OpenFilesRanOut must show that it is over.
     """
 
     severity: ClassVar[Severity] = "error"
 
     wanted: str  # as in OpenFilesRanOut
-    lacking_for_ms: int  # how long it could open none
+    lacking_for_ms: int  # how long it could open no files
 
 
 # Requests ---------------------------------------------------------------------------------
 
 
 class RequestReceived(Fact, frozen=True):
-    """A request came in and goes to its handler."""
+    """A request arrived and goes to its handler."""
 
     severity: ClassVar[Severity] = "debug"
     on_demand: ClassVar[bool] = True
@@ -175,11 +175,11 @@ class ReplyRuleApplied(Fact, frozen=True):
 
 
 class BusyPoolSet(Fact, frozen=True):
-    """A pool of a broker became busy, busy in another way, or as usual (0 µs)."""
+    """A pool of a broker was made busy, its load was changed, or its load was removed (0 µs)."""
 
     pool: str  # "send", "pull", "heartbeat" …
     threads: int  # that work on its requests
-    service_us: int  # that a request takes of a thread, microseconds
+    service_us: int  # that a request occupies a thread, microseconds
     queue_max: int  # requests that may wait
     peer: str  # address of the client that set it
 
@@ -188,7 +188,7 @@ ShedReason: TypeAlias = Literal["waited too long", "queue is full"]
 
 
 class RequestShed(Fact, frozen=True):
-    """A busy pool did not work on a request: it was answered SYSTEM_BUSY, nothing was done."""
+    """A busy pool did not handle a request: it was answered SYSTEM_BUSY, nothing was done."""
 
     severity: ClassVar[Severity] = "debug"
 
@@ -210,7 +210,9 @@ class SettingsIgnored(Fact, frozen=True):
     """An operator asked to change settings; the answer was SUCCESS, and these did not change."""
 
     severity: ClassVar[Severity] = "warning"
-    advice: ClassVar[str] = "set them when the node starts, or see which ones can be changed later"
+    advice: ClassVar[str] = (
+        "set them when the node starts; the documentation lists those that can be changed later"
+    )
 
     peer: str
     names: tuple[str, ...]  # unknown, not changeable while the node runs, or with an invalid value

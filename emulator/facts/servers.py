@@ -1,7 +1,6 @@
-"""What happened at a NameServer or a broker.
+"""Facts of NameServers and brokers.
 
-At a NameServer: its routes.  At a broker: its topics, groups and members, its registrations, its
-answers.
+Of a NameServer: its routes.  Of a broker: its topics, groups, members, registrations and answers.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class BrokerUnregistered(Fact, frozen=True):
 
 
 class NameServerReset(Fact, frozen=True):
-    """A NameServer is as if it had just started: it knows brokers, and none of their topics."""
+    """A NameServer was reset as if it had just started: its brokers stay, their topics do not."""
 
 
 class BrokerExpired(Fact, frozen=True):
@@ -101,7 +100,7 @@ class GroupDeleted(Fact, frozen=True):
 
 
 class MemberJoined(Fact, frozen=True):
-    """A consumer's first heartbeat for a group over a connection; who it says that it is."""
+    """A broker received a consumer's first heartbeat for a group on a connection."""
 
     group: str
     client: str  # its client id
@@ -113,7 +112,7 @@ class MemberJoined(Fact, frozen=True):
 
 
 class HeartbeatReceived(Fact, frozen=True):
-    """A client's heartbeat came to a broker, which counts it for the groups it names."""
+    """A broker received a client's heartbeat, which counts for the groups that it lists."""
 
     severity: ClassVar[Severity] = "debug"
     on_demand: ClassVar[bool] = True
@@ -140,42 +139,42 @@ class SubscriptionChanged(Fact, frozen=True):
 
 
 class MembersNotified(Fact, frozen=True):
-    """NOTIFY_CONSUMER_IDS_CHANGED went to the members of a group."""
+    """A broker sent NOTIFY_CONSUMER_IDS_CHANGED to the members of a group."""
 
     group: str
-    connection_count: int  # to how many it was sent; slow readers are left out
+    connection_count: int  # that it was sent on; slow readers are left out
 
 
 # Registration -----------------------------------------------------------------------------
 
 
 class MemberAnswerIgnored(Fact, frozen=True):
-    """A consumer's answer to a broker's question could not be read; it is ignored."""
+    """A consumer's answer to a broker's request could not be decoded; it is ignored."""
 
     severity: ClassVar[Severity] = "warning"
 
     group: str
     client: str  # its client id
     peer: str  # its address
-    error: str  # what is wrong with it
+    error: str  # of decoding the answer
 
 
 class BrokerReset(Fact, frozen=True):
-    """A broker is as if it had just started: no message, no topic, no offset is left.
+    """A broker was reset as if it had just started: its messages, topics and offsets are gone.
 
-    But these stay, because clients are connected that consume.
+    The groups and topics of connected consumers stay.
     """
 
     kept_groups: tuple[str, ...]  # those that have members
-    kept_topics: tuple[str, ...]  # those that they read: without messages, still counting
+    kept_topics: tuple[str, ...]  # of those members: without messages, offsets continue
 
 
 class TimeAdvanced(Fact, frozen=True):
-    """Messages that wait for their time come earlier: time was advanced for them alone."""
+    """Time was advanced for messages that wait for their time, and for nothing else."""
 
-    ms: int  # by so much
-    due_count: int  # how many have fallen due by it, and come now
-    waiting_count: int  # how many waited before it
+    ms: int  # by which time was advanced
+    due_count: int  # messages that are due by it, and are delivered now
+    waiting_count: int  # messages that waited before it
 
 
 class RegisteredWith(Fact, frozen=True):
@@ -186,7 +185,7 @@ class RegisteredWith(Fact, frozen=True):
 
 
 class RegistrationFailing(Fact, frozen=True):
-    """A NameServer does not take a broker's registrations; noted once until it takes one.
+    """A NameServer does not accept a broker's registrations; noted once until it accepts one.
 
     While this lasts, clients that ask that NameServer may not find the broker.
     """
@@ -200,7 +199,6 @@ class RegistrationFailing(Fact, frozen=True):
     retry_ms: int  # until the next attempt, at most
 
     def sentence(self) -> str:
-        """Who, why, what follows, and when it tries again."""
         return (
             f"the NameServer at {self.address} does not register this broker ({self.error}); "
             "clients that ask it do not find the broker; "
@@ -209,9 +207,9 @@ class RegistrationFailing(Fact, frozen=True):
 
 
 class RegistrationRecovered(Fact, frozen=True):
-    """A NameServer takes a broker's registrations again.
+    """A NameServer accepts a broker's registrations again.
 
-    A warning too: whoever was told that it failed must be told that it works.
+    A warning too: each log that shows RegistrationFailing must show that it is over.
     """
 
     severity: ClassVar[Severity] = "warning"
@@ -220,7 +218,6 @@ class RegistrationRecovered(Fact, frozen=True):
     failing_for_ms: int  # until now
 
     def sentence(self) -> str:
-        """Where it is registered now, and how long that took."""
         return (
             f"the NameServer at {self.address} has registered this broker, "
             f"after {self.failing_for_ms / 1_000:.1f} s"
@@ -236,7 +233,6 @@ class StartedWithoutNameServer(Fact, frozen=True):
     address: str  # where clients reach the broker
 
     def sentence(self) -> str:
-        """What does not work without."""
         return f"no NameServer is given, so clients do not find this broker; {self.advice}"
 
 
@@ -247,7 +243,7 @@ class SendRefused(Fact, frozen=True):
     """A broker refused to store a message."""
 
     topic: str
-    response_code: int  # why
+    response_code: int  # the reason
     remark: str
 
 
@@ -258,9 +254,9 @@ class PullHeld(Fact, frozen=True):
 
     group: str
     queue: Queue
-    offset: int  # the first one wanted
+    offset: int  # the first offset wanted
     until_ms: int  # wall time at which it is answered if no message comes
-    peer: str  # whose pull it is
+    peer: str  # address of the client that pulls
     opaque: int  # of the request, on the peer's connection
 
 
@@ -271,11 +267,11 @@ class PullAnswered(Fact, frozen=True):
 
     group: str
     queue: Queue
-    offset: int  # the first one wanted
-    response_code: int  # 0, or why there is nothing
+    offset: int  # the first offset wanted
+    response_code: int  # 0, or the reason for an empty answer
     message_count: int  # in the answer
     next_offset: int  # where the client's next pull should begin
-    peer: str  # whose pull it was
+    peer: str  # address of the client that pulled
     opaque: int  # of the request, on the peer's connection
 
 
@@ -299,15 +295,15 @@ class GroupOffsetMoved(Fact, frozen=True):
 
 
 class MessageSentBack(Fact, frozen=True):
-    """A consumer gave a message back: it is stored again, for a retry or as a dead letter."""
+    """A consumer sent a message back: it is stored again, for a retry or as a dead letter."""
 
     group: str
     origin_topic: str  # the topic it was consumed from
     target_topic: str  # the group's %RETRY% or %DLQ% topic
     reconsume_times: int  # after this one
     delay_level: int  # 0: at once
-    origin_position: int  # of the message given back, in the commit log
-    peer: str  # who gave it back
+    origin_position: int  # of the message sent back, in the commit log
+    peer: str  # address of the consumer
 
 
 class QueuesLocked(Fact, frozen=True):
@@ -315,12 +311,12 @@ class QueuesLocked(Fact, frozen=True):
 
     group: str
     client: str  # its client id
-    granted: tuple[Queue, ...]  # these are its own until the lock expires
-    refused: tuple[Queue, ...]  # another client holds these
+    granted: tuple[Queue, ...]  # locked for this client until the lock expires
+    refused: tuple[Queue, ...]  # locked by another client
 
 
 class QueuesUnlocked(Fact, frozen=True):
-    """An orderly consumer gave locks back."""
+    """An orderly consumer unlocked queues."""
 
     group: str
     client: str  # its client id

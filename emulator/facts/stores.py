@@ -1,6 +1,6 @@
-"""What happened to stored messages: appended, delayed, flushed, recovered, dropped, refused.
+"""Facts of stores: messages appended, delayed, flushed, recovered, dropped, refused.
 
-Timer messages (5.x) asked for a time of delivery: they waited, came, were recalled, or were lost.
+Timer messages (5.x) have a time of delivery: they wait for it and are delivered, recalled or lost.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from rocketmq_emulator.facts.fact import Fact, Queue, Severity
 
 
 class MessageStored(Fact, frozen=True, omit_defaults=True):
-    """A message was appended to the commit log and has a place in its queue."""
+    """A message was appended to the commit log and to its queue."""
 
     queue: Queue
     offset: int  # in the queue
     position: int  # in the commit log, in bytes
     uniq_key: str
     size_bytes: int  # of the record
-    tags: str = ""  # left out where the message has none
+    tags: str = ""  # left out if the message has none
 
 
 class DelayedDelivered(Fact, frozen=True):
@@ -45,13 +45,13 @@ class LogFlushed(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "debug"
 
-    position: int  # in the commit log, in bytes: the end of what is safe
+    position: int  # in the commit log, in bytes: the end of the flushed part
     flushed_bytes: int  # by this flush
-    message_count: int  # messages made safe by this flush
+    message_count: int  # messages in those bytes
 
 
 class FlushFailed(Fact, frozen=True):
-    """The disk refused a flush: nothing from this position on is safe from a power loss.
+    """The disk refused a flush: a power loss may delete everything from this position on.
 
     Noted once, not for every try, until a flush succeeds again.
     """
@@ -59,31 +59,31 @@ class FlushFailed(Fact, frozen=True):
     severity: ClassVar[Severity] = "error"
     advice: ClassVar[str] = "check the disk"
 
-    position: int  # in the commit log, in bytes: the end of what is safe
+    position: int  # in the commit log, in bytes: the end of the flushed part
     error: str
 
 
 class PowerLost(Fact, frozen=True):
-    """A machine lost power: of what was not flushed, a random part was kept.
+    """A machine lost power: of the bytes not flushed, a random part was kept.
 
     Messages whose records end beyond ``kept_position`` are lost.
     """
 
     severity: ClassVar[Severity] = "warning"
 
-    flushed_position: int  # in the commit log, in bytes: the end of what was safe
-    kept_position: int  # the end of what is left, at or after it
-    end_position: int  # the end of what had been appended
+    flushed_position: int  # in the commit log, in bytes: the end of the flushed part
+    kept_position: int  # the end of the kept part, at or after it
+    end_position: int  # the end of all appended records
     documents: tuple[str, ...]  # files that went back to their former content
 
 
 class StoreOpened(Fact, frozen=True):
-    """A broker has its store, and promises what these say."""
+    """A broker opened its store; the fields are the guarantees of the store."""
 
     severity: ClassVar[Severity] = "debug"
 
-    flush_disk_type: Literal["SYNC_FLUSH", "ASYNC_FLUSH"]  # sync: acknowledged is on the disk
-    outlives_process: bool  # what was written is there for the next process; else nothing is
+    flush_disk_type: Literal["SYNC_FLUSH", "ASYNC_FLUSH"]  # sync: flush, then acknowledge
+    outlives_process: bool  # the next process finds the written messages; else none
     retained_hours_max: int  # older messages may be deleted
 
 
@@ -110,11 +110,11 @@ class LogRecovered(Fact, frozen=True):
 
 
 class LogTailCut(Fact, frozen=True):
-    """A found commit log has a record that is not whole: the log ends there, the rest is lost."""
+    """The commit log in a store has an incomplete record: it ends there, the rest is lost."""
 
     severity: ClassVar[Severity] = "warning"
     advice: ClassVar[str] = (
-        "what was lost can only come from a copy of the store: stop the broker and put that back"
+        "only a copy of the store has the lost messages: stop the broker and put that back"
     )
 
     position: int  # in the commit log, in bytes: its end now
@@ -125,10 +125,9 @@ class LogTailCut(Fact, frozen=True):
     file_position: int  # in that file, in bytes
 
     def sentence(self) -> str:
-        """Where, why, how much is lost, and what can be done."""
         return (
             f"{self.file} is damaged at byte {self.file_position} ({self.reason}): "
-            f"what follows was cut off and is lost, at least {_messages(self.message_count)} "
+            f"the rest was cut off and is lost, at least {_messages(self.message_count)} "
             f"({self.cut_bytes} bytes); {self.advice}"
         )
 
@@ -141,18 +140,17 @@ class DocumentDamaged(Fact, frozen=True):
 
     file: str  # below the folder of the store
     reason: str
-    used_file: str  # what was read instead; empty: nothing
+    used_file: str  # the file that was read instead; empty: none
 
     def sentence(self) -> str:
-        """Which file, what is used instead, and what can be done."""
-        instead = "nothing is read in its place: what it held is lost"
+        instead = "no other file is read: its content is lost"
         if self.used_file:
             instead = f"{self.used_file} is used, without the last changes"
         return f"{self.file} cannot be read ({self.reason}): {instead}; {self.advice}"
 
 
 class OddFileFound(Fact, frozen=True):
-    """A file in a store is not what it should be, and is not used."""
+    """A file in a store is unexpected or invalid, and is not used."""
 
     severity: ClassVar[Severity] = "warning"
 
@@ -160,7 +158,6 @@ class OddFileFound(Fact, frozen=True):
     reason: str
 
     def sentence(self) -> str:
-        """Which file, and why it is odd."""
         return f"{self.file} {self.reason}"
 
 
@@ -168,16 +165,15 @@ class MessagesWithoutTopic(Fact, frozen=True):
     """A broker found messages of topics that its table of topics does not have."""
 
     severity: ClassVar[Severity] = "warning"
-    advice: ClassVar[str] = "create these topics again, and their messages are there"
+    advice: ClassVar[str] = "create these topics again to read their messages"
 
     topics: tuple[str, ...]  # their names, at most 10
     message_count: int  # of all such topics
 
     def sentence(self) -> str:
-        """Which topics, how many messages, and what can be done."""
         return (
             f"{_messages(self.message_count)} of topics that are missing in config/topics.json "
-            f"({', '.join(self.topics)}): nobody can read them; {self.advice}"
+            f"({', '.join(self.topics)}): they cannot be read; {self.advice}"
         )
 
 
@@ -194,11 +190,10 @@ class OffsetsBeyondLog(Fact, frozen=True):
     message_count: int  # committed beyond the ends of the queues, over all queues
 
     def sentence(self) -> str:
-        """Which groups, how far, and what can be done."""
         return (
             f"groups have consumed {_messages(self.message_count)} beyond the end of the log "
-            f"({', '.join(self.groups)}): it lost its end, or a topic was made anew; "
-            f"they skip as many new ones; {self.advice}"
+            f"({', '.join(self.groups)}): it lost its end, or a topic was created again; "
+            f"these groups skip as many new messages; {self.advice}"
         )
 
 
@@ -233,7 +228,9 @@ class TimerMessagePutAside(Fact, frozen=True):
 
     queue: Queue  # to which it was sent
     offset: int  # in the queue of the timer topic
-    out_ms: int  # wall time; it is delivered when the clock is past the slot of this time
+    out_ms: (
+        int  # wall time; the message is delivered when the clock has passed the slot of this time
+    )
     uniq_key: str
 
 

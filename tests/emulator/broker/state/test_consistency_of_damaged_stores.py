@@ -123,7 +123,7 @@ def test_a_table_that_cannot_be_read_says_what_is_used_instead(
     worse = Life(disk).warnings()[0]
     assert isinstance(worse, DocumentDamaged)
     assert worse.used_file == ""
-    assert "what it held is lost" in worse.sentence()
+    assert "its content is lost" in worse.sentence()
 
 
 def test_a_change_that_cannot_be_read_is_damage_unless_it_is_the_last() -> None:
