@@ -1,7 +1,7 @@
-"""Which of a topic's queues a member gets: the two strategies that brokers compute too.
+"""The queues of a topic that a member gets: the two strategies that brokers compute, too.
 
-Queues and members come sorted, so that whoever computes it for the same lists gets the same.
-A member listed twice counts twice, and the queues of its second place have no owner.
+Queues and members must be sorted, so that every member computes the same allocation.  A member
+that is listed twice counts twice; the queues of its second place have no owner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The numbers of requests and responses, as upstream calls them.
+"""The numbers of requests and responses, under upstream's names.
 
 Plain integers in classes, not enums: they are compared on every frame, and a peer may
 send any number.  Upstream: RequestCode, ResponseCode, RemotingSysResponseCode.
@@ -246,7 +246,7 @@ class ResponseCode:
 
 
 class AclResponseCode:
-    """What 209 to 211 meant before 5.0, when access control was of the first kind."""
+    """The meanings of 209 to 211 before 5.0, of the first access control (ACL 1.0)."""
 
     UPDATE_AND_CREATE_ACL_CONFIG_FAILED = 209
     DELETE_ACL_CONFIG_FAILED = 210

@@ -95,9 +95,9 @@ class RemotingCommand(msgspec.Struct, gc=False):
         return bool(self.flag & ONE_WAY)
 
     def fields(self) -> dict[str, str]:
-        """The ext fields as strings, however they came; null ones are absent.
+        """The ext fields as strings, whatever their type in JSON; null ones are left out.
 
-        Raises ``BadFields`` when they are not a map: they are parsed here for the first time.
+        Raises ``BadFields`` when they are not a map: nothing has parsed them before.
         """
         try:
             given = java_json.read(bytes(self.ext)) if self.ext else None
@@ -145,14 +145,14 @@ _FLAGS = (bool, bool | None)
 
 
 def ext_of(header: Ext | None, extra: Mapping[str, str] | None = None) -> msgspec.Raw:
-    """Ext fields of a command that is to be sent; no header and nothing extra: none at all.
+    """The ext fields of a command to send; ``NO_EXT`` without *header* and *extra*.
 
-    Those that were written already are taken as they are.
+    Raw ext fields, which are encoded already, are returned unchanged.
     """
     if header is None and extra is None:
         return NO_EXT
     if isinstance(header, msgspec.Raw):
-        assert not extra, "what is written already takes no more"
+        assert not extra, "encoded ext fields take no extra ones"
         return header
     return msgspec.Raw(_ext_text(header, extra))
 
@@ -172,7 +172,7 @@ def _ext_text(header: Header | None, extra: Mapping[str, str] | None) -> bytes:
 
 
 class _LaxHeader(msgspec.Struct, rename="camel"):
-    """A header as fastjson reads it: any member may be odd."""
+    """A header as fastjson reads it: any member may have another type."""
 
     code: Int = 0
     flag: Int = 0
@@ -184,7 +184,7 @@ class _LaxHeader(msgspec.Struct, rename="camel"):
 
 
 class _OldLaxHeader(_LaxHeader):
-    """The same, read before 5.3.2, when there was no NODE_JS."""
+    """The same for releases before 5.3.2, which do not know NODE_JS."""
 
     language: Language | None = None
 
@@ -215,8 +215,8 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
 def decode_without_ext(frame: Frame) -> RemotingCommand:
     """The command of a header too long to read whole, without its ext fields.
 
-    A request can then be refused by its number.  Raises ``BadFrame`` for a header that is
-    no strict JSON: to find the number in it would cost too much.
+    Its number (``opaque``) is enough to refuse a request.  Raises ``BadFrame`` for a header that
+    is no strict JSON: to find the number in it would cost too much.
     """
     if frame.serialize_type == ROCKETMQ:
         found = decode_fixed_fields(frame.header)
@@ -232,7 +232,7 @@ def decode_without_ext(frame: Frame) -> RemotingCommand:
 
 
 def _decode_again(command: RemotingCommand, header: bytes, release: Release) -> RemotingCommand:
-    """Decode again what the first pass may miss: names in another case, bytes not UTF-8."""
+    """Decode again if the first pass missed something: names in another case, invalid UTF-8."""
     missed = command.opaque is None or (not command.ext and b"ields" in header)
     if missed or (release >= STRICT_UTF8 and not _is_utf8(header)):
         return _decode_lax(header, release)
@@ -278,8 +278,8 @@ def _decode_binary(frame: Frame, release: Release) -> RemotingCommand:
     except BadFrame:
         found = None
     if found is None or found.size != limit:
-        # Upstream takes as many body bytes as the frame declares, but from where its
-        # header happened to end.
+        # Upstream takes as many body bytes as the frame declares, but from the position
+        # where it stopped reading the header.
         data = header + body
         found = decode_binary_header(data, limit, release)
         body = data[found.size : found.size + len(body)]
@@ -342,9 +342,9 @@ def encode_request(
     body: bytes,
     language: Language = "JAVA",
 ) -> bytes:
-    """The frame of a JSON request, the same as ``encode_command`` would make it.
+    """The frame of a JSON request, with the same bytes as from ``encode_command``.
 
-    No command is made for it.  Raises ``ValueError`` for a frame that is too long.
+    No ``RemotingCommand`` is constructed.  Raises ``ValueError`` for a frame that is too long.
     """
     fields = b'"extFields":%b,' % ext if ext else b""
     text = _JSON_HEADER % (code, fields, flag, _LANGUAGE[language], opaque, b"", version)
@@ -361,10 +361,10 @@ def encode_response(
     extra: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> bytes:
-    """The frame of a JSON response to *request*, the same as ``encode_command`` would make it.
+    """The frame of a JSON response to *request*, with the same bytes as from ``encode_command``.
 
-    A server does this for every call, so no command is made for it.  Raises ``ValueError``
-    for a frame that is too long.
+    No ``RemotingCommand`` is constructed, because a server does this for every call.  Raises
+    ``ValueError`` for a frame that is too long.
     """
     ext = b""
     if header is not None or extra is not None:
@@ -419,7 +419,7 @@ class BinaryHeader(msgspec.Struct, frozen=True):
 def decode_binary_header(data: bytes, limit: int, release: Release) -> BinaryHeader:
     """The header at the start of *data*; no length in it may exceed *limit*, the declared size.
 
-    It may end before or behind the declared size, as upstream never compares the two.
+    It may end before or after the declared size, because upstream never compares the two.
     Raises ``BadFrame``.  Upstream: RocketMQSerializable.rocketMQProtocolDecode.
     """
     try:
@@ -439,7 +439,7 @@ def decode_binary_header(data: bytes, limit: int, release: Release) -> BinaryHea
 
 
 def decode_fixed_fields(data: bytes) -> BinaryHeader:
-    """The numbers it begins with, and nothing of what follows.  Raises ``BadFrame``."""
+    """The numbers at the start of a header; the rest is not read.  Raises ``BadFrame``."""
     try:
         code, _, version, opaque, flag, _ = _FIXED.unpack_from(data)
     except struct.error:
@@ -448,7 +448,7 @@ def decode_fixed_fields(data: bytes) -> BinaryHeader:
 
 
 def _pairs(data: bytes, at: int, length: int) -> tuple[dict[str, str], int]:
-    """The pairs up to *length* bytes, and where they end; nulls are left out."""
+    """The pairs in *length* bytes, without nulls, and the position after them."""
     end = at + length
     pairs: dict[str, str] = {}
     while at < end:

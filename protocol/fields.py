@@ -26,7 +26,7 @@ _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-_INT_MAX - 1, le=_INT_MAX)]  # Java's int
 Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LONG_MAX - 1, le=_LONG_MAX)]  # Java's long
 
-_NUMBER = re.compile(r"[+-]?\d+")  # Java's digits, like these, are those of any script
+_NUMBER = re.compile(r"[+-]?\d+")  # \d and Java's digits are those of any script
 
 
 class BadFields(DamagedData):
@@ -36,9 +36,8 @@ class BadFields(DamagedData):
 class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     """Ext fields of one request or reply; a field's camelCase name is its key on the wire."""
 
-    strict_numbers: ClassVar[bool] = (
-        False  # an optional field that is not a number is refused, not ignored
-    )
+    # Whether an optional field that is not a number is refused instead of ignored.
+    strict_numbers: ClassVar[bool] = False
 
 
 H = TypeVar("H", bound=Header)
@@ -82,9 +81,9 @@ def fields_of(header: Header) -> dict[str, str]:
 
 
 def texts_of(header: Header) -> msgspec.Struct:
-    """The same keys and texts as in ``fields_of``, as a struct: for msgspec to write.
+    """The same keys and texts as from ``fields_of``, as a struct that msgspec can write.
 
-    No map is made, and only what is no text yet is looked at: half the time of ``fields_of``.
+    Makes no dict and converts only values that are no text: half the time of ``fields_of``.
     """
     make, numbers = _text_struct(type(header))
     texts = [*_keys(type(header))[1](header)]
@@ -103,7 +102,7 @@ _TEXTS: Mapping[type, Callable[[Any], str]] = {
 
 @functools.cache
 def _keys(kind: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]:
-    """The keys on the wire, and all values at once: this runs for every reply."""
+    """The keys on the wire, and a getter of all values: this runs for every reply."""
     fields = msgspec.structs.fields(kind)
     names = [field.name for field in fields]
     if len(names) < 2:  # attrgetter of one name gives no tuple
@@ -113,7 +112,7 @@ def _keys(kind: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple
 
 @functools.cache
 def _text_struct(kind: type[Header]) -> tuple[type[msgspec.Struct], tuple[int, ...]]:
-    """A struct of texts, absent ones left out, and the places of what is no text in *kind*."""
+    """A struct of texts, absent ones left out, and the indices of the other fields of *kind*."""
     fields = _fields(kind)
     struct = msgspec.defstruct(
         f"{kind.__name__}Texts",
@@ -126,7 +125,7 @@ def _text_struct(kind: type[Header]) -> tuple[type[msgspec.Struct], tuple[int, .
 
 
 def coerce_fields(given: Mapping[str, str], kind: type[H]) -> H:
-    """The slow tolerant reading: any text for a boolean, numbers as Java reads them."""
+    """*given* as *kind*, slow and tolerant: any text for a boolean, numbers as Java reads them."""
     values: dict[str, int | bool | str] = {}
     for field in _fields(kind):
         text = given.get(field.key)
@@ -144,7 +143,7 @@ def coerce_fields(given: Mapping[str, str], kind: type[H]) -> H:
 def _error_text(field: _Field, text: str | None) -> str:
     if text is None:
         return f"the custom field <{field.key}> is null"
-    return f"the field {field.key} wants a number, not {text!r}"
+    return f"the field {field.key} is a number, not {text!r}"
 
 
 def _read_int(text: str, limit: int) -> int | None:

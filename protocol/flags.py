@@ -1,7 +1,7 @@
 """The bit fields of the protocol: permissions, and the system flags of pulls, messages and topics.
 
-A perm is what may be done with a topic's queues: three bits.  The system flag of a pull
-request is which of its other fields count.  The system flag of a message holds its
+A perm has three bits: the operations allowed on a topic's queues.  The system flag of a pull
+request states which of its other fields are used.  The system flag of a message holds its
 compression, its transaction type (a field of two bits, not two flags) and the length of its
 hosts; the one of a topic, whether its producers or consumers are in unit mode.
 

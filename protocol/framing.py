@@ -1,4 +1,4 @@
-"""A stream is a row of frames: length, header word, header, body.
+"""A stream is a sequence of frames: length, header word, header, body.
 
     length  int32   4 + header + body (does not count itself)
     word    int32   serialization type in the high byte, header length in the rest
@@ -51,8 +51,8 @@ def encode_frame(serialize_type: int, header: bytes, body: bytes) -> bytes:
 class FrameDecoder:
     """Cuts a stream of bytes, fed in any pieces, into frames.
 
-    Raises ``BadFrame`` as soon as the bytes at hand prove that the stream is broken;
-    after that it is of no further use.
+    Raises ``BadFrame`` as soon as the bytes so far prove that the stream is broken; it must not
+    be used after that.
     """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
@@ -74,7 +74,7 @@ class FrameDecoder:
         self._buffer += data
 
     def waiting_bytes(self) -> int:
-        """Bytes fed and not yet part of a frame that was taken."""
+        """The number of bytes fed that are in no returned frame."""
         return len(self._buffer) - self._start
 
     def next_frame(self) -> Frame | None:

@@ -1,4 +1,4 @@
-"""The identity of a queue: which topic, on which broker, which number."""
+"""The identity of a queue: its topic, its broker, and its number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MessageQueue(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One queue of one topic on one broker; as JSON also a map's key.
 
     Ordered by topic, broker name and number as upstream orders them, so that every
-    client of a group sees the same row.  Upstream: MessageQueue.compareTo.
+    client of a group gets the same order.  Upstream: MessageQueue.compareTo.
     """
 
     topic: str = ""
@@ -48,7 +48,7 @@ def java_order(text: str) -> bytes:
 
 
 def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
-    """The key that sorts queues; with it a sort makes one for each, not two a comparison."""
+    """The key that sorts queues: a sort computes it once a queue, not twice a comparison."""
     return java_order(queue.topic), java_order(queue.broker_name), queue.queue_id
 
 

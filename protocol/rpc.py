@@ -1,6 +1,6 @@
-"""A call as one value: its code, its request, its reply, and which roles answer it.
+"""A call as one value: its code, its request, its reply, and the roles that answer it.
 
-Servers, clients, reply rules, the journal and the protocol's documentation share it.
+Servers, clients, reply rules, the journal and the protocol's documentation use it.
 The catalog constructs each by a function that is named for the answering roles
 (``broker``, ``client``, ``nameserver`` …); the call's name in ``RequestCode`` gives its code.
 """
@@ -25,8 +25,7 @@ class Rpc(msgspec.Struct, Generic[Request, Reply], frozen=True):
 
     ``request`` and ``reply`` are plain ``Header`` when there are no ext fields.  A body
     type of None means no body; ``bytes`` means one that is no JSON (messages, properties
-    text).  Releases from ``since`` (included) to ``until`` (excluded)
-    have the call.
+    text).  Releases from ``since`` (included) to ``until`` (excluded) have the call.
     """
 
     code: int
@@ -61,7 +60,7 @@ class _RpcOptions(TypedDict, total=False):
 
 
 class _RpcFactory:
-    """Makes the calls that these roles answer."""
+    """Constructs calls that these *roles* answer."""
 
     def __init__(self, *roles: Role) -> None:
         self._roles = roles

@@ -1,4 +1,4 @@
-"""What every header states about its sender: its release, as an ordinal, and its language.
+"""The sender's release (as an ordinal) and language, which every header states.
 
 Upstream numbers its releases by their place in one long enum that was filled in
 advance: a snapshot and a release for each patch, ten patches a minor, ten minors a
@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-HIGHER_VERSION = 612  # one past V5_9_9; larger numbers mean the same
+HIGHER_VERSION = 612  # one after V5_9_9; larger ordinals mean the same
 
 _BEFORE_FOUR = (  # (minor of 3.x, first patch, its ordinal); later patches follow in steps of 2
     (0, 1, 17),
@@ -68,7 +68,7 @@ R_4_9_7 = Release(4, 9, 7)
 R_5_0_0 = Release(5, 0, 0)
 R_5_3_3 = Release(5, 3, 3)
 
-# Which release changed the bytes; changes of behaviour are in emulator/settings/releases.py.
+# Releases that changed the bytes; changes of behaviour are in emulator/settings/releases.py.
 STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
 NODE_JS_KNOWN = Release(5, 3, 2)  # the language of a client
 ACL_CODES_REUSED = Release(5, 0, 0)  # 209 to 211 mean something else since then
@@ -80,12 +80,10 @@ GROUP_LISTS_KNOWN = Release(5, 3, 1)  # UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
 BATCH_ACK_KNOWN = Release(5, 1, 3)  # BATCH_ACK_MESSAGE
 FILTER_SERVERS_UNKNOWN = Release(4, 9, 6)  # REGISTER_FILTER_SERVER, but in 5.0.0 and 5.1.0
 
-# Members of bodies that are no older; those of 5.0.0 itself have no names.
+# Releases that added members to bodies; those added by 5.0.0 have no constant.
 PULL_OFFSETS_SHOWN = Release(5, 1, 0)  # OffsetWrapper, ConsumeStatsList
 GROUPS_KEEP_SUBSCRIPTIONS = Release(5, 1, 1)  # SubscriptionGroupConfig.subscriptionDataSet
-HEARTBEATS_HAVE_FINGERPRINTS = Release(
-    5, 1, 3
-)  # HeartbeatData: a fingerprint, and whether it is short
+HEARTBEATS_HAVE_FINGERPRINTS = Release(5, 1, 3)  # HeartbeatData: a fingerprint, without_sub
 GROUPS_HAVE_ATTRIBUTES = Release(5, 1, 3)  # SubscriptionGroupConfig
 PUT_RATE_SHOWN = Release(5, 3, 3)  # TopicStatsTable.topicPutTps
 
@@ -123,7 +121,7 @@ Language: TypeAlias = Literal[
     "OMS",
     "RUST",
 ]
-NewLanguage: TypeAlias = Literal[Language, "NODE_JS"]  # what 5.3.2 knows
+NewLanguage: TypeAlias = Literal[Language, "NODE_JS"]  # since 5.3.2
 
 LANGUAGES: tuple[Language, ...] = typing.get_args(Language)
 

@@ -2,9 +2,9 @@
 
 A long configuration file can be written in pieces: the bytes are those of
 ``encode_config_file``.  Bodies that are sent again and again (heartbeats, registrations, routes)
-are encoded once: writing fastjson's dialect costs more than anything else a quiet cluster
-does, and a quiet cluster sends the same bodies.  So an ``EncodedCache`` keeps the last value
-with its text for each key; equal values have equal texts.  The values must be immutable.
+are encoded once: writing fastjson's dialect is the largest cost of an idle cluster, which sends
+the same bodies again.  So an ``EncodedCache`` keeps the last value with its text for each key;
+equal values have equal texts.  The values must be immutable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LAX_BYTES_MAX = 48 * 1024  # ours: upstream reads lax text of any length
 class Body(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
     """A body, or a part of one.  Members that are None are not written.
 
-    None ever refers back to what holds it, so the collector of cycles may leave them out.
+    Bodies never form reference cycles, so the garbage collector need not track them.
     """
 
     since: ClassVar[Mapping[str, Release]] = {}  # members that older releases do not write
@@ -47,7 +47,7 @@ K = TypeVar("K")
 
 
 def encode_body(value: object, release: Release, *, standard: bool = False) -> bytes:
-    """The text that a peer of *release* would send; *standard* for clients that want real JSON.
+    """The text that a peer of *release* would send; *standard* for clients that need real JSON.
 
     Upstream: RemotingSerializable.encode, TopicRouteData's standard form in the NameServer.
     """
@@ -63,7 +63,7 @@ def decode_body(data: bytes, kind: type[B]) -> B:
     """The body as *kind*.
 
     Raises ``BadFields`` when fastjson could not read it either, or when it is lax and longer
-    than ``LAX_BYTES_MAX``: member by member takes forty times as long.
+    than ``LAX_BYTES_MAX``: reading it member by member takes forty times as long.
     """
     quick = _decoder(kind)
     if quick is None:
@@ -73,15 +73,15 @@ def decode_body(data: bytes, kind: type[B]) -> B:
     except java_json.DECODE_ERRORS as error:
         if len(data) > LAX_BYTES_MAX:
             raise BadFields(
-                f"the body is no {kind.__name__} as JSON has it, and at {len(data)} bytes too "
-                f"long to be read as fastjson would: the limit is {LAX_BYTES_MAX}: {error}"
+                f"the body is no {kind.__name__} in strict JSON, and with {len(data)} bytes too "
+                f"long for the lax reader: the limit is {LAX_BYTES_MAX}: {error}"
             ) from error
         return _decode_tolerantly(data, kind)
     return found
 
 
 def decode_unlimited_body(data: bytes, kind: type[B]) -> B:
-    """The same for what we asked for, an answer or a file, however long.  Raises ``BadFields``."""
+    """As ``decode_body``, of any length: for answers and files.  Raises ``BadFields``."""
     quick = _decoder(kind)
     if quick is not None:
         with contextlib.suppress(*java_json.DECODE_ERRORS):
@@ -103,7 +103,7 @@ def _encode(value: object, release: Release, style: Style) -> bytes:
 
 @functools.cache
 def _shape(release: Release) -> Shape:
-    """One value a release: what is known of a kind of body is kept by it."""
+    """One object a release, because the writer uses it as a key of its caches."""
     return functools.partial(_members, release=release)
 
 
@@ -151,7 +151,7 @@ def filled_config_file(
     return text
 
 
-# Texts that are sent again ------------------------------------------------------------
+# Cached texts --------------------------------------------------------------------------
 
 
 TEXTS_MAX = 1_000  # ours: then the cache is emptied
@@ -167,7 +167,7 @@ class EncodedCache(Generic[Value]):
         self._texts: dict[Hashable, tuple[Value, bytes]] = {}
 
     def text(self, value: Value, key: Hashable = None) -> bytes:
-        """The encoded *value*.  Values that are sent in turn need a *key* each."""
+        """The encoded *value*.  Values that are sent alternately need different keys."""
         known = self._texts.get(key)
         if known is not None and known[0] == value:
             return known[1]

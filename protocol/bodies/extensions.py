@@ -4,12 +4,12 @@ facts, busy pools, the overview of a broker.
     ReplyRule(code=RequestCode.SEND_MESSAGE_V2, count=5, error_code=ResponseCode.SYSTEM_BUSY)
     ReplyRule(code=RequestCode.HEART_BEAT, client_id="10.0.0.7@1", cut_connection=True)
     BusyPool(pool="send", threads=1, service_ms=50)
-    BusyPool(pool="send")                             as before: no request waits
+    BusyPool(pool="send")                             no longer busy: no request waits
 
-Plain JSON with the very names of their fields.  A body is checked when it is constructed, by
-client and server; the error names the field.  Upstream has no call like GET_BROKER_OVERVIEW
-(9005): a tool there asks for each topic and each group.  Its rows are JSON arrays, because
-there are many and a screen asks every second.
+Plain JSON; the keys are the names of the fields.  Client and server check a body when it is
+constructed; the error names the field.  Upstream has no call like GET_BROKER_OVERVIEW (9005):
+its tools send a request for each topic and each group.  The rows are JSON arrays, because there
+are many and a screen requests them every second.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from rocketmq_emulator.protocol.codes import EXTENSION_CODES, REQUEST_NAMES
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.flags import PERM_READ_WRITE
 
-# Clock and facts (9003, 9004, 9007), and what all share -------------------------------
+# Clock and facts (9003, 9004, 9007), and the base of all bodies ------------------------
 
 
 SKEW_MS_MAX = 10 * 365 * 24 * 3_600_000  # ten years
-DRIFT_PPM_MAX = 500_000  # half as fast again, or half as fast
+DRIFT_PPM_MAX = 500_000  # 50 % too fast, or too slow
 ADVANCE_MS_MAX = 365 * 24 * 3_600_000  # a year
 FACTS_WAIT_MS_MAX = 30_000
 
 
 class ExtensionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body of our own: snake_case names, nothing unknown."""
+    """A body of our own: snake_case names, unknown ones are refused."""
 
 
 class ClockSkew(ExtensionBody, frozen=True, omit_defaults=True):
-    """The server's wall clock is ``ms`` ahead of the true time, or behind it; 0: right again.
+    """The server's wall clock is ``ms`` ahead of the true time, or behind if negative; 0: correct.
 
-    Besides it gains ``drift_ppm`` millionths of the time that passes since ``since_ms`` (true
-    time; None: from now on, or as before if it drifts so already), or loses them.
+    It also gains ``drift_ppm`` millionths of the time since ``since_ms`` (true time), or loses
+    them if negative.  Without ``since_ms`` the drift starts now, or goes on if it is the same.
     """
 
     ms: int
@@ -70,7 +70,7 @@ class FetchFacts(ExtensionBody, frozen=True):
 
 
 class AdvanceTime(ExtensionBody, frozen=True):
-    """What falls due in the next ``ms`` falls due now."""
+    """Messages that are due within the next ``ms`` are due now."""
 
     ms: int
 
@@ -80,7 +80,7 @@ class AdvanceTime(ExtensionBody, frozen=True):
 
 
 class AdvanceTimeReply(ExtensionBody, frozen=True):
-    """How many messages wait for their time, and how many of them have fallen due."""
+    """How many messages waited for their time, and how many of them are due now."""
 
     due_count: int
     waiting_count: int
@@ -112,16 +112,16 @@ _CODE_MAX = (1 << 31) - 1
 
 
 class ReplyRule(ExtensionBody, frozen=True, omit_defaults=True):
-    """Requests that match everything given are answered by the verdict.
+    """Requests that match all given fields are answered by the verdict.
 
-    The match: ``code`` of the request, ``topic``, ``group`` and ``client_id`` it is about, the
-    ``broker_name`` it bears (None: any), ``probability`` from 0 to 1.  The rule ends after
+    The match: ``code`` of the request, its ``topic``, ``group`` and ``client_id``, the
+    ``broker_name`` in it (None: any), ``probability`` from 0 to 1.  The rule ends after
     ``count`` requests (None: when it is removed).
 
     The verdict: ``delay_ms`` holds the request first; then it is answered with
     ``error_code`` and ``remark``, or not at all (``no_answer``), or by closing its connection
-    (``cut_connection``), or, with a delay alone, by its handler.  With the other three the
-    handler never sees the request: nothing is stored.
+    (``cut_connection``), or, with a delay alone, by its handler.  In the other three cases the
+    handler is not called: nothing is stored.
 
     Raises ``ValueError`` with the name of the field that is wrong.
     """
@@ -169,11 +169,11 @@ class ReplyRule(ExtensionBody, frozen=True, omit_defaults=True):
                 "a rule has a verdict: delay_ms, error_code, no_answer or cut_connection"
             )
         if len(verdicts) - (self.delay_ms > 0) > 1:
-            raise ValueError("of error_code, no_answer and cut_connection a rule has one")
+            raise ValueError("a rule has only one of error_code, no_answer and cut_connection")
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """What the rule does, in order, in words: ``("delay", "cut")``."""
+        """The actions of the rule, in order: ``("delay", "cut")``."""
         given = (
             ("delay", self.delay_ms > 0),
             ("error", self.error_code is not None),
@@ -247,10 +247,10 @@ QUEUE_MAX = 1_000_000  # the largest of upstream's
 
 
 class BusyPool(ExtensionBody, frozen=True, omit_defaults=True):
-    """From now on each request of ``pool`` takes ``service_ms`` of one of its ``threads``.
+    """From now on each request of ``pool`` occupies one of its ``threads`` for ``service_ms``.
 
-    ``queue_max`` requests may wait for a thread; None is upstream's number, for threads as
-    on a machine with four processors.  With 0 ms the pool is as before.
+    ``queue_max`` requests may wait for a thread.  None: upstream's numbers, those of ``threads``
+    as on a machine with four processors.  With 0 ms the pool is no longer busy.
 
     Raises ``ValueError`` with the name of the field that is wrong.
     """
@@ -273,10 +273,10 @@ class BusyPool(ExtensionBody, frozen=True, omit_defaults=True):
 
 
 class BusyPoolState(ExtensionBody, frozen=True):
-    """The pool as it was until this call, and what it did since it is busy."""
+    """The pool until this call: its counts since it became busy."""
 
     pool: PoolName
-    request_count: int  # requests that came to it since then; 0 if it is not busy
+    request_count: int  # requests that arrived since then; 0 if it is not busy
     waiting_count: int  # of those, that waited for a thread until now
     shed_count: int  # that waited too long and were answered SYSTEM_BUSY
     overload_count: int  # that found the queue full and were answered SYSTEM_BUSY
@@ -294,21 +294,21 @@ class MemberView(msgspec.Struct, frozen=True):
 
 
 class TopicRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A topic on one broker; ``kept`` of the ``stored`` messages are there still.
+    """A topic on one broker; ``kept`` of the ``stored`` messages still exist.
 
-    ``queues`` may be read; *perm* is that of the routes, which the broker's own may restrict.
+    ``queues`` may be read; ``perm`` is that of the routes, which the broker's own may restrict.
     """
 
     name: str
     queues: int
     kept: int
     stored: int
-    write_queues: int | None = None  # None: as many
+    write_queues: int | None = None  # None: as many as ``queues``
     perm: int = PERM_READ_WRITE
 
 
 class QueueRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A queue of a group: where it ends, and what the group has committed."""
+    """A queue of a group: its end offset, and the offset that the group has committed."""
 
     topic: str
     queue_id: int
@@ -317,7 +317,7 @@ class QueueRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """A group on one broker; ``model`` is empty while nobody is online."""
+    """A group on one broker; ``model`` is empty while no member is online."""
 
     name: str
     model: str = ""
@@ -327,9 +327,9 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 
 class BrokerOverview(msgspec.Struct, frozen=True):
-    """All of it, without retries, dead letters and what the broker keeps for itself.
+    """All topics and groups, without retry, dead-letter and system topics, and system groups.
 
-    At most as many topics and groups as ``ROWS_MAX``; the others are counted.
+    At most ``ROWS_MAX`` of each; the others are counted.
     """
 
     topics: tuple[TopicRow, ...] = ()

@@ -1,7 +1,7 @@
 """Groups: heartbeats, members and their connections, queue locks, subscriptions, settings.
 
-Heartbeats and locks are of clients; the connections of producers and consumers are replies to
-tools.  Enums stand in the order of their numbers, which some clients send.
+Clients send heartbeats and lock requests; connections of producers and consumers are replies to
+tools.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class HeartbeatData(Body, frozen=True):
 class GetConsumerListByGroupReply(Body, frozen=True):
     """Upstream: GetConsumerListByGroupResponseBody."""
 
-    consumer_id_list: list[str | None] = []  # a client that says no id is a null
+    consumer_id_list: list[str | None] = []  # null for a client that sent no id
 
 
 class LockBatchRequestBody(Body, frozen=True):

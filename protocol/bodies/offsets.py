@@ -19,7 +19,7 @@ class ConsumerOffsetSerializeWrapper(Body, frozen=True):
 
     offset_table: ConcurrentMap[str, ConcurrentMap[int, int]] = {}
     data_version: DataVersion | None = None
-    group_topic_map: dict[str, list[str]] | None = None  # only what the broker itself writes
+    group_topic_map: dict[str, list[str]] | None = None  # only in the broker's own file
 
 
 class DelayOffsetSerializeWrapper(Body, frozen=True):
@@ -53,7 +53,7 @@ class MessageQueueForC(Body, frozen=True):
 
 
 class ResetOffsetBodyForC(Body, frozen=True):
-    """The same for clients that cannot read object keys.  Upstream: ResetOffsetBodyForC."""
+    """As ``ResetOffsetBody``, without object keys.  Upstream: ResetOffsetBodyForC."""
 
     offset_table: list[MessageQueueForC] = []
 

@@ -1,6 +1,6 @@
 """The body of a broker's registration: its topics as JSON, or packed and compressed.
 
-The packed form is a row of lengths and texts inside a zlib stream.  The header of
+The packed form is a sequence of lengths and texts inside a zlib stream.  The header of
 5.x has compressed=false even for a compressed body, so the first byte decides.
 """
 
@@ -29,7 +29,7 @@ from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.java import java_json
 from rocketmq_emulator.protocol.versions import MAPPINGS_PACKED, R_5_3_3, Release
 
-INFLATED_BYTES_MAX = 64 * 1024 * 1024  # ours: upstream inflates whatever comes
+INFLATED_BYTES_MAX = 64 * 1024 * 1024  # ours: upstream inflates any size
 
 _INT = struct.Struct(">i")
 _ZLIB_FIRST_BYTE = 0x78
@@ -59,7 +59,7 @@ def encode_register_broker(
 
 
 def decode_register_broker(data: bytes, version: int) -> RegisterBrokerBody:
-    """Either form; the sender's *version* decides whether the packed one ends with mappings.
+    """Decodes both forms; packed ones end with mappings if the sender's *version* has them.
 
     Raises ``BadFields``.  Upstream: RegisterBrokerBody.decode.
     """

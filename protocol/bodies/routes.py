@@ -1,8 +1,8 @@
 """Routes, clusters and lists: the answers of the NameServer; and which queues of a route are idle.
 
 A broker under maintenance turns read-only (perm 4).  Its queues stay in the route and are
-allocated as before, and the members that get only such queues have nothing to do once they have
-read what is left.  Upstream has no word for that; apache/rocketmq#3465 proposed one.
+allocated as before.  Members that get only such queues are idle once they have consumed the
+messages left in them.  Upstream has no term for this; apache/rocketmq#3465 proposed one.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class KVConfigSerializeWrapper(Body, frozen=True):
 
 
 def is_read_only_and_drained(perm: int, lag: int) -> bool:
-    """A queue that may be read, not written to, and has been read: nothing will come to it.
+    """Whether a queue is read-only and fully consumed: it gets no more messages.
 
     *lag* is the number of messages that the group has not consumed.
     """
@@ -102,11 +102,11 @@ def is_read_only_and_drained(perm: int, lag: int) -> bool:
 
 
 def no_load_ratio(route: Iterable[QueueData]) -> float:
-    """The part of a topic's readable queues that nobody can write to: 1 - sum(write) / sum(read).
+    """The part of a topic's readable queues that are not writable: 1 - sum(write) / sum(read).
 
-    A read-only broker keeps its write count, so only queues of brokers where the topic may be
-    written count as write queues; where a topic has more to write than to read, no more than
-    those that are read.  0 for a topic without readable queues.
+    A read-only broker keeps its write count, so write queues count only on brokers where the
+    topic is writable, and at most as many as the broker has read queues.  0 for a topic without
+    readable queues.
     """
     readable = [row for row in route if is_readable(row.perm)]
     read = sum(row.read_queue_nums for row in readable)
@@ -121,6 +121,6 @@ def no_load_ratio(route: Iterable[QueueData]) -> float:
 def starved(
     queues: Collection[MessageQueue], shares: Mapping[str, Sequence[MessageQueue]]
 ) -> list[MessageQueue]:
-    """Those of a topic's *queues* that no member has in its share, in order."""
+    """The *queues* of a topic that are in no member's share, sorted."""
     owned = {queue for share in shares.values() for queue in share}
     return sorted(queue for queue in queues if queue not in owned)

@@ -97,7 +97,7 @@ class MessageQueueAssignment(Body, frozen=True):
 
 
 class QueryAssignmentReply(Body, frozen=True):
-    """None: the client keeps what it has.  Upstream: QueryAssignmentResponseBody."""
+    """None: the client keeps its queues.  Upstream: QueryAssignmentResponseBody."""
 
     message_queue_assignments: list[MessageQueueAssignment] | None = None
 

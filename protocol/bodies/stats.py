@@ -75,7 +75,7 @@ class BrokerStatsData(Body, frozen=True):
 
 
 class QueueTimeSpan(Body, frozen=True):
-    """Times of the first, the last and the next message of a queue; their texts follow.
+    """Times of the first, the last and the next message of a queue, also as texts.
 
     Upstream: QueueTimeSpan.
     """

@@ -16,7 +16,7 @@ TopicFilterType: TypeAlias = Literal["SINGLE_TAG", "MULTI_TAG"]
 
 
 class DataVersion(Body, frozen=True):
-    """Which state of a table this is; equal only if all members are.  Upstream: DataVersion."""
+    """The version of a table; equal only if all members are equal.  Upstream: DataVersion."""
 
     since = {"state_version": R_5_0_0}
 
@@ -59,10 +59,9 @@ def encode_topic_config(config: TopicConfig, release: Release) -> str:
 
 
 def decode_topic_config(text: str, release: Release) -> TopicConfig | None:
-    """The one-line form read back, None if it has not the parts this release expects.
+    """Decode the one-line form; None if *release* expects another number of parts.
 
-    Raises ``ValueError`` for a part that is not what it should be.  Upstream:
-    TopicConfig.decode.
+    Raises ``ValueError`` for an invalid part.  Upstream: TopicConfig.decode.
     """
     parts = text.rstrip(" ").split(" ")
     known = len(parts) == 5 or (release >= ATTRIBUTES_PACKED and len(parts) > 5)
@@ -109,7 +108,7 @@ class TopicQueueMappingInfo(Body, frozen=True):
 
 
 class LogicQueueMappingItem(Body, frozen=True):
-    """One stretch of a logical queue.  Upstream: LogicQueueMappingItem."""
+    """One range of offsets of a logical queue.  Upstream: LogicQueueMappingItem."""
 
     gen: int = 0
     queue_id: int = 0
@@ -122,7 +121,7 @@ class LogicQueueMappingItem(Body, frozen=True):
 
 
 class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True):
-    """The same with its history.  Upstream: TopicQueueMappingDetail."""
+    """A mapping with its history.  Upstream: TopicQueueMappingDetail."""
 
     hosted_queues: dict[int, list[LogicQueueMappingItem]] = {}
 

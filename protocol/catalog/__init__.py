@@ -1,13 +1,13 @@
-"""Every call that clients, tools, brokers and NameServers make of each other, by name.
+"""Every call between clients, tools, brokers and NameServers, by name.
 
-A table in several files: which role answers, request and reply.  ``by_code`` finds the
-call that a code means to a role.
+A table in several files: the roles that answer, request and reply.  ``by_code`` finds the call
+that a role answers by its code.
 """
 
 from __future__ import annotations
 
 from rocketmq_emulator.protocol.catalog import clients, routing, tools
-from rocketmq_emulator.protocol.catalog.clients import *  # noqa: F403 - the pages of one table
+from rocketmq_emulator.protocol.catalog.clients import *  # noqa: F403 - the parts of one table
 from rocketmq_emulator.protocol.catalog.routing import *  # noqa: F403 - the same
 from rocketmq_emulator.protocol.catalog.tools import *  # noqa: F403 - the same
 from rocketmq_emulator.protocol.rpc import AnyRpc, Role, Rpc
@@ -23,5 +23,5 @@ _BY_CODE: dict[tuple[int, Role], AnyRpc] = {
 
 
 def by_code(code: int, role: Role) -> AnyRpc | None:
-    """The call that *code* is to a *role*; None if there is none."""
+    """The call with *code* that *role* answers; None if there is none."""
     return _BY_CODE.get((code, role))

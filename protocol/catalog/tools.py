@@ -1,9 +1,9 @@
-"""Requests of mqadmin, the dashboard and slaves to a broker; and what only this emulator answers.
+"""Requests of mqadmin, the dashboard and slaves to a broker; and calls of this emulator only.
 
 The emulator's own codes are 9000 to 9999, which no RocketMQ knows.  They are answered in every
 release, by a server that was started with ``reply_rules_allowed``; others refuse them with
-NO_PERMISSION.  GET_BROKER_OVERVIEW is answered by every broker: all that it returns can be
-had by other calls, too.
+NO_PERMISSION.  GET_BROKER_OVERVIEW is answered by every broker: other calls return the same
+data.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ GET_ALL_CONSUMER_OFFSET = broker(
 )
 GET_ALL_DELAY_OFFSET = broker("GET_ALL_DELAY_OFFSET", reply_body=DelayOffsetSerializeWrapper)
 
-# Statistics and a look inside ---------------------------------------------------------
+# Statistics and runtime state ---------------------------------------------------------
 
 GET_CONSUME_STATS = broker(
     "GET_CONSUME_STATS", groups.GetConsumeStatsRequest, reply_body=ConsumeStats

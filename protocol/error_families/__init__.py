@@ -1,11 +1,11 @@
-"""Five families of errors, by what happened and what its reader can do about it.
+"""Five families of errors, by what happened and what the user can do about it.
 
-* ``Misuse``           the caller handed over something wrong: nothing happened, correct the call;
-* ``RefusedByServer``  a server answered with an error: the text has its reason;
+* ``Misuse``           the caller passed a wrong argument: nothing happened, correct the call;
+* ``RefusedByServer``  a server answered with an error: the text has the reason;
 * ``NobodyAnswered``   no server could be reached, or none answered in time: try again later, and
   ``definite`` says whether the first try surely did nothing;
 * ``CannotDoHere``     this world, installation or machine cannot do it, or has no room for it now;
-* ``DamagedData``      bytes, a journal or a store are not what they should be.
+* ``DamagedData``      bytes, a journal or a store are damaged or incomplete.
 
 An exception of this project belongs to one of them, or is on the list in
 ``tests/test_error_families.py`` with a reason.  Every folder may import this one, so it has a
@@ -23,30 +23,30 @@ K = TypeVar("K", bound=type[BaseException])
 
 
 def public(kind: K) -> K:
-    """Users import *kind* from ``rocketmq_emulator``: texts and pickles name it there.
+    """Users import *kind* from ``rocketmq_emulator``: texts and pickles have this module name.
 
-    Set where a class is made and not where its name is looked up, because an error may be
-    raised before anybody has looked for its name.
+    It is set when the class is made, not when its name is imported, because an error may be
+    raised before that.
     """
     kind.__module__ = PUBLIC_MODULE
     return kind
 
 
 class Picklable:
-    """Goes from process to process, whatever its ``__init__`` takes; with its attributes."""
+    """An exception that is pickled with its attributes, whatever its ``__init__`` takes."""
 
     __slots__ = ()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if isinstance(self, OSError):
-            return super().__reduce__()  # which knows of file names
+            return super().__reduce__()  # which keeps file names
         assert isinstance(self, BaseException)
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__ or None  # type: ignore[attr-defined]
 
 
 @public
 class Misuse(Picklable, Exception):
-    """What the caller handed over is wrong, or it was not the time for it; nothing happened."""
+    """An argument is wrong, or the call came at a wrong time; nothing happened."""
 
 
 @public
@@ -56,7 +56,7 @@ class RefusedByServer(Picklable, Exception):
 
 @public
 class NobodyAnswered(Picklable, Exception):
-    """No server to be reached, or no answer in time; ``definite``: surely nothing happened."""
+    """No server was reached, or none answered in time; ``definite``: surely nothing happened."""
 
     definite = False
 

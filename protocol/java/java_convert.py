@@ -1,9 +1,9 @@
 """Decoded JSON values into typed structs, as leniently as fastjson fills its beans.
 
 Numbers may come as text and text as numbers, enums by number or in any case, names in
-any case or with underscores, one object where a list belongs, a map's key as the text
+any case or with underscores, one object in place of a list, a map's key as the text
 of an object.  A null, or an unknown enum name, leaves the field at its default; in a map it
-leaves the key out, or, where upstream has a concurrent map, nothing fits.
+leaves the key out, or makes the map invalid if upstream has a ConcurrentMap.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def convert(value: object, kind: type[S]) -> S:
             given[attribute] = found
     try:
         return kind(**given)
-    except (TypeError, ValueError) as error:  # a required member is missing, or its own check
+    except (TypeError, ValueError) as error:  # a required member is missing, or a check fails
         raise DoesNotFit(str(error)) from error
 
 

@@ -1,13 +1,13 @@
 """fastjson's dialect of JSON: it reads and writes more than JSON.
 
-Reading has three steps, each for what the one before refuses: msgspec reads strict JSON;
+Reading has three steps, each for texts that the step before refuses: msgspec reads strict JSON;
 lax text is rewritten into strict JSON of the same value, in a few passes over all of it
 (fastjson's escapes, single quotes, names without quotes, raw control characters, commas too
 many); the tolerant reader takes everything that fastjson takes (also comments, semicolons for
 commas, numbers and whole objects as keys, half surrogate pairs, dates), character by character:
-thirty times as slow.  Rewritten text has the value that the tolerant reader would find; what
-the strict reader refuses of it is given to the tolerant one as it came.  An object as a key
-becomes its own text, which fastjson also takes in its place.
+thirty times as slow.  Rewritten text has the value that the tolerant reader would find; if
+the strict reader refuses it, the tolerant reader gets the original text.  An object as a key
+becomes its own text, which fastjson also accepts as a key.
 Writing (``java_json_writer``): maps may have numbers or whole objects as keys, and the text
 is escaped exactly as fastjson does.
 """
@@ -47,8 +47,8 @@ __all__ = [
     "write_value",
 ]
 
-# What msgspec raises for odd or hostile text: nested without end, numbers of thousands of
-# digits or with such exponents.  The tolerant reader then reads or refuses it.
+# Errors of msgspec for unusual or hostile text: deep nesting, numbers with thousands of digits
+# or huge exponents.  The tolerant reader then reads or refuses the text.
 DECODE_ERRORS = (msgspec.DecodeError, ValueError, RecursionError, ArithmeticError)
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -83,7 +83,7 @@ def write(value: object, shape: Shape = all_members, style: Style = COMPACT) -> 
 
 
 def text_of(value: object) -> str:
-    """What fastjson makes of any value where a string is expected."""
+    """The string that fastjson makes of any value where it expects a string."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -100,7 +100,7 @@ def text_of(value: object) -> str:
 # Lax text into strict JSON ------------------------------------------------------------
 
 
-# In this order: once pairs of backslashes are gone, each that is left begins an escape.
+# In this order: after pairs of backslashes are replaced, each other one begins an escape.
 _STRICT_ESCAPES = (
     (b"\\\\", b"\\u005c"),
     (b"\\'", b"\\u0027"),
@@ -129,13 +129,13 @@ _CONTROL = re.compile(rb"(?<!\\)[\x00-\x1f]")
 
 
 class _NotRewritten(Exception):
-    """The text has something else in it."""
+    """The text has a token that has no strict form."""
 
 
 def strict_forms(data: bytes) -> Iterator[bytes]:
     """Texts for the strict reader, the cheapest first.  *data* is UTF-8.
 
-    None for a text that seems nested deeper than the tolerant reader goes.
+    Yields nothing for a text that seems nested deeper than ``DEPTH_MAX``.
     """
     if _depth(data) > DEPTH_MAX:
         return
@@ -178,8 +178,8 @@ def _without_controls(text: bytes) -> bytes:
 # The tolerant reader ------------------------------------------------------------------
 
 
-DEPTH_MAX = 100  # ours, as the next: upstream recurses until its stack ends
-DIGITS_MAX = 1_000  # of a number, which upstream takes at any length
+DEPTH_MAX = 100  # ours, as the next one: upstream recurses until its stack overflows
+DIGITS_MAX = 1_000  # of a number, which upstream reads at any length
 
 _SKIP = re.compile(r"(?:[ \t\r\n\f\b\x00\ufeff]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SEPARATORS = re.compile(r"(?:[ \t\r\n\f\b\x00,;]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -209,13 +209,13 @@ class NotJson(DamagedData, ValueError):
 
 
 class JavaDate(int):
-    """Milliseconds that were written as ``new Date(1)``; any name does for Date.
+    """Milliseconds that were written as ``new Date(1)``, or with any other name than Date.
 
-    Fits into no number, and into a text as Java shows a date, in UTC.
+    A number field refuses it; a text field gets the date as Java prints it, in UTC.
     """
 
     def text(self) -> str:
-        """Upstream: Date.toString; the number where no calendar goes."""
+        """The date as text; the number if no calendar has it.  Upstream: Date.toString."""
         try:
             at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self)
         except OverflowError:
@@ -237,7 +237,7 @@ def read_tolerantly(text: str) -> object:
 
 
 class _JsonReader:
-    """A position in a text.  Running off the end is an ``IndexError``."""
+    """A position in a text.  Reading past the end raises ``IndexError``."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -314,7 +314,7 @@ class _JsonReader:
             try:
                 return kind(number.group())
             except InvalidOperation:
-                raise NotJson(f"a number of such an exponent at {self.at}") from None
+                raise NotJson(f"a number whose exponent is out of range at {self.at}") from None
         if made := _NEW.match(self.text, self.at):
             self.at = made.end()
             return JavaDate(_as_long(int(made.group(1))))
@@ -356,7 +356,7 @@ def _as_long(value: int) -> int:
 
 
 def _joined(parts: list[str]) -> str:
-    """The text, with escaped surrogates put together where they are pairs."""
+    """The text, with pairs of escaped surrogates combined."""
     text = "".join(parts)
     if text.isascii():
         return text

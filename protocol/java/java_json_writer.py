@@ -3,13 +3,13 @@
 Members of objects are sorted by name and left out when null; maps keep their order.
 Keys that are numbers have no quotes, keys that are objects are written as objects: not
 JSON, but what upstream's peers expect.  The standard form sorts and quotes all keys and
-escapes whatever is not ASCII.  The pretty form, of configuration files, breaks lines before
-members, but not before keys that are no strings.  Structs of texts and whole numbers alone are
-written by msgspec, where it writes the same bytes.
+escapes all characters beyond ASCII.  The pretty form, of configuration files, breaks lines before
+members, but not before keys that are no strings.  msgspec writes structs that have only texts and
+whole numbers, if its bytes are the same.
 
-A broker writes its topics for every registration, every tool and their file; of thousands one
-has changed since.  So a ``CachedTextDict`` keeps the text of each entry, for each form it was
-written in, until the entry changes.  Its values must be immutable.
+A broker writes its topics for every registration, every tool and their file; mostly one of
+thousands has changed.  So a ``CachedTextDict`` keeps the text of each entry, in each form that
+was written, until the entry changes.  Its values must be immutable.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class CachedTextDict(dict[str, Value]):
         self._forms: dict[Hashable, Texts] = {}
 
     def subset(self, names: Iterable[str]) -> CachedTextDict[Value]:
-        """These entries alone, those of them that there are; texts are shared."""
+        """A dict of the entries with these *names*, if they exist; both share the texts."""
         subset = CachedTextDict((name, self[name]) for name in names if name in self)
-        subset._forms = self._forms  # one of us
+        subset._forms = self._forms  # the same class
         return subset
 
     def texts(self, form: Hashable, write: Callable[[str, Value], str]) -> list[str]:
-        """The text of every entry in *form*, in the table's order; *write* makes new ones."""
+        """The text of every entry in *form*, in the order of the dict; *write* makes new ones."""
         kept = self._forms.setdefault(form, {})
         texts = []
         for name, value in self.items():
@@ -64,7 +64,7 @@ class CachedTextDict(dict[str, Value]):
             kept.pop(name, None)
 
     def pop(self, name: str, *default: Any) -> Any:  # noqa: ANN401  # as dict.pop
-        """As ``dict.pop``; the text goes too."""
+        """As ``dict.pop``; removes the text, too."""
         if name in self:
             value = self[name]
             del self[name]
@@ -80,7 +80,7 @@ Shape: TypeAlias = Callable[[type], Members]
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How a text looks."""
+    """The form of a text."""
 
     standard: bool = False
     pretty: bool = False
@@ -96,10 +96,10 @@ _ESCAPES = {
 }
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
-# In msgspec's output: escapes that fastjson writes in capitals, and what it does not write raw.
+# In msgspec's output: escapes that fastjson writes in capitals, and characters that it escapes.
 _ODD_ESCAPE = re.compile(rb"\\u00[01][a-f]")
 _ODD = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
-_BACKSLASH, _DELETE = b"\\\x7f"  # as numbers: those are looked for without an error inside
+_BACKSLASH, _DELETE = b"\\\x7f"  # as numbers: ``in`` finds those without an exception inside
 _encode = msgspec.json.encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _SCALARS = (str, int, bool)
@@ -114,7 +114,7 @@ def all_members(kind: type) -> Members:
 
 def differs_from_fastjson(data: bytes) -> bool:
     """Whether *data*, written by msgspec, is not what fastjson writes."""
-    # One search each: this is asked for every header, and an alternation is five times slower.
+    # One search each: this runs for every header, and an alternation is five times slower.
     if _BACKSLASH in data and _ODD_ESCAPE.search(data):
         return True
     return _DELETE in data or not (data.isascii() or _ODD.search(data) is None)
@@ -126,7 +126,7 @@ def write_texts(value: str | dict[str, str]) -> bytes:
 
 
 def msgspec_texts(value: str | dict[str, str] | msgspec.Struct) -> bytes | None:
-    """What msgspec writes; None where fastjson would not write the same bytes."""
+    """The text as msgspec writes it; None if fastjson would not write the same bytes."""
     try:
         data = _encode(value)
     except UnicodeEncodeError:  # half a surrogate pair
@@ -205,7 +205,7 @@ class _Writer:
         self._members(sorted(members, key=itemgetter(0)) if self._style.standard else members)
 
     def table(self, value: CachedTextDict[Any]) -> None:
-        """As ``map``, from texts that are known."""
+        """As ``map``, from cached texts."""
         if self._style.standard:
             self.map(value)
             return
@@ -217,7 +217,7 @@ class _Writer:
 
     def _entry(self, key: str, member: object) -> str:
         writer = _Writer(self._shape, self._style)
-        writer._indent = self._indent + 1  # one of us
+        writer._indent = self._indent + 1  # the same class
         writer._key(key)
         writer.parts.append(":")
         writer.value(member)
@@ -302,7 +302,7 @@ def _holds_only_int(value: Mapping[Any, Any]) -> bool:
 
 
 def _needs_no_escape(text: str) -> bool:
-    """Whether nothing in it is escaped: a quicker look than a translation."""
+    """Whether nothing in it is escaped: a faster check than a translation."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
@@ -329,7 +329,7 @@ def _is_plain_type(kind: object, shape: Shape) -> bool:
 
 
 def _encoded(value: msgspec.Struct) -> str | None:
-    """By msgspec; None if fastjson would not write the same."""
+    """The text as msgspec writes it; None if fastjson would not write the same."""
     try:
         data = _encode_sorted(value)
     except UnicodeEncodeError:  # half a surrogate pair

@@ -16,7 +16,7 @@ _SEPARATOR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-TEXT_CHARS_MAX = 64 * 1024  # ours: a whole configuration of a broker has 10,000
+TEXT_CHARS_MAX = 64 * 1024  # ours: the whole configuration of a broker has 10,000
 
 
 class TextTooLong(DamagedData, ValueError):
@@ -41,7 +41,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def parse_bytes(data: bytes) -> dict[str, str]:
-    """A file's keys and values: Java reads its bytes as Latin-1, whatever was meant.
+    """A file's keys and values: Java reads its bytes as Latin-1, whatever their encoding is.
 
     Raises ``ValueError`` for a broken unicode escape.  Upstream: Properties.load(InputStream).
     """
@@ -49,11 +49,11 @@ def parse_bytes(data: bytes) -> dict[str, str]:
 
 
 def parse_body(data: bytes) -> dict[str, str]:
-    """The same as a request carries it: upstream makes a text of the body, then bytes of the text.
+    """The keys and values of a request: upstream decodes the body as UTF-8 and encodes it again.
 
     Raises as ``parse``.  Upstream: MixAll.string2Properties.
     """
-    if len(data) > TEXT_CHARS_MAX:  # the text has no less: what cannot be read becomes longer
+    if len(data) > TEXT_CHARS_MAX:  # the text is no shorter: invalid bytes become longer
         raise _too_long(len(data))
     return parse_bytes(data.decode("utf-8", "replace").encode())
 

@@ -1,1 +1,1 @@
-"""A message: what an application gives, what is stored, and the names, tags and ids in it."""
+"""Messages: as applications send them, as they are stored, and their names, tags and ids."""

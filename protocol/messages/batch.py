@@ -3,8 +3,8 @@
     size int32   magic 0 int32   crc 0 int32   flag int32
     body int32 + bytes           properties int16 + bytes
 
-They share topic, queue and times; the broker makes a whole record of each.  Unlike
-records these sizes are checked: a broker may not store what it cannot decode.
+They share topic, queue and times; the broker makes a whole record of each.  Unlike the sizes
+of records these are checked: a broker must not store a message that it cannot decode.
 
 Upstream: MessageDecoder.encodeMessages, decodeMessages; CommitLog's MessageExtBatchEncoder.
 """
@@ -74,10 +74,10 @@ def decode_batch(
 
 
 def with_batch_properties(own: bytes, shared: bytes) -> bytes:
-    """A member's properties with those of the whole batch behind them.
+    """A message's *own* properties, followed by those *shared* by the whole batch.
 
-    Of two pairs of one name the later counts, so the batch's wins: leave out of *shared*
-    what must not replace a member's own.
+    Of two pairs with one name the later counts, that of the batch: leave out of *shared* the
+    names that must not replace a message's own.
     """
     needs_end = own and shared and not own.endswith(_PROPERTY_SEPARATOR)
     return own + _PROPERTY_SEPARATOR + shared if needs_end else own + shared
@@ -97,6 +97,6 @@ def _message_at(data: bytes | memoryview, at: int) -> tuple[BatchMessage, int]:
     if properties_length < 0 or end > len(data):
         raise BadBatch(f"{properties_length} bytes of properties at {properties_at} do not fit")
     if end - at != size:
-        raise BadBatch(f"the message at {at} takes {end - at} bytes, it says {size}")
+        raise BadBatch(f"the message at {at} takes {end - at} bytes, its size field is {size}")
     body, properties = bytes(data[body_at:body_end]), bytes(data[properties_at:end])
     return BatchMessage(body, properties, flag), end

@@ -1,8 +1,8 @@
 """Compressed message bodies: zlib, LZ4 or Zstandard, by the message's system flag.
 
 Brokers never decompress; only clients do.  A small body may inflate to a huge one, so
-inflating stops at a limit.  The two compressors that are not Python's own are
-imported when first needed: servers never load them.
+inflating stops at a limit.  lz4 and zstandard, which are not in Python's standard library, are
+imported when first used: servers never load them.
 
 Upstream: CompressionType, ZlibCompressor, Lz4Compressor, ZstdCompressor.
 """
@@ -28,7 +28,7 @@ _ZSTD_STEP = 256  # bytes; may inflate to 8 MiB, as a block of 4 bytes may hold 
 
 
 class BadCompression(DamagedData):
-    """A body that cannot be inflated, or not within its limit: the sender is at fault."""
+    """A body that cannot be inflated, or that exceeds its limit: the sender is at fault."""
 
 
 def compress(body: bytes, kind: int = ZLIB, level: int = LEVEL) -> bytes:
@@ -100,7 +100,7 @@ def _inflate_zstd(body: bytes, size: int) -> bytes:
     inflater = zstandard.ZstdDecompressor().decompressobj()
     plain = bytearray()
     try:
-        # The library takes no limit of its output, so it is fed a little at a time.
+        # The library has no limit for its output, so it gets small pieces of the input.
         for at in range(0, len(body), _ZSTD_STEP):
             plain += inflater.decompress(body[at : at + _ZSTD_STEP])
             if inflater.eof or len(plain) >= size:

@@ -1,7 +1,7 @@
-"""Delay levels: a line of text such as ``1s 5s 1m`` that numbers some delays from 1.
+"""Delay levels: a line of text such as ``1s 5s 1m`` whose delays are numbered from 1.
 
-A level's messages share one queue of the schedule topic, so each queue is in order of
-its due times and only its head need be watched.  Upstream: ScheduleMessageService.
+The messages of a level share one queue of the schedule topic.  So each queue is in order of
+due times, and only its first message has to be checked.  Upstream: ScheduleMessageService.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class DelayLevels(msgspec.Struct, frozen=True):
-    """The levels of a text.  ``is_valid`` is false if upstream stops at a mistake in it."""
+    """The levels of a text.  ``is_valid`` is false if upstream stops at an error in it."""
 
     delay_ms: dict[int, int]
     level_max: int
@@ -37,7 +37,7 @@ class DelayLevels(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(maxsize=64)
 def parse_delay_levels(text: str = DEFAULT_DELAY_LEVELS) -> DelayLevels:
-    """Parse up to the first mistake; the levels before it are kept.
+    """Parse up to the first error; the levels before it are kept.
 
     Upstream: ScheduleMessageService.parseDelayLevel.
     """

@@ -29,13 +29,12 @@ class BadProperty(Misuse, ValueError):
 
 
 class Message:
-    """What a producer sends.
+    """A message to send.
 
-    *keys* are joined by blanks; *properties* are taken as they are, the system's too.
-    A *delay_level* is one of RocketMQ's 18; brokers from 5.0 on also keep a message back for
+    *keys* are joined by blanks; *properties* are used unchanged, system properties too.
+    A *delay_level* is one of RocketMQ's 18; brokers from 5.0 on can also delay a message by
     *delay_ms*, or until *deliver_at_ms* (milliseconds since 1970).  Raises ``TypeError`` and
-    ``ValueError``; whether the topic's name can be and the body is too large is seen when it
-    is sent.
+    ``ValueError``; the topic's name and the size of the body are checked when it is sent.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class Message:
 
     @property
     def delay_ms(self) -> int:
-        """How long a 5.x broker keeps it back; 0 for not at all.  Upstream: setDelayTimeMs."""
+        """How long a 5.x broker delays it; 0: no delay.  Upstream: setDelayTimeMs."""
         return int(self.properties.get(names.TIMER_DELAY_MS, "0"))
 
     @delay_ms.setter
@@ -120,7 +119,7 @@ class Message:
 
     @property
     def deliver_at_ms(self) -> int:
-        """The wall time before which a 5.x broker does not deliver it; 0 for at once.
+        """The wall time before which a 5.x broker does not deliver it; 0: no delay.
 
         Upstream: setDeliverTimeMs.
         """
@@ -143,11 +142,11 @@ class Message:
 
     @property
     def uniq_key(self) -> str | None:
-        """The id its producer gave it; None before it was sent."""
+        """The id that its producer gave it; None before it is sent."""
         return self.properties.get(names.UNIQ_KEY)
 
     def put_user_property(self, name: str | None, value: str | None) -> None:
-        """A property of the application's own.  Raises ``BadProperty``."""
+        """Set a property of the application.  Raises ``BadProperty``."""
         if name in names.RESERVED:
             raise BadProperty(f"The Property<{name}> is used by system, input another please")
         if name is None or value is None or not name.strip() or not value.strip():
@@ -157,7 +156,7 @@ class Message:
         self.properties[name] = value
 
     def get_user_property(self, name: str) -> str | None:
-        """The value of any property; None without it."""
+        """The value of any property; None if it is not set."""
         return self.properties.get(name)
 
     def __repr__(self) -> str:
@@ -168,10 +167,10 @@ class Message:
 
 
 class MessageExt(Message):
-    """What a consumer gets: the message, where it lies and how it came there.
+    """A consumed message, with its position in queue and log, its times and its hosts.
 
     Raises ``BadCompression`` when the body does not inflate within *body_bytes_max*.
-    Clients from 5.3.2 on take the compressed bit off the flag once the body is plain.
+    Clients from 5.3.2 on clear the compressed bit of the flag when they inflate the body.
     """
 
     def __init__(
@@ -208,12 +207,12 @@ class MessageExt(Message):
 
     @property
     def offset_msg_id(self) -> str:
-        """The store's id: its host, and the position in its log."""
+        """The id from the store: its host, and the position in its log."""
         return offset_msg_id(self._store_host, self.commit_log_offset)
 
     @property
     def msg_id(self) -> str:
-        """The producer's id if it gave one, else the store's.
+        """The id from the producer if there is one, else the id from the store.
 
         Upstream: MessageClientExt.getMsgId.
         """
@@ -262,7 +261,7 @@ def _properties(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_pair(what: str, value: str) -> None:
-    """Raises ``ValueError`` for a text that would end in the middle."""
+    """Raises ``ValueError`` for a value with the character that ends a property."""
     if names.PROPERTY_SEPARATOR in value:
         raise ValueError(f"{what} may not hold \\x02, which ends a property: {value!r}")
 

@@ -1,7 +1,7 @@
-"""What identifies a message: its two ids, the handle that recalls it, the host that stores it.
+"""Identifiers of a message: its two ids, its recall handle, and the host that stores it.
 
 The *offset id* is where a message is stored: store host and position in the commit log.
-The *unique key* was made by the sending client: ip, process, loader, time, counter.  Both are
+The sending client makes the *unique key*: ip, process, loader, time, counter.  Both are
 upper-case hex of 16 or 28 bytes; the text does not show which one it is.  A *recall handle*
 is URL-safe base64 of ``v1 <topic> <broker> <time> <unique key>``, with blanks between.
 
@@ -34,25 +34,24 @@ def offset_msg_id(store_host: bytes, position: int) -> str:
 
 
 def position_of(msg_id: str) -> int:
-    """The position in the log that an offset message id names; whose log is not looked at.
+    """The position in the log from an offset message id; its host is not compared.
 
-    Raises ``ValueError`` for a text that is too short, not hexadecimal, or with a port that
-    there is not.
+    Raises ``ValueError`` for a text that is too short, not hexadecimal, or has an invalid port.
     """
     data = bytes.fromhex(msg_id)
     start = 8 if len(msg_id) == 32 else 20  # behind ip and port
     if len(data) < start + 8:
-        raise ValueError(f"{len(msg_id)} characters are none")
+        raise ValueError(f"{len(msg_id)} characters are too few")
     if (port := int.from_bytes(data[start - 4 : start], "big", signed=True)) not in PORTS:
         raise ValueError(f"there is no port {port}")
     return int.from_bytes(data[start : start + 8], "big", signed=True)
 
 
 class UniqKeys:
-    """The keys one process gives its messages, no two alike.
+    """Makes the unique keys of the messages of one process.
 
     *ip* has 4 or 16 bytes; *loader_hash* differs for clients that share ip and pid.  Times
-    count from the start of the month (UTC), which a key made later moves on.
+    count from the start of a month (UTC); the first key made after its end starts the next.
     """
 
     def __init__(self, ip: bytes, pid: int, loader_hash: int = 0, counter: int = 0) -> None:
@@ -88,11 +87,11 @@ _PARTS = 5
 
 
 class BadHandle(Misuse, ValueError):
-    """The text is no handle of a kind we know; its message is upstream's remark."""
+    """The text is no recall handle of a known version; the error text is upstream's remark."""
 
 
 class RecallHandle(NamedTuple):
-    """``deliver_ms`` is as it was written: it may be no number."""
+    """The parts of a handle.  ``deliver_ms`` is not parsed: it may be no number."""
 
     topic: str
     broker_name: str
@@ -105,7 +104,7 @@ class RecallHandle(NamedTuple):
 
 
 def decode_handle(text: str) -> RecallHandle:
-    """The parts of a handle.  Raises ``BadHandle``."""
+    """Decode the text of a handle.  Raises ``BadHandle``."""
     if not text or not _ALPHABET.fullmatch(text) or ("=" in text and len(text) % 4):
         raise BadHandle("recall handle is invalid")
     try:
@@ -137,7 +136,7 @@ def host_bytes(text: str) -> bytes:
 
 @functools.lru_cache(_HOSTS_KEPT_MAX)
 def host_text(host: bytes) -> str:
-    """The text of 8 or 20 such bytes.  Raises ``ValueError`` for any other length."""
+    """The ``ip:port`` of 8 or 20 bytes.  Raises ``ValueError`` for any other length."""
     if len(host) not in (HOST_V4_BYTES, HOST_V6_BYTES):
         raise ValueError(f"an address has 8 or 20 bytes, not {len(host)}")
     ip = ip_address(host[:-4])

@@ -1,7 +1,7 @@
 """System topics and groups, and the prefixes of retry, dead-letter and reply topics.
 
-Which names are the system's own grew a little with 5.x, so ``is_system_topic``
-takes the set to look in.  Upstream: MixAll, TopicValidator.
+5.x has more system topics than 4.9, so ``is_system_topic`` takes the set of known ones.
+Upstream: MixAll, TopicValidator.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def is_dlq_topic(topic: str) -> bool:
 
 
 def is_system_topic(topic: str, known: frozenset[str] = SYSTEM_TOPICS) -> bool:
-    """One of the *known* system topics, or any with the system's prefix.
+    """Whether it is one of the *known* system topics, or has the prefix of system topics.
 
     Upstream: TopicValidator.isSystemTopic.
     """

@@ -1,7 +1,7 @@
-r"""A message's properties: a flat block of text, pairs split by two control characters.
+r"""A message's properties: a block of text, names and values separated by control characters.
 
 ``name \x01 value \x02 name \x01 value`` with or without a last ``\x02`` (releases
-differ, every reader takes both).  Nothing is escaped, so a value may hold ``\x01``
+differ, every reader accepts both).  Nothing is escaped, so a value may hold ``\x01``
 but no name may; a pair without a name or a value is dropped without an error.
 
 Upstream: MessageDecoder.messageProperties2String, string2messageProperties; MessageConst.
@@ -40,7 +40,7 @@ TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 TRAN_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 CHECK_IMMUNITY_TIME_IN_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 
-# Retries, delays and where a message really belongs.
+# Retries, delays, and the real topic and queue of a message.
 RETRY_TOPIC = "RETRY_TOPIC"
 REAL_TOPIC = "REAL_TOPIC"
 REAL_QID = "REAL_QID"
@@ -50,7 +50,7 @@ MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
 
-# Known to the consumer alone, never sent.
+# Set by the consumer for itself, never sent.
 CONSUME_START_TIME = "CONSUME_START_TIME"
 MIN_OFFSET = "MIN_OFFSET"
 MAX_OFFSET = "MAX_OFFSET"
@@ -94,7 +94,7 @@ TIMER_DELAY_LEVEL = "TIMER_DELAY_LEVEL"
 START_DELIVER_TIME = "__STARTDELIVERTIME"
 TRACE_CONTEXT = "TRACE_CONTEXT"
 
-# What an application may not set for itself (MessageConst.STRING_HASH_SET of 4.9).
+# Names that an application may not set (MessageConst.STRING_HASH_SET of 4.9).
 RESERVED = frozenset(
     {
         KEYS,
@@ -170,7 +170,7 @@ def split_keys(keys: str | None) -> list[str]:
     return keys.split(KEY_SEPARATOR) if keys else []
 
 
-# Single properties: a broker looks at two or three of each message it stores, and decoding
+# Single properties: a broker reads two or three of each message that it stores; decoding
 # the whole block for that would cost more than storing it.
 
 

@@ -8,8 +8,8 @@
     store time int64 store host 8 or 20 reconsume times int32    prepared offset int64
     body    int32 + bytes      topic 1 or 2 + bytes     properties 2 + bytes
 
-A record is written once, when it is appended; what a consumer pulls are slices of it.
-So this is the hottest code here: one ``pack`` for all that is fixed, one ``join``.
+A record is encoded once, when it is appended; pull answers are slices of the log.  This is the
+hottest code of the package: one ``pack`` for all fixed fields, one ``join``.
 
 Upstream: CommitLog.DefaultAppendMessageCallback, MessageDecoder.decode.
 """
@@ -105,8 +105,8 @@ _INDEX_HEAD_V4 = _INDEX_HEADS[0]
 _STORE_MS_V4, _STORE_MS_V6 = Struct(">56xq"), Struct(">68xq")
 _MAGIC_BYTES = re.compile(b"\xda\xa3\x20[\xa7\xab]")
 _POSITION = Struct(">28xq")
-POSITION_END = _POSITION.size  # a record's first bytes that state its position
-STORE_TIME_END = _STORE_MS_V6.size  # a record's first bytes that hold its store time for sure
+POSITION_END = _POSITION.size  # bytes at the start of a record up to its position
+STORE_TIME_END = _STORE_MS_V6.size  # bytes that always contain its store time
 
 # Topic, queue id, queue offset, position, size, sys flag, store time, properties.
 IndexFields: TypeAlias = tuple[bytes, int, int, int, int, int, int, bytes]
@@ -163,8 +163,8 @@ def decode_record(buffer: Buffer, at: int = 0, *, magic_matters: bool = True) ->
     """The record that begins at *at*.  Raises ``BadRecord``.
 
     The record is decoded field by field; its size and its CRC are not checked.
-    4.9 clients do not look at the magic and read every topic length as one byte:
-    that is ``magic_matters=False``.
+    4.9 clients do not check the magic and read every topic length as one byte: use
+    ``magic_matters=False`` for them.
     """
     try:
         return _decode_fields(buffer, at, magic_matters=magic_matters)
@@ -173,7 +173,7 @@ def decode_record(buffer: Buffer, at: int = 0, *, magic_matters: bool = True) ->
 
 
 def decode_records(buffer: Buffer, *, magic_matters: bool = True) -> list[StoredMessage]:
-    """The body of a pull answer.  From the first damaged record on the rest is dropped.
+    """The records in the body of a pull answer, up to the first damaged one.
 
     Upstream: MessageDecoder.decodes.
     """
@@ -211,7 +211,7 @@ def check_record(buffer: Buffer, at: int, limit: int) -> int | str:
 
 
 def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
-    """What an index keeps of the record that fills *at* to *end*.  Raises ``BadRecord``.
+    """The fields that an index keeps of the record from *at* to *end*.  Raises ``BadRecord``.
 
     Checked: the magic is known, the lengths add up to *end*, the body has its CRC.
     Hosts, times and the body itself are skipped, because a log has millions of records.
@@ -248,7 +248,7 @@ def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
 def find_record_positions(data: bytes, position: int) -> list[int]:
     """Positions of the records, whole or damaged, that begin in a log's *data* at *position*.
 
-    A record states its own position, so other bytes are hardly ever taken for one.
+    A record contains its own position, so other bytes are hardly ever mistaken for a record.
     """
     starts = (match.start() - 4 for match in _MAGIC_BYTES.finditer(data))
     return [

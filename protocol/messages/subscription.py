@@ -1,4 +1,4 @@
-"""What a group subscribes to in a topic: all messages, some tags, or an expression.
+"""Subscriptions of a group to a topic: all messages, some tags, or an expression.
 
 The broker compares numbers (a tag's hash code, kept in the consume queue), the client
 then compares texts, because two tags may share a number.  The number must be Java's hash code
@@ -22,7 +22,7 @@ TAG = "TAG"
 SQL92 = "SQL92"
 TAGS_MAX = 10_000  # ours: of one subscription
 _TAG_SEPARATOR = "||"
-_JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # the characters that String.trim removes
 
 
 class BadExpression(Misuse, ValueError):
@@ -36,9 +36,9 @@ class TooManyTags(BadExpression):
 class SubscriptionData(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One subscription as heartbeats carry it.
 
-    Tags and codes are sets upstream: here sorted, so that equal ones are equal and every
-    run writes the same bytes.  Two subscriptions to one topic differ in
-    ``sub_version``, the ms at which the client built it.
+    Tags and codes are sets upstream.  Here they are sorted, so that equal sets compare as equal
+    and every run writes the same bytes.  Two subscriptions to one topic differ in
+    ``sub_version``, the time in ms at which the client built it.
     """
 
     topic: str = ""
@@ -98,7 +98,7 @@ def _split_tags(expression: str) -> tuple[str, ...]:
 def code_filter(subscription: SubscriptionData) -> Callable[[int | None], bool]:
     """The broker's filter: whether a message with this tags code may be sent.
 
-    An entry without a code passes, and so does everything if tags do not filter.
+    An entry without a code passes; all pass if the subscription does not filter by tags.
     Upstream: ExpressionMessageFilter.isMatchedByConsumeQueue.
     """
     takes_all = (
@@ -121,7 +121,7 @@ def matches_tag(subscription: SubscriptionData, tag: str | None) -> bool:
 
 
 def filters_tags(subscription: SubscriptionData) -> bool:
-    """Whether any message that was pulled may be unwanted."""
+    """Whether the client must filter the messages that it pulled."""
     return bool(subscription.tags_set) and not subscription.class_filter_mode
 
 

@@ -1,11 +1,11 @@
-"""The one validator: which names and messages a client, a broker and a commit log accept.
+"""Validation: the names and messages that a client, a broker and a commit log accept.
 
-Every function returns the reason of a refusal, or None.  Client and broker look at the same
-things in a different order, so a name that is both too long and misspelt gets different
-reasons.  Upstream: Validators; TopicValidator; DefaultMessageStore.checkMessage.
+Every function returns the reason of a refusal, or None.  Client and broker have the same checks
+in a different order, so they refuse a name that is too long and has illegal characters for
+different reasons.  Upstream: Validators; TopicValidator; DefaultMessageStore.checkMessage.
 
-Errors about arguments have one wording for messages, clients and their settings: the name,
-what it should be, and what was given instead.
+Errors about arguments have the same wording for messages, clients and their settings: the name,
+the expected type, and the given value.
 
     topic is a str, not bytes b'orders'
     body is bytes, not str 'two cups': encode it, 'two cups'.encode()
@@ -32,7 +32,7 @@ _RETRY_PREFIX = RETRY_GROUP_TOPIC_PREFIX.encode()
 
 
 def is_legal(name: str) -> bool:
-    """Whether a name is made of the characters that names are made of; also the empty one.
+    """Whether a name has legal characters only; also true for the empty name.
 
     Upstream: TopicValidator.isTopicOrGroupIllegal.
     """
@@ -55,7 +55,7 @@ def client_refuses_topic(topic: str | None) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=1_000)  # asked for every message
+@functools.lru_cache(maxsize=1_000)  # called for every message
 def client_refuses_send_to(topic: str | None) -> str | None:
     """Why a client does not send to *topic*.  Upstream: isNotAllowedSendTopic."""
     if (complaint := client_refuses_topic(topic)) is not None:
@@ -117,7 +117,7 @@ def broker_refuses_group(group: str) -> str | None:
 
 
 def log_refuses_topic(topic: bytes, *, long_retry_topics: bool) -> str | None:
-    """Why the log does not store *topic*; *long_retry_topics*: 5.1 has longer %RETRY% topics."""
+    """Why the log does not store *topic*; *long_retry_topics*: longer %RETRY% topics, as 5.1."""
     is_long = long_retry_topics and topic.startswith(_RETRY_PREFIX)
     bytes_max = LONG_RETRY_TOPIC_BYTES_MAX if is_long else STORED_TOPIC_BYTES_MAX
     return f"a topic of {len(topic)} bytes" if len(topic) > bytes_max else None
@@ -130,19 +130,19 @@ REPR_CHARS_MAX: Final = 60
 
 
 def type_error_text(name: str, wanted: str, value: object) -> str:
-    """The sentence for an argument *name* that should be *wanted*, and is *value*."""
+    """The error text for an argument *name* that must be *wanted*, and is *value*."""
     return f"{name} is {wanted}, not {short_repr(value)}{_advice(value, wanted)}"
 
 
 def short_repr(value: object) -> str:
-    """The type and the value, cut where it is long; for None just that."""
+    """The type and the value, cut to ``REPR_CHARS_MAX``; ``None`` for None."""
     if value is None:
         return "None"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001  # a broken __repr__ must not hide the error it is part of
+    except Exception:  # noqa: BLE001  # a broken __repr__ must not hide the error that shows it
         text = ""
     if len(text) > REPR_CHARS_MAX:
         text = f"{text[:REPR_CHARS_MAX]}…"

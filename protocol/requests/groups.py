@@ -1,7 +1,7 @@
 """Groups: heartbeats, membership, connections, subscription groups.
 
 Also the requests of a broker to the members of a group: transaction checks and replies to
-producers, notices and questions to consumers.
+producers, notices and queries to consumers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rocketmq_emulator.protocol.fields import Header, Int, Long
 
 
 class HeartbeatReply(Header):
-    """What 5.x adds to the answer; 4.9 sends none of it."""
+    """Ext fields that 5.x adds to the answer; 4.9 sends none of them."""
 
     supports_v2: bool | None = msgspec.field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
     sub_change: bool | None = msgspec.field(default=None, name="IS_SUB_CHANGE")

@@ -1,10 +1,10 @@
-"""Consumer offsets, and where a queue begins, ends, or was at some time."""
+"""Consumer offsets; the first and last offset of a queue, and its offset at a time."""
 
 from __future__ import annotations
 
 from rocketmq_emulator.protocol.fields import Header, Int, Long
 
-NULL_GROUP = "null"  # Java makes this text of a group that is absent, and takes it for the name
+NULL_GROUP = "null"  # Java's text of an absent group, which upstream uses as the name
 
 
 class QueryConsumerOffsetRequest(Header, kw_only=True):
@@ -18,7 +18,7 @@ class QueryConsumerOffsetRequest(Header, kw_only=True):
 
 
 class UpdateConsumerOffsetRequest(Header, kw_only=True):
-    """Upstream: UpdateConsumerOffsetRequestHeader; 5.x itself refuses what is absent."""
+    """Upstream: UpdateConsumerOffsetRequestHeader; 5.x itself refuses absent fields."""
 
     consumer_group: str = NULL_GROUP
     topic: str

@@ -16,7 +16,7 @@ class PullMessageRequest(Header):
     """Upstream: PullMessageRequestHeader (codes 11 and 361).
 
     Upstream requires the offset, the wait and the version, too, but reads each of them only
-    where ``sys_flag`` says so.
+    if its bit of ``sys_flag`` is set.
     """
 
     strict_numbers: ClassVar[bool] = True

@@ -1,8 +1,8 @@
 """Sending, sending back, ending transactions, recalling.
 
 The send header has long names or single letters on the wire; both types have the same
-attributes, so that one handler serves both (``SendRequest``).  What upstream requires, but
-reads only where a topic is made, may be absent.
+attributes, so that one handler serves both (``SendRequest``).  Fields that upstream requires,
+but reads only when it creates a topic, may be absent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SendMessageRequest(Header, kw_only=True):
 
 
 class SendMessageRequestV2(Header, kw_only=True):
-    """The same under single letters.  Upstream: SendMessageRequestHeaderV2 (310, 320, 325)."""
+    """With letters as keys.  Upstream: SendMessageRequestHeaderV2 (310, 320, 325)."""
 
     strict_numbers: ClassVar[bool] = True
 

@@ -121,7 +121,7 @@ def test_random_bytes_are_a_batch_or_refused(data: bytes) -> None:
 def test_a_size_that_does_not_add_up_is_refused() -> None:
     data = bytearray(encode_batch([BatchMessage(b"hi")]))
     data[3] += 1
-    with pytest.raises(BadBatch, match="it says"):
+    with pytest.raises(BadBatch, match="its size field is"):
         decode_batch(bytes(data))
 
 
