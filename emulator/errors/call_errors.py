@@ -1,15 +1,15 @@
-"""Errors of calls, named for the side that is to blame and for whether anything happened.
+"""Errors of calls, named after the side at fault and after whether anything happened.
 
 ``RemoteError`` is a remote call without a reply: ``definite`` if it surely did nothing.  Errors of
 clients are ``ClientError``:
 
-* ``ClientMisuse``     the application is to blame; nothing left this machine;
-* ``NotStored``        the cluster is to blame; surely no copy of the message was stored;
+* ``ClientMisuse``     the application is at fault; nothing left this machine;
+* ``NotStored``        the cluster is at fault; surely no copy of the message was stored;
 * ``MaybeStored``      an attempt ended without an answer; sending again may make a second copy;
-* ``GroupCallRefused`` a broker did not do what a consumer asked it for.
+* ``GroupCallRefused`` a broker did not carry out a consumer's request.
 
-Beside that each is of one of the families (``error_families``), which have no regard for who
-called.  ``rocketmq_emulator.client`` has all of them.
+Each also belongs to one of the families (``error_families``), which do not depend on the caller.
+``rocketmq_emulator.client`` has all of them.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ class RemoteError(NobodyAnswered):
 
 
 class NeverSent(RemoteError):
-    """No connection, or no frame could hold it: nothing left this machine."""
+    """No connection, or the request exceeds a frame: nothing left this machine."""
 
     definite = True
 
 
 class NoAnswer(RemoteError):
-    """Sent, then silence or a closed connection: the other side may have done it."""
+    """Sent, but no answer came or the connection closed: the peer may have carried it out."""
 
 
 class TimedOut(NoAnswer):
-    """No answer within the caller's patience."""
+    """No answer within the caller's timeout."""
 
 
 # Clients ------------------------------------------------------------------------------
 
 
 class ClientErrorCode:
-    """Numbers an application may know.  Upstream: ClientErrorCode."""
+    """Codes that an application may compare.  Upstream: ClientErrorCode."""
 
     CONNECT_BROKER = 10001
     ACCESS_BROKER_TIMEOUT = 10002
@@ -66,7 +66,7 @@ class ClientErrorCode:
 
 @public
 class ClientError(Picklable, Exception):
-    """What any use of a client may raise.  ``code`` is a ResponseCode or a ClientErrorCode."""
+    """The base of all errors of clients.  ``code`` is a ResponseCode or a ClientErrorCode."""
 
     maybe_stored = False
 
@@ -75,22 +75,22 @@ class ClientError(Picklable, Exception):
         self.code = code
 
 
-# The application is to blame --------------------------------------------------------------
+# The application is at fault --------------------------------------------------------------
 
 
 @public
 class ClientMisuse(ClientError, Misuse):
-    """The call makes no sense as it is; nothing left this machine."""
+    """The call is invalid; nothing left this machine."""
 
 
 @public
 class BadArgument(ClientMisuse, TypeError, ValueError):
-    """An argument or a setting of a wrong type, of a value that cannot be, or unknown."""
+    """An argument or a setting has a wrong type, a wrong value, or an unknown name."""
 
 
 @public
 class NotRunning(ClientMisuse):
-    """A producer or consumer is used inside its ``async with`` only."""
+    """A producer or consumer was used outside its ``async with``."""
 
 
 @public
@@ -99,15 +99,15 @@ class NotUnderTrio(ClientMisuse, RuntimeError):
 
 
 def check_not_running(running: object, what: str) -> None:
-    """A client has one block at a time: *running* is None.  Raises ``ClientMisuse``."""
+    """Raises ``ClientMisuse`` unless *running* is None: a client has one block at a time."""
     if running is not None:
         raise ClientMisuse(f"this {what} runs already: make another one for another block")
 
 
 def refuse_sync_with(client: object, *_error: object) -> NoReturn:
-    """Stands for ``__enter__`` and ``__exit__`` of what has ``async with``.
+    """The ``__enter__`` and ``__exit__`` of a client that has ``async with``.
 
-    Raises ``NotUnderTrio``, with what to use instead.
+    Raises ``NotUnderTrio``, whose text names the class to use instead.
     """
     raise NotUnderTrio(
         f"{type(client).__name__} is written for trio: async with {type(client).__name__}(…). "
@@ -122,12 +122,12 @@ class GroupTaken(ClientMisuse):
 
 @public
 class MessageIllegal(ClientMisuse, ValueError):
-    """A topic, group or body that no broker would take."""
+    """A topic, group or body that no broker would accept."""
 
 
 @public
 class BadSubscription(ClientMisuse, ValueError):
-    """A subscription's expression makes no sense, whatever broker reads it."""
+    """The expression of a subscription is invalid for every broker."""
 
 
 @public
@@ -135,7 +135,7 @@ class BadSelector(ClientMisuse):
     """The queue selector failed, or chose a queue the topic does not have."""
 
 
-# The cluster is to blame ------------------------------------------------------------------
+# The cluster is at fault ------------------------------------------------------------------
 
 
 @public
@@ -156,7 +156,7 @@ class SendError(ClientError):
 
     @property
     def attempts(self) -> int:
-        """How many were made; 0 if there was no broker to try."""
+        """The number of attempts; 0 if there was no broker to try."""
         return len(self.brokers)
 
 
@@ -191,7 +191,7 @@ class BrokerRefused(NotStored, RefusedByServer):
 
 @public
 class TooManySends(NotStored, CannotDoHere):
-    """More sends are under way than the producer's limit allows."""
+    """More sends are in flight than the producer's limit allows."""
 
 
 @public
@@ -208,9 +208,9 @@ class MaybeStored(SendError, NobodyAnswered):
 
 @public
 class RecallFailed(ClientError):
-    """A timer message was not recalled, as far as is known, and comes at its time.
+    """A timer message was not recalled, as far as is known, and is delivered at its time.
 
-    With ``maybe_recalled`` a broker was asked and has not answered.
+    With ``maybe_recalled`` a broker got the request and has not answered.
     """
 
     maybe_recalled = False
@@ -238,15 +238,15 @@ class RecallUnanswered(RecallFailed, NobodyAnswered):
 
 @public
 class GroupCallRefused(ClientError):
-    """A broker refused a call of a consumer group's member, or there is none that answers.
+    """A broker refused a call of a consumer group's member, or no broker answers.
 
-    Raised to users when a consumer starts with an expression that its broker cannot read.
+    Users get it when a consumer starts with an expression that its broker cannot parse.
     """
 
 
 @public
 class GroupCallRefusedByBroker(GroupCallRefused, RefusedByServer):
-    """A broker, or the NameServer that was asked for the topic, answered with an error."""
+    """A broker, or the NameServer in a route query for the topic, answered with an error."""
 
 
 @public

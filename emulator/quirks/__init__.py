@@ -1,6 +1,6 @@
-"""Bugs that have a name: each a class that takes the place of the right one in a role.
+"""Bugs by name: each is a class that replaces the correct class of a role.
 
-``settings/quirks.py`` lists them; nothing else of the project imports these classes.  A role asks
-``class_for(Pulling, config.quirks)`` for the class to build, and gets ``Pulling`` unless a bug of
-that name replaces it.
+``settings/quirks.py`` lists them; nothing else of the project imports these classes.  A role
+calls ``class_for(Pulling, "consumer", config.quirks)`` for the class to construct, and gets
+``Pulling`` unless one of its bugs replaces it.
 """

@@ -16,10 +16,9 @@ LOST_EVERY = 3
 
 
 class LosesBells(Broker):
-    """``lose_bells``."""
+    """``lose_bells``: every third message does not wake the pulls that wait for it."""
 
     def connect(self, ring: Ring, push: Push, announce: Announce, later: CallLater) -> None:
-        """Every third message rings no bell; everything else does."""
         super().connect(ring, push, announce, later)
         count = 0
 
@@ -35,11 +34,11 @@ class LosesBells(Broker):
 class WaitsForNameServers(ClientManageProcessor):
     """``wait_for_name_servers``: a new group is registered once every NameServer knows its topic.
 
-    Its connection may be closed by then: it is a member all the same, until it expires.
+    The client is then a member until it expires, even if its connection has closed.
     """
 
     def heartbeat(self, call: Call[Header]) -> Result:
-        """The heartbeats after it find the topic, and do not wait."""
+        """Waits if it creates the retry topic; later heartbeats find the topic and do not wait."""
         topics = self._broker.topics
         for group in decode_body(call.body, HeartbeatData).consumer_data_set:
             name = retry_topic(group.group_name or "")

@@ -1,4 +1,4 @@
-"""Bugs of clients, each a class that takes the place of the right one.
+"""Bugs of clients: each is a class that replaces the correct class.
 
 Of a producer: a retry that changes its queue.  Of a consumer: its offsets, its locks, its pulls
 and its share of the queues.
@@ -59,7 +59,7 @@ class RetriesOnAnotherQueue(AsyncSend):
 
 
 class CommitsWhenPulled(Pulling):
-    """``commit_when_pulled``."""
+    """``commit_when_pulled``: an offset is committed when its message is pulled."""
 
     def __init__(
         self, member: PushMember, flow: FlowControl, rebalance: Rebalance, submit: Submit
@@ -77,7 +77,7 @@ class CommitsWhenPulled(Pulling):
 
 
 class ForgetsFullQueues(Pulling):
-    """``forget_full_queues``: as if a pull were noted after the look whether the queue is full."""
+    """``forget_full_queues``: notes a pull after it checks whether the queue is full."""
 
     def __init__(
         self, member: PushMember, flow: FlowControl, rebalance: Rebalance, submit: Submit
@@ -94,46 +94,48 @@ class ForgetsFullQueues(Pulling):
 
 
 class KeepsQueues(Rebalance):
-    """``keep_queues``."""
+    """``keep_queues``: releases no queue in a rebalance."""
 
     async def _release_all(self, _topic: str, _wanted: frozenset[MessageQueue]) -> bool:
         return False
 
 
 class IgnoresLocks(QueueLocks):
-    """``ignore_lock``."""
+    """``ignore_lock``: consumes queues that the broker has not locked."""
 
     async def lock(self, queue: MessageQueue) -> bool:
-        """It asks the broker, and takes the queue whatever the answer is."""
+        """Sends the lock request, and returns True for every answer."""
         await super().lock(queue)
         return True
 
     async def renew(self) -> None:
-        """It asks no broker: every held queue counts as locked."""
+        """Sends no request: every queue of the member counts as locked."""
         self._mark(frozenset(self._member.process_queue_table), locked=True)
 
 
 class KeepsOffsets(RemoteBrokerOffsetStore):
-    """``keep_offsets``."""
+    """``keep_offsets``: keeps and commits the offsets of released queues."""
 
     def persist_all(self, _held: Collection[MessageQueue]) -> None:
-        """Those of queues that are held no longer, too."""
+        """Persists the offsets of released queues, too."""
         for queue in self.table:
             self.persist(queue)
 
     def forget(self, queue: MessageQueue) -> None:
-        """*queue* is given away, and its offset stays."""
+        """Keeps the offset of the released *queue*."""
 
 
 class PersistsInSeries(ConsumePipeline):
-    """``persist_in_series``."""
+    """``persist_in_series``: offsets wait for each broker in turn."""
 
     async def persist_offsets(self) -> None:
-        """Each offset waits for the answer of its queue's broker."""
+        """Waits for an answer of each queue's broker before it persists the offset."""
         member = self.member
         for queue in list(member.process_queue_table) if member.is_running else []:
             with suppress(RemoteError, ClientError):
-                await member.calls.query_offset(queue)  # a wait as upstream's for a connection
+                await member.calls.query_offset(
+                    queue
+                )  # a wait like that of upstream for a connection
             member.offsets.persist(queue)
 
 
@@ -160,7 +162,7 @@ class FailsWhenInterrupted(ConsumeConcurrently):
 
 
 class CountsPulledAsConsumed(PullTasks):
-    """``count_pulled_as_consumed``.  Upstream: nextPullOffset before #1461."""
+    """``count_pulled_as_consumed``, polled or not.  Upstream: nextPullOffset before #1461."""
 
     async def _next_offset(
         self, queue: MessageQueue, state: MessageQueueState

@@ -1,1 +1,1 @@
-"""The settings of every role, the releases they play, and the bugs that have a name."""
+"""The settings of every role, the releases that it can behave as, and bugs by name."""

@@ -1,10 +1,10 @@
-"""Every setting of the servers, with upstream's name and default beside it, and what it may be.
+"""Every setting of the servers, with upstream's name and default, and its allowed values.
 
 One frozen struct per role, unknown fields refused, units last in the names.  Defaults are
-upstream's; where upstream has no such limit the comment has "ours".  What stands behind a field
+upstream's; if upstream has no such limit the comment has "ours".  The comment after a field
 is its explanation in docs/configuration.md.
 
-The ranges, checks and relations of each struct stand before it: ``NET_RULES``,
+The ranges, checks and relations of each struct are before it: ``NET_RULES``,
 ``NAME_SERVER_RULES``, ``BROKER_RULES``.
 """
 
@@ -34,7 +34,7 @@ from rocketmq_emulator.settings.setting_rules import (
 )
 from rocketmq_emulator.text.values import check_connect_address, check_listen_address
 
-# What the settings may be -------------------------------------------------------------
+# Allowed values ------------------------------------------------------------------------
 
 
 TIMER_PRECISIONS_MS = (100, 200, 500, 1_000)  # MessageStoreConfig.setTimerPrecisionMs
@@ -118,7 +118,7 @@ BROKER_RULES = SettingRules(
         (Range(1), "register_interval_ms"),
         (Range(1), "default_topic_queues topic_queues_max"),
         (Range(0, LONG_MAX), "behind_bytes_max"),
-        (Range(100), "topics_max groups_max"),  # the broker needs some itself
+        (Range(100), "topics_max groups_max"),  # the broker itself needs some
         (Range(1), "producer_groups_max members_max heartbeat_groups_max subscriptions_max"),
         (Range(1), "locks_max committed_max"),
         (Range(1), "client_silence_ms_max client_scan_interval_ms lock_ms_max"),
@@ -209,21 +209,21 @@ class NetConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fields=
     """Limits of one end of the protocol.
 
     With ``close_on_timeout`` a synchronous call that times out closes its connection.
-    When more than ``outboxes_bytes_max`` wait for all peers of a server, it closes those
-    that have read least recently.
+    When more than ``outboxes_bytes_max`` wait for all peers of a server, it closes the
+    connections that have read least recently.
     """
 
     frame_bytes_max: int = 16 * 1024 * 1024  # com.rocketmq.remoting.frameMaxLength
     header_bytes_max: int = 128 * 1024  # ours, as the next three: of a request
     body_objects_max: int = 60_000  # ours: in a client's JSON body
-    body_members_max: int = 500_000  # ours: the same, by its commas
-    registration_objects_max: int = 250_000  # ours: in a broker's, which has one a topic
+    body_members_max: int = 500_000  # ours: members in that body, counted by its commas
+    registration_objects_max: int = 250_000  # ours: in a broker's registration, one for each topic
     idle_ms_max: int = 120_000  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
     connect_ms_max: int = 3_000  # NettyClientConfig.connectTimeoutMillis
     close_on_timeout: bool = True  # NettyClientConfig.clientCloseSocketIfTimeout (4.9.1)
-    outbox_bytes_max: int = 4 * 1024 * 1024  # ours: above it no decoding, pushes are dropped
+    outbox_bytes_max: int = 4 * 1024 * 1024  # ours: above it requests wait, pushes are dropped
     outboxes_bytes_max: int = 256 * 1024 * 1024  # ours: of a server's peers together, see above
-    slow_answer_ms: int = 0  # ours: slower answers are noted as slow; 0 = none is
+    slow_answer_ms: int = 0  # ours: slower answers are noted; 0 = none
     setting_rules: ClassVar[SettingRules] = NET_RULES
 
 
@@ -301,7 +301,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
         4 * 1024**3
     )  # pulls that far behind suggest a slave (40 % of memory upstream)
 
-    # Room for all that (ours, every one: upstream has no such limits)
+    # Limits of tables (all ours: upstream has no such limits)
     topics_max: int = 100_000
     topic_queues_max: int = 100_000  # of one topic
     groups_max: int = 100_000
@@ -310,7 +310,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     heartbeat_groups_max: int = 10_000  # in one heartbeat, consumers and producers together
     subscriptions_max: int = 10_000  # of one group
     locks_max: int = 1_000_000
-    committed_max: int = 100_000  # topics that groups have committed offsets of
+    committed_max: int = 100_000  # pairs of group and topic with committed offsets
 
     # Clients
     client_silence_ms_max: int = 120_000  # BrokerConfig.channelExpiredTimeout
@@ -370,7 +370,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def is_sync_flush(self) -> bool:
-        """Whether what was acknowledged survives a loss of power."""
+        """Whether acknowledged messages survive a power loss."""
         return self.flush_disk_type == "SYNC_FLUSH"
 
     @property

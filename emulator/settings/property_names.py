@@ -1,8 +1,8 @@
-"""RocketMQ's own property names, and what each is here.
+"""RocketMQ's own property names, and the setting of ours that each one is.
 
-Three literal tables a role.  A property is a setting of ours; or harmless, because it
-tunes what we have not got (threads, files, JVM matters), for every value or for some; or
-it is refused by name: whoever sets it relies on something that would not happen.
+Two literal tables a role.  A property is one of our settings; or harmless for every value or
+for some, because it tunes a part that the emulator does not have (threads, files, the JVM).
+Every other property is refused by name, because it would have no effect here.
 
 Upstream: BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig, NettyClientConfig.
 """
@@ -19,24 +19,24 @@ ADDRESS_PARTS = {
     ADVERTISED_HOST: "advertised_address",
 }
 ANY_VALUE: frozenset[str] = frozenset()
-SYSTEM_PROPERTIES = {  # of the JVM (-D): no file of RocketMQ's may set them
+SYSTEM_PROPERTIES = {  # of the JVM (-D): no file of RocketMQ can set them
     "lock_ms_max": "rocketmq.broker.rebalance.lockMaxLiveTime",
     "net.frame_bytes_max": "com.rocketmq.remoting.frameMaxLength",
 }
 
 
 class Setting(NamedTuple):
-    """One setting: our field, and how many of our units one of upstream's is."""
+    """One setting: our field, and the number of our units in one unit of upstream."""
 
     field: str
     unit: int = 1
 
 
 class PropertyTable(NamedTuple):
-    """The names one role understands."""
+    """The property names that a role accepts."""
 
     settings: Mapping[str, Setting]
-    harmless: Mapping[str, frozenset[str]]  # values that change nothing; ANY_VALUE: all of them
+    harmless: Mapping[str, frozenset[str]]  # values that change nothing; ANY_VALUE: every value
 
     def names_by_setting(self) -> dict[str, str]:
         """RocketMQ's name of each of our settings, for messages; system properties too."""

@@ -2,10 +2,9 @@
 
     Producer(…, quirks=("retry_on_another_queue",))
 
-Each is the mistake of somebody: planted here as a known way to get a client or a broker wrong,
-or one that a release of RocketMQ had and that no release number alone stands for.  The code of
-a role does not know them: it asks ``class_for`` for the classes that it builds, and the room
-``quirks`` has one for each bug.
+Each is a known bug of clients or brokers: planted here, or one of RocketMQ that no release
+number alone switches on.  The code of a role does not know them: it gets the classes that it
+constructs from ``class_for``, and the folder ``quirks`` has one class for each bug.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ QuirkRole: TypeAlias = Literal["producer", "consumer", "broker"]
 
 
 class Quirk(NamedTuple):
-    """``breaks``: what must hold and does not while it is on; ``source``: whose mistake it is."""
+    """``breaks``: the rule that it breaks while on; ``source``: the origin of the bug."""
 
     name: str
     role: QuirkRole
@@ -36,12 +35,12 @@ _ALL = (
         "commit_when_pulled",
         "consumer",
         "commits the offset of a message when it is pulled, not when it is consumed",
-        "a committed offset never passes what was consumed: a crash loses messages",
+        "a committed offset never passes an unconsumed message: a crash loses messages",
     ),
     Quirk(
         "keep_queues",
         "consumer",
-        "goes on consuming queues that belong to another member now",
+        "continues to consume queues that now belong to another member",
         "a queue has one owner, once a rebalance has settled",
     ),
     Quirk(
@@ -53,15 +52,15 @@ _ALL = (
     Quirk(
         "keep_offsets",
         "consumer",
-        "keeps the offsets of queues that it gave away, and commits them again and again",
+        "keeps the offsets of queues that it released, and commits them again and again",
         "a committed offset does not go back",
     ),
     Quirk(
         "forget_full_queues",
         "consumer",
-        "a pull that waits since its queue is full does not count as a pull",
-        "a full queue is not taken for one whose pull request was lost (client invariant 41)",
-        "reported in alibaba/RocketMQ#459; no release that can be read has it",
+        "a pull that waits because its queue is full does not count as a pull",
+        "a full queue is not treated as one whose pull request was lost (client invariant 41)",
+        "reported in alibaba/RocketMQ#459; no release with published source has it",
     ),
     Quirk(
         "retry_on_another_queue",
@@ -79,28 +78,28 @@ _ALL = (
         "count_pulled_as_consumed",
         "consumer",
         "a lite pull consumer counts what it has pulled as consumed, polled or not",
-        "a committed offset never passes what the application was given",
-        "apache/rocketmq#1470; mended before 4.6.0, the first release that has this consumer",
+        "a committed offset never passes a message that the application has not polled",
+        "apache/rocketmq#1470; fixed before 4.6.0, the first release that has this consumer",
     ),
     Quirk(
         "fail_when_interrupted",
         "consumer",
-        "a listener that the end of its consumer interrupts fails: its message is sent back",
-        "what is sent back is not consumed again from its old place: the offsets are written then",
+        "a listener that its closing consumer interrupts fails: its message is sent back",
+        "a message sent back is not consumed at its old offset, too: offsets are written then",
         "apache/rocketmq#7182",
     ),
     Quirk(
         "persist_in_series",
         "consumer",
         "waits for each queue's broker when it writes offsets, in the client's one periodic task",
-        "a broker that cannot be reached holds up nobody who has another one",
+        "an unreachable broker does not delay commits to other brokers",
         "apache/rocketmq#2763",
     ),
     Quirk(
         "wait_for_name_servers",
         "broker",
-        "since 5.1.4 the heartbeat of a new group counts when all NameServers have its topic",
-        "a member is listed once: one that gave up and came back is there twice until it expires",
+        "since 5.1.4 the heartbeat of a new group counts only once all NameServers have its topic",
+        "a member is listed once: after a timeout and a reconnect, twice until it expires",
         "apache/rocketmq#7870",
     ),
 )
@@ -108,7 +107,7 @@ QUIRKS: Mapping[str, Quirk] = {quirk.name: quirk for quirk in _ALL}
 
 
 def check_quirks(names: Collection[str]) -> None:
-    """Raises ``ValueError`` for a name that is no quirk, with the nearest one that is."""
+    """Raises ``ValueError`` for a name that is no quirk, with the nearest quirk."""
     for name in names:
         if name not in QUIRKS:
             only = f", only {', '.join(QUIRKS)}"
@@ -116,7 +115,7 @@ def check_quirks(names: Collection[str]) -> None:
             raise ValueError(f"there is no quirk {name!r}{meant}")
 
 
-_CLASSES = {  # in the room ``quirks``, by module; loaded when a role is built with that bug
+_CLASSES = {  # in the folder ``quirks``, by module; loaded when a role with that bug is made
     "commit_when_pulled": ("clients", "CommitsWhenPulled"),
     "keep_queues": ("clients", "KeepsQueues"),
     "ignore_lock": ("clients", "IgnoresLocks"),
@@ -132,7 +131,7 @@ _CLASSES = {  # in the room ``quirks``, by module; loaded when a role is built w
 
 
 def class_for(kind: type[T], role: QuirkRole, names: Collection[str]) -> type[T]:
-    """The class of which a *role* with the bugs *names* builds its *kind*; *kind* without any.
+    """The class that a *role* with the bugs *names* constructs for *kind*; *kind* without bugs.
 
     Bugs of other roles may be among *names*, and change nothing.  Two bugs of one class are both
     on: each calls the method below it.

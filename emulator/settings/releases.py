@@ -1,9 +1,9 @@
-"""RocketMQ releases as data: which one a role plays, and in which one a behaviour changed.
+"""RocketMQ releases as data: the one that a role behaves as, and those that changed a behaviour.
 
 A profile is a release number.  Code asks ``release >= DLQ_IS_READABLE`` where a behaviour
-differs: each constant below is named for one behaviour, so that the version matrix can be
-read in one place.  Several constants may have the same number.  Append yours to the section
-of its role.  What changed in the bytes themselves is in ``rocketmq_emulator.protocol.versions``.
+differs: each constant below is named after one behaviour, so that the version matrix can be
+read in one place.  Several constants may have the same number.  Append a new one to the section
+of its role.  Changes of the bytes themselves are in ``rocketmq_emulator.protocol.versions``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KNOWN_RELEASES = (  # of RocketMQ, those whose behaviour the constants below des
 
 @functools.cache
 def known_release(text: str) -> Release:
-    """The release *text* names.  Raises ``ValueError`` for one there is not."""
+    """The release that *text* names.  Raises ``ValueError`` for an unknown one."""
     release = Release.parse(text)
     if text not in KNOWN_RELEASES:
         place = bisect.bisect(KNOWN_RELEASES, release, key=Release.parse)
@@ -39,7 +39,7 @@ def known_release(text: str) -> Release:
 
 
 class Backported(NamedTuple):
-    """A change that came to both lines, each at its own release."""
+    """A change in both lines, 4.x and 5.x, each from its own release on."""
 
     in_four: Release
     in_five: Release
@@ -53,10 +53,10 @@ class ReleaseSpan(NamedTuple):
     """A behaviour of some releases that neither those before nor those after them have."""
 
     first: Release
-    ended: Release  # the first that is again as it was
+    ended: Release  # the first release without it
 
     def holds(self, release: Release) -> bool:
-        """Whether *release* behaves so."""
+        """Whether *release* has the behaviour."""
         return self.first <= release < self.ended
 
 
@@ -67,16 +67,16 @@ REPLIES_ECHO = ReleaseSpan(Release(4, 9, 4), Release(5, 0, 0))  # in the request
 # NameServer (reference: server-behaviour §12) -----------------------------------------
 
 TOPIC_SYS_FLAG_SPELLED = Release(4, 9, 0)  # "topicSynFlag" in routes before
-STANDARD_JSON_ROUTES = Release(4, 9, 4)  # routes as real JSON for peers from 4.9.4 on, or on wish
+STANDARD_JSON_ROUTES = Release(4, 9, 4)  # real JSON for peers from 4.9.4 on, or on request
 FAQ_AT_BEST_PRACTICE = Release(5, 1, 0)  # the page that refusals name
-UNKNOWN_CODE_REFUSED = Release(5, 0, 0)  # code 3; before, the NameServer was silent
+UNKNOWN_CODE_REFUSED = Release(5, 0, 0)  # code 3; before, the NameServer did not answer
 SCAN_EVERY_5_S = Release(5, 0, 0)  # for silent brokers; every 10 s before
 BROKERS_KEYED_BY_CLUSTER = Release(5, 0, 0)  # brokerLiveTable: by cluster and address, not address
-DATA_VERSION_HAS_STATE = Release(5, 0, 0)  # the broker's epoch is a part of what is compared
+DATA_VERSION_HAS_STATE = Release(5, 0, 0)  # the comparison includes the broker's epoch
 OUTDATED_BROKER_IGNORED = Release(5, 0, 0)  # another address holds its id with a later state
-LONE_TOPIC_REFUSED = Release(5, 0, 0)  # the first registration of a broker brings one topic
-MISSING_TOPICS_TAKEN = Release(5, 0, 0)  # though the data version is the known one
-REGISTRATION_EXTENDED = Release(5, 0, 0)  # mappings, zone, heartbeat timeout, whether they may act
+LONE_TOPIC_REFUSED = Release(5, 0, 0)  # a broker's first registration, if it has exactly one topic
+MISSING_TOPICS_TAKEN = Release(5, 0, 0)  # although the data version has not changed
+REGISTRATION_EXTENDED = Release(5, 0, 0)  # mappings, zone, heartbeat timeout, acting master
 QUERY_IS_HEARTBEAT = Release(5, 0, 0)  # QUERY_DATA_VERSION, even if the version has changed
 ROUTES_SUIT_CALLER = Release(5, 0, 0)  # acting masters, zones
 MIN_BROKER_ID_NOTIFIED = Release(5, 0, 0)
@@ -88,38 +88,38 @@ WORKERS_ARE_OPTIONAL = Release(5, 3, 1)  # the setting serverNettyWorkerGroupEna
 NAMESRV_HAS_BLACK_LIST = Backported(Release(4, 9, 8), Release(5, 2, 0))  # of settings, a setting
 KV_CONFIG_PATH_IS_FIXED = Backported(Release(4, 9, 6), Release(5, 1, 1))  # code 16 if updated
 STORE_PATH_IS_FIXED = Backported(Release(4, 9, 7), Release(5, 1, 2))  # configStorePath, too
-UNREGISTERED_BY_ADDRESS = Release(5, 1, 0)  # UNREGISTER_BROKER goes by address instead of id
+UNREGISTERED_BY_ADDRESS = Release(5, 1, 0)  # UNREGISTER_BROKER: by address instead of id
 
 # Broker (reference: server-behaviour §12) ---------------------------------------------
 
 INVALID_PARAMETER_CODE = Release(5, 3, 2)  # 29 instead of 1 for bad topics and queue ids
 DLQ_IS_READABLE = Release(4, 9, 2)  # a %DLQ% topic is made with perm 6 instead of 2
 GROUP_NAMES_CHECKED = Release(5, 1, 1)  # a group with an illegal name is not made
-OVERFLOW_GOES_TO_MAX = Release(4, 9, 4)  # a pull far beyond the end: not back to 0
+OVERFLOW_GOES_TO_MAX = Release(4, 9, 4)  # a pull far beyond the end is not sent back to 0
 EMPTY_QUEUE_HAS_NO_OFFSET = Release(5, 1, 0)  # QUERY_CONSUMER_OFFSET: 22 instead of 0
 SEARCH_BY_TIME_EXACT = Release(5, 1, 1)  # first message at or after t, instead of the nearest
 REGISTER_TOPIC_SYNCHRONOUSLY = Release(5, 1, 4)  # the route is there before the send is answered
-RESET_TOPIC_CODED = Release(5, 3, 2)  # the same by its members: 17 for an unknown topic
+RESET_TOPIC_CODED = Release(5, 3, 2)  # a reset by the members: 17 for an unknown topic
 SERVER_SIDE_RESET = Release(5, 2, 0)  # INVOKE_BROKER_TO_RESET_OFFSET: on unless switched off
 BROADCAST_NOT_NOTIFIED = Release(5, 3, 1)  # no NOTIFY_CONSUMER_IDS_CHANGED for broadcasting groups
 GROUP_NEEDED_TO_REGISTER = Release(5, 1, 1)  # a heartbeat's group that cannot be made is skipped
 GROUP_NEEDED_TO_COMMIT = Release(5, 3, 0)  # UPDATE_CONSUMER_OFFSET of an unknown group: 26
 ORDERLY_RETRY_GOES_TO_DLQ = Release(5, 1, 1)  # sends to %RETRY% of a group that holds locks
 ACTING_MASTER_SENT = Release(5, 0, 0)  # REGISTER_BROKER carries enableActingMaster
-BROKER_PERM_MASKS_TOPIC = Release(5, 0, 0)  # in routes; before, it replaced it
+BROKER_PERM_MASKS_TOPIC = Release(5, 0, 0)  # in routes; before, it replaced the topic's
 ABSENT_NAMES_FAIL = Release(5, 0, 0)  # a send without a topic; before, refused as blank
 UNNAMED_TOPIC_FAILS = Release(5, 3, 0)  # UPDATE_AND_CREATE_TOPIC; before, "blank"
 BROKER_HAS_BLACK_LIST = Backported(Release(4, 9, 8), Release(5, 2, 0))  # of settings, a setting
 BROKER_PATH_IS_FIXED = Release(5, 1, 1)  # UPDATE_BROKER_CONFIG refuses brokerConfigPath
 CLIENT_SILENCE_IS_SET = Release(5, 1, 0)  # channelExpiredTimeout; before, always two minutes
-GROUP_OFFSETS_MAY_GO = Release(4, 9, 0)  # DELETE_SUBSCRIPTIONGROUP can be told to
-CLEAN_OFFSET_SPELLED = Release(5, 0, 0)  # that it is: "removeOffset" before
+GROUP_OFFSETS_MAY_GO = Release(4, 9, 0)  # DELETE_SUBSCRIPTIONGROUP can delete them
+CLEAN_OFFSET_SPELLED = Release(5, 0, 0)  # the field of that; before, "removeOffset"
 COMMIT_NEEDS_TOPIC = Release(5, 0, 0)  # UPDATE_CONSUMER_OFFSET of an unknown topic: 17
-DEAD_AFTER_ONE_MORE_RETRY = Release(5, 0, 0)  # a send to %RETRY%: above its limit, not at it
-DEAD_LETTERS_NEVER_WAIT = Release(5, 0, 0)  # a send to %RETRY% that dies loses its DELAY
+DEAD_AFTER_ONE_MORE_RETRY = Release(5, 0, 0)  # a send to %RETRY%: dead above its limit, not at it
+DEAD_LETTERS_NEVER_WAIT = Release(5, 0, 0)  # a send to %RETRY%: as a dead letter it loses DELAY
 CORRECTIONS_ARE_COMPARED = Release(5, 1, 0)  # before, group and topic were swapped
-EMPTY_BODY_REFUSED = Release(5, 0, 0)  # as illegal
-EMPTY_BODY_FAILS = Release(5, 1, 0)  # before the message is looked at
+EMPTY_BODY_REFUSED = Release(5, 0, 0)  # of a message: MESSAGE_ILLEGAL
+EMPTY_BODY_FAILS = Release(5, 1, 0)  # before the message is checked
 EMPTY_BODY_CHECKS_NOTHING = Release(5, 3, 0)  # CHECK_CLIENT_CONFIG; before, it fails
 FILTER_SERVERS_GONE = Release(5, 1, 1)  # and the setting of their number
 FORBIDDEN_TABLE_SENT = Release(5, 0, 0)  # GET_ALL_SUBSCRIPTIONGROUP_CONFIG
@@ -137,18 +137,18 @@ ORDER_SET_BY_ADMIN = Release(5, 1, 0)  # before, only the NameServer's table did
 PULL_REPLY_HAS_FLAGS = Release(5, 0, 0)
 REGISTER_WAITS_LONGER = Release(5, 0, 0)  # 24 s instead of 6 s
 RETRY_TOPICS_MAY_BE_LONG = Release(5, 1, 0)  # 255 bytes instead of 127
-RETRY_TOPIC_IS_ORDERED = Release(5, 0, 0)  # by the heartbeat of who consumes an ordered topic
+RETRY_TOPIC_IS_ORDERED = Release(5, 0, 0)  # by the heartbeat of a consumer of an ordered topic
 RETRY_BATCH_TAKEN = ReleaseSpan(Release(4, 7, 0), Release(5, 0, 0))
 SAME_TOPIC_NOT_WRITTEN = Release(5, 2, 0)  # UPDATE_AND_CREATE_TOPIC without a change
-ADMIN_QUEUE_IS_BOUNDED = Release(5, 0, 0)  # that of the pool for all other requests
-ADMIN_QUEUE_FAILS_FAST = Release(5, 3, 0)  # what waits in it for 5 s is answered SYSTEM_BUSY
+ADMIN_QUEUE_IS_BOUNDED = Release(5, 0, 0)  # of the pool for all other requests
+ADMIN_QUEUE_FAILS_FAST = Release(5, 3, 0)  # SYSTEM_BUSY for requests that waited 5 s in it
 RUNTIME_INFO_OF_5 = Release(5, 0, 0)  # timers, the pool of lite pulls
 ACK_POOL_SHOWN = Release(5, 3, 2)  # in the runtime info
 SYSTEM_TOPICS_NOT_COUNTED = Release(5, 1, 0)  # in the totals of messages put and got
-EARLIEST_TIME_EXACT = Release(5, 1, 0)  # before, unknown of a log below two of the largest
-SENT_BACK_IS_STORED_HERE = Release(5, 0, 0)  # not at the original's store host
+EARLIEST_TIME_EXACT = Release(5, 1, 0)  # before, unknown of a log below two maximal messages
+SENT_BACK_IS_STORED_HERE = Release(5, 0, 0)  # not at the store host of the original
 SET_ZERO_IF_NOT_FOUND = Release(5, 0, 0)  # QUERY_CONSUMER_OFFSET: false is obeyed
-SUSPENSION_READ_WHEN_HELD = Release(5, 0, 0)  # its length; before, of each pull that may wait
+SUSPENSION_READ_WHEN_HELD = Release(5, 0, 0)  # its length; before, of each pull that may be held
 SYS_FLAGS_SENT_TO_CLIENT = Release(5, 0, 0)  # CONSUME_MESSAGE_DIRECTLY: of topic and group
 TOPIC_ATTRIBUTES_SHOWN = Release(5, 0, 0)  # where a remark shows a topic
 TOPIC_MAPPING_SENT = Release(5, 0, 0)  # GET_ALL_TOPIC_CONFIG
@@ -163,53 +163,53 @@ WAIT_DROPPED = ReleaseSpan(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed
 
 LAST_PROPERTY_OPEN = ReleaseSpan(Release(4, 9, 1), Release(5, 2, 0))  # no \x02 after the last
 
-# Client: what both share (reference: client-behaviour §0.1) ---------------------------
+# Clients: producers and consumers (reference: client-behaviour §0.1) ------------------
 
 DEFAULT_TOPIC_IS_FIXED = Release(5, 1, 1)  # always TBW102, which is no longer polled
 ONE_NAMESRV_A_CALL = Release(5, 3, 0)  # a failing route call tries one server, not each
-HEARTBEAT_ON_CONNECT = Release(5, 2, 0)  # an opened connection is used to register at once
+HEARTBEAT_ON_CONNECT = Release(5, 2, 0)  # a new connection sends a heartbeat at once
 
 # Producer -----------------------------------------------------------------------------
 
 FAULT_TABLE_SHORT = Release(5, 1, 4)  # RIP-63's latency tables
 BUSY_IS_RETRYABLE = Release(5, 3, 0)  # SYSTEM_BUSY is retried on another broker
 GO_AWAY_IS_RETRYABLE = Release(5, 3, 1)  # so is GO_AWAY
-EVERY_PROBE_COUNTS = Release(4, 8, 0)  # each probe of a retry's walk without latency faults steps
-FAULT_UPDATES_REFINED = Release(5, 1, 4)  # who is isolated, and who is called unreachable
-ISOLATIONS_ONLY_EXTENDED = Release(5, 1, 4)  # a fast answer does not end one
-QUEUES_ARE_FILTERED = Release(5, 1, 4)  # available, else reachable, else any; each probe steps
-REACHABLE_IS_APART = Release(5, 2, 0)  # before, who is not reachable is not available (#7812)
+EVERY_PROBE_COUNTS = Release(4, 8, 0)  # without latency faults, each try of a queue counts
+FAULT_UPDATES_REFINED = Release(5, 1, 4)  # which brokers are isolated, or unreachable
+ISOLATIONS_ONLY_EXTENDED = Release(5, 1, 4)  # a fast answer does not end an isolation
+QUEUES_ARE_FILTERED = Release(5, 1, 4)  # available, else reachable, else any; each try counts
+REACHABLE_IS_APART = Release(5, 2, 0)  # before, an unreachable broker was not available (#7812)
 DETECTOR_EXISTS = Release(5, 1, 4)  # startDetectorEnable
 COMPRESSION_TYPED = Release(4, 9, 4)  # before, the flag had the compressed bit alone
 BATCH_HAS_KEY = Release(5, 0, 0)  # the batch itself carries a unique key too
 WORST_PICK_IS_SORTED = Release(4, 9, 4)  # before, shuffled first, so that ties are broken
-WORST_PICK_IS_FRESH = Backported(Release(4, 9, 8), Release(5, 1, 4))  # it leaves the list alone
-LATENCY_CHOICE_AVOIDS_LAST = Release(5, 1, 1)  # its walk skips the last broker
+WORST_PICK_IS_FRESH = Backported(Release(4, 9, 8), Release(5, 1, 4))  # the list is not changed
+LATENCY_CHOICE_AVOIDS_LAST = Release(5, 1, 1)  # it skips the last broker
 
 # Pull consumers -----------------------------------------------------------------------
 
-COMMITTED_IS_IN_MEMORY = Release(4, 7, 1)  # it is read there first; before, at the broker
-PULLS_KNOW_THEIR_QUEUE = Release(4, 9, 0)  # one whose queue was given away changes nothing (#2832)
-START_ERRORS_WAIT_LONGER = Release(4, 9, 1)  # 3 s when where to start cannot be asked (#2708)
-SEEK_CANCELS_PULL = Release(4, 9, 2)  # before, the pull under way ended by itself (#3215)
-COMMIT_IS_IN_MEMORY = Release(4, 9, 4)  # broadcasting too; before, there it wrote the file
+COMMITTED_IS_IN_MEMORY = Release(4, 7, 1)  # offsets are read there first; before, from the broker
+PULLS_KNOW_THEIR_QUEUE = Release(4, 9, 0)  # a pull of a released queue changes nothing (#2832)
+START_ERRORS_WAIT_LONGER = Release(4, 9, 1)  # 3 s if the start offset cannot be queried (#2708)
+SEEK_CANCELS_PULL = Release(4, 9, 2)  # before, the pull in flight ended by itself (#3215)
+COMMIT_IS_IN_MEMORY = Release(4, 9, 4)  # broadcasting too; before, that wrote the file
 LITE_PULL_SHOWS_QUEUES = Release(5, 1, 1)  # GET_CONSUMER_RUNNING_INFO: the queues it has
 STREAMS_MARKED = Release(4, 9, 4)  # ReqT on every request, @STREAM behind the client id
 LITE_PULL_HAS_CODE = Release(5, 0, 0)  # LITE_PULL_MESSAGE; before, PULL_MESSAGE with a flag
 
 # Consumer -----------------------------------------------------------------------------
 
-START_ERRORS_RAISED = Release(5, 0, 0)  # a start that cannot be asked for was -1 before (#2708)
-POSITION_ERRORS_RAISED = Release(4, 9, 0)  # so was a failed search of a new group's start
+START_ERRORS_RAISED = Release(5, 0, 0)  # a start offset that cannot be queried; before, -1 (#2708)
+POSITION_ERRORS_RAISED = Release(4, 9, 0)  # a failed search of a new group's start; before, -1
 FIRST_PULL_DELAYED = Release(5, 0, 0)  # 500 ms before a new queue's first pull
 REBALANCE_PACED = Release(5, 2, 0)  # at least 1 s between passes, 1 s retry if unbalanced
-START_NEEDS_HEARTBEAT = Release(5, 2, 0)  # it wakes the first pass only if it sent any
-ORDERLY_RELEASE_FORCED = Release(5, 2, 0)  # a busy queue goes after 20 s
+START_NEEDS_HEARTBEAT = Release(5, 2, 0)  # a start without one does not wake the first pass
+ORDERLY_RELEASE_FORCED = Release(5, 2, 0)  # a busy queue is released after 20 s
 OFFSET_REPAIRED_AT_ONCE = Release(5, 2, 0)  # not ten seconds after OFFSET_ILLEGAL
-SEND_BACK_IS_CHECKED = Release(5, 1, 0)  # what has left the queue is not sent back again
+SEND_BACK_IS_CHECKED = Release(5, 1, 0)  # a message that has left its queue is not sent back again
 GIVING_UP_COUNTS = Release(5, 1, 1)  # orderly: the copy counts the last failure as well
 BROADCAST_IS_NOT_LOCKED = Release(5, 3, 2)  # orderly and broadcasting: no LOCK_BATCH_MQ
-NEW_QUEUE_IS_LOCKED = Release(4, 9, 5)  # at once, not next round
+NEW_QUEUE_IS_LOCKED = Release(4, 9, 5)  # at once, not in the next round
 BUSY_PULL_IS_SHORT = Backported(Release(4, 9, 5), Release(5, 1, 0))  # 20 ms
 LOCAL_OFFSETS_MERGE = Backported(Release(4, 9, 8), Release(5, 2, 0))  # by queue
 OFFSET_ERRORS_COUNT = Release(5, 0, 0)  # an error about an offset is not "no stored offset"

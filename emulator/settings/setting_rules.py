@@ -1,14 +1,14 @@
 """Settings by name made into a config struct that checks itself.
 
-msgspec converts; only when it refuses, the first field that is wrong is looked for and named:
+msgspec converts them.  If it refuses, the error names the first field that is wrong:
 
     Producer has no setting 'sync_retry': did you mean sync_retries?
     send_timeout_ms is an int, not str '3s'
 
-What the settings of a struct may be is one table: a number has a range, a text a check, and
+The allowed values of a struct's settings are one table: a number has a range, a text a check, and
 settings that depend on each other have relations.  The struct checks itself when it is made.  So
-a setting that is wrong, in a file or in Python, is refused with the same sentence; only a
-command line adds where it came from.
+a wrong setting, in a file or in Python, is refused with the same sentence; only the command
+line adds its source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class BadField(Misuse, msgspec.ValidationError, ValueError):
-    """A field there is not, of another type or value, or missing; the text says which."""
+    """A field that is unknown, missing, or of a wrong type or value; the text names it."""
 
 
 def convert_fields(
@@ -41,10 +41,9 @@ def convert_fields(
     owner: str,
     aliases: Mapping[str, str] | None = None,
 ) -> S:
-    """A *kind* of these fields, which *owner* was given.
+    """A *kind* with the fields *given*; errors name it *owner*.
 
-    *aliases* are other names that people may use, with ours.
-    Raises ``BadField``.
+    *aliases* are other names that users may try, with ours.  Raises ``BadField``.
     """
     try:
         return msgspec.convert(given, kind)
@@ -62,7 +61,7 @@ def convert_fields(
 
 
 def _cause(error: BaseException) -> BadField:
-    """What the struct itself said, without where in the struct that was."""
+    """The error of the struct itself, without the path that msgspec adds."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, BadField):
@@ -75,7 +74,7 @@ def _check_type(name: str, wanted: object, value: object) -> None:
     try:
         msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
-        if isinstance(value, Mapping):  # the error names a field of it
+        if isinstance(value, Mapping):  # the error names one of its fields
             if (cause := _cause(error)).__class__ is not BadField:
                 raise cause from None
             raise BadField(f"{name}: {error}") from None
@@ -109,7 +108,7 @@ def _plain(name: str) -> str:
 # Ranges, checks and relations ---------------------------------------------------------
 
 
-INT_MAX = 2**31 - 1  # what upstream's ints hold
+INT_MAX = 2**31 - 1  # of Java's int
 LONG_MAX = 2**63 - 1
 VALUES_OF_TYPE: Mapping[Any, str] = {
     bool: "true or false",
@@ -120,7 +119,7 @@ VALUES_OF_TYPE: Mapping[Any, str] = {
 
 
 class SettingRefused(BadField):
-    """A setting that cannot be.  ``settings`` are the names that the sentence is about."""
+    """A setting has a value that is not allowed; ``settings`` are the names in the sentence."""
 
     def __init__(self, sentence: str, settings: tuple[str, ...]) -> None:
         super().__init__(sentence)
@@ -128,14 +127,14 @@ class SettingRefused(BadField):
 
 
 class Range(NamedTuple):
-    """From ``least`` to ``most``, both included; ``meaning`` is for people."""
+    """From ``least`` to ``most``, both included; ``meaning`` explains it in errors."""
 
     least: int
     most: int = INT_MAX
     meaning: str = ""
 
     def refusal(self, value: object) -> str:
-        """Why *value* is none, as the end of a sentence; empty if it is one."""
+        """Why *value* is not in the range, as the end of a sentence; empty if it is."""
         if not isinstance(value, int) or isinstance(value, bool):
             return f"is a whole number, not {value!r}"
         if self.least <= value <= self.most:
@@ -148,7 +147,7 @@ class Range(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """What must hold between settings; ``sentence`` has ``{their names}`` in braces."""
+    """A condition on several settings; its ``sentence`` has ``{their names}`` in braces."""
 
     settings: tuple[str, ...]
     holds: Callable[[Any], bool]
@@ -189,7 +188,7 @@ class SettingRules(NamedTuple):
 
 
 class CheckedConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A config struct whose ``setting_rules``, and those of its bases, hold once it is made."""
+    """A config struct that checks its ``setting_rules``, and those of its bases, when made."""
 
     setting_rules: ClassVar[SettingRules] = SettingRules({})
 
@@ -200,7 +199,7 @@ class CheckedConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def ranges(*groups: tuple[Range, str]) -> dict[str, Range]:
-    """A range for each name in the words of a text; no name twice."""
+    """The range of each name; a group is a range and names separated by blanks."""
     pairs = [(name, range_) for range_, names in groups for name in names.split()]
     found = dict(pairs)
     assert len(found) == len(pairs), "a setting has one range"
@@ -221,13 +220,13 @@ def refusal_of(error: Exception) -> SettingRefused:
 
 
 def unknown_setting(name: str, known: Collection[str]) -> str:
-    """The sentence about a name that is no setting, with the nearest one that is."""
+    """The error about a *name* that is no setting, with the nearest setting."""
     advice = did_you_mean(name, known, before="; ", otherwise="")
     return f"there is no setting {name!r} here{advice}"
 
 
 def wrong_type(kind: object, value: object) -> str:
-    """Why *value* is none of the type *kind*, as the end of a sentence."""
+    """Why *value* does not have the type *kind*, as the end of a sentence."""
     return f"is {_values_of(kind)}, not {value!r}"
 
 

@@ -1,7 +1,7 @@
 """Docstrings, also where Python has removed them: ``python -OO`` leaves none in the code.
 
 Titles of scenarios, help of commands and pages are made from docstrings, and a journal holds
-its scenario's title: so where Python was told to remove docstrings they are read from the source.
+its scenario's title.  So if Python has removed the docstrings, they are read from the source.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REMOVED_FROM = 2  # sys.flags.optimize of python -OO
 
 
 class NoSource(CannotDoHere):
-    """Nobody knows a docstring: Python has removed it, and the source is not here."""
+    """A docstring cannot be read: Python has removed it, and its source is not here."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -42,7 +42,7 @@ def docstring_of(thing: object) -> str:
 
 
 def docstring_in_source(thing: object) -> str:
-    """The same, always from the source.  Raises ``NoSource``."""
+    """As ``docstring_of``, always from the source.  Raises ``NoSource``."""
     if isinstance(thing, ModuleType):
         return ast.get_docstring(_tree(thing.__file__, vars(thing), thing.__name__)) or ""
     if isinstance(thing, type):
@@ -65,7 +65,7 @@ def _of_function(function: object) -> str:
 
 
 def _of_class(kind: type) -> str:
-    """Its own; of one that is not written in Python what it has at run time."""
+    """Its own docstring; that at run time if the class is not written in Python."""
     module = sys.modules[kind.__module__]
     file = getattr(module, "__file__", None) or ""
     if not file.endswith(".py"):

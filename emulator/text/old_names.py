@@ -1,8 +1,8 @@
-"""What modules of this project were called before all of it was installed below one name.
+"""Former names of modules, from before the project was installed below one name.
 
 A scenario file, a command line or a journal may still name ``emulator.client.consumer.pinned``.
 Nothing is installed by such a name: a ``scenarios`` or ``protocol`` is the user's own.  A loader
-that cannot import a module asks here what to say instead.
+that cannot import a module gets the text with its new name from here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGE = "rocketmq_emulator"
-PACKAGES: Mapping[str, str] = {  # what was installed at the top level
+PACKAGES: Mapping[str, str] = {  # the packages once installed at the top level
     "emulator": PACKAGE,
     "protocol": f"{PACKAGE}.protocol",
     "scenarios": f"{PACKAGE}.scenarios",
     "pipeline": f"{PACKAGE}.pipeline",
 }
-# Modules that scenarios, strategies and programs may name and that have another place in their
-# package now.  All others kept their place, or are no modules of their own any more.
+# Modules that scenarios, strategies and programs may name and that have moved within their
+# package.  All others kept their place, or no longer exist as modules.
 MOVED: Mapping[str, str] = {
     "emulator.addresses": "text.values",
     "emulator.broker.broker": "broker.state.broker",
@@ -135,7 +135,7 @@ IMPORT = re.compile(rf"\s*(?:from|import) ((?:{'|'.join(PACKAGES)})(?:\.\w+)*)\b
 
 
 def new_name(module: str) -> str | None:
-    """The name of today of a module of before; None if there was none, or is none any more."""
+    """The present name of a former *module*; None if it never existed, or no longer does."""
     if (moved := MOVED.get(module)) is not None:
         return f"{PACKAGE}.{moved}"
     top, dot, rest = module.partition(".")
@@ -146,7 +146,7 @@ def new_name(module: str) -> str | None:
 
 
 def renamed(module: str, function: str = "") -> str:
-    """What to write instead of *module*, if that is a name of before and nothing of today."""
+    """A sentence with the present name of *module*; empty if it is no former name."""
     top = module.partition(".")[0]
     if top not in PACKAGES or _exists(module):
         return ""
@@ -158,11 +158,11 @@ def renamed(module: str, function: str = "") -> str:
     parts = module.split(".")
     while (package := new_name(".".join(parts))) is None:
         parts.pop()
-    return f"{module} is no module of its own any more: look below {package}"
+    return f"{module} is no longer a module: look below {package}"
 
 
 def renamed_import(error: BaseException) -> str:
-    """The same for the import that *error* came from: a line of a user's file."""
+    """The same sentence for the import that raised *error*: a line of a user's file."""
     if isinstance(error, ImportError):
         for module in _imported_in(error):
             if text := renamed(module):
@@ -178,11 +178,11 @@ def _imported_in(error: ImportError) -> Iterator[str]:
 
 
 def _exists(module: str) -> bool:
-    """Whether it can be imported; a folder of this project's own checkout cannot."""
+    """Whether it can be imported; false for a folder of this project's own checkout."""
     try:
         found = find_spec(module)
         ours = find_spec(PACKAGES[module]) if found and module in PACKAGES else None
-    except (ImportError, ValueError):  # a package above it is missing, or refuses that name
+    except (ImportError, ValueError):  # its package is missing, or refuses that name
         return False
     return found is not None and not (ours and _file_of(found) == _file_of(ours))
 

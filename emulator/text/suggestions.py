@@ -1,4 +1,4 @@
-"""The end of a sentence that refuses an unknown name: the nearest known one, or all there are."""
+"""The end of an error about an unknown name: the nearest known name, or all known names."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ NAMES_SHOWN_MAX = 12
 
 
 def nearest_names(name: str, known: Iterable[str], count_max: int) -> list[str]:
-    """The known names that are like *name*, the most similar first."""
+    """The known names that are similar to *name*, the most similar first."""
     return difflib.get_close_matches(name, [*known], n=count_max)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is most like *name*; empty if none is like it."""
+    """The known name that is most similar to *name*; empty if none is."""
     return next(iter(nearest_names(name, known, 1)), "")
 
 
 def did_you_mean(
     name: str, known: Iterable[str], *, before: str = "", otherwise: str | None = None
 ) -> str:
-    """``did you mean kill?``, behind *before*; or *otherwise*, by default ``there are a, b``."""
+    """``did you mean kill?``, after *before*; or *otherwise*, by default ``there are a, b``."""
     known = [*known]
     if near := nearest(name, known):
         return f"{before}did you mean {near}?"
@@ -29,7 +29,7 @@ def did_you_mean(
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``; did you mean kill?``, or what there is: ``; there are a, b``, cut where it is long."""
+    """``; did you mean kill?``, or the first of the known names: ``; there are a, b``."""
     names = sorted(set(known))
     if near := nearest(name, names):
         return f"; did you mean {near}?"

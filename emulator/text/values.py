@@ -1,10 +1,10 @@
 """Values as people write and read them: addresses, durations, names in natural order.
 
-Addresses are ``127.0.0.1:9876``, ``[::1]:9876``, ``namesrv:9876``.  Whether such a thing can be is
-decided here, once for settings, flags and sockets; whether a server listens there only the
-network knows.  Durations are "200ms", "30s", "10m", "2h", "1h30m".
+Addresses are ``127.0.0.1:9876``, ``[::1]:9876``, ``namesrv:9876``.  The form is checked here, for
+settings, flags and sockets; whether a server listens there is not.  Durations are "200ms", "30s",
+"10m", "2h", "1h30m".
 
-Natural order puts ``orders-2`` before ``orders-10``, only for what is shown.  Queues are allocated
+Natural order puts ``orders-2`` before ``orders-10``; it is for display only.  Queues are allocated
 in Java's order of names: see ``rocketmq_emulator.protocol.queues``.
 """
 
@@ -25,7 +25,7 @@ _ONLY_DIGITS = re.compile(r"[0-9.]+")
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port.  Raises ``ValueError`` for a text that can be no address."""
+    """Host and port.  Raises ``ValueError`` for a text that is no address."""
     host, colon, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()):
         raise ValueError(f"{ADDRESS_EXAMPLE}, not {address!r}")
@@ -35,7 +35,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def check_connect_address(address: str) -> None:
-    """Can one connect to *address*?  Raises ``ValueError``: it needs a host and a port."""
+    """Check an address to connect to.  Raises ``ValueError``, also without host or port."""
     host, port = split_address(address)
     if not host:
         raise ValueError(f"{ADDRESS_EXAMPLE}; {address!r} has no host")
@@ -45,7 +45,7 @@ def check_connect_address(address: str) -> None:
 
 
 def check_listen_address(address: str) -> None:
-    """Can one listen at *address*?  Raises ``ValueError``.  Port 0: any; no host: every one."""
+    """Check an address to listen at.  Raises ``ValueError``.  Port 0: any; no host: every host."""
     host, _ = split_address(address)
     if host:
         _check_host(host)
@@ -76,7 +76,7 @@ _WHOLE = re.compile(rf"(?:\s*{_PART.pattern})+\s*")
 
 
 def parse_duration_ms(text: str) -> int:
-    """*text* in ms.  Raises ``ValueError``, which names an example."""
+    """*text* in ms.  Raises ``ValueError``, whose text has an example."""
     if not _WHOLE.fullmatch(text):
         raise ValueError(f'a length of time is written as "200ms", "30s" or "10m", not {text!r}')
     return round(sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(text)))
@@ -85,16 +85,16 @@ def parse_duration_ms(text: str) -> int:
 # Natural order ------------------------------------------------------------------------
 
 
-DIGITS = re.compile(r"(\d{1,18})")  # longer ones are no counts
+DIGITS = re.compile(r"(\d{1,18})")  # longer ones are compared as text
 
 
 @functools.lru_cache(maxsize=10_000)
 def natural(name: str) -> tuple[tuple[str | int, ...], str]:
-    """A key that sorts runs of digits by value, and what is equal then by its text."""
+    """A key that sorts digits by value, and names that are equal by value by their text."""
     parts = DIGITS.split(name)
     return tuple(int(part) if at % 2 else part for at, part in enumerate(parts)), name
 
 
 def in_natural_order(names: Iterable[str]) -> list[str]:
-    """As ``sorted``, by value where there are digits."""
+    """As ``sorted``, with digits sorted by value."""
     return sorted(names, key=natural)

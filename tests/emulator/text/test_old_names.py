@@ -55,7 +55,7 @@ def test_a_module_that_kept_its_place_has_its_name_below_the_package(old, new) -
 
 def test_of_a_module_that_is_none_any_more_the_nearest_package_is_named() -> None:
     assert renamed("emulator.client.consumer.hand_over") == (
-        "emulator.client.consumer.hand_over is no module of its own any more: "
+        "emulator.client.consumer.hand_over is no longer a module: "
         "look below rocketmq_emulator.client.consumer"
     )
 
@@ -116,7 +116,7 @@ def test_a_package_of_the_user_s_own_with_such_a_name_is_the_user_s(tmp_path) ->
     own, other = done.stdout.splitlines()
     assert own == "['', '', '']"
     assert "emulator.node is rocketmq_emulator.processes.node now" in other
-    assert "emulator.nod is no module of its own any more: look below rocketmq_emulator" in other
+    assert "emulator.nod is no longer a module: look below rocketmq_emulator" in other
 
 
 @pytest.mark.parametrize(
