@@ -72,7 +72,7 @@ class RouteQueriesFailing(Fact, frozen=True):
     severity: ClassVar[Severity] = "warning"
     advice: ClassVar[str] = "check that a NameServer listens there"
 
-    error: str  # of the last NameServer that was asked
+    error: str  # of the last NameServer that was tried
     since_ms: int  # wall time of the first query that failed
     retry_ms: int  # until the next query, at most
 
@@ -184,7 +184,7 @@ class MessageGivenToListener(Fact, frozen=True):
 
 
 class MessageConsumed(Fact, frozen=True):
-    """A listener has consumed a message, or asked for a retry."""
+    """A listener has consumed a message, or requested a retry."""
 
     group: str
     topic: str

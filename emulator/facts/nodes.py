@@ -19,7 +19,7 @@ class NodeStarted(Fact, frozen=True):
 
 
 class NodeStopped(Fact, frozen=True):
-    """A process ends because it was asked to."""
+    """A process ends on request."""
 
     role: str
     reason: str
@@ -207,7 +207,7 @@ class SettingsChanged(Fact, frozen=True):
 
 
 class SettingsIgnored(Fact, frozen=True):
-    """An operator asked to change settings; the answer was SUCCESS, and these did not change."""
+    """An operator sent new settings; the answer was SUCCESS, but these did not change."""
 
     severity: ClassVar[Severity] = "warning"
     advice: ClassVar[str] = (

@@ -187,7 +187,7 @@ class RegisteredWith(Fact, frozen=True):
 class RegistrationFailing(Fact, frozen=True):
     """A NameServer does not accept a broker's registrations; noted once until it accepts one.
 
-    While this lasts, clients that ask that NameServer may not find the broker.
+    While this lasts, clients that query that NameServer may not find the broker.
     """
 
     severity: ClassVar[Severity] = "warning"
@@ -290,7 +290,7 @@ class GroupOffsetMoved(Fact, frozen=True):
     group: str
     queue: Queue
     offset: int  # the next one to consume
-    by: str  # "broker": done; "members": they were asked to do it
+    by: str  # "broker": done; "members": they got a request to do it
     peer: str  # address of the tool
 
 
@@ -307,7 +307,7 @@ class MessageSentBack(Fact, frozen=True):
 
 
 class QueuesLocked(Fact, frozen=True):
-    """An orderly consumer asked for the locks of queues."""
+    """An orderly consumer requested the locks of queues."""
 
     group: str
     client: str  # its client id

@@ -133,9 +133,8 @@ class PersistsInSeries(ConsumePipeline):
         member = self.member
         for queue in list(member.process_queue_table) if member.is_running else []:
             with suppress(RemoteError, ClientError):
-                await member.calls.query_offset(
-                    queue
-                )  # a wait like that of upstream for a connection
+                # Stands for upstream's wait for a connection.
+                await member.calls.query_offset(queue)
             member.offsets.persist(queue)
 
 

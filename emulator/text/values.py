@@ -45,7 +45,7 @@ def check_connect_address(address: str) -> None:
 
 
 def check_listen_address(address: str) -> None:
-    """Check an address to listen at.  Raises ``ValueError``.  Port 0: any; no host: every host."""
+    """Check an address to listen at.  Raises ``ValueError``.  No host: all interfaces."""
     host, _ = split_address(address)
     if host:
         _check_host(host)
@@ -85,7 +85,7 @@ def parse_duration_ms(text: str) -> int:
 # Natural order ------------------------------------------------------------------------
 
 
-DIGITS = re.compile(r"(\d{1,18})")  # longer ones are compared as text
+DIGITS = re.compile(r"(\d{1,18})")  # longer runs are no counts, and are split
 
 
 @functools.lru_cache(maxsize=10_000)

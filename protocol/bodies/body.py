@@ -1,4 +1,4 @@
-"""Encode bodies as a release does, and decode what peers of any release send.
+"""Encode bodies as a release does, and decode those from peers of any release.
 
 A long configuration file can be written in pieces: the bytes are those of
 ``encode_config_file``.  Bodies that are sent again and again (heartbeats, registrations, routes)

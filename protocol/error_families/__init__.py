@@ -46,7 +46,7 @@ class Picklable:
 
 @public
 class Misuse(Picklable, Exception):
-    """An argument is wrong, or the call came at a wrong time; nothing happened."""
+    """An argument is wrong, or the call was made at a wrong time; nothing happened."""
 
 
 @public

@@ -1,8 +1,8 @@
-"""The exact writer: byte for byte what fastjson writes.
+"""The exact writer: the same bytes as from fastjson.
 
 Members of objects are sorted by name and left out when null; maps keep their order.
 Keys that are numbers have no quotes, keys that are objects are written as objects: not
-JSON, but what upstream's peers expect.  The standard form sorts and quotes all keys and
+JSON, but expected by upstream's peers.  The standard form sorts and quotes all keys and
 escapes all characters beyond ASCII.  The pretty form, of configuration files, breaks lines before
 members, but not before keys that are no strings.  msgspec writes structs that have only texts and
 whole numbers, if its bytes are the same.

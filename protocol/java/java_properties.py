@@ -59,7 +59,7 @@ def parse_body(data: bytes) -> dict[str, str]:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """One ``key=value`` a line, sorted, nothing escaped: what upstream answers to 26 and 319."""
+    """One ``key=value`` a line, sorted, not escaped, as in upstream's answers to 26 and 319."""
     return "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
 
 
