@@ -1,6 +1,5 @@
-"""The shell: it moves bytes, waits and retries for values that never do.
+"""The network layer: connections, requests and replies, timers; it waits, the roles never do.
 
-One server shell and one client shell serve every role, on TCP and on a virtual
-network, because both stand on the same connection (``connection``) and the same port
-(``transport``).
+Every role uses the same ``RemotingServer`` and ``RemotingClient``, on TCP and on a virtual
+network: both use ``connection.Connection`` above the interface in ``transport``.
 """

@@ -1,7 +1,7 @@
-"""Where NameServers are asked for when none is configured: an HTTP server that lists them.
+"""The address server: it lists the NameServers over HTTP, for nodes with none configured.
 
-Its answer is one line, ``host:port;host:port``.  A list that differs from the last one
-replaces it; when there is no answer, or none that names an address, the last one stays.
+Its reply is one line, ``host:port;host:port``.  A list that differs from the last one
+replaces it; if there is no reply, or none with an address, the last list stays.
 
 Upstream: TopAddressing, MixAll.getWSAddr, MQClientAPIImpl.fetchNameServerAddr,
 BrokerOuterAPI.fetchNameServerAddr.
@@ -26,29 +26,29 @@ _PORT = 8080  # MixAll.getWSAddr
 
 
 class HttpFailed(NobodyAnswered, OSError):
-    """No answer, or not a good one; what was known stays."""
+    """No HTTP reply, or not status 200; the known list stays."""
 
 
 class HttpFetcher(Protocol):
-    """Whoever can get a text by HTTP: a thread, or a fake in the virtual world."""
+    """Gets a text by HTTP: ``ThreadedHttpFetcher``, or a fake in a virtual world."""
 
     async def get(self, url: str, timeout_ms: int) -> str:
-        """The body of an answer with status 200.  Raises ``HttpFailed``."""
+        """The body of a reply with status 200.  Raises ``HttpFailed``."""
         ...
 
 
 class NoHttp:
-    """``HttpFetcher`` of a world in which nobody serves HTTP."""
+    """``HttpFetcher`` of a world without HTTP servers."""
 
     async def get(self, url: str, timeout_ms: int) -> str:
-        """Fails."""
+        """Raises ``HttpFailed``, always."""
         raise HttpFailed(
             f"no answer from {url} within {timeout_ms} ms: there is no HTTP in this world"
         )
 
 
 class AddressServer:
-    """The list of one server; *on_changed* is given each new one."""
+    """The list of one address server; *on_changed* is called with each new list."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class AddressServer:
         self._known: frozenset[str] = frozenset()
 
     async def fetch(self) -> None:
-        """Ask once, for three seconds at most.  A failure is a fact, not an error."""
+        """Fetch the list once, in three seconds at most.  A failure is noted, not raised."""
         try:
             text = await self._http.get(self.url, FETCH_MS_MAX)
         except HttpFailed as error:
@@ -80,7 +80,7 @@ class AddressServer:
 
 
 def url_of(domain: str, subgroup: str = DEFAULT_SUBGROUP, unit_name: str = "") -> str:
-    """What is asked; *domain* may name a port, *unit_name* is a client's.
+    """The URL of the list; *domain* may have a port, *unit_name* is a client's.
 
     Upstream: MixAll.getWSAddr, TopAddressing.fetchNSAddr.
     """
@@ -90,7 +90,7 @@ def url_of(domain: str, subgroup: str = DEFAULT_SUBGROUP, unit_name: str = "") -
 
 
 def addresses_in(text: str) -> tuple[str, ...]:
-    """Those of the first line.  Upstream: TopAddressing.clearNewLine."""
+    """The addresses in the first line of *text*.  Upstream: TopAddressing.clearNewLine."""
     lines = text.strip().splitlines()
     parts = lines[0].split(";") if lines else []
     return tuple(part.strip() for part in parts if part.strip())

@@ -1,7 +1,7 @@
 """Requests to servers over blocking sockets, for code that is not under trio.
 
-``RequestSocket`` moves commands and knows no more: its callers say what an error means to them.
-Tools ask with one socket a call; a Spark source keeps one to each server it reads.
+``RequestSocket`` only sends and receives commands; its callers handle the errors.
+Tools open one socket for each call; a Spark source keeps one for each server it reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READ_BYTES = 1 << 18
 
 
 def connect_blocking(address: str, timeout_ms: int) -> socket.socket:
-    """To *address*, ``host:port``; small requests leave at once.  Raises ``OSError``."""
+    """A socket to *address*, ``host:port``, without Nagle's delay.  Raises ``OSError``."""
     host, _, port = address.rpartition(":")
     found = socket.create_connection((host.strip("[]"), int(port)), timeout_ms / 1000)
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -30,7 +30,7 @@ def connect_blocking(address: str, timeout_ms: int) -> socket.socket:
 class RequestSocket:
     """A connection to the server at *address*; each wait ends after *timeout_ms*.
 
-    Raises ``OSError`` where nobody answers, ``BadFrame`` for another protocol.
+    Raises ``OSError`` if the server does not answer, ``BadFrame`` for another protocol.
     """
 
     def __init__(self, address: str, timeout_ms: int) -> None:
@@ -51,19 +51,19 @@ class RequestSocket:
         self.close()
 
     def close(self) -> None:
-        """At once; calls under way stay without an answer."""
+        """Close at once; unfinished calls get no reply."""
         self._socket.close()
 
     def fileno(self) -> int:
-        """For ``select``: when it can be read, ``read`` does not wait."""
+        """The descriptor, for ``select``: when it is readable, ``read`` does not wait."""
         return self._socket.fileno()
 
     def write(self, data: bytes) -> None:
-        """Requests, or answers to what the server has asked."""
+        """Send encoded requests, or replies to requests of the server."""
         self._socket.sendall(data)
 
     def read(self) -> list[RemotingCommand] | None:
-        """What came next, perhaps only a part of a command; None: the server has closed."""
+        """The next commands, none if only a part of one has arrived; None: the server closed."""
         data = self._socket.recv(READ_BYTES)
         if not data:
             return None
@@ -73,13 +73,13 @@ class RequestSocket:
         return commands
 
 
-# One call, a socket of its own --------------------------------------------------------
+# One call over its own socket ---------------------------------------------------------
 
 
 def call_blocking(
     address: str, request: RemotingCommand, timeout_ms: int = CALL_MS_MAX
 ) -> RemotingCommand:
-    """The reply.  Raises ``OSError`` when nobody answers at *address*, ``host:port``."""
+    """The reply.  Raises ``OSError`` if no server answers at *address*, ``host:port``."""
     return call_all_blocking([address], request, timeout_ms)[0]
 
 
@@ -111,13 +111,13 @@ def call_each_blocking(
 def _replies_of(
     connection: RequestSocket, requests: Sequence[RemotingCommand]
 ) -> list[RemotingCommand]:
-    """They come in any order: those that were held come later."""
+    """The replies in the order of *requests*; they arrive in any order."""
     found: dict[int, RemotingCommand] = {}
     wanted = [request.opaque or 0 for request in requests]  # a request without a number has 0
     while not found.keys() >= set(wanted):
         try:
             commands = connection.read()
-        except BadFrame as error:  # a web server, or whatever else listens there
+        except BadFrame as error:  # a web server, for example
             text = f"{connection.address} speaks another protocol: {error}"
             raise ConnectionAbortedError(text) from error
         if commands is None:

@@ -1,16 +1,17 @@
-"""One connection: a machine that turns bytes into handled commands, and never waits.
+"""One connection: it decodes bytes into commands and has them handled.  It never waits.
 
-``feed`` decodes every complete frame, gives each to its handler or to the call that waits for
-it, and sends all replies at once.  When its outbox is full it stops decoding: a slow reader
-slows itself.  Pushes may then be dropped, with a fact; replies never.  There is also one limit
-for all peers of a server (``Outboxes``): above it the one that has read least recently is closed
-first, until the rest has room.
+``feed`` decodes every complete frame, passes each to its handler or to the call that waits for
+it, and sends all replies in one write.  When its outbox is full it stops decoding: a slow reader
+slows only itself.  Pushes may then be dropped, with a fact; replies are never dropped.  There is
+also one limit for all peers of a server (``Outboxes``): above it the connections that have read
+least recently are closed first, until the rest is below the limit.
 
 A frame may have 16 MB, as upstream, but a header has a limit of its own, and the objects of a
-JSON body are counted before it is decoded: nothing else happens while a frame is read.  Bodies
-that are messages are not read, and have no such limit.  Where both ends are in one process the
-sender leaves its commands under the bytes that it wrote, and a receiver of exactly these bytes
-takes them instead of decoding; what is split, joined, changed or lost is read as ever.
+JSON body are counted before it is decoded, because decoding a frame blocks all other work.
+Bodies that are messages are not decoded, and have no such limit.  If both ends are in one
+process, the sender stores its commands under the bytes that it wrote; a receiver of exactly
+these bytes takes the commands and does not decode.  Bytes that were split, joined, changed or
+lost are decoded as usual.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ if TYPE_CHECKING:
 
 
 OnDone: TypeAlias = Callable[[RemotingCommand | RemoteError], None]
-Sign: TypeAlias = Callable[[str, RemotingCommand], None]  # (address, request that is to be sent)
+Sign: TypeAlias = Callable[[str, RemotingCommand], None]  # (address, request to be sent)
 
 
 class ConnectionOwner(Protocol):
-    """The end of the protocol that a connection belongs to, as far as it knows one."""
+    """The ``Remoting`` that a connection belongs to: the part of it that the connection uses."""
 
     clock: WallClock
     config: NetConfig
@@ -78,31 +79,29 @@ class ConnectionOwner(Protocol):
         ...
 
     def refuse(self, connection: Connection, command: RemotingCommand, error: BadFields) -> None:
-        """Answer a request that is not to be handled."""
+        """Answer a request with *error*; its handler is not called."""
         ...
 
     def connection_closed(self, connection: Connection) -> None:
-        """The stream ended."""
+        """The stream of *connection* ended."""
         ...
 
 
 class Connection:
-    """Both ends are alike: either may send requests, and numbers its own."""
+    """One end of a stream.  Both ends may send requests; each numbers its own."""
 
     def __init__(self, transport: Transport, remoting: ConnectionOwner, number: int) -> None:
         self.transport = transport
         self.peer = Peer(transport.remote, number)
         self.last_active_ms = remoting.clock.now_ms()
-        self.watch: Timer | None = None  # a server's, on how long it has been silent
+        self.watch: Timer | None = None  # at a server: closes it when it is idle for too long
         self._remoting = remoting
         self._decoder = FrameDecoder(remoting.config.frame_bytes_max)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._opaques = itertools.count(1)
         self._pending: dict[int, tuple[OnDone, Timer]] = {}
-        self._written_commands: list[
-            RemotingCommand
-        ] = []  # of the frames that were written, if known
+        self._written_commands: list[RemotingCommand] = []  # of the written frames, if known
         self.values = transport.values
         self._decoded_bytes_max = min(
             remoting.config.header_bytes_max, remoting.config.frame_bytes_max
@@ -111,7 +110,7 @@ class Connection:
     # What the transport calls ---------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Bytes arrived: every complete frame is handled, in one turn."""
+        """Handle every frame that *data* completes, in one turn."""
         if self.values and not self._decoder.waiting_bytes():
             commands = self.values.pop(data, None)
             if commands is not None and len(data) <= self._decoded_bytes_max:
@@ -120,34 +119,34 @@ class Connection:
         self._handle_frames(data)
 
     def writable(self) -> None:
-        """Everything has left: frames that waited behind a full outbox are handled."""
+        """The outbox is empty: handle the frames that were not decoded while it was full."""
         self._remoting.outboxes.read(self, 0)
         self._handle_frames(b"")
 
     def drained(self) -> None:
-        """Some of what was unsent has left."""
+        """Some of the unsent bytes were sent."""
         self._remoting.outboxes.read(self, self.transport.unsent_bytes())
 
     def closed(self, reason: str) -> None:
-        """The stream ended: requests of ours that wait for a reply fail with ``NoAnswer``."""
+        """The stream ended: requests that this end sent and that wait fail with ``NoAnswer``."""
         if not self.peer.is_open:
             return
         self.peer.is_open = False
         self._remoting.note(ConnectionClosed(self.peer.address, reason))
-        self._decoder = FrameDecoder()  # who still knows us need not keep half a frame
+        self._decoder = FrameDecoder()  # frees the bytes of an incomplete frame
         pending, self._pending = self._pending, {}
         with self._remoting.turn:
-            self._remoting.connection_closed(self)  # first: on_done may send again, on another one
+            self._remoting.connection_closed(self)  # before on_done, which may send again
             for on_done, timer in pending.values():
                 timer.cancel()
                 on_done(NoAnswer(self.peer.address, f"the connection ended ({reason})"))
 
-    # What we send ---------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------
 
     def write(self, data: bytes, means: RemotingCommand | None = None) -> None:
-        """Queue a frame; it leaves with everything else written in this turn.
+        """Queue a frame; it is sent with everything else written in this turn.
 
-        Where there are ``values``, it *means* that command.
+        *means* is the command in the frame; it is needed only if there are ``values``.
         """
         self._out.append(data)
         if means is not None:
@@ -159,7 +158,7 @@ class Connection:
             turn.end_soon()
 
     def flush(self) -> None:
-        """Send what was written, in one piece."""
+        """Send all queued frames, in one piece."""
         if self._out:
             data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
             if self.values is not None:
@@ -175,7 +174,7 @@ class Connection:
                     self._remoting.outboxes.wrote(self, unsent_bytes)
 
     def waiting_bytes(self) -> int:
-        """How much was written and has not left this machine."""
+        """The number of bytes that were written and not yet sent."""
         return self._out_bytes + self.transport.unsent_bytes()
 
     def invoke(
@@ -186,14 +185,14 @@ class Connection:
         until_s: float,
         on_done: OnDone,
     ) -> None:
-        """Send a request; *on_done* gets the reply, or why there is none, exactly once.
+        """Send a request; *on_done* is called exactly once, with the reply or the error.
 
-        It gives up at *until_s* (trio time) with ``TimedOut``.
+        At *until_s* (trio time) the error is ``TimedOut``.
         """
         opaque = next(self._opaques)
         try:
             data, means = self._encode(code, header, body, opaque, 0)
-        except (ValueError, TypeError) as error:  # too long, or no bytes
+        except (ValueError, TypeError) as error:  # too long, or not bytes
             on_done(NeverSent(self.peer.address, str(error)))
             return
         timer = self._remoting.timers.at(until_s, lambda: self._timed_out(opaque))
@@ -212,7 +211,10 @@ class Connection:
         return True
 
     def push(self, code: int, header: Header | None, body: bytes = b"") -> bool:
-        """A one-way request that a slow reader may miss; False, and a fact, if it does."""
+        """Send a one-way request, unless the outbox is full: then False, and a fact.
+
+        Also False if the peer has closed.
+        """
         waiting = self.waiting_bytes()
         if not self.peer.is_open:
             return False
@@ -224,7 +226,7 @@ class Connection:
     # Inside ---------------------------------------------------------------------------
 
     def _handle_frames(self, data: bytes) -> None:
-        """Those that *data* completes: a request is handled, a reply ends its call."""
+        """Decode the frames that *data* completes: handle requests, pass replies to calls."""
         remoting = self._remoting
         full = remoting.config.outbox_bytes_max
         with remoting.turn as self.last_active_ms:
@@ -242,14 +244,14 @@ class Connection:
                     if self._out_bytes > full:
                         self.flush()
                         if self.transport.unsent_bytes() > full:
-                            return  # ``writable`` goes on
+                            return  # ``writable`` continues
             except BadFrame as error:
                 remoting.note(FrameRefused(self.peer.address, str(error), closed=True))
                 self.flush()
                 self.transport.close()
 
     def _handle_decoded(self, commands: list[RemotingCommand], data: bytes) -> None:
-        """The frames of *data*, without reading them."""
+        """Handle *commands*, which are the frames of *data*, without decoding."""
         full = self._remoting.config.outbox_bytes_max
         with self._remoting.turn as self.last_active_ms:
             for handled, command in enumerate(commands):
@@ -259,20 +261,20 @@ class Connection:
                     self.flush()
                     if self.transport.unsent_bytes() > full:
                         self._feed_rest(data, handled)
-                        return  # ``writable`` goes on
+                        return  # ``writable`` continues
                 if command.flag & RESPONSE:
                     self._end_call(command)
                 else:
                     self._remoting.handle(self, command)
 
     def _feed_rest(self, data: bytes, handled: int) -> None:
-        """The frames of *data* but the first *handled* wait until they are read."""
+        """Leave to the decoder the frames of *data* after the first *handled* ones."""
         self._decoder.feed(data)
         for _ in range(handled):
             self._decoder.next_frame()
 
     def _handle_long(self, frame: Frame) -> None:
-        """A header that exceeds ``header_bytes_max``: replies may have one, as we asked."""
+        """A header exceeds ``header_bytes_max``: refuse a request; a reply is accepted."""
         remoting = self._remoting
         command = decode_without_ext(frame)
         if command.is_response:
@@ -295,7 +297,7 @@ class Connection:
     def _encode(
         self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int
     ) -> tuple[bytes, RemotingCommand | None]:
-        """The frame of a request, and what it means if that is of use.
+        """The frame of a request, and its command if ``sign`` or ``values`` needs it.
 
         Raises ``ValueError`` if it is longer than a frame may be.
         """
@@ -330,37 +332,37 @@ class Connection:
 
 
 class Reader(Protocol):
-    """A connection, as far as its outbox is concerned."""
+    """The part of a connection that ``Outboxes`` uses."""
 
     peer: Peer
     transport: Transport
 
 
 class Outboxes:
-    """Unsent bytes by connection; at most *bytes_max* stay, None: without limit."""
+    """Unsent bytes by connection; above *bytes_max* the slowest are closed (None: no limit)."""
 
     def __init__(self, turn: Turn, note: Note, bytes_max: int | None = None) -> None:
-        self.waiting_bytes = 0  # of all
+        self.waiting_bytes = 0  # the sum of all connections
         self._turn = turn
         self._note = note
         self._bytes_max = bytes_max
-        self._unsent: dict[Reader, int] = {}  # who has read least recently comes first
+        self._unsent: dict[Reader, int] = {}  # the least recent reader first
 
     def wrote(self, reader: Reader, unsent_bytes: int) -> None:
-        """Something was sent to *reader*, and so much has not left.  In a turn only."""
+        """*reader* was written to and has *unsent_bytes* now.  Call it in a turn only."""
         self.waiting_bytes += unsent_bytes - self._unsent.get(reader, 0)
-        self._unsent[reader] = unsent_bytes  # its place stays
+        self._unsent[reader] = unsent_bytes  # keeps its position
         if self._bytes_max is not None and self.waiting_bytes > self._bytes_max:
             self._turn.at_end(self._close_slowest)
 
     def read(self, reader: Reader, unsent_bytes: int) -> None:
-        """The *reader* has taken something, or has gone; so much is left."""
+        """*reader* has read some bytes, or was closed; *unsent_bytes* are left."""
         self.waiting_bytes += unsent_bytes - self._unsent.pop(reader, 0)
         if unsent_bytes:
             self._unsent[reader] = unsent_bytes
 
     def _close_slowest(self) -> None:
-        assert self._bytes_max is not None, "without a limit nothing is too much"
+        assert self._bytes_max is not None, "without a limit no connection is closed"
         while self.waiting_bytes > self._bytes_max:
             reader, unsent_bytes = next(iter(self._unsent.items()))
             self._note(SlowReaderClosed(reader.peer.address, unsent_bytes, self.waiting_bytes))
@@ -368,14 +370,14 @@ class Outboxes:
             reader.transport.close()
 
 
-# What one request may cost to read ----------------------------------------------------
+# Limits of one request ----------------------------------------------------------------
 
 
-COUNTED_BYTES_MIN = 64 * 1024  # a shorter body holds too little to be worth counting
+COUNTED_BYTES_MIN = 64 * 1024  # in a shorter body nothing is counted
 
 
 def long_header(header_bytes: int, config: NetConfig) -> BadFields:
-    """The refusal of a request whose header exceeds ``header_bytes_max``."""
+    """The error for a request whose header exceeds ``header_bytes_max``."""
     return BadFields(
         f"a header of {header_bytes} bytes: the limit is {config.header_bytes_max} "
         "(header_bytes_max); nothing was done"
@@ -383,12 +385,12 @@ def long_header(header_bytes: int, config: NetConfig) -> BadFields:
 
 
 def check_body(rpc: AnyRpc, body: bytes, config: NetConfig) -> None:
-    """Can a JSON body be decoded in good time?  Raises ``BadFields``; nothing was done."""
+    """Check that a JSON body is short to decode.  Raises ``BadFields``; nothing was done."""
     if rpc.request_body is None or rpc.request_body is bytes:
         return
     objects = body.count(b"{")
     if rpc.answered_by == ("nameserver",):
-        # Refused, it would lose a broker all its routes: better that others wait.
+        # If this were refused, a broker would lose all its routes: so it has a higher limit.
         name = "registration_objects_max"
         _check(objects, config.registration_objects_max, "objects", name)
         return
@@ -406,14 +408,13 @@ def _check(count: int, count_max: int, what: str, name: str) -> None:
 # Commands in flight between two ends of one process -----------------------------------
 
 
-WRITES_IN_FLIGHT_MAX = (
-    1_000  # of writes that were lost, too: then all are forgotten, and read as ever
-)
-WRITE_BYTES_MAX = 16 * 1024  # ours: longer ones are rare, and take memory while they wait
+# Lost writes are counted too.  At the limit all entries are dropped, and decoded as usual.
+WRITES_IN_FLIGHT_MAX = 1_000
+WRITE_BYTES_MAX = 16 * 1024  # ours: longer writes are rare, and take memory
 
 
 def put_in_flight(values: CommandsInFlight, data: bytes, commands: list[RemotingCommand]) -> None:
-    """*data* is about to be sent, and its frames mean *commands*."""
+    """Store the *commands* of the frames in *data*, which is about to be sent."""
     if len(data) > WRITE_BYTES_MAX or not all(map(_is_plain, commands)):
         return
     if len(values) >= WRITES_IN_FLIGHT_MAX:
@@ -422,7 +423,7 @@ def put_in_flight(values: CommandsInFlight, data: bytes, commands: list[Remoting
 
 
 def _is_plain(command: RemotingCommand) -> bool:
-    """Is it read as it was written?  Releases differ in what they make of odd characters."""
+    """Does decoding give the same command?  Releases decode non-ASCII text differently."""
     remark = command.remark
     return (
         type(command.body) is bytes

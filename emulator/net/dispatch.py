@@ -1,13 +1,13 @@
-"""From a request to its handler: the table of a role, and the hooks that stand before it.
+"""From a request to its handler: the table of a role, and the hooks called before the handler.
 
-What a role answers is data: a literal tuple of rows, one a call, built from the role by one
-function.  In which releases a call exists stands once, in the catalog (``since``, ``until``),
-and is applied here: no handler asks for it.
+The calls that a role answers are data: a literal tuple of rows, one for each call, built by one
+function.  The catalog says in which releases a call exists (``since``, ``until``); this module
+applies it, so no handler checks the release for that.
 
-Between a request and its handler stand links, asked in the order of their places, each
-``Call -> Result | Defer | None``: None passes the call on, a result answers it, a ``Defer`` holds
-it until a time and passes it on then.  One observer sees the reply.  An empty chain costs the
-test of an empty tuple.
+Before the handler, the links of the chain are called in the order of their ``HookPosition``.  Each
+is ``Call -> Result | Defer | None``: None passes the call on, a result answers it, a ``Defer``
+holds it until a time and passes it on then.  One observer is called with each reply.  An empty
+chain costs the test of an empty tuple.
 
 Upstream: RPCHook, NettyRemotingAbstract.doBeforeRpcHooks and doAfterRpcHooks, processorTable.
 """
@@ -49,7 +49,7 @@ class Row:
 
 
 def table_of(rows: Iterable[Row], release: Release) -> Table:
-    """Handlers by code: the rows whose call a peer of *release* knows."""
+    """Handlers by code: the rows whose call exists in *release*."""
     return {row.rpc.code: (row.rpc, row.handler) for row in rows if row.rpc.exists_in(release)}
 
 
@@ -57,7 +57,7 @@ def table_of(rows: Iterable[Row], release: Release) -> Table:
 
 
 class HookPosition(IntEnum):
-    """Where a link stands: those with a lower number see a call first."""
+    """The position of a link in the chain: lower numbers are called first."""
 
     REQUEST_FACTS = 0
     LIMITS = 1
@@ -67,9 +67,9 @@ class HookPosition(IntEnum):
 
 
 class Defer(msgspec.Struct, frozen=True):
-    """The call is held until ``until_ms``; then ``then`` is asked as a link, or the next one.
+    """The call is held until ``until_ms``; then ``then`` (if given) and the next links are called.
 
-    Whoever rings the bell ``on`` has that done sooner.
+    Ringing the bell ``on`` ends the wait earlier.
     """
 
     until_ms: int
@@ -78,9 +78,9 @@ class Defer(msgspec.Struct, frozen=True):
 
 
 class AnsweredRequest(msgspec.Struct, frozen=True):
-    """A reply that is about to be encoded, as the observer sees it.
+    """A reply that is about to be encoded: the argument of the observer.
 
-    ``held_on_purpose``: the client had asked to wait for news (a long poll).
+    ``held_on_purpose``: the client asked to wait for news (a long poll).
     """
 
     command: RemotingCommand
@@ -95,7 +95,7 @@ Observer: TypeAlias = Callable[[AnsweredRequest], object]
 
 
 class Chain:
-    """The links of one end, at most one a place, and at most one observer of replies."""
+    """The links of one ``Remoting``, at most one per position, and at most one observer."""
 
     def __init__(self) -> None:
         self.links: tuple[RequestHook, ...] = ()
@@ -103,7 +103,7 @@ class Chain:
         self._placed: dict[HookPosition, RequestHook] = {}
 
     def put(self, place: HookPosition, link: RequestHook | None) -> None:
-        """Let *link* stand at *place*; None leaves the place empty."""
+        """Set the link at position *place*; None removes it."""
         if link is None:
             self._placed.pop(place, None)
         else:
@@ -111,7 +111,7 @@ class Chain:
         self.links = tuple(self._placed[place] for place in sorted(self._placed))
 
     def handle(self, call: Call[Any], handler: Handler) -> Result:
-        """The result of the first link that has one; the handler's if none has."""
+        """The result of the first link that returns one, else the handler's."""
         return _pass_on(call, handler, self.links)
 
 
@@ -131,8 +131,8 @@ def _deferred(
     behind = links if defer.then is None else (defer.then, *links)
 
     def resume(now_ms: int, _expired: bool) -> Result:
-        call.now_ms = now_ms  # for what stands behind the delay, the request arrives now
+        call.now_ms = now_ms  # for the next links and the handler, the request arrives now
         return _pass_on(call, handler, behind)
 
-    bell = object() if defer.on is None else defer.on  # else one that nobody else knows
+    bell = object() if defer.on is None else defer.on  # a new object: nothing rings it
     return Wait(bell, defer.until_ms, resume)

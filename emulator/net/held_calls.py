@@ -1,15 +1,15 @@
-"""Calls that are held: until a bell brings news, or until a watermark reaches a position.
+"""Held calls: they wait until a bell is rung with news, or a watermark reaches a position.
 
-Ringing a bell collects news; they are delivered when the turn in which it was rung has ended,
-never inside the handler that rang it.  A call that wants any of them is resumed, once; one that
-wants none may have its end brought forward (upstream's sweep answers every held pull whose
-queue has grown, matching or not).
+Ringing a bell collects news.  They are delivered at the end of the turn in which the bell was
+rung, never inside the handler that rang it.  A call that wants any of the news is resumed, once;
+the deadline of a call that wants none may become earlier (upstream's sweep answers every held
+pull whose queue has grown, whether its filter matches or not).
 
 A watermark is a position that only rises (flushed to disk, copied to a replica).  The calls that
-wait for one are in a heap by position: one raise (one fsync) resumes all that wait at or below
-it, in order.  What a resumed call returns may wait again: so flushing and copying chain.
+wait for a watermark are in a heap by position: one raise (one fsync) resumes all calls at or
+below it, in order.  The result of a resumed call may be another wait: first flushed, then copied.
 
-Every held call ends at its own deadline, which stays that of its first pass.
+Every held call ends at its deadline, which is fixed at its first pass.
 Upstream: PullRequestHoldService.
 """
 
@@ -26,7 +26,7 @@ from rocketmq_emulator.net.timers import Timer, Timers
 from rocketmq_emulator.net.turn import PendingNews, Turn
 
 Resume: TypeAlias = Callable[[int, bool], Result]
-Answer: TypeAlias = Callable[[Resume, int, bool], None]  # handles what resuming raises, too
+Answer: TypeAlias = Callable[[Resume, int, bool], None]  # also handles exceptions of ``Resume``
 
 
 class _HeldCall:
@@ -36,10 +36,10 @@ class _HeldCall:
         self.wait = wait
         self.requester = requester
         self.answer = answer
-        self.number = number  # counts up: news that came before it are not for it
+        self.number = number  # counts up: earlier news are not for this call
         self.until_ms = wait.until_ms
         self.timer: Timer | None = None
-        self.is_over = False  # resumed or let go
+        self.is_over = False  # resumed or released
 
 
 class Bells:
@@ -51,17 +51,16 @@ class Bells:
         self._turn = turn
         turn.deliver = self._deliver
         self._held: dict[Hashable, dict[_HeldCall, None]] = {}
-        self._by_requester: dict[
-            Hashable, dict[_HeldCall, None]
-        ] = {}  # by asker: those that end with it
+        # The calls that end when their requester closes.
+        self._by_requester: dict[Hashable, dict[_HeldCall, None]] = {}
         self._numbers = 0
         self.held_count = 0
 
     def hold(self, wait: Wait, requester: Hashable, answer: Answer) -> None:
-        """Keep a call until its bell rings or its time is over.
+        """Hold a call until its bell is rung or its deadline.
 
-        Then ``answer(wait.resume, now_ms, expired)`` is called, exactly once, unless
-        *requester* goes before and the call ends with it (``wait.gone``).
+        Then ``answer(wait.resume, now_ms, expired)`` is called, exactly once; if *requester*
+        closes before and the wait has a ``gone``, that is called instead.
         """
         self._numbers += 1
         held = _HeldCall(wait, requester, answer, self._numbers)
@@ -72,9 +71,9 @@ class Bells:
         self._end_at(held, wait.until_ms)
 
     def ring(self, bell: Hashable, news: object = None) -> None:
-        """Wake those who hang on *bell* and want *news*, when this turn has ended.
+        """Resume the calls held on *bell* that want *news*, at the end of this turn.
 
-        Outside of a turn that is at once.  It costs little when nobody is held there.
+        Outside of a turn that is at once.  It is cheap if no call is held on *bell*.
         """
         if bell not in self._held:
             return
@@ -85,12 +84,12 @@ class Bells:
                 pass
 
     def gone(self, requester: Hashable) -> None:
-        """Let go of what *requester* waited for, as far as it matters to nobody else."""
+        """*requester* has closed: release its calls that have a ``wait.gone``, and call that."""
         for held in list(self._by_requester.get(requester, ())):
             if held.is_over:
-                continue  # woken by what the end of one before it rang
+                continue  # resumed: the ``gone`` of an earlier call rang its bell
             self._release(held)
-            assert held.wait.gone is not None, "only such waits are kept by asker"
+            assert held.wait.gone is not None, "only waits with gone are kept by requester"
             held.wait.gone()
 
     def _deliver(self, rung: dict[Hashable, PendingNews]) -> None:
@@ -101,13 +100,13 @@ class Bells:
                     self._offer_news(held, news, now_ms)
 
     def _offer_news(self, held: _HeldCall, rung: PendingNews, now_ms: int) -> None:
-        """Resume it if it wants any of these news; else its end may come sooner."""
+        """Resume the call if it wants any of these news; else its deadline may become earlier."""
         if held.is_over:
-            return  # by one that was resumed before it
+            return  # ended by a call that was resumed before it
         wait = held.wait
         try:
             is_wanted = wait.wants is None or _any_wanted(wait.wants, held.number, rung)
-        except Exception as error:  # noqa: BLE001  # answered as what resuming raises
+        except Exception as error:  # noqa: BLE001  # answered like an exception of resume
             self._resume(held, partial(_raise, error), now_ms, expired=False)
             return
         if is_wanted:
@@ -128,12 +127,12 @@ class Bells:
 
     def _resume(self, held: _HeldCall, resume: Resume, now_ms: int, *, expired: bool) -> None:
         if held.is_over:
-            return  # by one that was resumed before it
+            return  # ended by a call that was resumed before it
         self._release(held)
         held.answer(resume, now_ms, expired)
 
     def _release(self, held: _HeldCall) -> None:
-        """Forget it; empty rows go with their last entry."""
+        """Remove the call from the tables; a row is removed with its last entry."""
         held.is_over = True
         wait, requester = held.wait, held.requester
         row = self._held[wait.on]
@@ -165,13 +164,13 @@ def _raise(error: Exception, _now_ms: int, _expired: bool) -> Result:
 # Watermarks ---------------------------------------------------------------------------
 
 
-FLUSHED_TO = "flushed_to"  # below it everything is on the disk
+FLUSHED_TO = "flushed_to"  # all bytes below it are on the disk
 
 _ENDED_MAX = 1_000  # entries of calls that have ended, before the heap is rebuilt
 
 
 class UpTo(NamedTuple):
-    """What a ``Wait`` is ``on``: the *mark* has reached *position*."""
+    """``Wait.on`` for a watermark: the call waits until *mark* has reached *position*."""
 
     mark: str
     position: int
@@ -201,14 +200,14 @@ class Watermarks:
         self.held_count = 0
 
     def reached(self, mark: str) -> int:
-        """The mark's position; -1 before it was raised for the first time."""
+        """The mark's position; -1 before it was first raised."""
         return self._reached.get(mark, -1)
 
     def hold(self, wait: Wait, requester: Hashable, answer: Answer) -> None:
-        """Resume *wait*, whose ``on`` is an ``UpTo``, when its position is reached.
+        """Hold a call whose ``wait.on`` is an ``UpTo`` until its position is reached.
 
-        That may be now.  ``answer`` is given what to resume; ``wait.gone`` is called
-        instead if the *requester* goes first.
+        That may be now.  Then ``answer(wait.resume, now_ms, expired)`` is called; if
+        *requester* closes before and the wait has a ``gone``, that is called instead.
         """
         on = wait.on
         assert isinstance(on, UpTo), "bells hold everything else"
@@ -227,24 +226,24 @@ class Watermarks:
         )
 
     def raise_to(self, mark: str, position: int) -> None:
-        """The mark has reached *position*; one that is there already stays."""
+        """The mark has reached *position*; no effect if it was there already."""
         if position <= self.reached(mark):
             return
         self._reached[mark] = position
         self._resume_all(self._pop(mark, position), expired=False)
 
     def give_up(self, mark: str, position: int) -> None:
-        """What was to raise the mark to *position* has failed: who waits for that expires now."""
+        """The mark cannot reach *position* (a flush failed): its waiting calls expire now."""
         self._resume_all(self._pop(mark, position), expired=True)
 
     def gone(self, requester: Hashable) -> None:
-        """Let go of what *requester* waited for, as far as it matters to nobody else."""
+        """*requester* has closed: release its calls that have a ``wait.gone``, and call that."""
         for waiting in list(self._by_requester.get(requester, ())):
             if waiting.timer is None:
-                continue  # the end of one before it has raised the mark
+                continue  # resumed: the ``gone`` of an earlier call raised the mark
             self._end(waiting)
             self._ended_count += 1
-            assert waiting.wait.gone is not None, "only such waits are kept by asker"
+            assert waiting.wait.gone is not None, "only waits with gone are kept by requester"
             waiting.wait.gone()
         self._tidy()
 
@@ -262,7 +261,7 @@ class Watermarks:
     def _resume_all(self, found: list[_Waiting], *, expired: bool) -> None:
         now_ms = self._clock.now_ms()
         for waiting in found:
-            if waiting.timer is not None:  # else an earlier one of these made its asker go
+            if waiting.timer is not None:  # else an earlier call closed its requester
                 self._end(waiting)
                 waiting.answer(waiting.wait.resume, now_ms, expired)
 
@@ -284,7 +283,7 @@ class Watermarks:
                 del self._by_requester[waiting.requester]
 
     def _tidy(self) -> None:
-        """Entries of calls that have ended leave the heaps when they are the most of them."""
+        """Remove the entries of ended calls from the heaps if they are the majority."""
         if self._ended_count <= _ENDED_MAX or self._ended_count < self.held_count:
             return
         for heap in self._heaps.values():

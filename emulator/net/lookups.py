@@ -1,9 +1,9 @@
-"""What is looked up outside of RocketMQ's protocol: a host's IP, a list of NameServers by HTTP.
+"""Lookups outside of RocketMQ's protocol: a host's IP by DNS, a NameServer list by HTTP.
 
-A host name may be dialled, but a message id carries an IP, so a broker resolves its address when
-it starts.  HTTP is for the address server (``address_server``): the standard library's client,
-in a worker thread.  It is asked once in two minutes and by few processes, so it is imported at its
-first use.
+Clients may connect to a host name, but a message id contains an IP, so a broker resolves its
+address when it starts.  HTTP is for the address server (``address_server``): the standard
+library's client, in a worker thread.  Few processes use it, once in two minutes, so it is
+imported at its first use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rocketmq_emulator.net.transport import HostUnknown
 
 
 async def resolve_address(address: str) -> str:
-    """The same address with an IP; IPv4 first, because older clients know nothing else.
+    """*address* with an IP for the host name; IPv4 first, because older clients need it.
 
     Raises ``HostUnknown``.
     """
@@ -53,7 +53,7 @@ class ThreadedHttpFetcher:
     """``HttpFetcher`` over real sockets."""
 
     async def get(self, url: str, timeout_ms: int) -> str:
-        """As ``HttpFetcher.get``; when this is cancelled, its thread goes on alone."""
+        """As ``HttpFetcher.get``; cancelling it does not stop its thread."""
         return await trio.to_thread.run_sync(
             partial(_get, url, timeout_ms / 1000), abandon_on_cancel=True
         )

@@ -1,12 +1,12 @@
-"""What a server does that no RocketMQ does, besides reply rules: its clock and its facts.
+"""Extension calls, besides reply rules: a server's clock, its reset and its facts.
 
-It notes facts about its requests: which came, and which were answered slowly.  Nothing is paid
-for what is not wanted: a server has the link only where its journal takes ``RequestReceived``,
-and the observer only where ``slow_answer_ms`` is set.
+A server notes facts about its requests: which it received, and which it answered slowly.  That
+costs nothing unless it is wanted: the link in the chain is set only if the journal takes
+``RequestReceived``, and the observer only if ``slow_answer_ms`` is set.
 
-Facts are fetched by a peer over a connection that is its alone: the server listens to its
-journal as long as that connection lives, and keeps a bounded number of lines until the next
-call.  A reader that is slow loses lines, and is told how many.
+A peer fetches facts over a connection of its own: the server listens to its journal while that
+connection is open, and keeps a bounded number of lines until the next call.  A slow reader loses
+lines; the reply has their number.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ from rocketmq_emulator.protocol.fields import Header
 LISTENERS_MAX = 16
 LINES_MAX, LINES_BYTES_MAX = 20_000, 8 * 1024 * 1024  # kept for each listener
 ANSWER_BYTES_MAX = 1024 * 1024
-RESET_MS_MAX = 3_000  # until the NameServers know
-Reset: TypeAlias = Callable[[int], Hashable | None]  # given the time
+RESET_MS_MAX = 3_000  # wait for the NameServers' registration
+Reset: TypeAlias = Callable[[int], Hashable | None]  # reset(now_ms)
 
 
 def answer_extension_calls(
     server: Remoting, journal: Journal, *, allowed: bool, rng: random.Random, reset: Reset
 ) -> None:
-    """Let *server* answer every call of our own, and obey the reply rules that are set.
+    """Let *server* answer every extension call, and apply the reply rules that are set.
 
-    *reset* makes its role as if it had just started; the bell that rings when others know.
+    ``reset(now_ms)`` resets its role to the state after a start.  It returns the bell that is
+    rung when the broker is registered again, or None.
     """
     rules = install_reply_rules(server, allowed=allowed, rng=rng)
 
@@ -59,7 +60,7 @@ def answer_extension_calls(
 
 
 class ExtensionCalls:
-    """The clock of one *server*, and who listens to its *journal*."""
+    """The handlers: the clock of one *server*, its reset, the listeners of its *journal*."""
 
     def __init__(self, server: Remoting, journal: Journal, reset: Reset, *, allowed: bool) -> None:
         self._server = server
@@ -69,7 +70,7 @@ class ExtensionCalls:
         self._listeners: dict[Peer, _FactListener] = {}
 
     def rows(self) -> tuple[Row, ...]:
-        """For the server's table."""
+        """The rows for the server's table."""
         return (
             Row(catalog.SET_CLOCK_SKEW, self.set_clock_skew),
             Row(catalog.FETCH_FACTS, self.fetch_facts),
@@ -77,7 +78,7 @@ class ExtensionCalls:
         )
 
     def set_clock_skew(self, call: Call[Header]) -> Result:
-        """From now on the wall clock is wrong by so much; timers that run already go on."""
+        """From now on the wall clock has this error; timers that are set already stay."""
         wanted, clock = self._body(call, ClockSkew), self._server.clock
         since_ms = wanted.since_ms
         if since_ms is None:
@@ -87,9 +88,9 @@ class ExtensionCalls:
         return Reply()
 
     def reset_server(self, _call: Call[Header]) -> Result:
-        """As if it had just started; answered when the NameServers know of it, too.
+        """Reset the server to its state after a start; replies when it is registered again.
 
-        Its clock is right again, and no reply rule holds.  Connections stay.
+        Its clock error is 0 again, and its reply rules are removed.  Connections stay open.
         """
         check_allowed("this is", allowed=self._allowed)
         clock = self._server.clock
@@ -104,7 +105,7 @@ class ExtensionCalls:
         return Wait(bell, clock.now_ms() + RESET_MS_MAX, lambda _now_ms, _expired: Reply())
 
     def fetch_facts(self, call: Call[Header]) -> Result:
-        """Lines since the last call, as soon as there are any; the first call begins to listen."""
+        """Reply with the lines since the last call, or wait for some; the first call listens."""
         wanted = self._body(call, FetchFacts)
         listener = self._listeners.get(call.peer) or self._begin(call.peer, wanted)
         if listener.has_news or not wanted.wait_ms:
@@ -134,7 +135,7 @@ class ExtensionCalls:
         def take(entry: Entry) -> None:
             if peer.is_open:
                 listener.take(entry)
-            else:  # it ended between two calls
+            else:  # it closed between two calls
                 self._end(peer)
 
         listener.leave = partial(self._journal.unlisten, take)
@@ -149,7 +150,7 @@ class ExtensionCalls:
 
 
 class _FactListener:
-    """Lines for one peer.  It is itself the bell that its held call hangs on."""
+    """The unread lines of one peer.  It is also the bell on which the peer's call is held."""
 
     def __init__(self, server: Remoting) -> None:
         self._server = server
@@ -165,7 +166,7 @@ class _FactListener:
     def take(self, entry: Entry) -> None:
         fact = entry.fact
         if isinstance(fact, RequestReceived) and fact.code in EXTENSION_CODES:
-            return  # it would ask for itself for ever
+            return  # else each fetch would cause the next line
         line = encode_entry(entry)
         if len(self._lines) < LINES_MAX and self._lines_bytes + len(line) <= LINES_BYTES_MAX:
             self._lines.append(line)
@@ -175,7 +176,7 @@ class _FactListener:
         self._server.ring(self, None)
 
     def answer(self) -> Reply:
-        """What fits into an answer, and how many lines behind it were lost."""
+        """A reply with as many lines as fit, and how many lines after them were lost."""
         size, lines = 0, []
         while self._lines and size < ANSWER_BYTES_MAX:
             lines.append(self._lines.popleft())
@@ -198,14 +199,14 @@ def _kinds(names: tuple[str, ...]) -> frozenset[type[Fact]]:
 
 
 def note_requests(server: Remoting, journal: Journal) -> None:
-    """Let *server* note its requests as its *journal* and its settings ask for."""
+    """Let *server* note its requests if its *journal* and its settings want that."""
     note_received(server, journal)
     if server.config.slow_answer_ms:
         _note_slow(server, journal)
 
 
 def note_received(server: Remoting, journal: Journal) -> None:
-    """From now on if the journal wants that, else no more."""
+    """Note each request from now on if the journal wants that, else stop."""
     if not journal.wants(RequestReceived):
         server.chain.put(HookPosition.REQUEST_FACTS, None)
         return
@@ -218,7 +219,7 @@ def note_received(server: Remoting, journal: Journal) -> None:
 
 
 def _note_slow(server: Remoting, journal: Journal) -> None:
-    """From arrival to answer; what a client asked to be held for is not slow."""
+    """Note requests with a long time from arrival to reply, except long polls."""
     clock, threshold_ms = server.clock, server.config.slow_answer_ms
 
     def note(answered: AnsweredRequest) -> None:

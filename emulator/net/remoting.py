@@ -1,7 +1,7 @@
-"""What every end of the protocol does, server or client: handle, hold, ask, reply.
+"""The common part of servers and clients: handle requests, hold them, invoke peers, reply.
 
-A request goes through the chain to its handler; what the handler returns is answered
-now, held on a bell, or answered after somebody else was asked.
+A request goes through the chain to its handler.  The handler's result is a reply, a wait for a
+bell or a watermark, or a request to another peer whose reply completes it.
 
 Upstream: NettyRemotingAbstract.
 """
@@ -71,10 +71,10 @@ class _Pending(msgspec.Struct):
 
 
 class Remoting:
-    """Connections, the calls they hold, and the table of what is answered."""
+    """Connections, the calls held for them, and the table of handlers."""
 
     closes_slow_readers = False
-    language: Language = "JAVA"  # of its requests: servers are upstream's, as far as one sees
+    language: Language = "JAVA"  # of its requests: servers write the language of upstream's
 
     def __init__(
         self,
@@ -105,33 +105,33 @@ class Remoting:
         self._echoes = REPLIES_ECHO.holds(release)
         self.connections: dict[Peer, Connection] = {}
 
-    # For services that act outside of a handler -----------------------------------------
+    # For services, outside of a handler -------------------------------------------------
 
     def batch(self) -> AbstractContextManager[object]:
-        """One turn: bells rung inside are delivered at its end, one write a connection."""
+        """One turn: bells rung inside are delivered at its end, one write per connection."""
         return self.turn
 
     def later(self, at_ms: int, action: Callable[[int], object]) -> None:
-        """Call ``action(now_ms)`` at *at_ms* (wall time), or as soon as others have had a turn."""
+        """Call ``action(now_ms)`` at *at_ms* (wall time); if that is past, after waiting tasks."""
         self.timers.at(self.clock.trio_time(at_ms), lambda: action(self.clock.now_ms()))
 
     def raise_mark(self, mark: str, position: int) -> None:
-        """Answer the calls that waited for *mark* to reach *position*, one write a connection."""
+        """Answer the calls that wait for *mark* up to *position*, one write per connection."""
         with self.batch():
             self.watermarks.raise_to(mark, position)
 
     def give_up_mark(self, mark: str, position: int) -> None:
-        """*mark* will not reach *position* now: the calls that wait for that expire."""
+        """*mark* cannot reach *position* now: the calls that wait for it expire."""
         with self.batch():
             self.watermarks.give_up(mark, position)
 
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes = b"") -> bool:
-        """Send *peer* a one-way request; False if it has gone or reads too slowly."""
+        """Send *peer* a one-way request; False if it has closed or reads too slowly."""
         connection = self.connections.get(peer)
         return connection is not None and connection.push(code, header, body)
 
     def close(self, peer: Peer) -> None:
-        """Close its connection, if it still has one; what was answered before leaves first."""
+        """Close the connection of *peer*, if it is open; earlier replies are sent first."""
         if (connection := self.connections.get(peer)) is not None:
             connection.flush()
             connection.transport.close()
@@ -139,7 +139,7 @@ class Remoting:
     # For connections ------------------------------------------------------------------
 
     def handle(self, connection: Connection, command: RemotingCommand) -> None:
-        """Answer a request, now or later; a handler's exception is answered, and a fact."""
+        """Answer a request, now or later; an exception of a handler becomes an error reply."""
         entry = self.handlers.get(command.code)
         handler: Handler = self._unknown if entry is None else entry[1]
         try:
@@ -158,11 +158,11 @@ class Remoting:
             self._apply_result(_Pending(connection, command, connection.last_active_ms), result)
 
     def refuse(self, connection: Connection, command: RemotingCommand, error: BadFields) -> None:
-        """Answer a request that is not to be handled with SYSTEM_ERROR, and note it."""
+        """Answer a request with SYSTEM_ERROR and note it; its handler is not called."""
         self._answer_error(connection, command, error, connection.last_active_ms)
 
     def connection_closed(self, connection: Connection) -> None:
-        """The stream ended: its held calls end; both shells do more."""
+        """The stream ended: let go of its held calls.  Server and client extend this."""
         self.connections.pop(connection.peer, None)
         self.bells.gone(connection.peer)
         self.watermarks.gone(connection.peer)
@@ -187,7 +187,7 @@ class Remoting:
     def _resume(
         self, pending: _Pending, resume: Callable[[int, Any], Result], now_ms: int, found: object
     ) -> None:
-        """A held call goes on; what it raises is answered as at its first pass."""
+        """Resume a held call; its exceptions are answered as those of ``handle``."""
         try:
             result = resume(now_ms, found)
         except Exception as error:  # noqa: BLE001  # the same as in ``handle``
@@ -203,7 +203,7 @@ class Remoting:
 
         target = self.connections.get(ask.peer)
         if target is None:
-            # Not from here: who asks one peer after another may find a thousand gone.
+            # At the end of the turn: a thousand closed peers in a row must not recurse here.
             gone = NoAnswer(ask.peer.address, "it has gone")
             self.turn.at_end(lambda: on_done(gone))
         else:
@@ -222,7 +222,7 @@ class Remoting:
         is_error: bool = False,
         on_purpose: bool = False,
     ) -> None:
-        """Encode *reply* and write it, unless nobody waits for it."""
+        """Encode *reply* and write it, unless the request is one-way or the peer has closed."""
         if self.chain.observer is not None:
             answered = AnsweredRequest(command, connection.peer, reply, arrived_ms, on_purpose)
             self.chain.observer(answered)
@@ -255,7 +255,7 @@ class Remoting:
         connection.write(data, means)
 
     def _reply_command(self, command: RemotingCommand, reply: Reply) -> RemotingCommand:
-        """The answer in the request's serialization."""
+        """The reply as a command, in the request's serialization."""
         return RemotingCommand(
             code=reply.code,
             flag=RESPONSE,
@@ -270,7 +270,7 @@ class Remoting:
     def _answer_error(
         self, connection: Connection, command: RemotingCommand, error: Exception, arrived_ms: int
     ) -> None:
-        """A ``Refusal`` in the request's serialization, all else as a SYSTEM_ERROR in JSON."""
+        """Answer a ``Refusal`` in the request's serialization, others as SYSTEM_ERROR in JSON."""
         if isinstance(error, Refusal):
             entry = self.handlers.get(command.code)
             reply = error_reply(error, entry[0] if entry else None)
@@ -300,7 +300,7 @@ class Remoting:
 
 
 def error_reply(refusal: Refusal, rpc: AnyRpc | None) -> Reply:
-    """An error reply; upstream's has empty ext fields where the call has a reply header."""
+    """An error reply; as upstream, with empty ext fields if the call has a reply header."""
     header = refusal.header
     if header is None and rpc is not None and rpc.reply is not Header:
         header = Header()

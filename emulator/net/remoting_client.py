@@ -1,15 +1,15 @@
-"""The client shell: one connection an address, made when first needed.
+"""The client side: one connection for each address, opened when it is first needed.
 
-Calls to an address that is still being connected wait with their own deadline.  A
-synchronous call that gets no answer in time closes its connection, which fails every other
-call on it (upstream does so since 4.9.1, and people observe it); an asynchronous one leaves
-it open.
+Calls to an address that is still being connected wait, each with its own deadline.  A
+synchronous call that gets no answer in time closes its connection, which fails all other
+calls on it (upstream does so since 4.9.1, and users see it); an asynchronous call leaves it
+open.
 
-A header may be given as text, by who has written it already.
+A header may be given as encoded text (``msgspec.Raw``), by callers that keep it encoded.
 
-Requests leave at once.  After ``gather_writes`` only a call that is alone does; those that
-others may follow in the same pass of the scheduler leave together, one write a connection:
-sends that nobody awaits, and those of callers whose answers came with one read.
+Requests are sent at once.  After ``gather_writes`` that holds for a single call only; requests
+that others may follow in the same pass of the scheduler are sent together, one write for each
+connection: sends that are not awaited, and requests of callers whose replies came in one read.
 
 Upstream: NettyRemotingClient.
 """
@@ -48,7 +48,7 @@ Reply = TypeVar("Reply", bound=Header)
 
 
 class _Channel:
-    """An address: connected, or being connected with calls waiting for it."""
+    """One address: its connection, or the calls that wait until it is connected."""
 
     __slots__ = ("connection", "waiting")
 
@@ -58,10 +58,10 @@ class _Channel:
 
 
 class RemotingClient(Remoting):
-    """Calls, by address.  *handlers* answer what servers ask of us.
+    """Sends requests by address.  *handlers* answer the requests of servers.
 
-    ``sign(address, request)`` sees every request before it is encoded and may add ext
-    fields.  Upstream: AclClientRPCHook.
+    ``sign(address, request)`` is called with every request before it is encoded, and may add
+    ext fields.  Upstream: AclClientRPCHook.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class RemotingClient(Remoting):
         self._channels: dict[str, _Channel] = {}
         self._opened = 0
         self._has_ended = False
-        self._answered_count = 0  # callers of ``invoke`` that are yet to take their reply
+        self._answered_count = 0  # callers of ``invoke`` that have a reply and did not run yet
         self.on_connected: Callable[[str], object] | None = None
         nursery.start_soon(self._run)
 
     def gather_writes(self) -> None:
-        """From now on what is written outside of a turn leaves in the scheduler's next pass."""
+        """From now on writes outside of a turn are sent in the scheduler's next pass."""
         flushing = NextPass(self.turn.end_now)
         self.turn.end_soon = flushing.ask
         self._nursery.start_soon(flushing.run)
@@ -100,9 +100,9 @@ class RemotingClient(Remoting):
         *,
         timeout_ms: int,
     ) -> RemotingCommand:
-        """The reply, whatever its code.  Raises ``NeverSent``, ``NoAnswer``, ``TimedOut``.
+        """The reply, with any code.  Raises ``NeverSent``, ``NoAnswer``, ``TimedOut``.
 
-        One that was cancelled closes nothing when its time is over.
+        A cancelled call does not close the connection when its timeout is over.
         Upstream: NettyRemotingClient.invokeSync.
         """
         caller: list[trio.lowlevel.Task] = []
@@ -121,7 +121,7 @@ class RemotingClient(Remoting):
 
         with _NO_TURN if self._answered_count else self.turn:
             self.invoke_async(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
-        if replies:  # it could not even be sent
+        if replies:  # it could not be sent
             await trio.lowlevel.checkpoint()
         else:
             caller.append(trio.lowlevel.current_task())
@@ -142,7 +142,7 @@ class RemotingClient(Remoting):
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
-        """Send without waiting; *on_done* gets the reply, or why there is none, exactly once.
+        """Send without waiting; *on_done* is called exactly once, with the reply or the error.
 
         Upstream: NettyRemotingClient.invokeAsync.
         """
@@ -177,9 +177,9 @@ class RemotingClient(Remoting):
         header: Request | msgspec.Raw | None = None,
         body: bytes = b"",
     ) -> None:
-        """Send a one-way request: whether it arrives is not known.
+        """Send a one-way request; nothing reports whether it arrives.
 
-        It is dropped if there is no connection and none can be made.
+        It is dropped if there is no connection and none can be opened.
         """
 
         def send_when_connected(found: Connection | RemoteError) -> None:
@@ -195,7 +195,7 @@ class RemotingClient(Remoting):
             channel.waiting.append(send_when_connected)
 
     def is_connected(self, address: str) -> bool:
-        """Whether requests to *address* leave at once."""
+        """Whether *address* is connected: then requests to it are sent at once."""
         channel = self._channels.get(address)
         return channel is not None and channel.connection is not None
 
@@ -217,7 +217,7 @@ class RemotingClient(Remoting):
     def of_tool(
         cls, network: Network, nursery: trio.Nursery, *, clock: WallClock, release: Release
     ) -> Self:
-        """The connections of a tool: it answers no requests, and keeps no journal."""
+        """A client for a tool: it answers no requests, and notes no facts."""
         return cls(
             network,
             nursery,
@@ -229,13 +229,13 @@ class RemotingClient(Remoting):
         )
 
     def close_all(self) -> None:
-        """Close every connection; their calls get ``NoAnswer``.  What was written leaves first."""
+        """Send what was written, then close every connection; their calls get ``NoAnswer``."""
         self.turn.end_now()
         for connection in list(self.connections.values()):
             connection.transport.close()
 
     def end(self) -> None:
-        """Fail whatever waits for an answer or a connection, and all calls made later."""
+        """Fail all calls that wait for a reply or a connection, and all later calls."""
         self._has_ended = True
         channels, self._channels = self._channels, {}
         self.close_all()
@@ -248,10 +248,10 @@ class RemotingClient(Remoting):
         try:
             await self.timers.run()
         finally:
-            self.end()  # callers may live longer than our nursery
+            self.end()  # callers may outlive this nursery
 
     def connection_closed(self, connection: Connection) -> None:
-        """The stream ended: the next call to its address connects again."""
+        """The stream of *connection* ended: the next call to its address connects again."""
         super().connection_closed(connection)
         channel = self._channels.get(connection.peer.address)
         if channel is not None and channel.connection is connection:
@@ -278,9 +278,9 @@ class RemotingClient(Remoting):
         with trio.move_on_after(self.config.connect_ms_max / 1000) as scope:
             try:
                 await self._network.connect(address, accept)
-            except OSError as error:  # nobody there
+            except OSError as error:  # refused, or not reachable
                 failure = NeverSent(address, f"no connection: {error.strerror or error}")
-            except ValueError as error:  # no address at all
+            except ValueError as error:  # not an address
                 failure = NeverSent(address, f"no connection: {error}")
         if scope.cancelled_caught:
             failure = NeverSent(address, "no connection in time")
@@ -288,7 +288,7 @@ class RemotingClient(Remoting):
             failure = NeverSent(address, "the connection ended at once")
         if failure is None and self._has_ended:
             made[0].transport.close()
-            return  # those who waited have failed already
+            return  # ``end`` has failed the calls that waited
         self._connected(address, channel, made[0] if failure is None else failure)
 
     def _connected(self, address: str, channel: _Channel, found: Connection | RemoteError) -> None:
@@ -313,7 +313,7 @@ __all__ = ["OnDone", "RemotingClient", "TimedOut"]
 async def tool_connections(
     network: Network, clock: WallClock, release: Release
 ) -> AsyncIterator[RemotingClient]:
-    """``RemotingClient.of_tool``, whose connections end with the block."""
+    """``RemotingClient.of_tool``; its connections are closed at the end of the block."""
     async with cancelling_nursery() as nursery:
         client = RemotingClient.of_tool(network, nursery, clock=clock, release=release)
         try:

@@ -1,4 +1,4 @@
-"""The server shell: listens, keeps its connections, and closes the silent ones.
+"""The server side: listens, keeps its connections, and closes the idle ones.
 
 Upstream: NettyRemotingServer.
 """
@@ -32,7 +32,7 @@ class RemotingServer(Remoting):
         return await network.listen(address, self.accept)
 
     def accept(self, transport: Transport) -> Connection:
-        """The endpoint of a new stream; it is closed when it was silent for too long."""
+        """The endpoint of a new stream; it is closed when it was idle for too long."""
         self._accepted += 1
         connection = Connection(transport, self, self._accepted)
         self.connections[connection.peer] = connection
@@ -41,7 +41,7 @@ class RemotingServer(Remoting):
         return connection
 
     def connection_closed(self, connection: Connection) -> None:
-        """The stream ended: ``on_closed`` is called."""
+        """The stream of *connection* ended: call ``on_closed``."""
         super().connection_closed(connection)
         if connection.watch is not None:
             connection.watch.cancel()
@@ -49,12 +49,12 @@ class RemotingServer(Remoting):
             self.on_closed(connection.peer, self.clock.now_ms())
 
     def close_all(self) -> None:
-        """Close every connection, in the order in which they came."""
+        """Close every connection, in the order of their arrival."""
         for connection in list(self.connections.values()):
             connection.transport.close()
 
     def _watch(self, connection: Connection) -> None:
-        """Close a connection that neither read nor wrote for too long; looks again only then."""
+        """Close the connection if it is idle for too long, else check again when it could be."""
         idle_ms_max = self.config.idle_ms_max
         due_ms = connection.last_active_ms + idle_ms_max
         if self.clock.now_ms() >= due_ms:

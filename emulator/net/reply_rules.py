@@ -1,14 +1,13 @@
-"""Reply rules at a server: set, listed and removed by codes of our own, applied in its chain.
+"""Reply rules at a server: set, listed and removed by extension codes, applied in its chain.
 
-The first rule that matches a request decides what becomes of it.  A server without rules has no
-link in its chain, so they cost nothing until there is one.  The calls that manage rules are
-answered whatever rules hold, and refused unless the server was started with
-``reply_rules_allowed``: a client that may set rules can stop a cluster.
+The first rule that matches a request decides its result.  A server without rules has no link in
+its chain, so rules cost nothing until one is set.  No rule applies to the calls that manage
+rules.  They are refused unless the server was started with ``reply_rules_allowed``: a client
+that may set rules can stop a cluster.
 
-Which topics, groups, client and broker a request is about is read off its typed ext fields by
-their names, and for the few calls that carry it in their body, off that.  A client that only
-sends or pulls names itself nowhere: it is known by the heartbeats it sent on the same
-connection (``Peer.client_id``).
+The topics, groups, client and broker of a request are read from its typed ext fields by their
+names, and for a few calls from the body.  Requests that only send or pull do not name their
+client: it is known by the heartbeats it sent on the same connection (``Peer.client_id``).
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ from rocketmq_emulator.protocol.bodies.groups import (
 from rocketmq_emulator.protocol.codes import EXTENSION_CODES, RequestCode, ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields, Header
 
-RULES_MAX = 1_000  # each is asked about each request
-DELAYED_MAX = 100_000  # requests that wait at one time: as many as held pulls
+RULES_MAX = 1_000  # each request is compared with each rule
+DELAYED_MAX = 100_000  # delayed at one time: as many as held pulls
 B = TypeVar("B", bound=ExtensionBody)
 
 
 class _SetRule(msgspec.Struct):
-    """A rule that holds."""
+    """A rule that is set."""
 
     rule_id: int
     rule: ReplyRule
@@ -67,7 +66,7 @@ class _SetRule(msgspec.Struct):
 
 
 class ReplyRules:
-    """The rules of one *server*; *rng* decides where a rule has a probability below 1."""
+    """The rules of one *server*; *rng* draws for rules with a probability below 1."""
 
     def __init__(self, server: Remoting, *, allowed: bool, rng: random.Random) -> None:
         self._server = server
@@ -76,7 +75,7 @@ class ReplyRules:
         self._rules: dict[int, _SetRule] = {}
         self._last_id = 0
         self._delayed_count = 0
-        self._resets = 0  # so many there were
+        self._resets = 0  # how many times ``reset`` was called
 
     def handlers(self) -> Table:
         """The calls that manage rules, for the server's table."""
@@ -90,7 +89,7 @@ class ReplyRules:
     # Managing -------------------------------------------------------------------------
 
     def set_rule(self, call: Call[Header]) -> Result:
-        """Add a rule behind those that hold; it is obeyed from the next request on."""
+        """Add a rule after the ones that are set; it applies from the next request on."""
         self._check_allowed()
         rule = extension_body_of(call, ReplyRule)
         if len(self._rules) >= RULES_MAX:
@@ -103,7 +102,7 @@ class ReplyRules:
         return Reply(body=encode_extension_body(ReplyRuleId(rule_id=self._last_id)))
 
     def list_rules(self, _call: Call[Header]) -> Result:
-        """Every rule that holds, in the order in which they are asked."""
+        """Every rule that is set, in the order in which they are compared."""
         self._check_allowed()
         rules = tuple(
             ReplyRuleState(
@@ -117,7 +116,7 @@ class ReplyRules:
         return Reply(body=encode_extension_body(ReplyRuleList(rules=rules)))
 
     def remove_rule(self, call: Call[Header]) -> Result:
-        """Remove one rule, or all; one that has ended already is no error."""
+        """Remove one rule, or all; a rule that has ended already is no error."""
         self._check_allowed()
         wanted = extension_body_of(call, RemoveReplyRule).rule_id
         ids = tuple(number for number in self._rules if wanted in (None, number))
@@ -126,15 +125,15 @@ class ReplyRules:
         return Reply(body=encode_extension_body(RemovedReplyRules(rule_ids=ids)))
 
     def reset(self) -> None:
-        """No rule holds, and what one has delayed is refused when its time comes."""
+        """Remove all rules; requests that they delay are refused when their delay is over."""
         for held in list(self._rules.values()):
             self._end(held, "asked")
         self._resets += 1
 
-    # Obeying --------------------------------------------------------------------------
+    # Applying -------------------------------------------------------------------------
 
     def decide(self, call: Call[Any]) -> Result | Defer | None:
-        """The link of the chain: the verdict of the first rule that matches, None if none does."""
+        """The link of the chain: the verdict of the first rule that matches, else None."""
         code = call.command.code
         if code in EXTENSION_CODES:
             return None
@@ -175,7 +174,7 @@ class ReplyRules:
         return self._result_of(rule, call)
 
     def _result_of(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
-        """The verdict without its delay; None: the call goes on to its handler."""
+        """The verdict without its delay; None: the handler is called."""
         if rule.error_code is not None:
             return Reply(code=rule.error_code, remark=rule.remark or None)
         if rule.cut_connection:
@@ -196,14 +195,14 @@ class ReplyRules:
 
 
 def check_allowed(what: str, *, allowed: bool) -> None:
-    """Raises ``Refusal`` for calls of our own, unless the server's settings allow them."""
+    """Raises ``Refusal`` for an extension call, unless the server's settings allow them."""
     if not allowed:
         remark = f"{what} not allowed here: start this server with reply_rules_allowed=true"
         raise Refusal(ResponseCode.NO_PERMISSION, remark)
 
 
 def extension_body_of(call: Call[Header], kind: type[B]) -> B:
-    """What a call of our own asks for.  Raises ``Refusal`` for a body that cannot be read."""
+    """The body of an extension call.  Raises ``Refusal`` if it cannot be decoded."""
     try:
         return decode_extension_body(call.body, kind)
     except BadFields as error:
@@ -211,14 +210,14 @@ def extension_body_of(call: Call[Header], kind: type[B]) -> B:
 
 
 def install_reply_rules(server: Remoting, *, allowed: bool, rng: random.Random) -> ReplyRules:
-    """Let *server* answer the calls that manage rules, and obey those that are set."""
+    """Let *server* answer the calls that manage rules, and apply the rules that are set."""
     rules = ReplyRules(server, allowed=allowed, rng=rng)
     server.handlers = {**server.handlers, **rules.handlers()}
     return rules
 
 
 def _matches(rule: ReplyRule, names: RequestNames) -> bool:
-    """Does a request that names these match?  What the rule leaves open matches all."""
+    """Does a request with these *names* match?  A field that *rule* leaves out matches all."""
     wanted = (
         (rule.topic, names.topics),
         (rule.group, names.groups),
@@ -228,7 +227,7 @@ def _matches(rule: ReplyRule, names: RequestNames) -> bool:
     return all(name is None or name in named for name, named in wanted)
 
 
-# What a request is about --------------------------------------------------------------
+# Names in a request -------------------------------------------------------------------
 
 
 TOPIC_FIELDS = frozenset({"topic", "origin_topic"})
@@ -240,7 +239,7 @@ BROKER_FIELDS = frozenset({"broker_name"})
 
 
 class RequestNames(NamedTuple):
-    """All it names; a client that is unknown is not in it."""
+    """All topics, groups, clients and brokers of a request; an unknown client is left out."""
 
     topics: frozenset[str]
     groups: frozenset[str]
@@ -249,7 +248,7 @@ class RequestNames(NamedTuple):
 
 
 def names_of(call: Call[Any]) -> RequestNames:
-    """What *call* is about; a body that cannot be read names nothing."""
+    """The names in *call*; a body that cannot be decoded adds none."""
     request: Header = call.request
     topics, groups, client_ids, broker_names = (
         {getattr(request, name) for name in names} for names in _fields(type(request))

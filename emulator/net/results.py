@@ -1,8 +1,9 @@
-"""What a handler may answer: now, never, later, or after asking another peer.
+"""The results of a handler: reply now, never, later, or after invoking another peer.
 
-A handler is a plain function ``Call -> Result``.  It never waits: when an answer must come later
-it returns what to wait for and how to go on, and the shell waits for it.  ``resume`` is *another*
-function than the first pass: a long poll's second look neither commits offsets nor waits anew.
+A handler is a plain function ``Call -> Result``.  It never waits: to reply later it returns a
+``Wait`` or an ``InvokePeer`` with a function ``resume``, and ``Remoting`` waits for it.
+``resume`` is *another* function than the first pass: the second pass of a long poll neither
+commits offsets nor waits again.
 
 A ``Refusal`` is raised; its remark may end with the FAQ page that upstream names there
 (``see_faq``), which depends on the release.
@@ -24,7 +25,7 @@ Request_co = TypeVar("Request_co", bound=Header, covariant=True)
 
 
 class Refusal(RefusedByServer):
-    """The request is answered with an error code.  Nothing was done, unless the code means it."""
+    """The request is answered with an error code.  Nothing was done, unless the code says so."""
 
     def __init__(self, code: int, remark: str, header: Header | None = None) -> None:
         super().__init__(code, remark)
@@ -34,7 +35,7 @@ class Refusal(RefusedByServer):
 
 
 class Peer:
-    """One connection as handlers know it: who it is, not how its bytes move.
+    """One connection as handlers see it: the identity of the far end, without its transport.
 
     Compared by identity: a client that reconnects is another peer.
     """
@@ -43,7 +44,7 @@ class Peer:
 
     def __init__(self, address: str, number: int) -> None:
         self.address = address  # "ip:port" of the far end
-        self.number = number  # counts up within one server: a stable order
+        self.number = number  # counts up within one server, for a stable order
         self.is_open = True
         self.client_id: str | None = None  # of the client that sent a heartbeat here
 
@@ -52,7 +53,7 @@ class Peer:
 
 
 class Call(msgspec.Struct, Generic[Request_co], gc=False):
-    """One request at a server: the frame's command, its typed ext fields, who asks, and when.
+    """One request at a server: its command, its typed ext fields, the requester, the arrival.
 
     A handler that reads no ext fields takes ``Call[Header]``: it can answer any request.
     """
@@ -69,7 +70,7 @@ class Call(msgspec.Struct, Generic[Request_co], gc=False):
 
 
 class Reply(msgspec.Struct, gc=False):
-    """Answered now.  ``header`` becomes ext fields; ``extra`` adds plain ones."""
+    """The reply is sent now.  ``header`` becomes ext fields; ``extra`` adds plain ones."""
 
     header: Header | None = None
     body: bytes = b""
@@ -79,24 +80,24 @@ class Reply(msgspec.Struct, gc=False):
 
 
 class NoReply(msgspec.Struct, frozen=True):
-    """One-way, or upstream stays silent."""
+    """No reply: the request is one-way, or upstream does not answer it."""
 
 
 NO_REPLY = NoReply()
 
 
 class Wait(msgspec.Struct):
-    """Held until the bell ``on`` is rung with news it ``wants``, or until ``until_ms``.
+    """The call is held until the bell ``on`` is rung with news it ``wants``, or ``until_ms``.
 
     With ``on=UpTo(mark, position)`` it is held until that watermark is reached.
 
-    ``resume(now_ms, expired)`` then answers.  News that are not wanted bring the end
-    forward to ``unwanted_until_ms(now_ms)`` if that is given (upstream's sweep looks at
-    every held pull whose queue has grown, whatever its filter says).
+    Then ``resume(now_ms, expired)`` returns the result.  News that are not wanted bring the
+    deadline forward to ``unwanted_until_ms(now_ms)`` if that is given (upstream's sweep checks
+    every held pull whose queue has grown, even if its filter does not match).
 
-    ``gone`` is called instead if the asker's connection ends before; without it the call
-    goes on, and its answer is dropped.  ``on_purpose``: the client asked to be held, so the
-    answer never counts as slow.
+    ``gone`` is called instead if the requester's connection ends before; without it the call
+    stays held, and its reply is dropped.  ``on_purpose``: the client asked to be held, so the
+    reply never counts as slow.
     """
 
     on: Hashable
@@ -109,7 +110,7 @@ class Wait(msgspec.Struct):
 
 
 class InvokePeer(msgspec.Struct):
-    """The server first asks *peer*; ``resume(now_ms, reply)`` gets None when no answer came."""
+    """Send *peer* a request first; then ``resume(now_ms, reply)``, with None if none came."""
 
     peer: Peer
     code: int
@@ -120,19 +121,17 @@ class InvokePeer(msgspec.Struct):
 
 
 Result: TypeAlias = Reply | NoReply | Wait | InvokePeer
-Handler: TypeAlias = Callable[[Call[Any]], Result]  # of a call that its table has decoded
+Handler: TypeAlias = Callable[[Call[Any]], Result]  # the call's header is decoded
 
-# Outlets: what handlers do besides answering.
+# Callbacks that a role is given, for actions besides replying.
 Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes held calls
-Push: TypeAlias = Callable[
-    [Peer, int, Header | None, bytes], bool
-]  # one-way request to a peer; False: dropped
-CallLater: TypeAlias = Callable[
-    [int, Callable[[int], object]], object
-]  # later(at_ms, action(now_ms))
+# Push sends a one-way request (peer, code, header, body); False: it was dropped.
+Push: TypeAlias = Callable[[Peer, int, Header | None, bytes], bool]
+# CallLater has the arguments at_ms and action(now_ms).
+CallLater: TypeAlias = Callable[[int, Callable[[int], object]], object]
 
 
-# The page that refusals end with ------------------------------------------------------
+# The page at the end of refusals ------------------------------------------------------
 
 
 _PAGE = "http://rocketmq.apache.org/docs/faq/"
@@ -140,7 +139,7 @@ _PAGE_5 = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
 
 def see_faq(release: Release) -> str:
-    """What a remark of *release* ends with, a line break included.
+    """The text at the end of a remark of *release*, with its line break.
 
     Upstream: FAQUrl.suggestTodo.
     """

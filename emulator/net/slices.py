@@ -1,8 +1,8 @@
-"""Long answers, made in slices that let others through.
+"""Long replies, built in slices, so that other requests are handled in between.
 
-A handler that has much to gather writes it as a generator: it yields where others may have
-a turn, and returns its reply.  Between two slices everything may change: a slice reads what
-holds at its time, as upstream's threads do.  A slice takes ten milliseconds, or so.
+A handler with a long reply is a generator: it yields where other requests may be handled, and
+returns its reply.  All state may change between two slices: each slice reads the state of its
+own time, as upstream's threads do.  A slice takes about ten milliseconds.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ Entry = TypeVar("Entry")
 
 
 def in_slices(slices: Slices, now_ms: int) -> Result:
-    """The reply, if there is but one slice; else the rest follows slice by slice, a turn each.
+    """The reply, if there is only one slice; else a wait, and each next slice in a later turn.
 
-    What a slice raises is answered as if the handler had raised it.
+    An exception of a slice is answered as an exception of the handler.
     """
     try:
         next(slices)
     except StopIteration as done:
         reply: Reply = done.value
         return reply
-    # A bell that nobody else knows: the wait ends as soon as others have had a turn.
+    # The bell is never rung: the wait expires at once, after the tasks that wait already.
     return Wait(object(), now_ms, lambda then_ms, _expired: in_slices(slices, then_ms))
 
 
 def reply_of(body: Generator[None, None, bytes], header: Header | None = None) -> Slices:
-    """The reply whose body is made in slices."""
+    """The slices of a reply whose *body* is built in slices."""
     return Reply(header, (yield from body))
 
 
 def long_body(
     empty: Body, pieces: Mapping[str, Iterable[object]], release: Release
 ) -> Generator[None, None, bytes]:
-    """The text of *empty*, its collections filled: *pieces* of maps or lists by name on the wire.
+    """The text of *empty* with its maps or lists filled with *pieces*, by name on the wire.
 
-    One piece is one slice, its making included.  Raises ``Refusal`` as soon as no frame can hold
-    what there is.
+    Each piece is one slice, with the work to build it.  Raises ``Refusal`` as soon as the text
+    is longer than a frame.
     """
     written: dict[str, list[bytes]] = {}
     size = 0
@@ -72,12 +72,12 @@ def long_reply(
     now_ms: int,
     header: Header | None = None,
 ) -> Result:
-    """The answer whose body is ``long_body``."""
+    """The result whose reply has the body of ``long_body``."""
     return in_slices(reply_of(long_body(empty, pieces, release), header), now_ms)
 
 
 def filled(empty: Body, written: Mapping[str, Iterable[bytes]], release: Release) -> bytes:
-    """The text of *empty*, with these texts of entries in its collections."""
+    """The text of *empty*, with the texts in *written* as entries of its maps or lists."""
     text = encode_body(empty, release)
     holes = {text.index(b'"%b":' % name.encode()) + len(name) + 4: name for name in written}
     parts: list[bytes] = []
@@ -89,14 +89,14 @@ def filled(empty: Body, written: Mapping[str, Iterable[bytes]], release: Release
 
 
 class SliceBudget:
-    """Counts what a slice has done, where its steps differ in size."""
+    """Counts the work of a slice whose steps differ in size."""
 
     def __init__(self, work_max: int) -> None:
         self._work_max = work_max
         self._work = 0
 
     def is_over(self, work: int) -> bool:
-        """Whether the slice is full with this *work*; then the next one begins."""
+        """Add *work*; True if the slice is full: then the next slice begins."""
         self._work += work
         if self._work < self._work_max:
             return False
@@ -105,9 +105,9 @@ class SliceBudget:
 
 
 def in_pieces(entries: Iterable[Entry], entries_max: int) -> Iterator[list[Entry]]:
-    """The entries, *entries_max* in a piece: the last one has what is left, perhaps nothing.
+    """The entries in pieces of *entries_max*; the last piece may be shorter.
 
-    A table that may change meanwhile is not to be walked: give its keys, as a list.
+    A table may change between two pieces: pass a list of its keys instead.
     """
     walk = iter(entries)
     while piece := list(islice(walk, entries_max)):

@@ -1,13 +1,13 @@
-"""Tasks under trio: periodic services, actions of the scheduler's next pass, nurseries.
+"""Tasks under trio: periodic services, actions in the scheduler's next pass, nurseries.
 
-A service is a short loop in somebody's nursery, at a fixed rate of trio time; several that are
-due at the same moment may share a task.
+A service is a short loop in a nursery, at a fixed rate of trio time; several services may share
+a task.
 
-A pass of the scheduler lets every task that may run take one step; nothing sleeps between two
-passes while one is asked for.  ``NextPass`` calls an action once for all that asked in one pass,
-from one parked task, so that asking costs no new one.
+A pass of the scheduler runs every task that is ready for one step.  ``NextPass`` calls an action
+once, in the next pass, for all requests made in one pass.  It does so from one parked task, so
+that a request starts no new task.
 
-The nurseries raise their one failure as itself, not inside a group.
+The nurseries raise a single failure as itself, not inside a group.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ async def every(
 async def every_service(
     services: Sequence[tuple[Callable[[], object], int, int]], alarm: Alarm
 ) -> NoReturn:
-    """``every`` for several in one task: (action, interval_ms, first_ms) of each.
+    """``every`` for several services in one task: (action, interval_ms, first_ms) of each.
 
-    Those that are due at the same moment run one after the other, in the order given.
+    Services that are due at the same time run in the order given.
     """
     began_s = trio.current_time()
     due = [(began_s + first / 1000, place) for place, (_, _, first) in enumerate(services)]
@@ -61,7 +61,7 @@ async def every_service(
 async def every_async(
     interval_ms: int, action: Callable[[], Awaitable[object]], *, first_ms: int
 ) -> NoReturn:
-    """The same for an action that may wait; late when it is slow, as one thread would be."""
+    """``every`` for an action that may wait; a slow action delays the next, as in one thread."""
     due_s = trio.current_time() + first_ms / 1000
     while True:
         await trio.sleep_until(due_s)
@@ -73,7 +73,7 @@ async def every_async(
 
 
 class NextPass:
-    """Calls *action* once for all that asked in one pass; at once while ``run`` does not run."""
+    """Calls *action* once for all requests of one pass; at once if ``run`` does not run."""
 
     def __init__(self, action: Callable[[], object]) -> None:
         self._action = action
@@ -81,7 +81,7 @@ class NextPass:
         self._is_asked = False
 
     def ask(self) -> None:
-        """Have the action called before the scheduler sleeps again."""
+        """Request the action: it is called before the scheduler sleeps again."""
         if self._parked is not None:
             self._is_asked = True
             task, self._parked = self._parked, None
@@ -90,7 +90,7 @@ class NextPass:
             self._action()
 
     async def run(self) -> NoReturn:
-        """Serve those who ask, until cancelled."""
+        """Call the action in each pass after a request, until cancelled."""
         while True:
             self._parked = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._leave)
@@ -106,7 +106,7 @@ class NextPass:
 
 
 class TaskNursery(Protocol):
-    """Where the tasks of a node live: a nursery of trio, or one whose tasks can be paused."""
+    """The nursery of a node's tasks: trio's, or one whose tasks can be paused."""
 
     @property
     def cancel_scope(self) -> trio.CancelScope:
@@ -123,7 +123,7 @@ OpenNursery: TypeAlias = Callable[[], AbstractAsyncContextManager[TaskNursery]]
 
 @asynccontextmanager
 async def cancelling_nursery() -> AsyncIterator[trio.Nursery]:
-    """Its tasks are cancelled when the block ends."""
+    """A nursery whose tasks are cancelled when the block ends."""
     try:
         async with trio.open_nursery() as nursery:
             yield nursery
@@ -134,7 +134,7 @@ async def cancelling_nursery() -> AsyncIterator[trio.Nursery]:
 
 @asynccontextmanager
 async def joining_nursery() -> AsyncIterator[trio.Nursery]:
-    """Its tasks run to their ends."""
+    """A nursery whose block ends when all its tasks have ended."""
     try:
         async with trio.open_nursery() as nursery:
             yield nursery

@@ -1,13 +1,13 @@
 """TCP under trio: connect, bind, listen, accept, read and write.
 
-Plain non-blocking sockets: a read takes whatever has come (many frames), the connection
-handles all of it, and what it writes goes out in one send; there is a writer task only while
-the kernel is full.  The first few sockets have a reader task each; the others share one
-(``epoll_reader``).
+Plain non-blocking sockets: a read takes all bytes that have arrived (many frames), the
+connection handles them, and its replies are sent in one send.  A writer task runs only while the
+kernel's send buffer is full.  The first few sockets have a reader task each; the others share
+one (``epoll_reader``).
 
-A process may open only so many files.  Some descriptors are kept for the store and for
-connections of our own: when those for peers are used up, connected peers are served, and new
-connections wait in the kernel's backlog until others have closed.  A fact names the limit, once.
+A process may open a limited number of files.  Some descriptors are reserved for the store and
+for outgoing connections.  When those for peers are used up, connected peers are still served,
+and new connections wait in the kernel's backlog until others have closed.  One fact reports it.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from rocketmq_emulator.net.transport import (
 from rocketmq_emulator.text.values import join_address, split_address
 
 READ_BYTES = 256 * 1024
-OWN_TASK_SOCKETS_MAX = 8  # so many sockets of a network have a task of their own
-UNSENT_BYTES_MAX = 4 * 1024 * 1024  # above it nothing more is read from that peer
+OWN_TASK_SOCKETS_MAX = 8  # sockets of a network that have a task each
+UNSENT_BYTES_MAX = 4 * 1024 * 1024  # above it that peer is not read
 BACKLOG = 1024
 
 
 class TcpNetwork:
-    """Real sockets.  Its tasks live in the nursery it is given; *note* takes its facts."""
+    """Real sockets.  Its tasks run in *nursery*; *note* takes its facts."""
 
     def __init__(self, nursery: TaskNursery, note: Note = discard_fact) -> None:
         self._nursery = nursery
         self._note = note
         self._own_task_count = 0  # sockets with a task of their own
-        self._ready: EpollReader | None = None  # made when there are more
+        self._ready: EpollReader | None = None  # created for the sockets above that
 
     async def listen(self, address: str, accept: Accept) -> TcpListener:
-        """Bind and listen.  Raises ``AddressInUse``, or ``OSError`` for an address not ours."""
+        """Bind and listen.  Raises as ``bound_socket``."""
         sock = bound_socket(address)
         sock.listen(BACKLOG)
         listener = TcpListener(sock, accept, self._open, self._note)
@@ -57,7 +57,7 @@ class TcpNetwork:
         return listener
 
     async def connect(self, address: str, accept: Accept) -> TcpTransport:
-        """Connect; what resolving or connecting raises becomes ``ConnectRefused``."""
+        """Connect.  Raises ``ConnectRefused`` if resolving or connecting fails."""
         host, port = split_address(address)
         sock = trio.socket.socket(
             trio.socket.AF_INET6 if ":" in host else trio.socket.AF_INET, trio.socket.SOCK_STREAM
@@ -96,22 +96,22 @@ class TcpNetwork:
 class TcpTransport:
     """One socket.
 
-    A send that fails ends the stream, but the endpoint's ``closed`` is called by a task,
-    later: whoever sends to many peers must not begin to handle the end of one of them.
+    A send that fails ends the stream, but the endpoint's ``closed`` is called later, by a task:
+    code that sends to many peers must not handle the end of one of them inside ``send``.
     """
 
     endpoint: Endpoint
-    values = None  # the far end may be anywhere
+    values = None  # the far end may be in another process
 
     def __init__(self, sock: socket.socket, nursery: TaskNursery) -> None:
         self.local = join_address(sock.getsockname())
         try:
             self.remote = join_address(sock.getpeername())
         except OSError:
-            self.remote = "0.0.0.0:0"  # the peer left between connecting and being accepted
+            self.remote = "0.0.0.0:0"  # the peer closed before it was accepted
         self._sock = sock
         self._nursery = nursery
-        self._ready: EpollReader | None = None  # which reads it, if it has no task of its own
+        self._ready: EpollReader | None = None  # reads it, if it has no task of its own
         self._unsent = bytearray()
         self._drained: trio.Event | None = None
         self._ended = False  # the socket is closed
@@ -119,7 +119,7 @@ class TcpTransport:
         self._close_was_reported = False
 
     def send(self, data: bytes) -> None:
-        """Give it to the kernel now, or keep what the kernel does not take, in order."""
+        """Pass *data* to the kernel; keep the rest that the kernel does not take, in order."""
         if self._ended:
             return
         if self._unsent:
@@ -132,15 +132,15 @@ class TcpTransport:
             self._nursery.start_soon(self._write)
 
     def unsent_bytes(self) -> int:
-        """How much the kernel has not taken yet."""
+        """The number of bytes that the kernel has not taken yet."""
         return len(self._unsent)
 
     def close(self) -> None:
-        """Close the socket; what was not sent is dropped."""
+        """Close the socket; unsent bytes are dropped."""
         self._end("closed here")
 
     def share(self, ready: EpollReader) -> None:
-        """Have *ready* read it."""
+        """Let *ready* read this socket; it has no reader task of its own then."""
         self._ready = ready
         ready.add(self)
 
@@ -149,18 +149,18 @@ class TcpTransport:
         return self._sock.fileno()
 
     def readable(self) -> None:
-        """Feed the endpoint what has come; nothing more while too much is unsent."""
+        """Feed the bytes that have arrived; stop reading while too much is unsent."""
         if data := self._receive():
             self.endpoint.feed(data)
         if self._ready is not None and len(self._unsent) > UNSENT_BYTES_MAX:
             self._ready.remove(self)  # until all is sent
 
     def stopped(self) -> None:
-        """Nobody reads any more."""
+        """The reader has ended: end the stream."""
         self._end("closed here")
 
     async def read(self) -> None:
-        """Feed the endpoint until the stream ends; not while too much is unsent."""
+        """Feed the endpoint until the stream ends; pause while too much is unsent."""
         try:
             while not self._ended:
                 await trio.lowlevel.wait_readable(self._sock)
@@ -173,7 +173,7 @@ class TcpTransport:
             self._end("closed here")
 
     def _receive(self) -> bytes:
-        """What has come; nothing if it was a false alarm, or the end."""
+        """The bytes that have arrived; empty if there are none, or at the end."""
         try:
             data = self._sock.recv(READ_BYTES)
         except BlockingIOError:
@@ -240,7 +240,7 @@ def _reason(error: OSError) -> str:
 
 
 def _why_refused(error: OSError) -> str:
-    """Without the address: whoever shows it names that."""
+    """The reason, without the address: callers add that."""
     if isinstance(error, socket.gaierror):
         return "the name of the host cannot be resolved"
     return os.strerror(error.errno).lower() if error.errno else str(error)
@@ -249,10 +249,8 @@ def _why_refused(error: OSError) -> str:
 # Accepting ----------------------------------------------------------------------------
 
 
-FILES_KEPT_MAX = 32  # a quarter, where fewer than four times as many may be open
-FREE_FILES_MIN = (
-    8  # so many must be free before it accepts again: one a time would be a flood of facts
-)
+FILES_KEPT_MAX = 32  # a quarter of the limit, if that is less
+FREE_FILES_MIN = 8  # before it accepts again: with 1 there would be a flood of facts
 ACCEPT_RETRY_S = 0.1
 CONNECTIONS = "connections"
 
@@ -293,7 +291,7 @@ class TcpListener:
             self._sock.close()
 
     def _accept_all(self) -> bool:
-        """Accept who waits; False if that failed, or there is no room for more."""
+        """Accept all waiting peers; False if that failed, or no more files may be opened."""
         while True:
             try:
                 sock, _ = self._sock.accept()
@@ -311,7 +309,7 @@ class TcpListener:
                 return False
 
     async def _wait_for_free_files(self) -> None:
-        """Look again now and then: spinning on accept would take the time of who is connected."""
+        """Wait with pauses: a busy loop on accept would slow down the connected peers."""
         began_s = trio.current_time()
         if has_room := self._has_free_files():  # accept failed for another reason
             await trio.sleep(ACCEPT_RETRY_S)
@@ -339,7 +337,7 @@ class TcpListener:
 
 
 def files_for_peers(files_max: int) -> int:
-    """How many of *files_max* (-1: no limit) may be open when another peer is accepted."""
+    """How many of *files_max* (-1: no limit) may be open while peers are accepted."""
     if files_max == resource.RLIM_INFINITY:
         return 1 << 30
     return files_max - min(FILES_KEPT_MAX, files_max // 4)
@@ -351,7 +349,7 @@ def files_for_peers(files_max: int) -> int:
 def bound_socket(address: str) -> socket.socket:
     """A non-blocking socket at *address* that does not listen yet; port 0 is any free one.
 
-    Raises ``AddressInUse``, or ``OSError`` for an address that is not ours.
+    Raises ``AddressInUse``, or ``OSError`` if this host does not have the address.
     """
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,7 +1,7 @@
-"""One heap of things that fall due, and one task that waits for the first of them.
+"""One heap of timers, and one task that waits for the first of them.
 
-Ten thousand held pulls are ten thousand heap entries, not ten thousand tasks.  An entry
-that is no longer wanted is only marked; the heap is rebuilt when most of it is marked.
+Ten thousand held pulls are ten thousand heap entries, not ten thousand tasks.  A cancelled
+entry is only marked; the heap is rebuilt when most of its entries are marked.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import trio
 
 from rocketmq_emulator.clocks.clock import Alarm, TrioAlarm
 
-CANCELLED_MAX = 1_000  # fewer entries than that are not worth a new heap
+CANCELLED_MAX = 1_000  # with fewer cancelled entries the heap is not rebuilt
 
 
 class Timer:
-    """Something due at ``at_s`` (trio time); ``cancel`` makes it never happen."""
+    """An action that is due at ``at_s`` (trio time)."""
 
     __slots__ = ("_timers", "action", "at_s")
 
@@ -30,7 +30,7 @@ class Timer:
         self._timers = timers
 
     def cancel(self) -> None:
-        """It never happens, unless it has happened already."""
+        """The action will not run; no effect if it has run already."""
         if self.action is not None:
             self.action = None
             timers = self._timers
@@ -40,7 +40,7 @@ class Timer:
 
 
 class Timers:
-    """Runs due actions, in order of time and then of birth, all of one time in one *turn*."""
+    """Runs due actions in order of time, then of creation; actions of one time in one *turn*."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Timers:
         self._alarm: Alarm = alarm or TrioAlarm()
         self._heap: list[tuple[float, int, Timer]] = []
         self._last_number = 0
-        self.cancelled_count = 0  # of those whose entries are still in the heap
+        self.cancelled_count = 0  # cancelled timers still in the heap
 
     def at(self, at_s: float, action: Callable[[], object]) -> Timer:
-        """Run *action* at *at_s* (trio time), or as soon as possible if that is over."""
+        """Run *action* at *at_s* (trio time), or as soon as possible if that is past."""
         timer = Timer(at_s, action, self)
         self._last_number += 1
         heapq.heappush(self._heap, (at_s, self._last_number, timer))
@@ -62,20 +62,20 @@ class Timers:
         return timer
 
     def tidy(self) -> None:
-        """Drop the entries of cancelled timers, if most of the heap is such."""
+        """Drop the entries of cancelled timers if they are the majority."""
         if self.cancelled_count * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].action is not None]
             heapq.heapify(self._heap)
             self.cancelled_count = 0
 
     async def run(self) -> NoReturn:
-        """Wait for the first to fall due, for ever."""
+        """Run timers when they are due, until cancelled."""
         while True:
             await self._alarm.wait_due(self._next_s)
             self.fire(trio.current_time())
 
     def fire(self, now_s: float) -> None:
-        """Run what is due; what is asked for meanwhile comes later, so that others have a turn."""
+        """Run the due actions; timers that they add run later, after other tasks."""
         heap, last = self._heap, self._last_number
         with self._turn:
             while heap and heap[0][0] <= now_s and heap[0][1] <= last:

@@ -1,9 +1,8 @@
-"""The port between a connection and whatever moves its bytes.
+"""The interface between a connection and the network, real or virtual.
 
-A connection is a machine, not a task: bytes are fed to an *endpoint*, what it writes
-goes out through a *transport*, and neither waits.  On TCP reader tasks feed; in the
-virtual world the clock does, while it moves time.  So everything above
-this port is the same code in both worlds.
+A connection has no task of its own: received bytes are fed to an *endpoint*, its frames are sent
+through a *transport*, and neither waits.  On TCP reader tasks feed it; in a virtual world the
+clock does while it moves time.  So all code above this interface is the same in both worlds.
 """
 
 from __future__ import annotations
@@ -13,25 +12,23 @@ from typing import Any, Protocol, TypeAlias
 
 from rocketmq_emulator.protocol.error_families import CannotDoHere, NobodyAnswered
 
-CommandsInFlight: TypeAlias = MutableMapping[
-    bytes, Any
-]  # by the bytes that were sent: what they mean
+CommandsInFlight: TypeAlias = MutableMapping[bytes, Any]  # the commands in the bytes sent
 
 
 class ConnectRefused(NobodyAnswered, OSError):
-    """Nobody listens there, or the network refuses: nothing was sent."""
+    """No process listens at the address, or the network refuses: nothing was sent."""
 
     definite = True
 
 
 class HostUnknown(NobodyAnswered, OSError):
-    """A name that nobody can resolve; nothing was done."""
+    """The host name cannot be resolved; nothing was sent."""
 
     definite = True
 
 
 class AddressInUse(CannotDoHere, OSError):
-    """Somebody listens there already."""
+    """The address is in use: another socket listens there."""
 
 
 class Transport(Protocol):
@@ -42,39 +39,39 @@ class Transport(Protocol):
 
     @property
     def values(self) -> CommandsInFlight | None:
-        """Shared with the far end, if that is in this process: see ``put_in_flight``."""
+        """The commands shared with a far end in this process: see ``put_in_flight``; else None."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Take *data* for sending; never waits.  What cannot leave yet is kept in order.
+        """Send *data*; never waits.  Bytes that cannot be sent yet are kept in order.
 
-        The own endpoint's ``closed`` is never called inside, even if the stream turns out to
+        The own endpoint's ``closed`` is never called inside, even if the stream is found to
         be broken: it is called a little later.
         """
         ...
 
     def unsent_bytes(self) -> int:
-        """How much of what was taken has not left this machine."""
+        """The number of bytes given to ``send`` and not yet sent."""
         ...
 
     def close(self) -> None:
-        """Close now: the own endpoint's ``closed`` is called once, the far end sees an end."""
+        """Close now: the own endpoint's ``closed`` is called once, the far end's stream ends."""
         ...
 
 
 class Endpoint(Protocol):
-    """What a transport talks to: our connection."""
+    """The receiver of a transport's bytes and events: a ``Connection``."""
 
     def feed(self, data: bytes) -> None:
         """Some bytes arrived, in order."""
         ...
 
     def writable(self) -> None:
-        """Everything taken for sending has left, after ``unsent_bytes`` had been above zero."""
+        """All bytes were sent: ``unsent_bytes`` is zero again."""
         ...
 
     def drained(self) -> None:
-        """Some of what was taken for sending has left, and some has not."""
+        """Some of the unsent bytes were sent, and some are left."""
         ...
 
     def closed(self, reason: str) -> None:
@@ -88,15 +85,15 @@ Accept = Callable[[Transport], Endpoint]
 class Listener(Protocol):
     """An open listening address."""
 
-    address: str  # "ip:port", the port really bound
+    address: str  # "ip:port", with the port that was bound
 
     def close(self) -> None:
-        """Stop accepting; open streams stay."""
+        """Stop accepting; open streams stay open."""
         ...
 
 
 class Network(Protocol):
-    """Where a node lives: it can listen and connect.  Its own tasks run in its own nursery."""
+    """The network of a node: it can listen and connect.  Its tasks run in a nursery of its own."""
 
     async def listen(self, address: str, accept: Accept) -> Listener:
         """Listen on "ip:port" (port 0: any free one).  Raises ``AddressInUse``."""

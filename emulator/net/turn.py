@@ -1,14 +1,14 @@
-"""One turn of an end of the protocol: what is done at once, and leaves together.
+"""One turn of a ``Remoting``: a unit of work whose writes are sent together.
 
-A turn is the handling of one read (many frames), or of the timers that are due, or what a
-service puts into ``with remoting.batch():``.  Nothing waits in it.  At its end the bells
-that were rung are delivered, and then every connection that has something to send sends
-it, once: so a producer's reply and the wake-up of a consumer leave together, and a batch
-of ten messages wakes a held pull with ten messages.  What was put off with ``at_end``
-comes last: one flush of the log for all that the turn has stored.
+A turn handles one read (many frames), or the timers that are due, or the block of
+``with remoting.batch():``.  Nothing waits in it.  At its end the news of the rung bells are
+delivered, and then every connection that has queued frames sends them, once: so a producer's
+reply and the reply to a held pull are sent together, and a batch of ten messages resumes a held
+pull with ten messages.  Actions deferred with ``at_end`` run last: one flush of the log for
+all messages that the turn has stored.
 
-What is written outside of any turn leaves at once, or ``end_soon`` sees to it: a client's
-sends of one pass of the scheduler leave together.
+Frames written outside of any turn are sent at once, or by ``end_soon``: a client's
+sends of one pass of the scheduler are sent together.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import WallClock
 
-PendingNews: TypeAlias = list[
-    tuple[int, Any]
-]  # how many calls had been held by then, and the news
+# (number of the newest held call at that time, news)
+PendingNews: TypeAlias = list[tuple[int, Any]]
 
 
 class Flushable(Protocol):
-    """A connection, as far as a turn knows one."""
+    """The part of a connection that a turn uses."""
 
     def flush(self) -> None:
-        """Send what was written.  It is called inside a turn only."""
+        """Send all queued frames.  Called inside a turn only."""
         ...
 
 
@@ -36,8 +35,8 @@ class Turn:
     """A context manager that nests: only the outermost block begins and ends the turn.
 
     ``now_ms`` is the wall time at which it began.  ``dirty`` are the connections that have
-    something to send; ``rung`` collects news by bell for ``deliver``, which whoever holds
-    calls puts here.  ``end_soon`` is called when something became dirty outside of a turn.
+    queued frames; ``rung`` collects news by bell for ``deliver``, which ``Bells`` sets.
+    ``end_soon`` is called when a connection became dirty outside of a turn.
     """
 
     __slots__ = (
@@ -62,19 +61,19 @@ class Turn:
         self._deferred_actions: dict[Callable[[], object], None] = {}
 
     def at_end(self, action: Callable[[], object]) -> None:
-        """Call *action* when this turn ends, however often it is asked for; outside, at once."""
+        """Call *action* once when this turn ends; outside of a turn, at once."""
         if self.depth:
             self._deferred_actions[action] = None
         else:
             action()
 
     def end_now(self) -> None:
-        """Carry out what was left outside of any turn; inside of one its end does."""
+        """Send what was written outside of any turn; inside a turn, no effect."""
         with self:
             pass
 
     def __enter__(self) -> int:
-        """Begin or join a turn; the wall time at which it began."""
+        """Begin or join a turn; returns the wall time at which it began, in ms."""
         if not self.depth:
             self.now_ms = self._clock.now_ms()
         self.depth += 1
@@ -88,7 +87,7 @@ class Turn:
             self.depth -= 1
 
     def _end(self) -> None:
-        """Who is woken may ring again, and a stream that breaks may wake somebody."""
+        """Repeat until nothing is left: resumed calls ring bells, and broken streams end calls."""
         while self.rung or self.dirty or self._deferred_actions:
             while self.rung:
                 rung, self.rung = self.rung, {}
