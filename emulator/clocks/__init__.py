@@ -1,1 +1,1 @@
-"""Time as a role sees it: its clocks, its alarms, and sums that are sampled as time passes."""
+"""The time of a role: its clocks, its alarms, and its sums with samples at fixed intervals."""

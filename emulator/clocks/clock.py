@@ -1,15 +1,15 @@
-"""Time as a role reads it and waits for it: wall clock, monotonic time, alarms.
+"""Clocks and alarms of a role: wall time, monotonic time, waiting.
 
-trio's clock is the only clock: in the real worlds it runs, in the virtual one a test or a
-scenario moves it.  A machine's wall time is trio time since the world began, plus the epoch the
-world began at, plus that machine's own error: a jump, a drift.  Monotonic time orders what
-happened in different processes of one machine (in the virtual world: of the whole world); wall
-clocks may be set, and be skewed, so they cannot.
+trio's clock is the only clock: in the real worlds it runs, in a virtual world a test or a
+scenario moves it.  A machine's wall time is trio time since the start of the world, plus the
+epoch of the world, plus that machine's own error: a jump, a drift.  Monotonic time orders the
+events in different processes of one machine (in a virtual world: of all machines).  Wall clocks
+cannot, because they may be set or be skewed.
 
-An alarm wakes the one task that waits for a moment which may be brought forward.  Loops of
-services wait with one instead of a cancel scope for every pause.  Under trio's own clock nothing
-is cheaper than a scope; a clock that moves time itself wakes the task without raising anything
-in it (``rocketmq_emulator.sim.clock``).
+An alarm wakes one task at a time that may be brought forward.  Loops of services wait with an
+alarm instead of a cancel scope for each pause.  Under trio's own clock a cancel scope is the
+cheapest way; a clock that moves time itself wakes the task without an exception in it
+(``rocketmq_emulator.sim.clock``).
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ import trio
 
 
 class Alarm(Protocol):
-    """One task's; times are trio's, in seconds."""
+    """Wakes one task; times are trio's, in seconds."""
 
     async def wait_until(self, at_s: float) -> None:
-        """Until *at_s*, or what it was brought forward to; ``inf``: only then.
+        """Wait until *at_s*, or an earlier time set by ``ring_by``; ``inf``: only until that.
 
-        It always lets others have a turn.
+        It always lets other tasks run.
         """
         ...
 
     async def wait_due(self, next_s: Callable[[], float]) -> None:
-        """Until the time that *next_s* gives; it is asked again when that has come.
+        """Wait until the time that *next_s* returns; it is called again at that time.
 
-        For who waits for the first of many things, some of which are called off.
+        For a task that waits for the first of many timers, some of which are cancelled.
         """
         ...
 
     def ring_by(self, at_s: float) -> None:
-        """Whoever waits now waits until *at_s* at most, as soon as possible if that is over."""
+        """The task that waits now is woken at *at_s* at the latest; at once if that is past."""
         ...
 
 
 class TrioAlarm:
-    """With a cancel scope for each wait: right under any clock."""
+    """Uses a cancel scope for each wait: correct under any clock."""
 
     def __init__(self) -> None:
         self._scope: trio.CancelScope | None = None
@@ -73,7 +73,7 @@ class TrioAlarm:
 
 
 class Clock(Protocol):
-    """What a journal reads of a clock."""
+    """The part of a clock that a journal uses."""
 
     def now_ms(self) -> int:
         """Wall time, in milliseconds since 1970."""
@@ -83,13 +83,13 @@ class Clock(Protocol):
 
 
 class ClockError(NamedTuple):
-    """How wrong a wall clock is: ahead by ``skew_ms``, and by a part of the time that passes.
+    """The error of a wall clock: ahead by ``skew_ms``, plus a drift.
 
-    The drift has added nothing yet at the true time ``since_ms``.
+    The drift begins at the true time ``since_ms``.
     """
 
     skew_ms: int = 0
-    drift_ppm: int = 0  # millionths: 100 gains 8.64 s a day, -100 loses as much
+    drift_ppm: int = 0  # millionths: 100 gains 8.64 s per day, -100 loses 8.64 s
     since_ms: int = 0  # since 1970
 
     def at(self, true_ms: int) -> int:
@@ -97,7 +97,7 @@ class ClockError(NamedTuple):
         return self.skew_ms + (true_ms - self.since_ms) * self.drift_ppm // 1_000_000
 
     def plus(self, other: ClockError) -> ClockError:
-        """Both at once: jumps and drifts add up, each drift from where it began."""
+        """The sum of both errors; each drift is counted from its own beginning."""
         if not self.drift_ppm:
             since_ms, gained_ms = other.since_ms, 0
         else:
@@ -108,14 +108,14 @@ class ClockError(NamedTuple):
 
 
 class WallClock:
-    """One machine's reading of the time, in milliseconds since 1970.
+    """One machine's wall clock, in milliseconds since 1970.
 
-    *mono_ns* is the machine's monotonic clock, *began_ns* what it showed at the epoch; without
-    one it is trio's time since the world began, which all machines of a virtual world share.
-    *new_alarm* makes what its services wait with.
+    *mono_ns* is the machine's monotonic clock, *began_ns* its value at the epoch; without them
+    it is trio's time since the start of the world, which all machines of a virtual world share.
+    *new_alarm* creates the alarms of its services.
 
-    To set it wrong, change ``error``, or ``skew_ms`` alone.  Then the readings are wrong from
-    now on; whatever waits already goes on waiting as long as it was to.
+    To set the clock wrong, change ``error``, or only ``skew_ms``.  Then its readings are wrong
+    from now on; waits that have begun keep their length.
     """
 
     def __init__(
@@ -130,23 +130,23 @@ class WallClock:
         self._epoch_ms = epoch_ms
         self._trio_s = trio.lowlevel.current_clock().current_time
         self._began_s = began_s
-        self._mono_ns = mono_ns or self._passed_ns  # asked for every frame: a plain function
+        self._mono_ns = mono_ns or self._passed_ns  # called for every frame: a plain function
         self._began_ns = began_ns
         self.error = ClockError(skew_ms)
         self.new_alarm = new_alarm
 
     @classmethod
     def of_this_machine(cls) -> WallClock:
-        """The real time; call it inside ``trio.run``."""
+        """A clock with the real time; call this inside ``trio.run``."""
         epoch_ms = time.time_ns() // 1_000_000
-        # Before trio's time, so that a timer never fires before this clock shows its time.
+        # Read before trio's time, so that no timer fires before this clock shows its time.
         began_ns = time.monotonic_ns()
-        # trio.current_time() has a random offset in each process: it orders nothing.
+        # trio.current_time() has a random offset in each process: it cannot order events.
         return cls(epoch_ms, trio.current_time(), mono_ns=time.monotonic_ns, began_ns=began_ns)
 
     @property
     def error(self) -> ClockError:
-        """How wrong it is."""
+        """The error of this clock."""
         return self._error
 
     @error.setter
@@ -160,7 +160,7 @@ class WallClock:
 
     @property
     def skew_ms(self) -> int:
-        """How far it is ahead, besides its drift."""
+        """How many milliseconds it is ahead, without its drift."""
         return self._error.skew_ms
 
     @skew_ms.setter
@@ -168,7 +168,7 @@ class WallClock:
         self.error = self._error._replace(skew_ms=ms)
 
     def true_ms(self) -> int:
-        """What it would show if it were right."""
+        """The true wall time, without the clock's error, in milliseconds since 1970."""
         return self._epoch_ms + (self._mono_ns() - self._began_ns) // 1_000_000
 
     def now_ms(self) -> int:
@@ -186,7 +186,7 @@ class WallClock:
         """When, in trio's seconds, this machine's clock will show *at_ms*."""
         if not self._drift_ppm:
             return self._began_s + (at_ms - self._base_ms) / 1000
-        # Never before it shows that, or who waited would find that it is not due.
+        # Rounded up: a task that is woken earlier would find that its time is not reached.
         million = 1_000_000
         shown_ns = (at_ms - self._base_ms) * million
         parts_ns = shown_ns * million + self._drifts_from_ns * self._drift_ppm
@@ -194,20 +194,20 @@ class WallClock:
         return self._began_s + passed_us / million
 
     def _passed_ns(self) -> int:
-        # To whole microseconds: a float of seconds holds no more.
+        # Rounded to microseconds: a float of seconds is not more precise.
         return round((self._trio_s() - self._began_s) * 1_000_000) * 1000
 
 
 class StoppedClock:
-    """A clock that always shows *at_ms*, for values that are made outside of any run."""
+    """A clock that always shows *at_ms*, for values that are created outside of any run."""
 
     def __init__(self, at_ms: int = 0) -> None:
         self._at_ms = at_ms
 
     def now_ms(self) -> int:
-        """Always the same wall time, in milliseconds."""
+        """The wall time *at_ms*."""
         return self._at_ms
 
     def mono_us(self) -> int:
-        """The same moment in microseconds."""
+        """The time *at_ms* in microseconds."""
         return self._at_ms * 1000

@@ -1,9 +1,9 @@
-"""Sums that only grow, counted as it happens and read as if they had been sampled.
+"""Sums that only grow, and the samples of them that upstream's timers would have taken.
 
 Upstream samples each of its counters on timers: every second for rates, every ten seconds, ten
-minutes and hour for the sums of a topic or a group.  Nothing runs here: the first event after
-such a time keeps what the sums were before it, so what a sample would have found can be said
-later, and what is idle costs nothing.
+minutes and hour for the sums of a topic or a group.  Here no timer runs: the first event after
+such a time stores the sums before it, so the value of the sample is known later, and idle
+counters cost nothing.
 
 Upstream: StatsItem, StatsSnapshot.
 """
@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 
 class Sums(NamedTuple):
-    """What was counted until some time."""
+    """The sums up to a time."""
 
     calls: int
     messages: int
-    size: int  # of their records, in bytes; or the milliseconds that the calls took
+    size: int  # the bytes of their records; or the milliseconds of the calls
 
 
 class SamplingWindow(NamedTuple):
-    """Times at which a sum is sampled, and how many of them are looked back upon."""
+    """The interval at which a sum is sampled, and how many samples are kept."""
 
     interval_ms: int
     samples_max: int
@@ -38,9 +38,9 @@ _NOTHING = Sums(0, 0, 0)
 
 
 class SampledSums:
-    """Three sums that only grow, and what they were at the times of some grids.
+    """Three sums that only grow, and their samples in some windows (*grids*).
 
-    The first grid is the finest, and each interval is a multiple of its own.
+    The first has the shortest interval; the other intervals are multiples of it.
     """
 
     __slots__ = ("_began_ms", "_grids", "_kept", "_next_ms", "_tick", "calls", "messages", "size")
@@ -54,7 +54,7 @@ class SampledSums:
         self._kept = [[(self._sample(grid, now_ms), _NOTHING)] for grid in grids]
 
     def add(self, count: int, size: int, now_ms: int, calls: int = 1) -> None:
-        """More *calls*, of *count* messages with *size* bytes (or that took so many ms)."""
+        """Add *calls* with *count* messages and *size* bytes (or *size* ms)."""
         if now_ms >= self._next_ms:
             self._keep(now_ms)
         self.calls += calls
@@ -62,9 +62,9 @@ class SampledSums:
         self.size += size
 
     def rate(self, seconds: int, now_ms: int, *, of_calls: bool = False) -> float | None:
-        """Messages (or calls) a second in the *seconds* before the last sample.
+        """Messages (or calls) per second in the *seconds* before the last sample.
 
-        None where there have not been so many samples.
+        None if there are too few samples.
 
         Upstream: StoreStatsService.getPutTps.
         """
@@ -76,7 +76,7 @@ class SampledSums:
         return added / seconds
 
     def window(self, grid: SamplingWindow, now_ms: int) -> tuple[Sums, int]:
-        """What was added between the first and the last sample of *grid*, and the time between.
+        """The sums between the first and the last sample of *grid*, and the ms between them.
 
         Upstream: StatsItem.computeStatsData; the list of samples begins one before the first.
         """
@@ -89,11 +89,11 @@ class SampledSums:
         return added, (last - first) * grid.interval_ms
 
     def _sample(self, grid: SamplingWindow, now_ms: int) -> int:
-        """How many samples there were: the last one's number."""
+        """The number of the last sample of *grid*."""
         return (now_ms - self._began_ms) // grid.interval_ms
 
     def _after(self, tick: int) -> int:
-        """When the sample after *tick* of the finest grid is taken."""
+        """The time of the sample after *tick* of the first grid."""
         return self._began_ms + (tick + 1) * self._grids[0].interval_ms
 
     def _kept_of(self, grid: SamplingWindow) -> list[tuple[int, Sums]]:
@@ -106,7 +106,7 @@ class SampledSums:
         return Sums(self.calls, self.messages, self.size)
 
     def _keep(self, now_ms: int) -> None:
-        """Samples have passed since the last event: all of them found what there is now."""
+        """Store the current sums for all samples since the last event."""
         self._tick = self._sample(self._grids[0], now_ms)
         self._next_ms = self._after(self._tick)
         sums = Sums(self.calls, self.messages, self.size)

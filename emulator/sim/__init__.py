@@ -1,5 +1,5 @@
-"""A world of machines in one process: virtual time, network, disks, all from one seed.
+"""A world of machines in one process: virtual time, network and disks, decided by one seed.
 
-It moves bytes and knows nothing of what they mean.  ``run_virtual`` in ``world`` is the
-way in; the code that runs inside is the same that runs on real sockets.
+It moves bytes and does not decode them.  ``run_virtual`` in ``world`` starts it; the code that
+runs inside is the same that runs on real sockets.
 """

@@ -1,16 +1,16 @@
-"""Time that moves only when every task waits, and delivers what falls due on the way.
+"""Virtual time: it moves only when every task waits, and runs the deliveries that are due.
 
-trio asks its clock how long it may sleep until the next deadline.  This one answers "not at all":
-it walks along a heap of *deliveries*, moves time to each and carries it out, until a task became
-runnable or the deadline is reached.  So the network needs no task: an idle link costs nothing,
-and a call wakes nobody but its caller.
+trio asks its clock how long it may sleep until the next deadline.  ``VirtualClock`` returns 0: it
+takes *deliveries* from a heap, moves time to each and runs it, until a task is runnable or the
+deadline is reached.  So the network needs no task: an idle link costs nothing, and a call wakes
+only its caller.
 
-Alarms are deadlines too, in a second heap, of tasks that the clock wakes itself: a pause of a
-trio cancel scope costs three times what the wake-up costs, and most of what happens in an idle
-world are pauses that end.  Those due in one instant wake their tasks together, as deadlines do,
+Alarms are deadlines too, in a second heap; the clock wakes their tasks itself.  A pause with a
+trio cancel scope costs three times as much as this, and most events in an idle world are the
+ends of pauses.  Alarms that are due in one instant wake their tasks together, as deadlines do,
 so that trio decides their order.
 
-Time is kept in whole microseconds since the world began, at 0.0 of trio's seconds.
+Time is counted in whole microseconds from the start of the world, which is 0.0 in trio's seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IDLE_SLEEP_S = 3600.0
 
 
 class VirtualLivelock(CannotDoHere):
-    """Too much happened in one instant: something loops without waiting, so time stands still."""
+    """Too many events in one instant: some code loops without waiting, so time cannot move."""
 
 
 class VirtualDeadlock(CannotDoHere):
@@ -42,10 +42,10 @@ class VirtualDeadlock(CannotDoHere):
 
 
 class VirtualClock(trio.abc.Clock):
-    """*events_max*: how much may happen in one instant before that is an error.
+    """More than *events_max* events in one instant are a ``VirtualLivelock``.
 
-    ``on_crash`` is given what a delivery raised, and the two errors above; it should end
-    the run.  Raising inside the clock would end trio instead, with everything half done.
+    ``on_crash`` is called with the exceptions of deliveries and the two errors above; it should
+    end the run.  An exception inside the clock would end trio itself, without any cleanup.
     """
 
     def __init__(self, events_max: int = 1_000_000) -> None:
@@ -69,7 +69,7 @@ class VirtualClock(trio.abc.Clock):
     def at(self, at_us: int, action: Callable[[T], object], argument: T) -> None: ...
 
     def at(self, at_us: int, action: Callable[[Any], object], argument: object = None) -> None:
-        """Call ``action(argument)`` at *at_us*; within one instant, in the order of asking."""
+        """Call ``action(argument)`` at *at_us*; within one instant, in the order of calls."""
         self._scheduled = number = self._scheduled + 1
         heappush(self._due, (at_us, number, action, argument))
 
@@ -78,12 +78,12 @@ class VirtualClock(trio.abc.Clock):
         self._runner = current_runner()
 
     def stop(self) -> None:
-        """The world has ended: let trio sleep, it still wakes itself through a real pipe."""
+        """The world has ended: let trio sleep; it can still be woken through its real pipe."""
         self._has_stopped = True
 
     def current_time(self) -> float:
-        """Virtual seconds since the world began."""
-        # trio asks once in every turn of its loop, so turns without waiting are counted here.
+        """Virtual seconds since the start of the world."""
+        # trio calls this once in every turn of its loop, so turns without waiting are counted.
         self._events += 1
         if self._events > self.events_max:
             self._livelock()
@@ -91,15 +91,18 @@ class VirtualClock(trio.abc.Clock):
 
     @property
     def steps(self) -> int:
-        """How much has happened in all: turns of trio's loop and deliveries within an instant."""
+        """The number of events so far: turns of trio's loop, deliveries within an instant."""
         return self._past_events + self._events
 
     def passed_ns(self) -> int:
-        """Virtual nanoseconds since the world began."""
+        """Virtual nanoseconds since the start of the world."""
         return self.now_us * 1000
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Move time to the next delivery or to *deadline*; trio need not sleep."""
+        """Move time to the next delivery or to *deadline*; returns 0, so trio does not sleep.
+
+        After ``stop``, or while a task waits for all others to block, it returns an hour.
+        """
         runner = self._runner
         assert runner is not None, "the clock was not started"
         if self._has_stopped:
@@ -108,7 +111,7 @@ class VirtualClock(trio.abc.Clock):
             return self._settle(runner)
         due, alarms, deadlines = self._due, self.alarms, runner.deadlines
         while True:
-            # Each time anew: a delivery that wakes nobody may have brought a timer forward.
+            # Computed each time: a delivery that wakes no task may bring a timer forward.
             deadline = min(deadlines.next_deadline(), alarms.next_s())
             if due and due[0][0] <= self._as_us(deadline):
                 self._deliver()
@@ -124,7 +127,7 @@ class VirtualClock(trio.abc.Clock):
                 return 0
 
     def _settle(self, runner: Runner) -> float:
-        """Somebody waits until all others do: finish this instant, begin no other."""
+        """A task waits until all others are blocked: finish this instant, begin no other."""
         while self._due and self._due[0][0] <= self.now_us:
             self._deliver()
             if runner.runq:
@@ -170,11 +173,11 @@ def _raise(error: Exception) -> NoReturn:
 # Alarms -------------------------------------------------------------------------------
 
 
-STALE_MAX = 1_000  # fewer entries than that are not worth a new heap
+STALE_MAX = 1_000  # with fewer stale entries the heap is not rebuilt
 
 
 class VirtualAlarms:
-    """All of a world.  ``ring`` is the clock's part: time has moved."""
+    """All alarms of a world.  The clock calls ``ring`` when time has moved."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -183,7 +186,7 @@ class VirtualAlarms:
         self._stale_count = 0
 
     def next_s(self) -> float:
-        """When the next one rings, in trio's seconds; ``inf`` if none is set."""
+        """When the next alarm rings, in trio's seconds; ``inf`` if none is set."""
         heap = self._heap
         while heap and heap[0][1] != heap[0][2].number:
             heappop(heap)
@@ -191,11 +194,11 @@ class VirtualAlarms:
         return heap[0][0] if heap else inf
 
     def new(self) -> VirtualAlarm:
-        """For a task of this world."""
+        """A new alarm for a task of this world."""
         return VirtualAlarm(self)
 
     def ring(self, now_s: float) -> None:
-        """It is *now_s*: wake the tasks of all that are due."""
+        """The time is *now_s*: wake the tasks of all due alarms."""
         self.now_s = now_s
         while self.next_s() <= now_s:
             alarm = heappop(self._heap)[2]
@@ -203,14 +206,14 @@ class VirtualAlarms:
             alarm.ring(now_s)
 
     def set(self, alarm: VirtualAlarm, at_s: float) -> None:
-        """Have *alarm* ring at *at_s*, and not when it was to ring before."""
+        """Let *alarm* ring at *at_s*, instead of the time set before."""
         self.unset(alarm)
         if at_s < inf:
             self._number = alarm.number = self._number + 1
             heappush(self._heap, (at_s, alarm.number, alarm))
 
     def unset(self, alarm: VirtualAlarm) -> None:
-        """It does not ring."""
+        """Cancel the time that is set for *alarm*, if any."""
         if not alarm.number:
             return
         alarm.number = 0
@@ -222,7 +225,7 @@ class VirtualAlarms:
 
 
 class VirtualAlarm:
-    """The ``Alarm`` of one task; ``number`` is that of its entry in the heap, 0: none."""
+    """The ``Alarm`` of one task; ``number`` is the number of its heap entry, 0: none."""
 
     __slots__ = ("_alarms", "_at_s", "_next_s", "_task", "number")
 
@@ -243,11 +246,11 @@ class VirtualAlarm:
         self._at_s = at_s
         self._alarms.set(self, at_s)
         await trio.lowlevel.wait_task_rescheduled(self._leave)
-        # Killed in the instant in which it rang: then nothing more is done.
+        # If it was killed in the instant in which it rang, it ends here.
         await trio.lowlevel.checkpoint_if_cancelled()
 
     async def wait_due(self, next_s: Callable[[], float]) -> None:
-        """As ``Alarm.wait_due``: while it is not due, the task is not woken."""
+        """As ``Alarm.wait_due``; the task is woken only when it is due."""
         self._next_s = next_s
         try:
             await self.wait_until(next_s())
@@ -266,7 +269,7 @@ class VirtualAlarm:
             self._wake()
 
     def ring(self, now_s: float) -> None:
-        """Its time has come: the task may run, unless that for which it waits is later now."""
+        """The time that was set is reached: wake the task, unless it is due later now."""
         if self._next_s is None or (at_s := self._next_s()) <= now_s:
             self._wake()
         else:
@@ -275,7 +278,7 @@ class VirtualAlarm:
 
     def _wake(self) -> None:
         task, self._task = self._task, None
-        assert task is not None, "only an alarm that somebody waits for rings"
+        assert task is not None, "an alarm rings only while its task waits"
         trio.lowlevel.reschedule(task)
 
     def _leave(self, _: object) -> trio.lowlevel.Abort:

@@ -1,7 +1,7 @@
 """One seed decides all random numbers of a world, and the order in which its tasks run.
 
-Each consumer of random numbers has a generator of its own, seeded with the world's seed and
-the consumer's name: one more consumer does not shift what the others draw.
+Each consumer of random numbers has its own generator, seeded with the world's seed and
+the consumer's name: an additional consumer does not change the numbers of the others.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class SeededRngs:
-    """Generators by name; the same name is the same generator, going on where it was."""
+    """Generators by name; the same name always gives the same generator object."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._generators: dict[str, random.Random] = {}
 
     def seed_of(self, purpose: str) -> int:
-        """64 bits that follow from the world's seed and *purpose* alone."""
+        """64 bits computed from the world's seed and *purpose* only."""
         digest = hashlib.sha256(f"{self.seed}/{purpose}".encode()).digest()
         return int.from_bytes(digest[:8])
 
     def rng(self, purpose: str) -> random.Random:
-        """The generator for *purpose*."""
+        """The generator for *purpose*, created at the first call."""
         if purpose not in self._generators:
             self._generators[purpose] = random.Random(self.seed_of(purpose))
         return self._generators[purpose]
@@ -45,7 +45,7 @@ class InsideTrioRun(Misuse, RuntimeError):
 
 @contextmanager
 def deterministic_scheduling(seed: int) -> Iterator[None]:
-    """Inside, trio runs this thread's tasks in an order that only *seed* decides.
+    """Inside, *seed* alone decides the order in which trio runs this thread's tasks.
 
     Raises ``InsideTrioRun`` inside a trio run, and ``UnknownTrio``.
     """

@@ -1,14 +1,14 @@
-"""A drive in memory, and the disk that one process sees of it.
+"""A drive in memory, and the disk through which one process uses it.
 
-The drive outlives the process, and what was flushed outlives the power.  It has two copies of
-everything: what processes see (the kernel's page cache) and what is on the *platter*.  A flush
-copies from the one to the other and takes the time the drive needs.  Names (new files, renames)
-reach the platter in the order they were made, at the latest after some seconds, as in a
-journaling file system.  When the power goes, the platter has of the rest what chance decides: a
-prefix of the bytes, a prefix of the names.
+The drive's bytes stay when the process ends; flushed bytes stay when the power is cut.  It has
+two copies of all bytes: the ones that processes read (the kernel's page cache) and the ones on
+the *platter*.  A flush copies from the first to the second and takes virtual time.  Changes of
+names (new files, renames) reach the platter in the order in which they were made, at the latest
+after some seconds, as in a journaling file system.  When the power is cut, chance decides how
+much of the rest is on the platter: a prefix of the bytes, a prefix of the names.
 
-When a process is killed its disk is unplugged, so that whatever the dying code still does (a
-``finally`` that saves its tables) is not saved.
+When a process is killed its disk is unplugged, so that writes of code that still runs (a
+``finally`` that saves its tables) are lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.sim.clock import VirtualClock
 
 
-BYTES_MAX = 64 * 1024**3  # anonymous memory only costs where it is written
+BYTES_MAX = 64 * 1024**3  # anonymous memory uses RAM only where it is written
 SEEK_MS, BYTES_PER_S = 1.0, 200_000_000  # a plain solid-state drive
 NAMES_COMMIT_US = 5_000_000  # ext4's default commit interval
 
@@ -46,10 +46,10 @@ Name: TypeAlias = "int | str"  # a segment's base or a document
 
 
 class PowerLoss(NamedTuple):
-    """What a loss of power left: positions are the log's.
+    """The result of a loss of power, in positions of the log.
 
-    Below ``flushed_to`` everything was safe, from ``kept_to`` on nothing is left of what
-    was written up to ``written_to``.  ``reverted`` names what is as it was before.
+    All bytes below ``flushed_to`` were flushed.  The log was written up to ``written_to``; the
+    bytes from ``kept_to`` on are lost.  ``reverted`` names the documents that have an old text.
     """
 
     flushed_to: int
@@ -59,16 +59,16 @@ class PowerLoss(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A name that was given, taken or given to another text, and when."""
+    """A change of a name: created, removed or given another text; and its time."""
 
     at_us: int
     name: Name
     content: bytes | int | None  # a document's text, a new segment's size; None: removed
-    is_more: bool = False  # the text goes to the end of what the document has
+    is_more: bool = False  # the text is appended to the document
 
 
 class _Flush(NamedTuple):
-    """One call of ``flush``; *whole*: nobody knows what was flushed before."""
+    """One call of ``flush``; *whole*: from the start, as it is unknown what was flushed."""
 
     upto: int
     on_done: OnFlushed
@@ -76,7 +76,10 @@ class _Flush(NamedTuple):
 
 
 class _Work(msgspec.Struct):
-    """What the flushes under way write: of ``left``, from 1 to 0, the end is at ``ends_us``."""
+    """The data that the current flushes write.
+
+    At ``since_us`` the part ``left`` (1 to 0) was still to be written; it ends at ``ends_us``.
+    """
 
     copies: dict[tuple[int, int], bytes]
     upto: int
@@ -89,11 +92,11 @@ class _Work(msgspec.Struct):
 
 
 class VirtualDrive:
-    """``bytes_max`` bounds segments and documents together.
+    """``bytes_max`` is the limit of segments and documents together.
 
-    A flush takes ``seek_ms`` and what ``bytes_per_s`` makes of its size; ``deliver`` is how
-    the machine hears that it is done.  Without a clock nothing is ever flushed.  *rng*
-    decides which flushes fail.
+    A flush takes ``seek_ms`` plus its size divided by ``bytes_per_s``; its result is passed to
+    the machine by ``deliver``.  Without a clock no flush ends.  *rng* decides which flushes
+    fail.
     """
 
     def __init__(
@@ -116,23 +119,23 @@ class VirtualDrive:
         self._rng = rng or Random(0)
         self._durable_segments: dict[int, mmap.mmap] = {}
         self._durable_documents: dict[str, bytes | bytearray] = {}
-        self._durable_to = 0  # nothing was ever flushed beyond
-        self._changes: list[_Change] = []  # that are not on the platter
+        self._durable_to = 0  # no byte from here on was ever flushed
+        self._changes: list[_Change] = []  # not on the platter yet
         self._committed_count = 0
         self._in_flight: list[_Flush] = []
         self._waiting: list[_Flush] = []
-        self._work: _Work | None = None  # of the flushes under way
+        self._work: _Work | None = None  # of the flushes in ``_in_flight``
         self._work_number = 0
         self._faults = DriveFaults()
 
     # Use ------------------------------------------------------------------------------
 
     def used_bytes(self) -> int:
-        """Of segments and documents, as processes see them."""
+        """The size of segments and documents, as processes read them."""
         return sum(map(len, self.segments.values())) + sum(map(len, self.documents.values()))
 
     def reserve(self, size: int) -> None:
-        """Room for *size* more bytes; raises ``DiskFull``."""
+        """Check that *size* more bytes fit.  Raises ``DiskFull``."""
         if size <= 0:
             return
         used = self.used_bytes()
@@ -141,7 +144,7 @@ class VirtualDrive:
             raise DiskFull(f"{size} bytes do not fit: {used} of {bytes_max} are used")
 
     def make_segment(self, base: int, size: int) -> None:
-        """A new segment of zeros; its name is not on the platter yet."""
+        """Create a segment of zeros; its name is not on the platter yet."""
         self.segments[base] = mmap.mmap(-1, size)
         self._changed(base, size)
 
@@ -158,14 +161,14 @@ class VirtualDrive:
             self._commit_changes(self._committed_count + len(self._changes))
 
     def append(self, name: str, data: bytes, *, flushed: bool) -> None:
-        """Add to the end of a document; with *flushed* that is on the platter at once."""
+        """Append to a document; with *flushed* that is on the platter at once."""
         _extend(self.documents, name, data)
         self._changed(name, data, is_more=True)
         if flushed:
             self._commit_changes(self._committed_count + len(self._changes))
 
     def flush(self, upto: int, on_done: OnFlushed, *, whole: bool) -> None:
-        """Bring what lies below *upto* to the platter, the *whole* log or what is new."""
+        """Write the log below *upto* to the platter: the *whole* log, or its unflushed part."""
         if self._clock is None:
             return
         self._waiting.append(_Flush(upto, on_done, whole))
@@ -176,7 +179,7 @@ class VirtualDrive:
 
     @contextmanager
     def under(self, fault: DriveFault) -> Iterator[None]:
-        """*fault* holds inside the ``with`` and is gone after it, even on error."""
+        """*fault* is in force inside the ``with``, and is removed after it, also on error."""
         self.begin(fault)
         try:
             yield
@@ -184,29 +187,29 @@ class VirtualDrive:
             self.end(fault)
 
     def begin(self, fault: DriveFault) -> None:
-        """*fault* holds from now on, until ``end``."""
+        """*fault* is in force from now on, until ``end``."""
         self._faults.begin(fault, self.used_bytes())
         self._change_speed()
 
     def end(self, fault: DriveFault) -> None:
-        """*fault* holds no more."""
+        """Remove *fault*."""
         self._faults.end(fault)
         self._change_speed()
 
     def full(self, free_bytes: int = 0) -> AbstractContextManager[None]:
-        """Inside, there is room for *free_bytes* and no more."""
+        """Inside, only *free_bytes* are free."""
         return self.under(DriveFault(NoRoom(free_bytes)))
 
     def failing(self, probability: float = 1.0) -> AbstractContextManager[None]:
-        """Inside, a flush that ends is an error with *probability*; nothing of it is written."""
+        """Inside, a flush fails with *probability* at its end; none of its bytes are written."""
         return self.under(DriveFault(FailingFlushes(probability)))
 
     def slow(self, seek_ms: float, bytes_per_s: float = inf) -> AbstractContextManager[None]:
-        """Inside, every flush takes *seek_ms* at least, and writes no faster than that."""
+        """Inside, a flush takes *seek_ms* at least, and writes *bytes_per_s* at most."""
         return self.under(DriveFault(SlowFlushes(seek_ms, bytes_per_s)))
 
     def lose_power(self, rng: Random) -> PowerLoss:
-        """Forget what was not flushed, except for as much as *rng* says was written anyway.
+        """Drop unflushed bytes and names, except for a part that *rng* draws.
 
         Unwritten bytes read as they were before: zeros in a new file.
         """
@@ -221,7 +224,7 @@ class VirtualDrive:
         )
         segments = {}
         for base, platter in self._durable_segments.items():
-            # New memory: the old one may still be seen by the process that died.
+            # New memory: the killed process may still have views of the old one.
             segments[base] = fresh = mmap.mmap(-1, len(platter))
             fresh[:] = platter[:]
             if (seen := self.segments.get(base)) is not None:
@@ -240,13 +243,13 @@ class VirtualDrive:
     # Inside ---------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """One flush for all who wait.  What is written from now on is not part of it."""
+        """Begin one flush for all waiting calls.  Later writes are not part of it."""
         assert self._clock is not None
         self._in_flight, self._waiting = self._waiting, []
         upto = max(flush.upto for flush in self._in_flight)
         whole = any(flush.whole for flush in self._in_flight)
         since = 0 if whole else min(self.flushed_to, upto)
-        # A log that was cut is zero where the platter still has something: that goes too.
+        # A truncated log is zero where the platter still has old bytes: they are overwritten.
         end = max(upto, self._durable_to) if whole else upto
         copies = {
             (base, max(since - base, 0)): memory[max(since - base, 0) : max(end - base, 0)]
@@ -259,7 +262,7 @@ class VirtualDrive:
         self._schedule_end(self._work)
 
     def _change_speed(self) -> None:
-        """A flush under way does the rest at the speed that holds now."""
+        """The rest of the current flush is written at the new speed."""
         if self._work is not None:
             assert self._clock is not None
             self._schedule_end(self._work)
@@ -304,7 +307,7 @@ class VirtualDrive:
         self._changes.append(_Change(now_us, name, content, is_more))
 
     def _commit_old_changes(self) -> None:
-        """What was changed long enough ago is on the platter without a flush."""
+        """Changes older than ``NAMES_COMMIT_US`` reach the platter without a flush."""
         if self._clock is None:
             return
         before_us = self._clock.now_us - NAMES_COMMIT_US
@@ -312,7 +315,7 @@ class VirtualDrive:
         self._commit_changes(self._committed_count + old)
 
     def _commit_changes(self, upto: int) -> None:
-        """The changes up to number *upto* of all there ever were are on the platter."""
+        """Write the changes below number *upto*, counted from the first one, to the platter."""
         count = max(upto - self._committed_count, 0)
         for change in self._changes[:count]:
             if isinstance(change.name, str):
@@ -329,7 +332,7 @@ class VirtualDrive:
         self._committed_count += count
 
     def _tear(self, rng: Random) -> None:
-        """Of the text that was being added when the power went a part may be there."""
+        """Write a part, drawn by *rng*, of the text that was appended when the power was cut."""
         if self._changes and self._changes[0].is_more:
             change = self._changes[0]
             assert isinstance(change.name, str)
@@ -347,7 +350,7 @@ class VirtualDrive:
 
 
 def _extend(documents: dict[str, bytes | bytearray], name: str, data: bytes) -> None:
-    """In place: a text that grows by lines is not copied for each of them."""
+    """Append in place: a growing text is not copied for each line."""
     text = documents.get(name, b"")
     if not isinstance(text, bytearray):
         text = documents[name] = bytearray(text)
@@ -364,7 +367,7 @@ def _copy(source: mmap.mmap, target: mmap.mmap, start: int, end: int) -> None:
 
 
 class VirtualSegment:
-    """The ``Segment`` of a virtual disk; closing it forgets the view, not the bytes."""
+    """The ``Segment`` of a virtual disk; closing it releases the view and keeps the bytes."""
 
     def __init__(self, base: int, memory: mmap.mmap) -> None:
         self.base = base
@@ -377,31 +380,31 @@ class VirtualSegment:
 
 
 class VirtualDisk:
-    """The ``Disk`` port of one process; ``unplug`` when it dies."""
+    """The ``Disk`` port of one process; call ``unplug`` when the process is killed."""
 
     needs_flush = True
 
     def __init__(self, drive: VirtualDrive) -> None:
         self._drive = drive
         self._is_plugged = True
-        self._is_new = True  # a dead process may have left anything unflushed
+        self._is_new = True  # an earlier process may have left bytes unflushed
 
     def unplug(self) -> None:
-        """From now on nothing that is done here reaches the drive."""
+        """From now on no call here changes the drive."""
         drive, self._drive = self._drive, VirtualDrive(self._drive.bytes_max)
         self._drive.segments |= drive.segments
         self._drive.documents |= {name: bytes(text) for name, text in drive.documents.items()}
         self._is_plugged = False
 
     def space(self) -> None:
-        """As ``Disk.space``: a virtual drive has none to show."""
+        """As ``Disk.space``: always None, a virtual drive does not report it."""
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""
         return sorted(self._drive.segments)
 
     def unexpected_files(self) -> list[tuple[str, str]]:
-        """As ``Disk.unexpected_files``: a virtual drive has only what was written to it."""
+        """As ``Disk.unexpected_files``: a virtual drive has none."""
         return []
 
     def open_segment(self, base: int, size: int) -> VirtualSegment:
@@ -434,18 +437,18 @@ class VirtualDisk:
         """As ``Disk.flush``: it takes the time of the drive."""
 
         def finish(result: int | OSError) -> None:
-            if self._is_plugged:  # a process that was killed meanwhile does not hear of it
+            if self._is_plugged:  # else the process was killed meanwhile
                 self._is_new = self._is_new and isinstance(result, OSError)
                 on_done(result)
 
         self._drive.flush(upto, finish, whole=self._is_new)
 
     def close(self) -> None:
-        """The bytes stay for the next process."""
+        """As ``Disk.close``: the bytes stay for the next process."""
 
 
 class VirtualFolder:
-    """Documents of a process below a folder of its disk: the machine's next process has them."""
+    """A process's documents in a folder of its disk; the machine's next process can read them."""
 
     def __init__(self, disk: VirtualDisk, folder: str) -> None:
         self._disk, self._folder = disk, folder
@@ -455,5 +458,5 @@ class VirtualFolder:
         return self._disk.read(f"{self._folder}/{name}")
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write it anew; it takes no virtual time."""
+        """Give the document *name* the text *data*; it takes no virtual time."""
         self._disk.replace(f"{self._folder}/{name}", data)

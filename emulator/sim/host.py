@@ -1,8 +1,8 @@
-"""A machine as the network sees it: its address, what listens there, its open streams.
+"""The network part of a machine: its address, its listeners, its open streams.
 
-A host is awake, stopped (its kernel answers, its process sees nothing) or without power
-(nobody answers).  The kernel of a stopped process takes whatever comes: there is no window
-that closes.  It implements the ``Network`` port for whatever runs on it.
+A host is awake, stopped (its kernel answers, its process receives nothing) or without power
+(nothing answers).  The kernel of a stopped process takes all bytes that arrive: there is no
+receive window.  ``Host`` is the ``Network`` of the process that runs on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EPHEMERAL_PORTS = range(32_768, 61_000)  # what a Linux kernel gives to clients
+EPHEMERAL_PORTS = range(32_768, 61_000)  # as a Linux kernel gives clients
 CONNECT_AGAIN_S = (1, 3, 7, 15, 31, 63)  # Linux, tcp_syn_retries = 6
 CONNECT_S_MAX = 127
 CONNECT_ERROR_TEXTS = {
@@ -43,14 +43,14 @@ class VirtualListener:
         self._accept = accept
 
     def accept(self, stream: Stream) -> None:
-        """Somebody connected: the server makes its end."""
+        """A client has connected: open the server's end."""
         stream.open(self._accept)
 
 
 class ConnectAttempt:
-    """One attempt to connect: from which host, to which port, and what became of it.
+    """One attempt to connect: the client's end, the target's port, and the result.
 
-    What asks for the connection may be lost on the way; then the kernel asks again.
+    Its packets may be lost; then it is sent again, as a kernel does.
     """
 
     def __init__(self, target: Host, client: Stream, accept: Accept, port: int) -> None:
@@ -65,7 +65,7 @@ class ConnectAttempt:
         self._began_us = target.clock.now_us
 
     def send(self, _: object = None) -> None:
-        """Ask the target, unless nobody waits for it any more."""
+        """Send the attempt to the target, unless it was given up."""
         if self.is_given_up:
             return
         if self.client.loses_connect():
@@ -74,7 +74,7 @@ class ConnectAttempt:
             self.client.carry(self._target.receive_connect, self)
 
     def lost(self) -> None:
-        """No answer will come: ask again when the kernel does, or give up when it does."""
+        """A packet was lost: send again, or time out, when Linux would."""
         passed_us = self._clock.now_us - self._began_us
         for after_s in CONNECT_AGAIN_S:
             if after_s * 1_000_000 > passed_us:
@@ -84,18 +84,18 @@ class ConnectAttempt:
         self._clock.at(give_up_us, self.fail, errno.ETIMEDOUT)
 
     def succeed(self) -> None:
-        """The target accepted."""
+        """The target accepted: open the client's end."""
         self.client.open(self._accept)
         self.answered.set()
 
     def fail(self, reason: int) -> None:
-        """It ends with the errno *reason*: nobody listens there, a rule refuses, no answer."""
+        """End it with the errno *reason*: nothing listens there, a rule refuses, no answer."""
         self.failed_with = reason
         self.answered.set()
 
 
 class HostNetwork(Protocol):
-    """The network, as far as a host knows it."""
+    """The part of the network that a host uses."""
 
     values: CommandsInFlight
 
@@ -104,7 +104,7 @@ class HostNetwork(Protocol):
         ...
 
     def path(self, source: str, target: str) -> Path:
-        """The way from one host to another."""
+        """The path from one host to another."""
         ...
 
     def power_changed(self, host: Host) -> None:
@@ -113,7 +113,7 @@ class HostNetwork(Protocol):
 
 
 class Host:
-    """``is_awake``: what arrives is handled at once."""
+    """One host.  While ``is_awake``, arrivals are handled at once."""
 
     def __init__(self, name: str, ip: str, network: HostNetwork, clock: VirtualClock) -> None:
         self.name = name
@@ -126,10 +126,10 @@ class Host:
         self._is_stopped = False
         self._inbox: list[tuple[Callable[[Any], object], Any]] = []
         self._listeners: dict[int, VirtualListener] = {}
-        self._streams: dict[str, Stream] = {}  # by both addresses, as TCP tells them apart
+        self._streams: dict[str, Stream] = {}  # by the addresses of both ends
         self._ports_given = 0
 
-    # For what runs here (the Network port) --------------------------------------------
+    # For the process here (the Network port) ------------------------------------------
 
     async def listen(self, address: str, accept: Accept) -> VirtualListener:
         """As ``Network.listen``; also raises ``OSError`` for an address of another host."""
@@ -171,10 +171,10 @@ class Host:
             raise ConnectRefused(attempt.failed_with, text)
         return client
 
-    # What arrives ---------------------------------------------------------------------
+    # Arrivals -------------------------------------------------------------------------
 
     def receive_connect(self, attempt: ConnectAttempt) -> None:
-        """Somebody wants to connect to this host."""
+        """An attempt to connect to this host has arrived."""
         client = attempt.client
         if not self.has_power:
             client.carry(self.receive_connect, attempt)
@@ -182,7 +182,7 @@ class Host:
             self._answer(attempt)
 
     def receive_accept(self, attempt: PendingConnect) -> None:
-        """The target accepted an attempt of this host; it may have been given up meanwhile."""
+        """The target accepted *attempt* of this host; it may have been given up meanwhile."""
         if attempt.is_given_up and self.has_power:
             attempt.client.abandon("reset")
         elif not self.is_awake:
@@ -194,32 +194,32 @@ class Host:
     def receive_later(
         self, stream: Stream, action: Callable[[T], object], argument: T, size: int = 0
     ) -> None:
-        """Not awake: our kernel keeps it while we are stopped, the sender's without power."""
+        """Call *action* when awake; without power the sender's kernel keeps it."""
         if self.has_power:
             self._inbox.append((action, argument))
         elif stream.peer is not None:
             stream.peer.carry(action, argument, size)
 
     def handle_interrupt(self, action: Callable[[T], object], argument: T) -> None:
-        """A device of this machine has finished something: handled when the host is awake."""
+        """A device of this machine has finished: call *action* when the host is awake."""
         if self.is_awake:
             action(argument)
         elif self.has_power:
             self._inbox.append((action, argument))
 
     def forget(self, stream: Stream) -> None:
-        """*stream* has ended here."""
+        """*stream* has ended at this host."""
         if self._streams.get(_key(stream)) is stream:
             del self._streams[_key(stream)]
 
-    # What happens to the machine ------------------------------------------------------
+    # For the machine ------------------------------------------------------------------
 
     def streams(self) -> list[Stream]:
-        """Open streams that end here."""
+        """The open streams with an end at this host."""
         return list(self._streams.values())
 
     def lose_process(self, ending: str | None) -> None:
-        """No process runs here any more; its peers see *ending* (eof, reset), or nothing."""
+        """The process has ended; its peers get *ending* (eof, reset), or nothing if None."""
         self._inbox.clear()
         self._listeners.clear()
         for stream in self.streams():
@@ -227,26 +227,26 @@ class Host:
         self.resume()
 
     def power_off(self) -> None:
-        """Nobody answers; what is sent here waits in the senders' kernels."""
+        """Answer nothing; bytes sent here are held in the senders' kernels."""
         self.lose_process(None)
         self.has_power = self.is_awake = False
         self._network.power_changed(self)
 
     def power_on(self) -> None:
-        """The kernel answers again; nothing runs."""
+        """The kernel answers again; no process runs."""
         self.has_power = True
         self._network.power_changed(self)
         self.resume()
 
     def stop(self) -> None:
-        """The process stands still; the kernel keeps what arrives."""
+        """Stop the process, as SIGSTOP; the kernel keeps the arrivals."""
         self._is_stopped = True
         self.is_awake = False
 
     def resume(self) -> None:
-        """What arrived meanwhile is handled, in order, before this instant ends."""
+        """Continue: the kept arrivals are handled, in order, before this instant ends."""
         self._is_stopped = False
-        # Not at once: what is due in this very instant came after what waits here.
+        # Not at once: deliveries that are due in this instant arrived after the kept ones.
         self.clock.at(self.clock.now_us, self._wake)
 
     # Inside ---------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Host:
             action(argument)
 
     def _free_port(self, remote: str = "") -> int:
-        """Counting up, past those in use (for a client: in use towards the same remote)."""
+        """The next port that is not in use (for a client: not towards the same remote)."""
         for _ in EPHEMERAL_PORTS:
             port = EPHEMERAL_PORTS[self._ports_given % len(EPHEMERAL_PORTS)]
             self._ports_given += 1

@@ -1,8 +1,8 @@
-"""Machines: what runs on them, and what can be done to them.
+"""Virtual machines: start, kill, pause and restart their processes, switch their power.
 
 A machine is a host, a drive, a clock and at most one process.  Killing the process keeps
-the drive and resets its streams; cutting the power also forgets what was not flushed and
-sends nothing to its peers.  All of it happens at once: ``kill`` and the others never wait.
+the drive and resets its streams; cutting the power also drops unflushed bytes and sends
+no reset to its peers.  All of it happens at once: ``kill`` and the others never wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Process:
-    """One life of a program, from start to whatever ends it."""
+    """One run of a program, from its start to its end, kill or loss of power."""
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
@@ -35,9 +35,9 @@ class Process:
 
 
 class Machine:
-    """What a program gets: ``network``, ``disk``, ``clock`` and ``rng``.
+    """The argument of a program: ``network``, ``disk``, ``clock`` and ``rng``.
 
-    ``drive`` is what the disk is part of, and stays when the process goes.  To set a
+    ``drive`` stores the bytes of the disk, and stays when the process ends.  To set a
     machine's clock wrong, change ``clock.skew_ms``.
     """
 
@@ -47,7 +47,7 @@ class Machine:
         self.name = host.name
         self.network = host
         self.drive = drive
-        self.disk = VirtualDisk(drive)  # a new one for each process, which takes it once
+        self.disk = VirtualDisk(drive)  # a new one for each process
         self.clock = clock
         self.program: Program | None = None
         self.process: Process | None = None
@@ -55,11 +55,11 @@ class Machine:
         self._rngs = rngs
 
     def rng(self, purpose: str) -> Random:
-        """The generator for *purpose* on this machine alone."""
+        """The random generator for *purpose* on this machine only."""
         return self._rngs.rng(f"{self.name}/{purpose}")
 
     def now_ms(self) -> int:
-        """Wall time as this machine reads it."""
+        """The machine's wall time, with its clock error."""
         return self.clock.now_ms()
 
     @property
@@ -69,26 +69,26 @@ class Machine:
 
     @property
     def is_ready(self) -> bool:
-        """Has the process that now runs called ``ready``?"""
+        """Has the current process called ``ready``?"""
         return self.process is not None and self.process.ready.is_set()
 
     @property
     def has_power(self) -> bool:
-        """Does the machine have power, whatever runs on it?"""
+        """Does the machine have power, with or without a process?"""
         return self.network.has_power
 
     def ready(self) -> None:
-        """Called by the program: whoever waits for it may go on."""
+        """Called by the program when it is ready: ``wait_ready`` returns."""
         if self.process is not None:
             self.process.ready.set()
 
     async def wait_ready(self) -> None:
-        """Until the program now running has called ``ready``, or has ended."""
+        """Wait until the current process has called ``ready``, or has ended."""
         if self.process is not None:
             await self.process.ready.wait()
 
     async def wait_ended(self) -> None:
-        """Until no process runs, however it ended."""
+        """Wait until the current process has ended, for any reason."""
         if self.process is not None:
             await self.process.ended.wait()
 
@@ -110,7 +110,7 @@ class Machines:
         self._paused = PausedTasks()
 
     def machine(self, name: str) -> Machine:
-        """The machine *name*, made when first asked for."""
+        """The machine *name*, created at the first call."""
         if name not in self._machines:
             host = self._network.host(name)
             time = host.clock
@@ -124,11 +124,11 @@ class Machines:
         return self._machines[name]
 
     def names(self) -> list[str]:
-        """All machines, in the order in which they were first asked for."""
+        """The names of all machines, in the order of their creation."""
         return list(self._machines)
 
     def start(self, name: str, program: Program) -> Machine:
-        """Run *program* on the machine; it must not be running anything."""
+        """Run *program* on the machine, on which no process may run."""
         machine = self.machine(name)
         assert machine.process is None, f"{name} already runs something"
         if not machine.network.has_power:
@@ -140,31 +140,31 @@ class Machines:
         return machine
 
     def kill(self, name: str) -> None:
-        """The process dies at once; its peers see a reset, its drive keeps what was written."""
+        """End the process at once; its peers get a reset, its drive keeps all written bytes."""
         machine = self.machine(name)
         machine.network.lose_process("reset")
         self._end_process(machine)
 
     def power_off(self, name: str) -> PowerLoss:
-        """Everything stops, no peer sees an end; what was not flushed is lost."""
+        """Cut the power: the process ends, peers get no reset, unflushed bytes are lost."""
         machine = self.machine(name)
         machine.network.power_off()
         self._end_process(machine)
         return machine.drive.lose_power(machine.rng("power"))
 
     def power_on(self, name: str) -> None:
-        """The machine answers again (old streams with a reset), but nothing runs on it."""
+        """The kernel answers again (old streams with a reset), but no process runs."""
         self.machine(name).network.power_on()
 
     def restart(self, name: str) -> Machine:
-        """Kill what runs there, if anything does, and start the same program again."""
+        """Kill the process, if one runs, and start the same program again."""
         machine = self.machine(name)
         assert machine.program is not None, f"{name} never ran anything"
         self.kill(name)
         return self.start(name, machine.program)
 
     def pause(self, name: str) -> None:
-        """The process stands still; bytes for it queue up, its timers fall due, its clock runs."""
+        """Stop the process, as SIGSTOP: bytes for it queue up, its timers and its clock go on."""
         machine = self.machine(name)
         if machine.is_paused or machine.process is None:
             return
@@ -174,14 +174,14 @@ class Machines:
             self._paused.pause(machine.process.root)
 
     def resume(self, name: str) -> None:
-        """A paused process goes on with what came meanwhile."""
+        """Continue a paused process; it then gets the bytes that arrived meanwhile."""
         machine = self.machine(name)
         if machine.is_paused:
             machine.network.resume()
             self._resume_tasks(machine)
 
     def stop_all(self) -> None:
-        """The end of the world: nothing more is delivered to anybody."""
+        """Cut the power of all machines, at the end of the world: no more deliveries."""
         for machine in self._machines.values():
             machine.network.power_off()
             self._end_process(machine)
@@ -202,7 +202,7 @@ class Machines:
         if machine.is_paused and machine.process is process:
             self._paused.pause(process.root)
         with process.scope:
-            # A machine that was paused before its first step stands still here.
+            # The process of a machine that was paused before its first step waits here.
             await trio.lowlevel.checkpoint()
             await program(machine)
         if machine.process is process:

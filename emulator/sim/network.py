@@ -1,7 +1,7 @@
 """Hosts joined by links that can be slow, stalled or broken.
 
-A stream never loses bytes, it only gets late or gets cut: so a rule returns a
-delay, and a partition closes a gate that later bytes queue behind.
+A stream never loses bytes, it is only delayed or cut: so a rule adds a delay, and a
+partition closes a gate at which later bytes are held.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HOSTS_MAX = 60_000
 class VirtualNetwork:
     """All hosts of a world, and the rules in force between them.
 
-    *values* is where senders leave what their bytes mean to the far end; a test may give one
-    that checks what is taken.
+    In *values* senders store the commands of their bytes for the far end; a test may pass a
+    mapping that checks them.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class VirtualNetwork:
         self._rules: list[Rule] = []
 
     def host(self, name: str, ip: str | None = None) -> Host:
-        """The host *name*, made when first asked for; addresses count up from 10.0.0.1."""
+        """The host *name*, created at the first call; addresses count up from 10.0.0.1."""
         if name not in self._hosts:
             address = ip or self._next_ip()
             if address in self._by_ip:
@@ -63,7 +63,7 @@ class VirtualNetwork:
 
     @contextmanager
     def under(self, rule: Rule) -> Iterator[None]:
-        """*rule* holds inside the ``with`` and is gone after it, even on error."""
+        """*rule* is in force inside the ``with``, and is removed after it, also on error."""
         self.begin(rule)
         try:
             yield
@@ -71,19 +71,19 @@ class VirtualNetwork:
             self.end(rule)
 
     def begin(self, rule: Rule) -> None:
-        """*rule* holds from now on, until ``end``."""
+        """*rule* is in force from now on, until ``end``."""
         self._rules.append(rule)
         self._apply_rules()
         if isinstance(rule.verdict, Cut):
             rule.tally.add("reset streams", self.cut(rule.traffic) // 2)
 
     def end(self, rule: Rule) -> None:
-        """*rule* holds no more: what it held leaves."""
+        """Remove *rule*: the bytes that it held are sent."""
         self._rules.remove(rule)
         self._apply_rules()
 
     def cut(self, traffic: Traffic) -> int:
-        """Reset the open streams that *traffic* means, at both ends; how many ends there were."""
+        """Reset the open streams that *traffic* matches; returns the number of their ends."""
         ends = [
             stream
             for host in self._hosts.values()
@@ -95,7 +95,7 @@ class VirtualNetwork:
         return len(ends)
 
     def path(self, source: str, target: str) -> Path:
-        """The way from one host to another, with the rules now in force."""
+        """The path from one host to another, with the rules now in force."""
         way = (source, target)
         if way not in self._paths:
             latency = LOOPBACK if source == target else self._latency

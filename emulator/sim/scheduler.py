@@ -1,15 +1,15 @@
-"""All that virtual runs use of trio's private scheduler, in one place.
+"""All uses of trio's private scheduler by virtual runs, in one place.
 
-The virtual clock asks which tasks may run and when the next deadline is; a seed decides the order
-of the tasks; pausing a machine keeps its tasks out of the run queue.  trio has public names for
-none of the three.  So ``check_trio`` looks for the private ones when a virtual run starts;
-clusters on real ports, clients and commands use none of them and never load this file.
+The virtual clock reads the runnable tasks and the next deadline; a seed decides the order of the
+tasks; pausing a machine keeps its tasks out of the run queue.  trio has no public names for these
+three.  So ``check_trio`` looks for the private ones when a virtual run starts; clusters on real
+ports, clients and commands use none of them and never load this file.
 
-trio shuffles every batch of runnable tasks with a generator of its own, and sorts the batch first
-only when told to.  Both names belong to the module and not to a run: while virtual runs last, the
-generator is one that is another in each thread.  So a virtual run repeats itself beside the runs
-of other threads: an embedded cluster, the clients of plain programs.  Sorted batches change
-nothing for them.
+trio shuffles every batch of runnable tasks with a random generator of its own, and sorts the
+batch before that only if a flag is set.  Both are names of the module and not of a run: while
+virtual runs last, the generator is a ``ThreadLocalRandom``.  So a virtual run is repeatable beside
+the trio runs of other threads: an embedded cluster, the clients of plain programs.  Sorted
+batches have no effect on those.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TRIED_WITH = ("0.30.0", "0.31.0", "0.32.0", "0.33.0", "0.34.0", "0.35.0")
 SCHEDULER = "trio._core._run"
 PRIVATE_NAMES = (
-    "_r",  # what shuffles a batch of runnable tasks
+    "_r",  # shuffles a batch of runnable tasks
     "_ALLOW_DETERMINISTIC_SCHEDULING",  # sorts a batch before it is shuffled
     "unrolled_run",  # the loop that reads these two
     "GLOBAL_RUN_CONTEXT",
@@ -52,7 +52,7 @@ class UnknownTrio(CannotDoHere, RuntimeError):
 
 
 def check_trio() -> None:
-    """Are all private names there?  Raises ``UnknownTrio``, which names the missing ones."""
+    """Check that all private names exist.  Raises ``UnknownTrio`` with the missing ones."""
     try:
         scheduler = importlib.import_module(SCHEDULER)
     except ImportError:
@@ -70,7 +70,7 @@ def check_trio() -> None:
 
 
 def current_runner() -> Runner:
-    """The scheduler of the trio run this is called in; raises ``RuntimeError`` outside of one."""
+    """The scheduler of the current trio run.  Raises ``RuntimeError`` outside of one."""
     try:
         runner: Runner = _scheduler().GLOBAL_RUN_CONTEXT.runner
     except AttributeError:
@@ -94,7 +94,7 @@ def _has(scheduler: ModuleType, name: str) -> bool:
 
 
 class ThreadLocalRandom(random.Random):
-    """What trio draws in a thread comes from that thread's generator alone."""
+    """trio's random generator: each thread draws from a generator of its own."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
@@ -114,7 +114,7 @@ class ThreadLocalRandom(random.Random):
         self._of_thread.generator = generator
 
     def random(self) -> float:
-        """As ``random.Random``; what shuffles and chooses is built on these two."""
+        """As ``random.Random``; ``shuffle`` and ``choice`` use this and ``getrandbits``."""
         return self.generator.random()
 
     def getrandbits(self, k: int, /) -> int:
@@ -124,14 +124,14 @@ class ThreadLocalRandom(random.Random):
 
 _generators = ThreadLocalRandom()
 _lock = threading.Lock()
-_trios_own: list[tuple[random.Random, bool]] = []  # one a virtual run; under the lock
+_trios_own: list[tuple[random.Random, bool]] = []  # one per virtual run; guarded by _lock
 
 
 @contextmanager
 def seeded_order(seed: int) -> Iterator[None]:
-    """Inside, trio runs this thread's tasks in an order that only *seed* decides.
+    """Inside, *seed* alone decides the order in which trio runs this thread's tasks.
 
-    After the last virtual run of the process trio is as it was.
+    After the last virtual run of the process, trio's own values are restored.
     """
     before, _generators.generator = _generators.generator, random.Random(seed)
     _begin()
@@ -165,9 +165,9 @@ def _switch(scheduler: ModuleType, generator: random.Random, *, is_sorted: bool)
 
 
 class PausableRunQueue(deque["Task"]):
-    """A run queue that holds back the tasks below certain ones, in their order.
+    """A run queue that keeps back the tasks of paused trees, in their order.
 
-    *held* maps a root task to those of its descendants that would run if they could.
+    *held* maps the root task of each paused tree to its runnable tasks.
     """
 
     def __init__(self, held: Mapping[Task, list[Task]], tasks: deque[Task]) -> None:
@@ -177,7 +177,7 @@ class PausableRunQueue(deque["Task"]):
             self.append(task)
 
     def append(self, task: Task) -> None:
-        """Queue *task*, or hold it back."""
+        """Queue *task*, or keep it back if its tree is paused."""
         held = self._held_with(task)
         if held is None:
             super().append(task)
@@ -195,10 +195,10 @@ class PausableRunQueue(deque["Task"]):
 
 
 class PausedTasks:
-    """Which task trees may not run.  While there are none, trio's own queue is in place.
+    """The paused task trees.  While there are none, trio's own queue is in place.
 
-    A paused task still gets what it waited for, and its deadlines still pass: it learns
-    of both when it runs again, as a stopped process does.
+    The events for which a paused task waits still happen, and its deadlines still expire: it
+    handles both when it runs again, as a stopped process does.
     """
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class PausedTasks:
         runner.runq = PausableRunQueue(self._held, runner.runq)
 
     def resume(self, root: Task) -> None:
-        """Those that became runnable meanwhile run, in that order."""
+        """The tasks that became runnable meanwhile run, in that order."""
         waiting = self._held.pop(root, [])
         runner = current_runner()
         if self._held:

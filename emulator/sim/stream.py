@@ -1,12 +1,12 @@
 """A byte stream between two machines, and the path that its bytes take.
 
-Bytes arrive whole and in order, late or never.  An end that has gone (closed, its process
-killed, its machine switched off and on again) answers what still arrives with a reset, as a
-kernel does: so the other side learns of it when it next sends.
+Bytes arrive complete and in order, late or never.  An end that does not exist any more (closed,
+its process killed, its machine switched off and on) answers later bytes with a reset, as a
+kernel does: so the other side detects it at its next send.
 
-All streams from one host to another share one ``Path``: how late bytes are, and whether its gate
-is open.  So a rule is looked up when rules change and never while bytes move.  What comes to a
-closed gate waits there in order; a throttle is a gate that lets one thing through at a time.
+All streams from one host to another share one ``Path``, which has the delay and a gate.  So rules
+are matched when they change and never while bytes are sent.  Bytes at a closed gate are held in
+order; a throttle is a gate that passes one send at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class StreamHost(Protocol):
-    """The machine at which a stream ends, as far as the stream knows it."""
+    """The machine at one end of a stream: the part of it that the stream uses."""
 
     name: str
     clock: VirtualClock
@@ -43,26 +43,26 @@ class StreamHost(Protocol):
     def receive_later(
         self, stream: Stream, action: Callable[[T], object], argument: T, size: int = 0
     ) -> None:
-        """Keep what arrives until the machine is awake."""
+        """Call *action* with the arrived *argument* when the machine is awake."""
         ...
 
     def receive_accept(self, attempt: PendingConnect) -> None:
-        """The target accepted an attempt of this host."""
+        """The target accepted *attempt*, which this host made."""
         ...
 
     def forget(self, stream: Stream) -> None:
-        """*stream* has ended here."""
+        """*stream* has ended at this host."""
         ...
 
 
 class PendingConnect(Protocol):
-    """An attempt to connect, as the host that made it knows it."""
+    """An attempt to connect: the part of it that the host uses."""
 
     client: Stream
     is_given_up: bool
 
     def succeed(self) -> None:
-        """The target accepted."""
+        """The target accepted the attempt."""
         ...
 
 
@@ -87,8 +87,8 @@ class Stream:
     def __init__(self, host: StreamHost, path: Path, local: str, remote: str) -> None:
         self.local = local
         self.remote = remote
-        self.arrival_us = 0  # of the last thing sent: later ones do not overtake it
-        self.held_bytes = 0  # taken, but waiting at a closed gate
+        self.arrival_us = 0  # of the last send: later ones arrive after it
+        self.held_bytes = 0  # given to ``send`` and held at a closed gate
         self.peer: Stream | None = None
         self.host = host
         self.values = host.values
@@ -98,16 +98,16 @@ class Stream:
         self._is_abandoned = False
         self._is_notifying = False
 
-    # For our endpoint ---------------------------------------------------------------
+    # For the endpoint ---------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
         """As ``Transport.send``."""
         if self._is_open and data:
-            assert self.peer is not None, "nobody sends before the stream is open"
+            assert self.peer is not None, "a stream is open before bytes are sent"
             self._path.carry(self, self.peer.receive, data, len(data))
 
     def unsent_bytes(self) -> int:
-        """As ``Transport.unsent_bytes``: what waits at a closed gate."""
+        """As ``Transport.unsent_bytes``: the bytes held at a closed gate."""
         return self.held_bytes
 
     def close(self) -> None:
@@ -116,15 +116,15 @@ class Stream:
             self._send_end("eof")
             self._end("closed here")
 
-    # What the host does to us ---------------------------------------------------------
+    # For the host ---------------------------------------------------------------------
 
     def open(self, accept: Accept) -> None:
-        """Both ends are there: *accept* makes the endpoint that is fed."""
+        """Both ends exist: *accept* creates the endpoint that is fed."""
         if self._is_open:
             self._endpoint = accept(self)
 
     def abandon(self, ending: str | None) -> None:
-        """The process that held this end is gone; the peer sees *ending*, if there is one."""
+        """The process of this end has ended; the peer gets *ending*, unless it is None."""
         if self._is_open and ending is not None:
             self._send_end(ending)
         self._is_open = False
@@ -132,28 +132,28 @@ class Stream:
         self.host.forget(self)
 
     def is_between(self, traffic: Traffic) -> bool:
-        """Does *traffic* mean this stream, one way or the other?"""
+        """Does *traffic* match this stream, in either direction?"""
         if self.peer is None:
             return False
         here, there = self.host.name, self.peer.host.name
         return here != there and (traffic(here, there) or traffic(there, here))
 
     def carry(self, action: Callable[[T], object], argument: T, size: int = 0) -> None:
-        """Call ``action(argument)`` at the far end, after all that was sent before."""
+        """Call ``action(argument)`` at the far end, after all earlier sends."""
         self._path.carry(self, action, argument, size)
 
     def loses_connect(self) -> bool:
-        """Is what asks for this stream, or grants it, lost on the way there?"""
+        """Do rules lose the packet that opens or accepts this stream (SYN, SYN-ACK)?"""
         return self._path.loses_connect()
 
     def refuses_connect(self) -> bool:
         """Does a rule refuse this stream?"""
         return self._path.refuses_connect()
 
-    # What arrives ---------------------------------------------------------------------
+    # Arrivals -------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """*data* came from the other end."""
+        """*data* arrived from the other end."""
         if not self.host.is_awake:
             self.host.receive_later(self, self.receive, data, len(data))
         elif not self._is_open:
@@ -169,7 +169,7 @@ class Stream:
             self.host.clock.at(self.host.clock.now_us, self._notify_left)
 
     def receive_end(self, reason: str) -> None:
-        """The other end has gone, for *reason*."""
+        """The other end has ended, for *reason*."""
         if not self._is_open:
             return
         if not self.host.is_awake:
@@ -203,7 +203,7 @@ class Stream:
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """How long bytes are under way: evenly between two bounds."""
+    """The delay of bytes in microseconds, evenly distributed between two bounds."""
 
     us_min: int = 200
     us_max: int = 500
@@ -214,18 +214,18 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class CarriedStream(Protocol):
-    """What travels: one end of a stream, as far as a path knows it."""
+    """The sending end of a stream: the part of it that a path uses."""
 
     arrival_us: int
     held_bytes: int
 
     def held_bytes_left(self, size: int) -> None:
-        """*size* bytes that were held have left."""
+        """*size* held bytes have passed the gate."""
         ...
 
 
 class _HeldSend(NamedTuple):
-    """What waits at the gate: ``action(argument)`` is to be called at the far end."""
+    """A send held at the gate: ``action(argument)`` is to be called at the far end."""
 
     stream: CarriedStream
     action: Callable[[Any], object]
@@ -234,7 +234,7 @@ class _HeldSend(NamedTuple):
 
 
 class Path:
-    """One way from a host to another.  Without rules it only adds its latency."""
+    """The direction from one host to another.  Without rules it only adds its latency."""
 
     __slots__ = (
         "_blocking",
@@ -263,10 +263,10 @@ class Path:
         self._delay_us = latency.us_min
         self._jitter_us = latency.us_max - latency.us_min + 1
         self._target_is_off = False
-        self._bytes_per_s = 0  # 0: as many as there are
+        self._bytes_per_s = 0  # 0: no limit
         self._held: deque[_HeldSend] = deque()
         self._send_number = 0
-        self._sending = 0  # the number of the send of the first that waits; 0: of none
+        self._sending = 0  # the number of the send in the throttle; 0: none
         self.apply(())
 
     # For streams ----------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Path:
     def carry(
         self, stream: CarriedStream, action: Callable[[T], object], argument: T, size: int = 0
     ) -> None:
-        """Call ``action(argument)`` at the far end, after all that *stream* sent before."""
+        """Call ``action(argument)`` at the far end, after all earlier sends of *stream*."""
         if not self._is_plain:
             self._carry_ruled(_HeldSend(stream, action, argument, size))
             return
@@ -285,21 +285,21 @@ class Path:
         self._clock.at(at_us, action, argument)
 
     def refuses_connect(self) -> bool:
-        """Is somebody who asks for a connection this way refused?"""
+        """Does a rule refuse new connections in this direction?"""
         for rule in self._refusing:
             rule.tally.add("refused a connection")
         return bool(self._refusing)
 
     def loses_connect(self) -> bool:
-        """Is what asks for a connection, or grants one, lost on this way?"""
+        """Does a rule lose the packets that open or accept connections in this direction?"""
         for rule in self._losing:
             rule.tally.add("lost what asked for a connection")
         return bool(self._losing)
 
-    # What happens to it ---------------------------------------------------------------
+    # For the network ------------------------------------------------------------------
 
     def apply(self, rules: Sequence[Rule]) -> None:
-        """These, and no others, hold from now on."""
+        """Replace the rules in force by *rules*."""
         self._slowing = [rule for rule in rules if isinstance(rule.verdict, Slow)]
         self._throttling = [rule for rule in rules if isinstance(rule.verdict, Throttle)]
         self._blocking = [rule for rule in rules if isinstance(rule.verdict, Stall | Separate)]
@@ -309,16 +309,16 @@ class Path:
         bytes_per_s = min((throttle.bytes_per_s for throttle in throttles), default=0)
         if bytes_per_s != self._bytes_per_s:
             self._bytes_per_s = bytes_per_s
-            self._sending = 0  # the first that waits begins anew
+            self._sending = 0  # the first held send starts again
         self._update_gate()
 
     def target_has_power(self, has_power: bool) -> None:
-        """Without power there, the gate is shut."""
+        """The target's power changed: without power, the gate is closed."""
         self._target_is_off = not has_power
         self._update_gate()
 
     def source_lost_power(self) -> None:
-        """What had not left that machine is gone with its memory."""
+        """The source lost its power: drop the sends that are held at the gate."""
         self._held.clear()
         self._sending = 0
         self._update_gate()
@@ -343,7 +343,7 @@ class Path:
         self._send_held()
 
     def _send_held(self) -> None:
-        """Of what waits, all that may leave now."""
+        """Pass the held sends that may pass the gate now."""
         while self._held and not self._is_blocked and not self._sending:
             if self._bytes_per_s and (size := self._held[0].size):
                 self._send_number = self._sending = self._send_number + 1
@@ -353,7 +353,7 @@ class Path:
                 self._send_first_held()
 
     def _sent(self, number: int) -> None:
-        """The first that waits has passed the narrow place, unless rules have changed."""
+        """The first held send has passed the throttle, unless rules have changed."""
         if number != self._sending:
             return
         self._sending = 0

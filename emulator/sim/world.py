@@ -1,9 +1,9 @@
-"""A world: machines, a network and a clock, and a main program that does things to them.
+"""A virtual world: machines, a network and a clock, controlled by a main program.
 
     result = run_virtual(main, seed=7)
 
-Everything that happens follows from the seed and from *main*.  Ten minutes of it take a
-moment, and a run that went wrong goes wrong again.
+The seed and *main* decide all events.  Ten virtual minutes run in a moment, and a run that
+failed fails again with the same seed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class VirtualWorld:
-    """What *main* is given: ``machines``, ``network``, ``clock``, and random generators."""
+    """The argument of *main*: ``machines``, ``network``, ``clock`` and random generators."""
 
     def __init__(
         self,
@@ -54,26 +54,26 @@ class VirtualWorld:
 
     @property
     def seed(self) -> int:
-        """What everything that happens follows from."""
+        """The seed of all random numbers and of the order of tasks."""
         return self.rngs.seed
 
     def rng(self, purpose: str) -> Random:
-        """The generator for *purpose*: what others draw does not shift it."""
+        """The generator for *purpose*; draws for other purposes do not change its numbers."""
         return self.rngs.rng(purpose)
 
     def now_ms(self, machine: str | None = None) -> int:
-        """Wall time, true or as *machine* reads it."""
+        """The wall time of *machine*, or the true one."""
         return self._wall.now_ms() if machine is None else self.machines.machine(machine).now_ms()
 
     def crash(self, error: Exception) -> None:
-        """The world broke: it ends, and *error* is what the run raises."""
+        """End the world; ``run_virtual`` raises *error*."""
         if self.crashes:
-            raise error  # it does not even end: let trio go down
+            raise error  # ending the world failed too: end trio
         self.crashes.append(error)
         self.end()
 
     def end(self) -> None:
-        """Switch everything off."""
+        """Cut the power of all machines and cancel all tasks."""
         self.machines.stop_all()
         self.nursery.cancel_scope.cancel()
 
@@ -86,11 +86,11 @@ def run_virtual(
     latency: Latency | None = None,
     values: CommandsInFlight | None = None,
 ) -> T:
-    """Run *main* in a new world and return what it returns; then everything is switched off.
+    """Run *main* in a new world, end the world, and return the result of *main*.
 
     *values*: see ``VirtualNetwork``.
 
-    Raises what *main* or a program raised, ``VirtualLivelock``, ``VirtualDeadlock``,
+    Raises the errors of *main* and of programs, ``VirtualLivelock``, ``VirtualDeadlock``,
     ``InsideTrioRun`` inside another trio run, and ``UnknownTrio``.
     """
     clock = VirtualClock()
@@ -120,7 +120,7 @@ def run_virtual(
 
 
 def _single_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """One failure is raised plain, however many nurseries it came through."""
+    """The single error in nested groups; a group with several errors stays a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
