@@ -1,1 +1,1 @@
-"""Disks: what survives, and what it costs (the port is in ``port``)."""
+"""Disks of files and of memory, and the ``Disk`` interface of a store (in ``port``)."""

@@ -1,15 +1,14 @@
-"""A directory as a disk: what was written outlives the process that wrote it.
+"""A directory as a disk: written bytes stay when the process ends.
 
-Segments are mapped files, so bytes are in the kernel's hands the moment they are copied:
-``kill -9`` loses nothing.  The machine's own death loses what was not flushed; a flush syncs every
-file that may have changed since the last one.  A mapping beyond the end of a full disk kills the
-process (SIGBUS), so a segment's space is reserved before it is mapped and a full disk is an
-ordinary ``DiskFull``.  Names are upstream's: ``commitlog/<20 digits>``, ``config/<document>``,
-``lock``.
+Segments are mapped files, so bytes are in the kernel's page cache as soon as they are copied:
+``kill -9`` loses nothing.  A loss of power loses unflushed bytes; a flush syncs every file that
+may have changed since the last one.  A write to a mapping beyond the end of a full disk kills the
+process (SIGBUS), so a segment's space is reserved before it is mapped, and a full disk raises
+``DiskFull``.  Names are upstream's: ``commitlog/<20 digits>``, ``config/<document>``, ``lock``.
 
-One thread syncs: requests queue up while a sync is under way, and the next ``fdatasync`` serves
-all of them (group commit).  The thread owns the descriptors it syncs, so that nobody closes one
-under it, and starts with the first request: a store that is never flushed has no thread.
+One thread syncs: requests queue up during a sync, and the next ``fdatasync`` serves all of them
+(group commit).  The thread owns the descriptors that it syncs, so no other thread closes them.
+It starts at the first request: a store that is never flushed has no thread.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class StoreInUse(CannotDoHere):
-    """Another process holds the directory; nothing was touched."""
+    """Another process has locked the directory; nothing was changed."""
 
 
 class StoreUnwritable(CannotDoHere):
-    """The directory cannot be made or written; nothing was touched."""
+    """The directory cannot be created or written; nothing was changed."""
 
 
 class FileSegment:
@@ -53,10 +52,10 @@ class FileSegment:
         self.view = memoryview(self._map)
 
     def make_dirty(self, start: int, end: int) -> None:
-        """Write every page between two positions of the log again, as it is.
+        """Write every page between two positions of the log again, unchanged.
 
-        After a failed sync the kernel takes the pages for clean: the next sync would
-        succeed without having written them.
+        After a failed sync the kernel marks the pages as clean: the next sync would
+        succeed without writing them.
         """
         if self.is_closed:
             return
@@ -65,20 +64,20 @@ class FileSegment:
             self.view[at : at + 1] = bytes(self.view[at : at + 1])
 
     def close(self) -> None:
-        """Unmap it, once nobody holds a slice of it any more; the file stays."""
+        """Unmap it when its last slice is released; the file stays."""
         self.is_closed = True
-        # A slice on its way to a consumer keeps the map alive; it goes with the last slice.
+        # A slice that is being sent keeps the map; it is unmapped with the last slice.
         with contextlib.suppress(BufferError):
             self.view.release()
             self._map.close()
 
 
 class FileDisk:
-    """Segments and documents under one directory that no second process may open.
+    """Segments and documents in one directory, which only one process may open.
 
-    Raises StoreInUse or StoreUnwritable at birth.  ``close`` gives the directory back;
-    so does the death of the process, however it dies.  With *soon* (it runs a function in
-    the caller's thread, later) flushes go through a thread; without it they block.
+    ``__init__`` raises StoreInUse or StoreUnwritable.  ``close`` unlocks the directory; so does
+    the end of the process, of any kind.  With *soon* (it runs a function in the caller's
+    thread, later) flushes are done by a thread; without it they block.
     """
 
     needs_flush = True
@@ -97,19 +96,19 @@ class FileDisk:
             raise StoreUnwritable(reason) from error
         self._open: dict[int, FileSegment] = {}
         self._flusher = Flusher(soon)
-        # Where all is flushed; a process that died may have left anything unflushed.
+        # All bytes below it are flushed; None: unknown, a killed process may have left any.
         self._flushed_to: int | None = None
-        self._failed_to = 0  # a sync of what lies below this failed, and none has succeeded since
+        self._failed_to = 0  # a sync up to this position failed, and none has succeeded since
         self._attempt = 0
-        self._made_count = self._made_count_synced = 0  # new files, whose names must be synced
+        self._made_count = self._made_count_synced = 0  # new files; their names must be synced
 
     @property
     def sync_count(self) -> int:
-        """How many times a file was synced: group commit keeps it far below the flushes."""
+        """The number of syncs of files: with group commit far fewer than flushes."""
         return self._flusher.sync_count
 
     def close(self) -> None:
-        """Finish what was asked to be flushed, for at most some seconds."""
+        """Finish the requested flushes, in some seconds at most, and unlock the directory."""
         self._flusher.close()
         for segment in self._open.values():
             segment.close()
@@ -137,19 +136,19 @@ class FileDisk:
         return found
 
     def open_segment(self, base: int, size: int) -> FileSegment:
-        """The segment at *base*; one that exists keeps its file's size, whatever *size* says."""
+        """The segment at *base*; an existing one keeps the size of its file, not *size*."""
         found = self._open.get(base)
         if found is not None and not found.is_closed:
             return found
         path = self._path(base)
-        if not path.exists() or path.stat().st_size == 0:  # nothing can be mapped of no bytes
+        if not path.exists() or path.stat().st_size == 0:  # an empty file cannot be mapped
             _reserve(path, size)
             self._made_count += 1
         segment = self._open[base] = FileSegment(path, base)
         return segment
 
     def remove_segment(self, base: int) -> None:
-        """As ``Disk.remove_segment``: slices of it stay valid."""
+        """As ``Disk.remove_segment``; slices of it stay valid."""
         if (segment := self._open.pop(base, None)) is not None:
             segment.close()
         self._path(base).unlink()
@@ -162,7 +161,7 @@ class FileDisk:
             return None
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
-        """As ``Disk.replace``: a file beside the old one that takes its name."""
+        """As ``Disk.replace``: a new file is written and renamed to the old one's name."""
         temporary = self._config / f"{name}.tmp"
         with _no_room_left(temporary):
             with temporary.open("wb") as file:
@@ -175,7 +174,7 @@ class FileDisk:
             sync_folder(str(self._config))
 
     def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
-        """As ``Disk.append``; a part that fits is cut off again."""
+        """As ``Disk.append``; if only a part fits, the file is truncated to its old length."""
         path = self._config / name
         is_new = not path.exists()
         with path.open("ab", buffering=0) as file:
@@ -196,7 +195,7 @@ class FileDisk:
             sync_folder(str(self._config))
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
-        """As ``Disk.flush``: one sync for all who wait, of every file that may have changed."""
+        """As ``Disk.flush``: one sync for all waiting calls, of files that may have changed."""
         if self._failed_to:
             self._make_dirty(upto)
         made_count = self._made_count
@@ -216,7 +215,7 @@ class FileDisk:
         )
 
     def _changed_files(self, upto: int) -> tuple[str, ...]:
-        """The segments that may hold something unflushed below *upto*, oldest first."""
+        """The segments that may have unflushed bytes below *upto*, oldest first."""
         since = self._flushed_to
         return tuple(
             str(self._path(base))
@@ -236,7 +235,7 @@ class FileDisk:
         return self._log / f"{base:020d}"
 
     def _remove_temporary_files(self) -> None:
-        """What a death in the middle of a write left behind."""
+        """Remove the files of writes that a killed process did not finish."""
         for folder in (self._log, self._config):
             for path in folder.glob("*.tmp"):
                 path.unlink()
@@ -247,7 +246,7 @@ def _is_segment(path: Path) -> bool:
 
 
 def _reserve(path: Path, size: int) -> None:
-    """A file of *size* zero bytes, all of them paid for, or no file at all."""
+    """Create a file of *size* zero bytes with all its blocks reserved, or no file."""
     temporary = path.with_name(f"{path.name}.tmp")
     with _no_room_left(temporary), temporary.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size)
@@ -256,7 +255,7 @@ def _reserve(path: Path, size: int) -> None:
 
 @contextlib.contextmanager
 def _no_room_left(temporary: Path) -> Iterator[None]:
-    """Turns the kernel's ways of saying "full" into DiskFull; a half-written file goes away."""
+    """Turn the kernel's errors for a full disk into DiskFull; remove *temporary* on errors."""
     try:
         yield
     except OSError as error:
@@ -267,7 +266,7 @@ def _no_room_left(temporary: Path) -> Iterator[None]:
 
 
 def _lock(path: Path) -> int:
-    """An open file that only we hold.  The kernel lets go of it when we die."""
+    """The descriptor of the locked file; the kernel unlocks it when the process ends."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -287,16 +286,16 @@ def _lock(path: Path) -> int:
 
 RunSoon: TypeAlias = Callable[[Callable[[], object]], object]  # run this in the loop's thread
 
-CLOSE_S_MAX = 3.0  # a disk that hangs must not keep the process
+CLOSE_S_MAX = 3.0  # a disk that hangs must not block the end of the process
 
 
 class SyncRequest(NamedTuple):
-    """The *files* and *folders* to sync, so that the log is safe below *upto*.
+    """The *files* and *folders* to sync, so that the log below *upto* is durable.
 
-    ``on_done`` gets the error, or None and how far the log is safe now.  After a failed
-    sync the kernel takes the unwritten pages for clean, and the next sync would succeed:
-    so a failure fails every request of the same *attempt*.  Whoever has written the pages
-    again asks with a higher one.
+    ``on_done`` gets the error or None, and the position below which the log is durable now.
+    After a failed sync the kernel marks the unwritten pages as clean, and the next sync would
+    succeed: so a failure fails every request of the same *attempt*.  A caller that has written
+    the pages again uses a higher *attempt*.
     """
 
     upto: int
@@ -307,13 +306,13 @@ class SyncRequest(NamedTuple):
 
 
 class Flusher:
-    """Syncs what is asked for.  Results come back through *soon*.
+    """Carries out sync requests in a thread; results are passed to *soon*.
 
-    Without *soon* there is no thread: every request is carried out at once, by its caller.
+    Without *soon* there is no thread: each request is carried out at once, in its caller.
     """
 
     def __init__(self, soon: RunSoon | None = None) -> None:
-        self.sync_count = 0  # system calls on files, for tests and figures
+        self.sync_count = 0  # system calls on files, for tests and measurements
         self._soon = soon
         self._requests: queue.SimpleQueue[SyncRequest | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -321,7 +320,7 @@ class Flusher:
         self._failed_attempt, self._error = -1, OSError()
 
     def request(self, request: SyncRequest) -> None:
-        """Carry *request* out, with others; its ``on_done`` is called in the loop's thread."""
+        """Carry out *request*, with others; its ``on_done`` is called in the loop's thread."""
         if self._soon is None:
             request.on_done(self._sync([request]), request.upto)
             return
@@ -331,7 +330,7 @@ class Flusher:
         self._requests.put(request)
 
     def close(self) -> None:
-        """Finish what was asked for; nobody is told any more."""
+        """Finish the waiting requests and end the thread."""
         if self._thread is not None:
             self._requests.put(None)
             self._thread.join(CLOSE_S_MAX)
@@ -354,11 +353,11 @@ class Flusher:
 
     def _report(self, batch: list[SyncRequest], error: OSError | None) -> None:
         assert self._soon is not None
-        with contextlib.suppress(RuntimeError):  # the loop has ended, nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop has ended: no caller waits
             self._soon(partial(_finish, batch, error))
 
     def _next_batch(self) -> tuple[list[SyncRequest], bool]:
-        """Everything that waits, at least one; and whether more may come."""
+        """All waiting requests, at least one unless closed; and whether more may come."""
         batch: list[SyncRequest] = []
         request = self._requests.get()
         with contextlib.suppress(queue.Empty):
@@ -368,7 +367,7 @@ class Flusher:
         return batch, request is not None
 
     def _sync(self, batch: list[SyncRequest]) -> OSError | None:
-        """Sync what they ask for, each once; the first error, if there was one."""
+        """Sync the files and folders of *batch*, each once; returns the first error."""
         try:
             for name in dict.fromkeys(name for request in batch for name in request.files):
                 self._sync_file(name)
@@ -381,24 +380,24 @@ class Flusher:
 
     def _sync_file(self, name: str) -> None:
         descriptor = self._descriptors.get(name)
-        if descriptor is None or not os.fstat(descriptor).st_nlink:  # removed, perhaps made anew
-            self._close_descriptors()  # only the file being filled is synced again and again
+        if descriptor is None or not os.fstat(descriptor).st_nlink:  # the file was removed
+            self._close_descriptors()  # only the last file is synced often
             try:
                 descriptor = os.open(name, os.O_RDWR)
             except FileNotFoundError:
-                return  # retention has removed it since: nothing is left to lose
+                return  # removed by retention meanwhile: there is nothing to sync
             self._descriptors[name] = descriptor
         os.fdatasync(descriptor)
         self.sync_count += 1
 
     def _close_descriptors(self) -> None:
         while self._descriptors:
-            _, descriptor = self._descriptors.popitem()  # first: who fails to close is closed
+            _, descriptor = self._descriptors.popitem()  # before close, which may fail
             os.close(descriptor)
 
 
 def sync_folder(name: str) -> None:
-    """Make the names in a folder durable: without this a new file may be gone."""
+    """Make the names in a folder durable: else a new file may be lost with the power."""
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

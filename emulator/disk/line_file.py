@@ -1,11 +1,11 @@
-"""A file that grows by whole lines, begins anew when it is long, and may run out of room.
+"""A file of whole lines, for journals: it rotates when it is long, and tolerates a full disk.
 
-A line is in the kernel's hands when ``append`` returns, unbuffered: a fact comes before
-the reply it proves.  Where there is no room a line is left out, never torn: facts are
-numbered, so their reader sees the hole, and no broker dies for its diary.
+A line is in the kernel's page cache when ``append`` returns, unbuffered: a fact is written before
+the reply that it proves.  On a full disk a line is left out, never written in part: facts are
+numbered, so their reader sees the gap, and a broker does not fail because of its journal.
 
 A file that has reached its size becomes ``FILE.1``, the one before it ``FILE.2``; the oldest is
-removed.  So a cluster that is left running does not fill the disk.
+removed.  So a cluster that runs for a long time does not fill the disk.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from rocketmq_emulator.disk.files import NO_ROOM
 
-_TRY_AGAIN_BYTES = 1024 * 1024  # later, where no new file could be begun
+_TRY_AGAIN_BYTES = 1024 * 1024  # then rotate again, if no new file could be created
 
 
 class LineFile:
-    """Open as long as the process lives; at most *files_max* files of about *bytes_max*."""
+    """Open until ``close``; at most *files_max* files of about *bytes_max* each."""
 
     def __init__(self, path: str | Path, *, bytes_max: int = 1 << 62, files_max: int = 1) -> None:
         self._path = Path(path)
@@ -29,7 +29,7 @@ class LineFile:
         self._rotates_at = bytes_max  # a size
 
     def append(self, line: bytes) -> bool:
-        """Whether *line* is there; raises OSError for anything but a lack of room."""
+        """True if *line* was written, False on a full disk.  Raises other OSErrors."""
         if self._size and self._size + len(line) > self._rotates_at:
             self._rotate()
         try:
@@ -49,7 +49,7 @@ class LineFile:
         self._file.close()
 
     def _rotate(self) -> None:
-        """Begin a new file; where that is not possible now the old one grows on."""
+        """Begin a new file; if that fails now, continue with the old one."""
         beginning = _with_suffix(self._path, "new")
         try:
             file = beginning.open("wb", buffering=0)
@@ -58,7 +58,7 @@ class LineFile:
                 if newer.exists():
                     newer.replace(self._numbered(number))
             beginning.replace(self._path)
-        except OSError:  # too many open files, or a folder that is gone
+        except OSError:  # too many open files, or the folder was removed
             self._rotates_at = self._size + _TRY_AGAIN_BYTES
             return
         self._file.close()

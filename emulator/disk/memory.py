@@ -1,8 +1,8 @@
-"""A disk that forgets with its process: anonymous maps and a dictionary.
+"""A disk in the memory of its process: anonymous maps and a dictionary.
 
-Segments are mapped, not allocated, so an empty one costs nothing and a removed one
-gives its memory back at once.  A broker that is started again on the same value
-finds what the last one left, as on a real disk.
+Segments are mapped, not allocated, so an empty one costs nothing and the memory of a removed
+one is freed at once.  A broker that is started again with the same ``MemoryDisk`` finds the
+bytes of the last one, as on a real disk.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ class MemorySegment:
     def __init__(self, base: int, size: int) -> None:
         self.base = base
         self.size = size
-        # Private pages are half as dear to touch for the first time as shared ones.
+        # The first write to a private page takes half the time of one to a shared page.
         self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.view = memoryview(self._map)
 
     def close(self) -> None:
-        """The bytes stay for whoever opens the segment next."""
+        """As ``Segment.close``: the bytes stay until the segment is removed."""
 
     def free(self) -> None:
-        """Give the memory back, once nobody holds a slice of it any more."""
-        # A slice on its way to a consumer still needs the bytes: then they go with the last slice.
+        """Free the memory when its last slice is released."""
+        # A slice that is being sent still needs the bytes.
         with contextlib.suppress(BufferError):
             self.view.release()
             self._map.close()
 
 
 class MemoryDisk:
-    """Room for *bytes_max* of segments and documents, or for as much as there is."""
+    """At most *bytes_max* bytes of segments and documents; None: no limit."""
 
     needs_flush = False
 
@@ -46,12 +46,12 @@ class MemoryDisk:
 
     @property
     def bytes_used(self) -> int:
-        """Of segments and documents together."""
+        """The size of segments and documents together."""
         segments = sum(segment.size for segment in self._segments.values())
         return segments + sum(len(data) for data in self._documents.values())
 
     def space(self) -> None:
-        """As ``Disk.space``: memory has none to show."""
+        """As ``Disk.space``: always None for memory."""
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""
@@ -92,11 +92,11 @@ class MemoryDisk:
         before += data
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
-        """Done at once: memory is as durable as it gets."""
+        """As ``Disk.flush``, at once: there is nothing to sync."""
         on_done(upto)
 
     def close(self) -> None:
-        """The bytes stay for whoever uses this value next."""
+        """As ``Disk.close``: the bytes stay for the next broker with this disk."""
 
     def _take_room(self, size: int) -> None:
         if self.bytes_max is not None and self.bytes_used + size > self.bytes_max:

@@ -1,15 +1,15 @@
-"""What a store asks of a disk, and what a disk's refusal means.
+"""The interface between a store and its disk, and the meaning of a disk's errors.
 
-A disk holds two kinds of things: *segments*, fixed-size writable memory that the commit log fills
-from the front, and named *documents* (topics, offsets …) that are replaced whole, or grow at their
-end.  The real disk maps files, so what was written survives the death of the process; the memory
-disk forgets with it; a virtual disk can be slow, full, or forget what was not flushed.
+A disk has two kinds of data: *segments*, fixed-size writable memory that the commit log fills from
+the front, and named *documents* (topics, offsets …) that are replaced as a whole, or appended to.
+``FileDisk`` maps files, so written bytes stay when the process ends; the bytes of ``MemoryDisk``
+end with the process; a virtual disk can be slow, full, or lose unflushed bytes.
 
-What was written survives the loss of *power* only when it was flushed, and a flush takes time.  So
-``flush`` is a completion: it returns at once and calls ``on_done`` later.
+Written bytes survive a loss of *power* only if they were flushed, and a flush takes time.  So
+``flush`` returns at once and calls ``on_done`` later.
 
-A segment is reserved whole and mostly zeros: how far it was written is found by comparing blocks
-with zeros, at a thousandth of the cost of looking at each byte.
+A segment is reserved with its full size and mostly zeros: its written length is found by comparing
+blocks with zeros, at a thousandth of the cost of a loop over the bytes.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ OnFlushed: TypeAlias = Callable[["int | OSError"], object]
 
 
 class DiskFull(CannotDoHere):
-    """No room for the next segment or document; nothing was written."""
+    """No space for the next segment or document; nothing was written."""
 
 
-WRITE_ERRORS = (DiskFull, OSError)  # whatever a disk says that has not taken something
+WRITE_ERRORS = (DiskFull, OSError)  # raised by a disk that has not written something
 
 
 class StoreDamaged(DamagedData):
-    """What is there cannot be continued, and guessing would lose messages; nothing was touched."""
+    """The stored files cannot be continued without losing messages; nothing was changed."""
 
 
 class Space(NamedTuple):
-    """Of a whole file system, not of what is kept on it here."""
+    """The space of a whole file system, not only of this store."""
 
     total_bytes: int
     free_bytes: int
@@ -50,14 +50,14 @@ class Segment(Protocol):
     view: memoryview  # writable, exactly ``size`` bytes, zero where nothing was written
 
     def close(self) -> None:
-        """Let go of the memory; the bytes stay on the disk."""
+        """Release the memory; the bytes stay on the disk."""
         ...
 
 
 class Disk(Protocol):
-    """Every method is synchronous; ``DiskFull`` and ``OSError`` are the world's.
+    """All methods are synchronous.  They raise ``DiskFull`` and ``OSError``.
 
-    ``needs_flush`` is false where nothing outlives the process, so nothing need be flushed.
+    ``needs_flush`` is false if the bytes end with the process, so that a flush has no use.
     """
 
     needs_flush: bool
@@ -67,11 +67,14 @@ class Disk(Protocol):
         ...
 
     def unexpected_files(self) -> list[tuple[str, str]]:
-        """Files that are not what they should be: a name, and what is wrong with it."""
+        """Files that do not belong to the store or are damaged: (name, problem) of each."""
         ...
 
     def open_segment(self, base: int, size: int) -> Segment:
-        """The segment at *base*, new (zeroed, its space reserved, or ``DiskFull``) or old."""
+        """The segment at *base*: the existing one, or a new one of zeros with reserved space.
+
+        Raises ``DiskFull``.
+        """
         ...
 
     def remove_segment(self, base: int) -> None:
@@ -83,56 +86,55 @@ class Disk(Protocol):
         ...
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
-        """Write the document *name* whole: a reader sees the old text or the new one.
+        """Replace the document *name*: a reader gets the old text or the new one, no mixture.
 
-        With *flushed* the new text survives a loss of power when this returns: it takes as
-        long as the disk needs.
+        With *flushed* this returns when the new text is durable; it blocks that long.
         """
         ...
 
     def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
-        """Add *data* to the end of the document *name*, which is made if there is none.
+        """Append *data* to the document *name*, which is created if there is none.
 
-        It is there whole when this returns, and not at all if this raises; a process or a
-        machine that dies meanwhile may leave a part of it.  *flushed* as for ``replace``.
+        All of it is written when this returns, and none of it if this raises; a kill or a loss
+        of power meanwhile may leave a part of it.  *flushed* as for ``replace``.
         """
         ...
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         """Make the log below the absolute position *upto* survive a loss of power.
 
-        ``on_done`` gets the position below which everything is safe now, at least *upto*,
-        or the ``OSError`` that prevented it.  It is called in the thread of the caller,
-        perhaps before this returns.  One flush serves all who wait when it begins; calls
+        ``on_done`` gets the position below which the log is durable now, at least *upto*,
+        or the ``OSError`` of the failure.  It is called in the thread of the caller, perhaps
+        before this returns.  One flush serves all calls that wait when it begins; calls
         complete in their order.  After an error a later flush tries again.
         """
         ...
 
     def space(self) -> Space | None:
-        """How large it is, and how much of it is free; None where nothing says so."""
+        """The size and the free space of the file system; None if they are not known."""
         ...
 
     def close(self) -> None:
-        """Finish what was asked for; later calls are errors."""
+        """Finish the requested flushes; later calls are errors."""
         ...
 
 
 # Bytes that were never written --------------------------------------------------------
 
 
-BLOCK_BYTES = 64 * 1024  # small enough to stay near the processor
+BLOCK_BYTES = 64 * 1024  # fits into the processor's cache
 _ZEROS = bytes(BLOCK_BYTES)
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def is_blank(part: Buffer) -> bool:
-    """Whether *part*, of at most ``BLOCK_BYTES``, has only zeros."""
+    """True if *part*, of at most ``BLOCK_BYTES``, has only zeros."""
     return bytes(part) == _ZEROS[: len(part)]
 
 
 def written_length(view: memoryview) -> int:
-    """Up to where *view* holds anything but zeros."""
+    """The position after the last byte of *view* that is not zero."""
     for at in range((len(view) - 1) // BLOCK_BYTES * BLOCK_BYTES, -1, -BLOCK_BYTES):
         part = view[at : at + BLOCK_BYTES]
         if not is_blank(part):
@@ -141,33 +143,33 @@ def written_length(view: memoryview) -> int:
 
 
 def erase(view: memoryview, start: int) -> None:
-    """Zero the rest, touching only the pages that hold something."""
+    """Zero *view* from *start* on; pages of zeros are not written."""
     for at in range(start, len(view), BLOCK_BYTES):
         part = view[at : at + BLOCK_BYTES]
         if not is_blank(part):
             part[:] = _ZEROS[: len(part)]
 
 
-# What a refusal means -----------------------------------------------------------------
+# Errors as facts and texts ------------------------------------------------------------
 
 
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def is_out_of_files(error: BaseException) -> bool:
-    """Whether the process, or the machine, has as many files open as it may have."""
+    """True if the process or the machine has reached its limit of open files."""
     return isinstance(error, OSError) and error.errno in _OUT_OF_FILES
 
 
 def refusal(error: Exception, what: str = "") -> Fact:
-    """The fact that *what* was not written, because of *error*."""
+    """The fact for *error*: *what* was not written."""
     if is_out_of_files(error):
         return OpenFilesRanOut(what or str(getattr(error, "filename", None) or "the log"))
     return StoreRefused(f"{what}: {error}" if what else str(error))
 
 
 def reason(error: Exception) -> str:
-    """In a remark, for clients: "the broker's …"."""
+    """The text for *error* in a remark to clients: "the broker's …"."""
     if isinstance(error, DiskFull):
         return "the broker's disk is full"
     if is_out_of_files(error):

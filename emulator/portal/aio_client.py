@@ -1,8 +1,8 @@
-"""A client that asyncio uses: what it awaits is done in trio's thread.
+"""The base of the clients for asyncio: an awaited call runs in trio's thread.
 
-Ends of calls come back through an inbox of the loop, so that those that end together
-wake it once.  A task that is cancelled has its call cancelled in trio's thread, and goes
-on when the call is over: nothing is left behind.
+The ends of calls are reported through an inbox of the loop, so that calls that end together
+wake it once.  If a task is cancelled, its call is cancelled in trio's thread, and the task
+continues when the call is over: no call is left running.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., object])
 
-TASK_CANCEL_S_MAX = 5.0  # how long the end of a consumer waits for its listener's tasks
+TASK_CANCEL_S_MAX = 5.0  # how long a consumer that ends waits for its listener's tasks
 
 
 class AioClient(PortalClient[C]):
@@ -38,7 +38,7 @@ class AioClient(PortalClient[C]):
     _loop_inbox: LoopInbox
 
     async def start(self) -> Self:
-        """Open it.  Raises what the ``async with`` of the trio client raises."""
+        """Open the client.  Raises the errors of the trio client's ``async with``."""
         home = LoopInbox.of_running_loop()
         host = self._new_client_task()
         self._loop_inbox = home
@@ -51,17 +51,17 @@ class AioClient(PortalClient[C]):
         return self
 
     async def close(self) -> None:
-        """Close it in good order; closing what is closed does nothing.
+        """Close the client in order; no effect if it is closed.
 
-        A consumer writes its offsets; both unregister at every broker.  Cancelled, it ends
-        like a process that is killed.
+        A consumer stores its offsets; producers and consumers unregister at every broker.  If
+        this is cancelled, the client ends as a killed process does.
         """
         host, self._client_task = self._client_task, None
         if host is not None and not host.portal.is_of_parent_process:
             await CallFuture(LoopInbox.of_running_loop(), host.portal, host.close)
 
     async def wait_closed(self) -> None:
-        """Until it is closed, by another task."""
+        """Wait until another task has closed the client."""
         host = self._client_task
         if host is not None:
             await CallFuture(LoopInbox.of_running_loop(), host.portal, host.wait_over)
@@ -82,7 +82,7 @@ class AioClient(PortalClient[C]):
         raise ClientMisuse(f"a {name} of rocketmq_emulator.aio is opened by async with {name}(…)")
 
     def __exit__(self, *_error: object) -> None:
-        """There, so that ``with`` gets as far as ``__enter__``."""
+        """Not called: it exists so that ``with`` calls ``__enter__``, which raises."""
 
     async def _call(
         self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
@@ -97,7 +97,7 @@ class AioClient(PortalClient[C]):
         *arguments: P.args,
         **named: P.kwargs,
     ) -> R:
-        """The same; what the call returns too late for its caller is given back in trio."""
+        """As ``_call``; if the caller is cancelled, *requeue* gets the result in trio's thread."""
         inbox, portal = LoopInbox.of_running_loop(), self.portal
         future = CallFuture(inbox, portal, function, *arguments, **named)
         try:
@@ -107,14 +107,15 @@ class AioClient(PortalClient[C]):
             raise
 
     def _before_open(self, host: ClientTask) -> None:
-        """It is about to be opened by *host*."""
+        """Called before *host* opens the client."""
 
     def _in_start_loop(
         self, name: str, function: F | None, *, takes: str = "topic, all, mine"
     ) -> F | None:
-        """The same, called from trio's thread and run in the loop of the client's start.
+        """A function for trio's thread that runs *function* in the loop of the client's start.
 
-        Raises ``BadArgument``, with its *name*, if it does not take *takes*.
+        None for None.  Raises ``BadArgument``, with *name*, if *function* does not take the
+        arguments *takes*.
         """
         if function is None:
             return None
@@ -130,14 +131,14 @@ class AioClient(PortalClient[C]):
 class ClientProcess(AioClient[CoreProcess]):
     """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
 
-    __module__ = "rocketmq_emulator.aio"  # where its users have it from
+    __module__ = "rocketmq_emulator.aio"  # the module from which users import it
 
     def __init__(self) -> None:
         super().__init__(portal().wait_plain(CoreProcess))
 
 
 class LoopInbox(Inbox):
-    """Work for one asyncio loop."""
+    """The inbox of one asyncio loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop.call_soon_threadsafe)
@@ -145,7 +146,7 @@ class LoopInbox(Inbox):
 
     @staticmethod
     def of_running_loop() -> LoopInbox:
-        """That of the loop that runs in this thread.  Raises ``Misuse`` without one."""
+        """The inbox of the loop that runs in this thread.  Raises ``ClientMisuse`` without one."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -159,11 +160,11 @@ class LoopInbox(Inbox):
         return inbox
 
 
-_of_thread = threading.local()  # the inbox of the loop that ran in it last
+_of_thread = threading.local()  # the inbox of the thread's last loop
 
 
 class CallFuture(asyncio.Future[R]):
-    """One call, begun at once; cancelling it cancels the call and waits for its end."""
+    """One call, started at once; cancelling it cancels the call and waits for its end."""
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class CallFuture(asyncio.Future[R]):
         portal.begin(self.call)
 
     def cancel(self, msg: object = None) -> bool:
-        """True if the call was under way; then it is ended, and only then is this cancelled."""
+        """True if the call was running; this future is cancelled when the call has ended."""
         if self.done():
             return False
         self._is_cancelled, self._cancel_text = True, msg
@@ -190,7 +191,7 @@ class CallFuture(asyncio.Future[R]):
         return True
 
     def _notify_done(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits
             self._inbox.soon(self._settle)
 
     def _settle(self) -> None:
@@ -206,7 +207,7 @@ class CallFuture(asyncio.Future[R]):
 class LoopFunction(Generic[R]):
     """A coroutine *function* of the application, called from trio in the loop of *home*.
 
-    When the loop is closed the client of *host* is ended: nobody can be told any more.
+    If the loop is closed, the client of *host* is aborted, as its listener cannot run.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class LoopFunction(Generic[R]):
         self._context = contextvars.copy_context()
 
     async def wait_done(self, *arguments: object) -> R:
-        """What it returns.  Raises what it raises; ``NotRunning`` if the loop is closed."""
+        """The function's result.  Raises its exceptions; ``NotRunning`` if the loop is closed."""
         run = LoopTask(self._client_task.portal, self._context, lambda: self._function(*arguments))
         try:
             self._loop_inbox.soon(run.begin)
@@ -238,7 +239,7 @@ class LoopFunction(Generic[R]):
 
 
 class LoopTask(Generic[R]):
-    """One task in the loop, and its end as trio sees it."""
+    """One task in the loop, and a trio event for its end."""
 
     def __init__(
         self, portal: Portal, context: contextvars.Context, function: Callable[[], Awaitable[R]]
@@ -250,24 +251,24 @@ class LoopTask(Generic[R]):
         self._task: asyncio.Task[R] | None = None
 
     def begin(self) -> None:
-        """In the loop."""
+        """Start the task; called in the loop."""
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._run(), context=self._context.copy())
         self._task.add_done_callback(self._notify_done)
 
     def cancel(self) -> None:
-        """In the loop."""
+        """Cancel the task; called in the loop."""
         assert self._task is not None, "begun before, by the same inbox"
         self._task.cancel()
 
     def result(self) -> R:
-        """Once it is over."""
+        """The task's result, when it is over.  Raises its exception."""
         assert self._task is not None, "over without having begun"
         if self._task.cancelled():
             raise RuntimeError("the task of a listener was cancelled")
         error = self._task.exception()
         if error is not None and not isinstance(error, Exception):
-            raise RuntimeError(f"the task of a listener ended by {error!r}")  # asyncio has it
+            raise RuntimeError(f"the task of a listener ended by {error!r}")  # asyncio raises it
         return self._task.result()
 
     async def _run(self) -> R:

@@ -1,7 +1,7 @@
-"""The life of one client in the portal's thread, whoever uses it from another.
+"""The task of a trio client in the portal's thread, for clients of threads and asyncio.
 
-A trio client lives in an ``async with``, and that in one task.  A ``ClientTask`` is this task: it
-opens the client, stays until it is asked to leave, and closes it.
+A trio client is open inside an ``async with``, which must be entered and left by one task.
+``ClientTask`` is this task: it opens the client, waits until ``close``, and closes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClientTask:
 
     def __init__(self, client: AbstractAsyncContextManager[Any], portal: Portal) -> None:
         self.portal = portal
-        self.failure: BaseException | None = None  # that ended it
+        self.failure: BaseException | None = None  # the error that ended it
         self.is_over = False
         self._client = client
         self._scope = trio.CancelScope()
@@ -37,12 +37,12 @@ class ClientTask:
         self._done = trio.Event()
 
     async def open(self) -> None:
-        """Returns when the client is open.  Raises what stood in its way."""
+        """Open the client.  Raises the error that prevents it."""
         self.portal.client_tasks.add(self)
         await self.portal.nursery.start(self._run)
 
     async def close(self) -> None:
-        """Returns when the client is closed; when cancelled it is ended like a killed process."""
+        """Close the client; if this is cancelled, the client ends as a killed process does."""
         self._close_requested.set()
         try:
             await self._done.wait()
@@ -55,18 +55,18 @@ class ClientTask:
             raise self.failure
 
     async def close_quietly(self) -> None:
-        """The same when nobody is left who could be told."""
+        """As ``close``, but raises nothing: the process ends."""
         with contextlib.suppress(Exception):
             await self.close()
 
     async def wait_over(self) -> None:
-        """Until it is closed, by whomever.  Raises what ended it."""
+        """Wait until the client is closed.  Raises the error that ended it."""
         await self._done.wait()
         if self.failure is not None:
             raise self.failure
 
     def abort(self, failure: BaseException) -> None:
-        """End the client as a killed process ends; *failure* is why."""
+        """End the client as a killed process ends, because of *failure*."""
         if not self._scope.cancel_called:
             self.failure = failure
             self._scope.cancel()
@@ -92,7 +92,7 @@ class ClientTask:
 
 
 class PortalClient(Generic[C]):
-    """What the clients of threads and those of asyncio share."""
+    """The common part of the clients for threads and for asyncio."""
 
     def __init__(self, core: C) -> None:
         self._core = core
@@ -100,12 +100,12 @@ class PortalClient(Generic[C]):
 
     @property
     def core(self) -> C:
-        """The trio client that does the work; its methods belong to trio's thread."""
+        """The trio client; its methods may be called in trio's thread only."""
         return self._core
 
     @property
     def portal(self) -> Portal:
-        """Where the client is open.  Raises ``NotRunning`` if it is not."""
+        """The portal in which the client is open.  Raises ``NotRunning`` if it is not."""
         host = self._client_task
         if host is None:
             name = type(self).__name__
@@ -124,7 +124,7 @@ class PortalClient(Generic[C]):
         )
 
     def _new_client_task(self) -> ClientTask:
-        """For a start.  Raises ``Misuse`` when it is started."""
+        """A new task, for a start.  Raises ``ClientMisuse`` if the client is started already."""
         if self._client_task is not None and not self._client_task.is_over:
             if not self._client_task.portal.is_of_parent_process:
                 raise ClientMisuse(f"this {type(self).__name__} is started already")
@@ -133,12 +133,12 @@ class PortalClient(Generic[C]):
         return self._client_task
 
     def _plain(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-        """What does not wait is called in trio's thread too: the state is that thread's."""
+        """Call a function that does not wait in trio's thread, which owns the state."""
         return self.portal.wait_plain(function, *arguments, **named)
 
 
 def core_of(process: PortalClient[C] | None, kind: type[PortalClient[C]]) -> C | None:
-    """The trio ``ClientProcess`` of one of the same face, *kind*.  Raises ``BadArgument``."""
+    """The trio ``ClientProcess`` of *process*.  Raises ``BadArgument`` if it is no *kind*."""
     if process is None:
         return None
     if not isinstance(process, kind):

@@ -1,14 +1,14 @@
-"""One trio thread for a whole process, calls into it from other threads, and calls back.
+"""One trio thread per process, calls into it from other threads, and callbacks.
 
-Clients of threads and of asyncio run in this thread, each in a task of its own.  What is
-to be done there is put into a deque: the first piece wakes the thread, the pieces that
-come until it looks are found by it.  So thirty-two callers pay for one wake-up.
+Clients for threads and for asyncio run in this thread, each in a task of its own.  Calls are
+put into a deque: the first one wakes the thread, which also takes the calls that were added
+until then.  So thirty-two callers need one wake-up.
 
-The thread is started at the first use, serves all clients, and ends with the process.
-After a fork the child has no such thread: it gets another one when it makes new clients.
+The thread starts at the first use, serves all clients, and ends with the process.
+After a fork the child has no such thread: it starts one when it creates new clients.
 
-Functions of the application are called back in another thread: they may wait, or use a client,
-without holding up all clients.  One runs at a time, in the order of the events that they are for.
+Callbacks of the application are called in another thread: they may wait, or use a client,
+without blocking all clients.  They run one at a time, in the order of their events.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from rocketmq_emulator.errors.call_errors import ClientMisuse, NotRunning
 P = ParamSpec("P")
 R = TypeVar("R")
 
-END_S_MAX = 2.0  # of clients that are still open when the process ends
-CANCEL_S_MAX = 1.0  # how long Ctrl-C waits for its call to be over
+END_S_MAX = 2.0  # for closing the clients that are open when the process ends
+CANCEL_S_MAX = 1.0  # how long Ctrl-C waits for the end of its call
 
 
 class Inbox:
-    """Work for one thread; *wake* makes it call the function that it is given."""
+    """A queue of function calls for one thread; ``wake(f)`` lets the thread call ``f()``."""
 
     def __init__(self, wake: Callable[[Callable[[], None]], object]) -> None:
         self._wake = wake
@@ -45,24 +45,24 @@ class Inbox:
         return len(self._jobs)
 
     def soon(self, function: Callable[..., object], *arguments: object) -> None:
-        """Have ``function(*arguments)`` called in the thread, in the order of these calls.
+        """Let the thread call ``function(*arguments)``, in the order of calls to ``soon``.
 
-        Raises what *wake* raises when the thread takes no more work.
+        Raises the error of *wake* if the thread accepts no more calls.
         """
         try:
             self._jobs.append((function, arguments))
-            # Looked at after the append: if it is set, the thread has not begun to take jobs.
+            # Checked after the append: if it is set, the thread has not begun to take jobs.
             if not self._is_woken:
                 self._is_woken = True
                 self._wake(self.work)
-        except BaseException:  # Ctrl-C, maybe when all others rely on a wake-up that was not made
+        except BaseException:  # Ctrl-C, maybe before the wake-up on which other calls wait
             self._is_woken = False
             with contextlib.suppress(Exception):
                 self._wake(self.work)
             raise
 
     def work(self) -> None:
-        """Do what has come; called in the thread."""
+        """Make the queued calls; called in the thread."""
         self._is_woken = False
         for _ in range(len(self._jobs)):
             function, arguments = self._jobs.popleft()
@@ -72,7 +72,7 @@ class Inbox:
 class PortalCall(Generic[R]):
     """One call of an async function in trio's thread.
 
-    *when_over* is called there, once: then either ``error`` is set or ``value`` is.
+    *when_over* is called there, once, after ``error`` or ``value`` was set.
     """
 
     __slots__ = (
@@ -103,14 +103,14 @@ class PortalCall(Generic[R]):
         self._wants_cancel = False
 
     def result(self) -> R:
-        """What the function returned.  Raises what it raised."""
+        """The result of the function.  Raises the function's exception."""
         if self.error is not None:
-            error, self.error = self.error, None  # a traceback that leads back to itself
+            error, self.error = self.error, None  # else its traceback would refer to itself
             raise error
         return self.value
 
     def cancel(self) -> None:
-        """End it as trio ends what is cancelled; called in trio's thread."""
+        """Cancel the call; called in trio's thread."""
         self._wants_cancel = True
         if self._scope is not None:
             self._scope.cancel()
@@ -133,26 +133,26 @@ class PortalCall(Generic[R]):
                 self._when_over()
 
     def refuse(self, error: BaseException) -> None:
-        """It will not be made."""
+        """End the call with *error*, without making it."""
         self.error = error
         self.is_over = True
         self._when_over()
 
 
 class Closeable(Protocol):
-    """What is open in the thread and wants to end in good order."""
+    """An open client in the thread that has to be closed at the end."""
 
     async def close_quietly(self) -> None:
-        """Returns when it is closed; raises nothing."""
+        """Close it; raises nothing."""
         ...
 
 
 class Portal:
-    """The thread.  Its methods may be called in any other thread, unless they say other."""
+    """The trio thread.  Its methods are called in other threads, unless stated otherwise."""
 
     def __init__(self) -> None:
         self.client_tasks: set[Closeable] = set()
-        self.is_of_parent_process = False  # made before a fork, and this is the child
+        self.is_of_parent_process = False  # created before a fork; this is the child
         self._callbacks = CallbackQueue()
         self._pid = os.getpid()
         self._ready = threading.Event()
@@ -165,7 +165,7 @@ class Portal:
         self._ready.wait()
 
     def soon(self, function: Callable[..., object], *arguments: object) -> None:
-        """Have ``function(*arguments)`` called in trio's thread; it must not raise.
+        """Let trio's thread call ``function(*arguments)``, which must not raise.
 
         Raises ``NotRunning`` when the process ends, and in the child of a fork.
         """
@@ -176,20 +176,20 @@ class Portal:
             raise NotRunning("this process is ending, and its clients have ended") from None
 
     def begin(self, call: PortalCall[Any]) -> None:
-        """Make *call*.  Raises ``NotRunning``."""
+        """Start *call*.  Raises ``NotRunning``."""
         self.soon(self._begin, call)
 
     def cancel(self, call: PortalCall[Any]) -> None:
-        """End *call* early, if it is not over."""
+        """Cancel *call*, if it is not over."""
         with contextlib.suppress(NotRunning):
             self.soon(call.cancel)
 
     def wait(
         self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
     ) -> R:
-        """Make a call and block this thread until it is over.
+        """Make a call and block this thread until it is over; returns its result.
 
-        Ctrl-C, or any exception that a signal brings, cancels the call.
+        Ctrl-C, or any exception of a signal handler, cancels the call.
         """
         return self._wait(None, function, (arguments, named))
 
@@ -200,11 +200,11 @@ class Portal:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> R:
-        """The same; what the call returns too late for its caller is given back in the thread."""
+        """As ``wait``; if the caller was interrupted, *requeue* gets the result in the thread."""
         return self._wait(requeue, function, (arguments, named))
 
     def wait_plain(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-        """The same for a function that does not wait."""
+        """As ``wait``, for a function that does not wait."""
 
         async def called() -> R:
             return function(*arguments, **named)
@@ -221,28 +221,28 @@ class Portal:
 
     @property
     def backlog(self) -> int:
-        """How many pieces of work the thread has not looked at."""
+        """The number of calls that the thread has not taken yet."""
         return len(self._inbox)
 
     @property
     def nursery(self) -> trio.Nursery:
-        """Where clients live; for functions that run in trio's thread."""
+        """The nursery of the clients' tasks; for functions that run in trio's thread."""
         assert self._nursery is not None, "the thread has a nursery while it runs"
         return self._nursery
 
     def call_back(self, function: Callable[..., object], *arguments: object) -> None:
-        """PortalCall a function of the application in another thread; called in trio's thread."""
+        """Call a function of the application in another thread; called in trio's thread."""
         if self._nursery is not None:
             self._callbacks.soon(self._nursery, function, *arguments)
 
     def end(self) -> None:
-        """Close what is open, within two seconds; the thread is gone then."""
+        """Close all open clients, in two seconds at most, and end the thread."""
         with contextlib.suppress(NotRunning):
             self.soon(self._ending.set)
         self._thread.join(END_S_MAX + CANCEL_S_MAX)
 
     def requeue_result(self, requeue: Callable[[R], object], call: PortalCall[R]) -> None:
-        """The caller of *call* was interrupted and has got nothing of it."""
+        """Pass the result of *call* to *requeue*: its caller was interrupted before it got it."""
         if call.is_over and call.error is None:
             with contextlib.suppress(NotRunning):
                 self.soon(requeue, call.value)
@@ -281,7 +281,7 @@ class Portal:
         finally:
             self._nursery = None
             self._ready.set()
-            self._inbox.work()  # what came too late is refused
+            self._inbox.work()  # refuses the calls that came too late
 
     async def _main(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -304,7 +304,7 @@ class Portal:
             self._nursery.start_soon(call.run)
 
     def _wake(self, work: Callable[[], None]) -> None:
-        assert self._token is not None, "the thread is ready before it is given to anybody"
+        assert self._token is not None, "the thread is ready before __init__ returns"
         self._token.run_sync_soon(work)
 
 
@@ -313,8 +313,8 @@ _of_this_process: Portal | None = None
 
 
 def portal() -> Portal:
-    """The thread of this process; the first call starts it."""
-    global _of_this_process  # noqa: PLW0603  # one a process
+    """The portal of this process; the first call starts its thread."""
+    global _of_this_process  # noqa: PLW0603  # one per process
     with _lock:
         if _of_this_process is None:
             _of_this_process = Portal()
@@ -322,8 +322,8 @@ def portal() -> Portal:
 
 
 def end() -> None:
-    """Close what is open and end the thread; the next use starts another."""
-    global _of_this_process  # one a process
+    """Close all open clients and end the thread; the next use starts another."""
+    global _of_this_process  # one per process
     with _lock:
         ending, _of_this_process = _of_this_process, None
     if ending is not None:
@@ -331,13 +331,13 @@ def end() -> None:
 
 
 def _end_at_exit() -> None:
-    with contextlib.suppress(KeyboardInterrupt):  # who is impatient needs no traceback
+    with contextlib.suppress(KeyboardInterrupt):  # an interrupted exit prints no traceback
         end()
 
 
 def _reset_after_fork() -> None:
-    """A fork copies one thread only, and locks as they are."""
-    global _lock, _of_this_process  # noqa: PLW0603  # one a process
+    """Reset the child: a fork copies only one thread, and locks in their current state."""
+    global _lock, _of_this_process  # noqa: PLW0603  # one per process
     _lock = threading.Lock()
     if _of_this_process is not None:
         _of_this_process.is_of_parent_process = True
@@ -356,23 +356,23 @@ QueuedCallback: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 class CallbackQueue:
-    """Those of one process.  Used in trio's thread."""
+    """The callbacks of one process.  Used in trio's thread."""
 
     def __init__(self) -> None:
         self._waiting: list[QueuedCallback] = []
-        self._idle: trio.Event | None = None  # there while calls are made
+        self._idle: trio.Event | None = None  # set while callbacks run
 
     def soon(
         self, nursery: trio.Nursery, function: Callable[..., object], *arguments: object
     ) -> None:
-        """Have ``function(*arguments)`` called; what it raises is logged."""
+        """Let another thread call ``function(*arguments)``; its exceptions are logged."""
         self._waiting.append((function, arguments))
         if self._idle is None:
             self._idle = trio.Event()
             nursery.start_soon(self._run)
 
     async def wait_idle(self) -> None:
-        """Until all have been called."""
+        """Wait until all callbacks have been called."""
         if self._idle is not None:
             await self._idle.wait()
 
@@ -380,7 +380,7 @@ class CallbackQueue:
         while self._waiting:
             batch, self._waiting = self._waiting, []
             await trio.to_thread.run_sync(_call_all, batch, abandon_on_cancel=True)
-        assert self._idle is not None, "made by who started this"
+        assert self._idle is not None, "created by soon, which started this"
         self._idle.set()
         self._idle = None
 

@@ -1,4 +1,4 @@
-"""A client that threads use: it blocks the thread that calls it, and no other."""
+"""The base of the clients for threads: a call blocks its own thread, and no other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SyncClient(PortalClient[C]):
     """Open inside its ``with``, or between ``start`` and ``close``."""
 
     def start(self) -> Self:
-        """Open it.  Raises what the ``async with`` of the trio client raises."""
+        """Open the client.  Raises the errors of the trio client's ``async with``."""
         host = self._new_client_task()
         try:
             host.portal.wait(host.open)
@@ -33,16 +33,17 @@ class SyncClient(PortalClient[C]):
         return self
 
     def close(self) -> None:
-        """Close it in good order; closing what is closed does nothing.
+        """Close the client in order; no effect if it is closed.
 
-        A consumer writes its offsets; both unregister at every broker.  Ctrl-C ends that.
+        A consumer stores its offsets; producers and consumers unregister at every broker.
+        Ctrl-C interrupts that.
         """
         host, self._client_task = self._client_task, None
         if host is not None and not host.portal.is_of_parent_process:
             host.portal.wait(host.close)
 
     def wait_closed(self) -> None:
-        """Block until it is closed: by another thread, or by Ctrl-C, which raises here."""
+        """Block until another thread has closed the client, or Ctrl-C, which raises here."""
         host = self._client_task
         if host is not None:
             host.portal.wait(host.wait_over)
@@ -65,7 +66,7 @@ class SyncClient(PortalClient[C]):
         )
 
     async def __aexit__(self, *_error: object) -> None:
-        """There, so that ``async with`` gets as far as ``__aenter__``."""
+        """Not called: it exists so that ``async with`` calls ``__aenter__``, which raises."""
 
     def _call(
         self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
@@ -76,7 +77,7 @@ class SyncClient(PortalClient[C]):
 class ClientProcess(SyncClient[CoreProcess]):
     """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
 
-    __module__ = "rocketmq_emulator.sync"  # where its users have it from
+    __module__ = "rocketmq_emulator.sync"  # the module from which users import it
 
     def __init__(self) -> None:
         super().__init__(portal().wait_plain(CoreProcess))
@@ -85,9 +86,9 @@ class ClientProcess(SyncClient[CoreProcess]):
 def in_callback_thread(
     name: str, function: F | None, *, takes: str = "topic, all, mine"
 ) -> F | None:
-    """The same, called in the thread of the callbacks.
+    """A function that calls *function* in the thread of the callbacks; None for None.
 
-    Raises ``BadArgument``, with its *name*, if it does not take *takes*.
+    Raises ``BadArgument``, with *name*, if *function* does not take the arguments *takes*.
     """
     if function is None:
         return None
