@@ -1,4 +1,4 @@
-"""What only ours is measured by: figures that have no real RocketMQ beside them."""
+"""Figures of the emulator alone, without a comparison to a real RocketMQ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESTARTS = 7
 
 
 def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
-    """What is measured, in order; the titles are for the progress bar."""
+    """The measurements, in order; the titles are for the progress bar."""
     return {
         "embedded": _embedded,
         "restarts": _restarts,
@@ -60,7 +60,7 @@ def _three_clients(plan: Plan) -> Figures:
 
 
 def _pipelined(plan: Plan) -> Figures:
-    """The two in turns, because a fraction of figures from different minutes says little."""
+    """Both in turns: a fraction of figures from different minutes would mean little."""
     with running(OURS) as cluster:
         pairs = [_pair(cluster, plan) for _ in range(plan.rounds)]
     return {
@@ -80,7 +80,7 @@ def _held() -> Figures:
 
 
 def run_module(name: str, *arguments: object) -> Any:  # noqa: ANN401  # each its own JSON
-    """What the module printed when it was run in a process of its own."""
+    """The JSON that the module printed, run in a process of its own."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
     done = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, timeout=MODULE_S_MAX, check=True

@@ -1,7 +1,7 @@
-"""A cluster is a command that prints one JSON line when it is ready and lives until SIGTERM.
+"""A cluster is a command that prints one JSON line when it is ready and runs until SIGTERM.
 
-``rmqemu up`` and the launcher of a real RocketMQ keep the same promise, so that whoever
-measures or tests a cluster does not know which of them it is.
+``rmqemu up`` and the launcher of a real RocketMQ behave the same, so that benchmarks and tests
+of a cluster use the same code for both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
-READY_S_MAX = 600.0  # of the command: a busy machine starts a JVM in minutes
+READY_S_MAX = 600.0  # for the JSON line: a busy machine starts a JVM in minutes
 STOP_S_MAX = 20.0
 
 OURS = (sys.executable, "-m", "rocketmq_emulator.cli", "up", "--brokers", "2", "--port", "0")
@@ -27,23 +27,23 @@ REAL = (sys.executable, str(ROOT / "benchmarks" / "real_cluster.py"), "--version
 
 
 class ClusterNotUp(Exception):
-    """The command ended, or printed something else, or nothing for too long."""
+    """The command ended, or printed another line, or none for ``READY_S_MAX``."""
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Where a running cluster listens, and which processes its servers are."""
+    """The addresses of a running cluster, and the processes of its servers."""
 
     namesrv: str
     brokers: dict[str, str]
     pids: list[int] = []
     ready_s: float = 0.0  # as the command measured it
-    started_s: float = 0.0  # from the start of the command to its line, as we measured it
+    started_s: float = 0.0  # from the start of the command to its line, measured here
     command_pid: int = 0
 
 
 @contextlib.contextmanager
 def running(command: Sequence[str]) -> Iterator[Cluster]:
-    """The cluster that *command* starts; it is gone after the block.  Raises ``ClusterNotUp``."""
+    """Start a cluster by *command*, and stop it after the block.  Raises ``ClusterNotUp``."""
     began_s = time.monotonic()
     with subprocess.Popen(
         command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE
@@ -65,9 +65,9 @@ def _first_line(process: subprocess.Popen[bytes]) -> bytes:
     try:
         line = lines.get(timeout=READY_S_MAX)
     except queue.Empty:
-        raise ClusterNotUp(f"silent for {READY_S_MAX} s: {process.args!r}") from None
+        raise ClusterNotUp(f"no line in {READY_S_MAX} s from {process.args!r}") from None
     if not line.startswith(b"{"):
-        raise ClusterNotUp(f"{process.args!r} printed {line!r} and no JSON line")
+        raise ClusterNotUp(f"{process.args!r} printed {line!r} instead of a JSON line")
     return line
 
 
@@ -80,6 +80,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    # A start that compiles our code would measure the compiler: installed code is compiled.
+    # Bytecode is written as for installed code: else each start would measure the compiler.
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     return dict(kept, PYTHONUNBUFFERED="1")

@@ -1,4 +1,4 @@
-"""Our server shell with one handler that echoes the body: what the shell alone costs.
+"""A ``RemotingServer`` with one handler that echoes the body: its cost without a broker.
 
 python -m benchmarks.echo_server     # prints its address, serves until killed
 """

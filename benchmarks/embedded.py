@@ -1,4 +1,4 @@
-"""How soon a cluster embedded in a running program is up: modules are imported before.
+"""The start time of a cluster embedded in a running program: modules are imported before.
 
 python -m benchmarks.embedded TIMES   # one line of JSON: milliseconds of each start
 """
@@ -14,7 +14,7 @@ from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
 
 def starts_ms(times: int) -> list[float]:
-    """From nothing to two brokers in the route that accept."""
+    """Milliseconds of each start, until two brokers are in the route and accept."""
     found = []
     for _ in range(times):
         began_s = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What ours must reach: a ratio beside a real RocketMQ, or a figure of its own."""
+"""Goals of the benchmarks: ratios to a real RocketMQ, and figures of the emulator alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """One row of a table, and the bounds of its ratio or value.  No bound: only reported."""
+    """One row of a table, and the bounds of its ratio or value.  Without a bound: no verdict."""
 
     key: str
     title: str
@@ -14,7 +14,7 @@ class Goal(msgspec.Struct, frozen=True):
     at_most: float | None = None
     at_least: float | None = None
     aim: float | None = None
-    before: float | None = None  # when work on it began, on the same machine
+    before: float | None = None  # the value before work on it began, on the same machine
 
     def is_reached(self, found: float) -> bool | None:
         if self.at_most is not None:
@@ -25,7 +25,7 @@ class Goal(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """``≥ 1.6, aim 2.4``."""
+        """The bounds and the aim, as ``≥ 1.6, aim 2.4``."""
         words = []
         if self.at_most is not None:
             words.append(f"≤ {float(f'{self.at_most:.3g}'):,.10g}")
@@ -36,7 +36,7 @@ class Goal(msgspec.Struct, frozen=True):
         return ", ".join(words)
 
 
-# Ours divided by real.
+# The emulator's value divided by the real RocketMQ's.
 BESIDE_REAL = (
     Goal("start_s", "start → all brokers ready", "s", at_most=0.1),
     Goal("first_s", "… → Java client's first message", "s", at_most=1.0),
@@ -50,7 +50,7 @@ BESIDE_REAL = (
     Goal("consume", "Java push consumer, backlog", "/s", at_least=1.0, aim=1.6),
 )
 
-# Ours alone.
+# The emulator alone.
 ALONE = (
     Goal("embedded_ms", "embedded start, modules imported", "ms", at_most=50),
     Goal("restart_ms", "a broker restarted → in the route again", "ms", at_most=1_000),
@@ -71,7 +71,7 @@ ALONE = (
     Goal("own_aio_32_share", "… 32 tasks", ""),
     Goal("idle_all_mb", "memory with its watching process, idle", "MB"),
     Goal("loaded_all_mb", "the same, after the load", "MB"),
-    Goal("echo", "our shell: pipelined echo", "/s"),
+    Goal("echo", "a server without a broker: pipelined echo", "/s"),
     Goal("send_v2", "one broker: pipelined SEND_MESSAGE_V2", "/s"),
     Goal("send_share", "… as a fraction of the echo", "", aim=0.25),
     Goal("held_pull_bytes", "memory of one of 10,000 held pulls", "B"),
@@ -79,7 +79,7 @@ ALONE = (
     Goal("wake_ms_max", "… the slowest of a hundred queues", "ms"),
     Goal(
         "virtual",
-        "virtual s a real s, 3 brokers + 10 idle",
+        "virtual s per real s, 3 brokers + 10 idle",
         "",
         at_least=1_000,
         aim=3_000,
@@ -88,13 +88,13 @@ ALONE = (
 
 # Scenarios, checkers, reports and the plugin.
 SCRIPTED = (
-    Goal("virtual_0", "virtual s a CPU s, 3 brokers + 5 consumers, idle", "", before=1_500),
+    Goal("virtual_0", "virtual s per CPU s, 3 brokers + 5 consumers, idle", "", before=1_500),
     Goal("virtual_10", "… with 10 messages/s", "", before=214),
     Goal("virtual_100", "… with 100 messages/s", "", before=28.6),
     Goal("virtual_1000", "… with 1,000 messages/s", ""),
-    Goal("weather_10_0", "weather, 10 messages/s: seeds a CPU s", "/s", aim=8, before=3.6),
+    Goal("weather_10_0", "weather, 10 messages/s: seeds per CPU s", "/s", aim=8, before=3.6),
     Goal("weather_10_share", "… two jobs instead of one", "", aim=2),
-    Goal("weather_100_0", "weather, 100 messages/s: seeds a CPU s", "/s", aim=1, before=0.47),
+    Goal("weather_100_0", "weather, 100 messages/s: seeds per CPU s", "/s", aim=1, before=0.47),
     Goal("read_per_s", "facts read from a journal", "/s"),
     Goal("judged_per_s", "facts judged by all checkers", "/s", aim=500_000, before=158_000),
     Goal("read_and_judged_per_s", "facts read and judged", "/s"),
@@ -105,7 +105,7 @@ SCRIPTED = (
     Goal("plugin_embedded_ms", "a cluster in a thread is ready", "ms", at_most=50),
     Goal("plugin_processes_ms", "a cluster of processes is ready", "ms", at_most=400),
     Goal("plugin_reset_ms", "reset, 2 brokers", "ms", at_most=10),
-    Goal("plugin_reset_topics_ms", "reset, and a topic made again", "ms", at_most=10),
+    Goal("plugin_reset_topics_ms", "reset, and a topic created again", "ms", at_most=10),
     Goal("sweep_spark_start_s", "Spark starts", "s"),
     Goal("sweep_swept_1", "sweep on Spark, runs of about a second: one core", "/s"),
     Goal("sweep_swept_2", "… two cores", "/s"),
@@ -113,7 +113,7 @@ SCRIPTED = (
     Goal("sweep_overhead_1", "… longer than the plain runner, one core", "", aim=0.1),
     Goal("sweep_overhead_2", "… two cores", "", aim=0.1),
     Goal("sweep_asked_2", "sweep of a question, two cores: rows", "/s"),
-    Goal("spark_start_s", "Spark has started", "s"),
+    Goal("spark_start_s", "Spark starts, for the tables", "s"),
     Goal("tables_1", "journal to gold tables on Spark: one run of 20,000 facts", "facts/s"),
     Goal("tables_10", "… of 200,000", "facts/s"),
     Goal("tables_100", "… of 2,000,000", "facts/s"),

@@ -1,7 +1,7 @@
-"""Ten thousand pulls that a broker holds: what they weigh, and how soon one is woken.
+"""Ten thousand pulls that a broker holds: their memory, and the time to answer them.
 
 A thousand queues, ten pulls each; a connection has the pulls of ten queues.  Then one
-message goes to a queue, and the clock stops when all its ten pulls are answered.
+message is sent to a queue; the time is measured until all its ten pulls are answered.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ OTHER_TOPIC = "NobodyPulls"
 
 
 def held_pulls(cluster: Cluster) -> dict[str, float]:
-    """Memory of one held pull in bytes, and the median wake-up in milliseconds."""
+    """Bytes of memory per held pull, and the median and maximal time to answer, in ms."""
     address = next(iter(cluster.brokers.values()))
-    broker_pid = cluster.pids[1]  # the NameServer stands first
+    broker_pid = cluster.pids[1]  # the NameServer's is the first
     create_topic(address, TOPIC, QUEUES)
     create_topic(address, OTHER_TOPIC, 1)
     with contextlib.ExitStack() as closing:
@@ -61,7 +61,7 @@ def _wake_ms(sender: Stream, holder: Stream, queue_id: int) -> float:
 
 
 def _wait_read(sender: Stream) -> None:
-    """A broker with one loop has read what came before when it answers what comes now."""
+    """Wait until the broker has read all earlier requests: it answers three later ones."""
     for _ in range(3):
         sender.send(send_frame(OTHER_TOPIC, 0))
         sender.take_frames(1)

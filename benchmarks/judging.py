@@ -1,4 +1,4 @@
-"""How many facts a second are read and judged: a journal of a virtual minute, many times over.
+"""Facts read and judged per second: the journal of a virtual minute, repeated many times.
 
 python -m benchmarks.judging [FACTS]   # prints facts/s of reading, of judging, and of both
 """
@@ -49,7 +49,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 
 FACTS = 1_000_000
-LAP_MS = 61_000  # the minute, and until the next one begins
+LAP_MS = 61_000  # the minute, and the time until the next one begins
 WITH_OFFSETS = (
     MessageConsumed,
     MessageGivenToListener,
@@ -77,7 +77,7 @@ def main(count: int) -> dict[str, float]:
         path = Path(folder, "run.jsonl")
         path.write_bytes(b"".join(map(encode_entry, entries)))
         read_s = timed(lambda: sum(1 for _ in read_journals([path])))
-        if violations := judge(entries).violations:  # objections take time of their own
+        if violations := judge(entries).violations:  # violations would take additional time
             raise RuntimeError(f"the journal is not a healthy one: {violations[0].what}")
         judged_s = timed(lambda: judge(entries))
         both_s = timed(lambda: judge(read_journals([path])))
@@ -92,9 +92,9 @@ def main(count: int) -> dict[str, float]:
 
 
 def a_minute() -> list[Entry]:
-    """A virtual minute of two brokers and three consumers, 100 messages a second.
+    """The journal of a virtual minute: two brokers, three consumers, 100 messages per second.
 
-    The load ends early enough for the last of them to be consumed and committed.
+    The load ends before the minute does, so that the last message is consumed and committed.
     """
     plan = Plan(
         name="a minute",
@@ -108,9 +108,9 @@ def a_minute() -> list[Entry]:
 
 
 def many(minute: list[Entry], count: int) -> Iterator[Entry]:
-    """The minute again and again as one long run of *count* facts: later, with later offsets.
+    """One long run of *count* facts: the minute repeated, with later times and offsets.
 
-    What begins or ends a run, a node or a member is there once.
+    Facts that begin or end a run, a node or a member are not repeated.
     """
     first, last = minute[0], minute[-1]
     again = [entry for entry in minute[1:-1] if not isinstance(entry.fact, ONCE)]
@@ -118,7 +118,7 @@ def many(minute: list[Entry], count: int) -> Iterator[Entry]:
     seqs: dict[str, int] = {}
     entries = chain([(0, each) for each in (first, *minute[1:-1])], _laps(again))
     now = first
-    for lap, entry in islice(entries, count - 1):  # the last one is needed
+    for lap, entry in islice(entries, count - 1):  # and the last fact of the minute
         seqs[entry.node] = seqs.get(entry.node, 0) + 1
         now = _at(entry, seqs[entry.node], lap, shifts.of(entry, lap))
         yield now
@@ -135,7 +135,7 @@ def _at(entry: Entry, seq: int, lap: int, fact: Fact) -> Entry:
 
 
 class _Shifts:
-    """How much further offsets and positions are in each minute."""
+    """By how much offsets and positions grow in each minute."""
 
     def __init__(self, minute: list[Entry]) -> None:
         stored = [(entry.node, each) for entry in minute if (each := _stored(entry)) is not None]
@@ -143,7 +143,7 @@ class _Shifts:
         self._bytes = {node: each.position + each.size_bytes for node, each in stored}
 
     def of(self, entry: Entry, lap: int) -> Fact:
-        """The fact of *entry*, so many minutes later."""
+        """The fact of *entry* in minute *lap*."""
         fact = entry.fact
         if not lap:
             return fact

@@ -1,4 +1,4 @@
-"""What proxies before nodes cost: sends in a row, with and without, in turns of one run.
+"""The cost of link proxies before nodes: sends with and without them, in turns.
 
 python -m benchmarks.links
 """
@@ -36,8 +36,8 @@ def main() -> None:
         plain.append(send_us(with_links=False))
         proxied.append(send_us(with_links=True))
     without_us, with_us = statistics.median(plain), statistics.median(proxied)
-    print(f"a send without proxies  {without_us:7.0f} us  {1e6 / without_us:6.0f} a second")
-    print(f"a send with proxies     {with_us:7.0f} us  {1e6 / with_us:6.0f} a second")
+    print(f"a send without proxies  {without_us:7.0f} us  {1e6 / without_us:6.0f} per second")
+    print(f"a send with proxies     {with_us:7.0f} us  {1e6 / with_us:6.0f} per second")
     print(f"ratio                   {with_us / without_us:7.2f}")
 
 

@@ -1,6 +1,6 @@
 """The load: the official Java client of the compared release, one process per measurement.
 
-Class files and jars are made once, under ``.cache``.
+Jars are fetched and class files compiled once, under ``.cache``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ RUN_S_MAX = 300
 
 
 class LoadFailed(Exception):
-    """The client ended without a line of figures."""
+    """The client failed or printed no figures, or messages are missing."""
 
 
 def bench(namesrv: str, mode: str, *arguments: object) -> dict[str, Any]:
-    """One run of the load program in *mode*: the figures it printed."""
+    """Run the load program in *mode*; returns its figures.  Raises ``LoadFailed``."""
     command = ["java", "-cp", classpath(), "Bench", namesrv, mode, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, timeout=RUN_S_MAX, check=False)
     figures = [line for line in done.stdout.splitlines() if line.startswith(b'{"mode"')]
@@ -36,7 +36,7 @@ def bench(namesrv: str, mode: str, *arguments: object) -> dict[str, Any]:
 
 
 def classpath() -> str:
-    """Jars and class files; fetched and compiled at the first call."""
+    """The class path; jars are fetched and classes compiled at the first call."""
     jars = fetched_jars(RELEASE)
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
     classes = ROOT / ".cache" / f"bench-{digest}"

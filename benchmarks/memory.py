@@ -1,4 +1,4 @@
-"""Resident memory of processes, as the system counts it: shared pages count for each."""
+"""Resident memory of processes (RSS): shared pages are counted for each process."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Our own client as a load, in a process of its own; one line of JSON says what was reached.
+"""The emulator's client as a load, in a process of its own; prints one line of JSON.
 
-python -m benchmarks.own_client NAMESRV async COUNT     # sends that nobody awaits
+python -m benchmarks.own_client NAMESRV async COUNT     # sends that are not awaited
 python -m benchmarks.own_client NAMESRV calls COUNT     # awaited sends of 32 tasks
 python -m benchmarks.own_client NAMESRV consume COUNT   # a backlog, by a push consumer
 python -m benchmarks.own_client NAMESRV through COUNT   # producer and consumer at once
 python -m benchmarks.own_client NAMESRV first           # ms to the first message consumed
 
-Beside each rate stands the CPU time this process took for one message, in microseconds.
+With each rate it gives the CPU time of this process per message, in microseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FROM_FIRST = "CONSUME_FROM_FIRST_OFFSET"
 
 
 class Counter:
-    """A listener that counts, and says when it is enough."""
+    """A listener that counts messages and sets ``enough`` when *wanted* have arrived."""
 
     def __init__(self, wanted: int) -> None:
         self.count = 0
@@ -45,21 +45,21 @@ class Counter:
 
 
 class Stopwatch:
-    """Real time and this process's CPU time since it was made."""
+    """Real time and this process's CPU time since its creation."""
 
     def __init__(self) -> None:
         self._began_s = time.perf_counter()
         self._cpu_s = time.process_time()
 
     def rates(self, count: int) -> dict[str, float]:
-        """*count* messages were done by now."""
+        """The rate and the CPU time per message, for *count* messages until now."""
         took_s = time.perf_counter() - self._began_s
         cpu_us = (time.process_time() - self._cpu_s) * 1e6
         return {"messages": count, "per_s": count / took_s, "cpu_us": cpu_us / count}
 
 
 async def sends(namesrv: str, count: int) -> dict[str, float]:
-    """Sends with a callback, as many under way as there is room for."""
+    """Sends with a callback, at most ``IN_FLIGHT`` unanswered."""
     topic = _new_topic()
     async with _producer(namesrv) as producer:
         await _warm_up(producer, topic)
@@ -69,7 +69,7 @@ async def sends(namesrv: str, count: int) -> dict[str, float]:
 
 
 async def calls(namesrv: str, count: int) -> dict[str, float]:
-    """Awaited sends of some tasks of one process."""
+    """Awaited sends of ``CALLERS`` tasks of one process."""
     topic = _new_topic()
 
     async def caller(number: int) -> None:
@@ -86,7 +86,7 @@ async def calls(namesrv: str, count: int) -> dict[str, float]:
 
 
 async def consume(namesrv: str, count: int) -> dict[str, float]:
-    """From the first message of a backlog that is consumed to its last."""
+    """The consumption of a backlog, from its first message to its last."""
     topic = _new_topic()
     async with _producer(namesrv) as producer:
         await _warm_up(producer, topic)
@@ -100,7 +100,7 @@ async def consume(namesrv: str, count: int) -> dict[str, float]:
 
 
 async def through(namesrv: str, count: int) -> dict[str, float]:
-    """Messages a second, from the first send to the last message consumed."""
+    """Messages per second, from the first send to the last consumption."""
     topic = _new_topic()
     counter = Counter(WARM_UP_SENDS + count)
     async with _producer(namesrv) as producer:
@@ -114,7 +114,7 @@ async def through(namesrv: str, count: int) -> dict[str, float]:
 
 
 async def first(namesrv: str) -> dict[str, float]:
-    """The same as the Java program's: everything is new, the clock starts with the client."""
+    """As ``first`` of the Java program: new topic and group, timed from the client's start."""
     began_s = time.perf_counter()
     counter = Counter(1)
     async with Producer(namesrv=namesrv, group=GROUP) as producer:
@@ -137,7 +137,7 @@ async def _warm_up(producer: Producer, topic: str) -> None:
 
 
 async def _start_sends(producer: Producer, topic: str, count: int) -> None:
-    """Until all are answered."""
+    """Start *count* sends and wait until all are answered."""
     room = trio.Semaphore(IN_FLIGHT)
     for _ in range(count):
         try:

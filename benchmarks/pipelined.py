@@ -1,6 +1,6 @@
-"""How many frames a second go through one connection when nobody waits for an answer.
+"""Frames per second through one connection, sent without waiting for the answers.
 
-Echo is what our shell costs alone; SEND_MESSAGE_V2 is shell and broker together.
+Echo measures the ``RemotingServer`` alone; SEND_MESSAGE_V2 the server with a broker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def echo_per_s(seconds: float) -> float:
 
 
 def sends_per_s(cluster: Cluster, seconds: float) -> float:
-    """Into four queues of one broker."""
+    """SEND_MESSAGE_V2 per second, into four queues of one broker."""
     address = next(iter(cluster.brokers.values()))
     create_topic(address, "Pipelined", QUEUES)
     queues = (send_frame("Pipelined", number % QUEUES) for number in range(CHUNK_FRAMES))
@@ -36,7 +36,7 @@ def sends_per_s(cluster: Cluster, seconds: float) -> float:
 
 
 def _frames_per_s(address: str, chunk: bytes, seconds: float) -> float:
-    """Two chunks are always under way, so that the server never waits for us."""
+    """Send with two chunks always unanswered, so that the server never waits for requests."""
     with Stream(address) as stream:
         stream.send(chunk)
         began_s = time.perf_counter()

@@ -2,10 +2,10 @@
 
     python benchmarks/real_cluster.py --version 4.9.7 --brokers 2
 
-It keeps the promise of ``rmqemu up``: one JSON line when all brokers are in the route and
+It behaves as ``rmqemu up``: it prints one JSON line when all brokers are in the route and
 accept, ``{"namesrv": …, "brokers": {name: address}, "pids": […], "ready_s": 5.3}``, then it
-runs until SIGTERM or Ctrl-C and leaves nothing behind.  Everything listens on loopback.
-Needs Java 17 and, the first time for a version, Maven; nothing of this project is imported.
+runs until SIGTERM or Ctrl-C and removes its temporary folder.  All servers listen on loopback.
+Needs Java 17 and, the first time for a version, Maven; it imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ HOST = "127.0.0.1"
 PORT_MIN, PORT_MAX = 12_000, 32_000  # Linux gives 32768 and more to outgoing connections
 READY_S_MAX = 600.0  # a busy machine starts a JVM in minutes
 STOP_S_MAX = 15.0
-ANSWER_S_MAX = 20.0  # of a server that listens
+ANSWER_S_MAX = 20.0  # for the answer of a server that listens
 GET_BROKER_CLUSTER_INFO = 106
 
-# What the servers' own start scripts open for the JVM.
+# JVM options of the servers' own start scripts.
 JVM = (
     "-XX:+UseG1GC",
     "-XX:-UseLargePages",
@@ -60,7 +60,7 @@ class Server(NamedTuple):
     """One JVM of the cluster."""
 
     name: str
-    role: str  # "namesrv" or "broker": how its log file and its main class are called
+    role: str  # "namesrv" or "broker": the name of its log file, the key of MAIN_CLASS
     port: int
     heap: str
     settings: dict[str, object]
@@ -88,7 +88,7 @@ def main() -> None:
         processes += [launched(server, jars, home) for server in servers]
         _wait_until_ready(servers, processes, home)
         print(json.dumps(_ready_line(servers, processes, began_s)), flush=True)
-        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how one ends it
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the program
             signal.pause()
     finally:
         _stop(processes)
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def fetched_jars(version: str) -> Path:
-    """The folder of that version's jars; Maven fills it once."""
+    """The folder with the jars of *version*; Maven fetches them once."""
     folder = CACHE / f"lib-{version}"
     if not (folder / f"rocketmq-broker-{version}.jar").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -156,10 +156,10 @@ def _slave_of(master: Server, home: Path) -> Server:
 
 
 def free_ports(count: int) -> int:
-    """The first of *count* free neighbours: a broker uses two below its own and one above.
+    """The first of *count* consecutive free ports: a broker uses own - 2 to own + 1.
 
-    No port that a system gives to outgoing connections: a JVM needs seconds until it listens, and
-    on a busy machine another process had one of them by then.
+    None is in the range of outgoing connections: a JVM needs seconds until it listens, and on a
+    busy machine another process would use such a port before.
     """
     while True:
         first = secrets.randbelow(PORT_MAX - PORT_MIN - count) + PORT_MIN
@@ -197,7 +197,7 @@ def launched(server: Server, jars: Path, home: Path) -> subprocess.Popen[bytes]:
 
 
 def registered_brokers(namesrv: str) -> str:
-    """What the NameServer says of its brokers; empty when it cannot be asked yet."""
+    """The NameServer's answer about its brokers; empty if it does not listen yet."""
     header = json.dumps(
         {"code": GET_BROKER_CLUSTER_INFO, "language": "JAVA", "version": 0, "opaque": 1, "flag": 0}
     ).encode()
@@ -226,7 +226,7 @@ def _wait_until_ready(
         dead = [s.name for s, p in zip(servers, processes, strict=True) if p.poll() is not None]
         if dead or time.monotonic() > deadline_s:
             shutil.copytree(home, kept := Path(tempfile.mkdtemp()), dirs_exist_ok=True)
-            sys.exit(f"not up, {dead or 'nobody'} ended; their consoles and logs are in {kept}")
+            sys.exit(f"not ready; ended: {dead or 'none'}; consoles and logs are in {kept}")
         time.sleep(0.02)
 
 
@@ -279,14 +279,14 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--version", default="4.9.7")
     parser.add_argument("--brokers", type=int, default=2)
-    parser.add_argument("--slaves", action="store_true", help="one of each broker")
+    parser.add_argument("--slaves", action="store_true", help="add a slave to each broker")
     parser.add_argument("--namesrv-port", type=int, default=0, help="0: any free one")
     parser.add_argument(
-        "--broker-port", type=int, default=0, help="of the first; + 100 for the next"
+        "--broker-port", type=int, default=0, help="port of the first broker; + 100 for each next"
     )
-    parser.add_argument("--heap", default="512m", help="of each broker")
+    parser.add_argument("--heap", default="512m", help="heap of each broker")
     parser.add_argument(
-        "--dir", type=Path, help="keep stores and logs here; a temporary folder if not"
+        "--dir", type=Path, help="keep stores and logs here (default: a temporary folder)"
     )
     parser.add_argument(
         "--set",

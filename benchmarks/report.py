@@ -1,10 +1,10 @@
-"""How long the report of a large journal takes, and how large its page is.
+"""The CPU time of the report of a large journal, and the size of its page.
 
     python -m benchmarks.report [FACTS] [PAGE]
 
-The journal is the failure story of docs/failures.md again and again: later, and with other
-offsets and keys.  Prints the processor seconds to read, to read and fold, to read, judge and
-fold, and to write, and the page's size; leaves the page at PAGE.
+The journal is the run of docs/failures.md, repeated with later times and other offsets and
+keys.  Prints the CPU seconds to read, to read and fold, to read, judge and fold, and to write,
+and the page's size; writes the page to PAGE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rocketmq_emulator.checks.judging.reading import read_journals
 from rocketmq_emulator.scenarios.report.page import write_page
 from rocketmq_emulator.scenarios.report.report_data import read_and_judge, read_report_data
 
-MOVED = {"offset": 5_000, "next_offset": 5_000, "position": 10_000_000}  # by each repetition
+MOVED = {"offset": 5_000, "next_offset": 5_000, "position": 10_000_000}  # added in each repetition
 KEYS_EACH = 65_537
 T = TypeVar("T")
 
@@ -56,14 +56,14 @@ def main() -> None:
 
 
 def timed(act: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of the processor, and what came of it."""
+    """CPU seconds of *act*, and its result."""
     began_s = time.process_time()
     found = act()
     return time.process_time() - began_s, found
 
 
 def lines(count: int) -> Iterator[bytes]:
-    """A journal of so many facts."""
+    """The lines of a journal of *count* facts."""
     command = [sys.executable, "-m", failure_run.__name__]
     run = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     story = [msgspec.json.decode(line) for line in run.stdout.splitlines()]

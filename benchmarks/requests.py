@@ -1,4 +1,4 @@
-"""The requests our measurements make of a broker."""
+"""The requests that the benchmarks send to a broker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def create_topic(address: str, topic: str, queues: int) -> None:
 
 
 def send_frame(topic: str, queue_id: int) -> bytes:
-    """What a Java producer sends for one message of 100 bytes."""
+    """The frame of a Java producer for one message of 100 bytes."""
     header = SendMessageRequestV2(
         producer_group="bench-producer",
         topic=topic,

@@ -1,4 +1,4 @@
-"""How soon a broker that is restarted through the control address is in the route again.
+"""The time until a broker restarted through the control address is in the route again.
 
 python -m benchmarks.restart TIMES   # one line of JSON: milliseconds of each restart
 """
@@ -19,10 +19,10 @@ BROKER = "broker-b"
 
 
 def restarts_ms(times: int) -> list[float]:
-    """From the request to the moment at which the NameServer gives the broker to a client."""
+    """Milliseconds from each request until the NameServer gives the broker to a client."""
     with ProcessCluster(brokers=2, control=0) as cluster:
         caller = ControlClient(cluster.control.removeprefix("http://"))
-        caller.nodes()  # what answers is loaded by the first request
+        caller.nodes()  # the first request imports modules
         return [_restart_ms(cluster.namesrv, caller) for _ in range(times)]
 
 

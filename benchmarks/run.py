@@ -1,9 +1,9 @@
-"""All figures in one run: real and ours side by side, in turns, then what ours does alone.
+"""All benchmarks in one run: a real RocketMQ and the emulator in turns, then the emulator alone.
 
     python -m benchmarks.run [--quick] [--rounds N] [--json FILE] [--only beside|alone|scenarios]
 
 Prints the tables, and writes them into BENCHMARKS.md unless the run was quick or partial; the
-table of scenarios is a section of its own, and written by their part, too.
+table of scenarios is a section of its own, which ``--only scenarios`` also writes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def write(figures: dict[str, Any], machine: str, rounds: int) -> None:
-    """Each section whose parts were all measured."""
+    """Write each section of BENCHMARKS.md whose parts were all measured."""
     if "real" in figures and "alone" in figures:
         text = [f"{machine}; medians of {rounds} rounds.\n"]
         text += [table.markdown(headings, rows) for headings, rows in tables(figures)[:2]]
@@ -63,7 +63,7 @@ def write(figures: dict[str, Any], machine: str, rounds: int) -> None:
 
 
 def measured(plan: Plan, only: str | None) -> dict[str, Any]:
-    """The medians of both sides, every round, and what was measured of ours alone."""
+    """The medians of both sides, every round, and the figures of the emulator alone."""
     found: dict[str, Any] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
@@ -132,9 +132,11 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="one short round; writes no results")
-    parser.add_argument("--rounds", type=int, help="how often each side has its turn")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="all figures, round by round")
-    parser.add_argument("--only", choices=["beside", "alone", "scenarios"], help="a part of it")
+    parser.add_argument("--rounds", type=int, help="rounds of each side")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all figures, of each round"
+    )
+    parser.add_argument("--only", choices=["beside", "alone", "scenarios"], help="only this part")
     return parser.parse_args()
 
 

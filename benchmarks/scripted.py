@@ -1,4 +1,4 @@
-"""What scenarios cost: the virtual world under load, weather, checkers, a report, the plugin."""
+"""The cost of scenarios: virtual worlds with load, weather, checkers, reports, the plugin."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from benchmarks.alone import run_module
 from benchmarks.side_by_side import Figures, Plan
 
-RATES = (0, 10, 100, 1_000)  # messages a second
+RATES = (0, 10, 100, 1_000)  # messages per second
 
 
 def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
-    """What is measured, in order; the titles are for the progress bar."""
+    """The measurements, in order; the titles are for the progress bar."""
     return {
         "virtual time with a load": _virtual,
         "weather, 10 messages a second": lambda: _weather(10, plan.weather_seeds // 2),
@@ -28,7 +28,7 @@ def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
 
 
 def two_jobs_share(figures: Figures) -> Figures:
-    """How much faster two jobs are than one."""
+    """The rate of two jobs divided by the rate of one."""
     return {"weather_10_share": figures["weather_10_2"] / figures["weather_10_1"]}
 
 
@@ -59,14 +59,14 @@ def _report(facts: int) -> Figures:
 
 
 def _tables(facts: int) -> Figures:
-    """So many facts, and ten and a hundred times as many."""
+    """Tables from *facts* facts, and from 10 and 100 times as many."""
     found = run_module("tables", facts)
     rates = {f"tables_{factor}": found[f"x{factor}_facts_per_s"] for factor in (1, 10, 100)}
     return {"spark_start_s": found["spark_start_s"], **rates}
 
 
 def _source(messages: int) -> Figures:
-    """Bodies of 100 bytes; ``benchmarks.source`` says more."""
+    """Rates for bodies of 100 bytes; ``benchmarks.source`` prints all."""
     found = run_module("source", "--messages", messages, "--json", "-")
     asked = {"spark": "Spark job, all columns", "java": "Java client"}
     return {

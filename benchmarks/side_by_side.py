@@ -1,8 +1,8 @@
-"""The same measurements of a real RocketMQ and of ours, in turns: both see the same machine.
+"""The same measurements of a real RocketMQ and of the emulator, in turns, on one machine.
 
-A round starts a cluster, measures it from its first second to its last, and stops it; then
-another one, whose brokers flush every message to the same disk before they answer.  The
-figure that counts is the median of the rounds.
+A round starts a cluster, measures it and stops it; then it does the same with a cluster whose
+brokers flush every message to the same disk before they answer.  The result is the median of
+the rounds.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Step = Callable[[Cluster], Figures]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of it."""
+    """The size of each measurement."""
 
     rounds: int = 3
     load_s: int = 5
-    sync_load_s: int = 3  # 0: no cluster that flushes before it answers
+    sync_load_s: int = 3  # 0: no SYNC_FLUSH cluster
     backlog_messages: int = 200_000
     through_messages: int = 50_000
     virtual_s: int = 6_000
     weather_seeds: int = 40
-    facts: int = 1_000_000  # of a journal that is judged, and of one that is drawn
+    facts: int = 1_000_000  # of the journal that is judged, and of the report's
 
 
 QUICK = Plan(
@@ -53,7 +53,7 @@ QUICK = Plan(
 
 
 def steps(plan: Plan) -> dict[str, Step]:
-    """What one round does, in order; the titles are for the progress bar."""
+    """The measurements of one round, in order; the titles are for the progress bar."""
     seconds, count = plan.load_s, plan.backlog_messages
     return {
         "start": lambda cluster: {"start_s": cluster.started_s},
@@ -68,7 +68,7 @@ def steps(plan: Plan) -> dict[str, Step]:
 
 
 def sync_steps(plan: Plan) -> dict[str, Step]:
-    """The same for the cluster that flushes before it answers; none if it is left out."""
+    """The measurements of the SYNC_FLUSH cluster; empty if it is left out."""
     seconds = plan.sync_load_s
     if not seconds:
         return {}
@@ -81,7 +81,9 @@ def sync_steps(plan: Plan) -> dict[str, Step]:
 def one_round(side: str, plan: Plan, done: Callable[[str], None]) -> Figures:
     """All figures of one side's clusters; *done* is called after each step."""
     figures: Figures = {}
-    with tempfile.TemporaryDirectory() as folder:  # where the real one has its stores, too
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # the real RocketMQ has its stores in such a folder too
         store = ("--store", folder) if side == "ours" else ()
         clusters = (
             (SIDES[side], steps(plan)),
@@ -102,7 +104,7 @@ def medians(rounds: Sequence[Figures]) -> Figures:
 
 
 def turns(plan: Plan) -> Iterator[str]:
-    """Whose turn it is; the order alternates, in case the second of a pair is favoured."""
+    """The side of each turn; the order alternates, in case the second of a pair is faster."""
     for number in range(plan.rounds):
         yield from list(SIDES)[:: 1 if number % 2 == 0 else -1]
 
@@ -128,7 +130,7 @@ def _idle_memory(cluster: Cluster) -> Figures:
 
 
 def _memory(cluster: Cluster, when: str) -> Figures:
-    """Of the servers, and with the process that watches over them."""
+    """Memory of the servers, and of the servers with the process that supervises them."""
     everything = {*cluster.pids, cluster.command_pid}
     return {
         f"{when}_mb": resident_mb(cluster.pids),

@@ -1,11 +1,11 @@
-"""How many rows a second Spark reads from a topic, beside a plain consumer and the Java client.
+"""Rows per second that Spark reads from a topic, compared with a consumer and the Java client.
 
     python -m benchmarks.source [--messages N] [--only ours|real] [--json FILE]  # -: to stdout
 
-From our cluster and from a real RocketMQ, with bodies of 100 bytes and of 1 KiB: the read loop by
-itself in one process (all columns; two of them), a Spark job that counts on one core, our push
-consumer in plain Python, and the official Java client.  Spark's start is stated apart.  Every
-figure is a rate over the whole topic but the loop's, which is also given for a second of CPU.
+From our cluster and from a real RocketMQ, with bodies of 100 bytes and of 1 KiB: the read loop
+alone in one process (all columns; two of them), a Spark job on one core, our push consumer in
+plain Python, and the official Java client.  Spark's start is measured separately.  Every figure
+is a rate over the whole topic; that of the read loop is also given per second of CPU.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def measured(spark: SparkSession, namesrv: str, size: int, count: int) -> Figure
     fill(namesrv, topic, size, count)
 
     def job(shape: StructType) -> None:
-        """Every column is made and brought into the JVM, and nothing is kept."""
+        """Read every column of *shape* into the JVM and drop it."""
         read = spark.read.format("rocketmq").options(namesrv=namesrv, topic=topic)
         read.schema(shape).load().write.format("noop").mode("overwrite").save()
 
@@ -93,7 +93,7 @@ def measured(spark: SparkSession, namesrv: str, size: int, count: int) -> Figure
 
 
 def fill(namesrv: str, topic: str, size: int, count: int) -> None:
-    """By the sink, in batches."""
+    """Send *count* messages of *size* bytes with the sink, in batches."""
     body = pa.array([b"x" * size] * ROWS_A_BATCH)
     batch = pa.RecordBatch.from_arrays([body], names=["body"])
     options = SinkOptions(namesrv=(namesrv,), topic=topic)
@@ -101,7 +101,7 @@ def fill(namesrv: str, topic: str, size: int, count: int) -> None:
 
 
 def read_loop(namesrv: str, topic: str) -> Figures:
-    """Rows a second of one process without Spark."""
+    """Rows per second of one process without Spark."""
     found: Figures = {}
     for name, shape in {"all columns": ROW_SHAPE, "offset and body": TWO}.items():
         given = {"namesrv": namesrv, "topic": topic}
@@ -115,7 +115,7 @@ def read_loop(namesrv: str, topic: str) -> Figures:
 
 
 def consume(namesrv: str, topic: str, count: int) -> None:
-    """A new group from the first message to the last."""
+    """Consume *count* messages of *topic* with a new group.  Raises ``TimeoutError``."""
     enough, seen = threading.Event(), [0]
 
     def listen(messages: list[MessageExt]) -> None:
@@ -146,9 +146,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--messages", type=int, default=1_000_000, help="in each topic")
-    parser.add_argument("--only", choices=[*COMMANDS], help="one side")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="the figures; - for stdout")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="messages in each topic")
+    parser.add_argument("--only", choices=[*COMMANDS], help="only this side")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the figures here; - for stdout"
+    )
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""One plain connection that speaks whole frames, as fast as a blocking socket goes.
+"""One blocking connection that sends and receives frames with little CPU time.
 
-Measurements of our servers want a peer that costs next to nothing: requests are encoded
-once and sent again and again, of replies only the lengths are looked at.
+Benchmarks of servers need a cheap peer: requests are encoded once and sent many times, and of
+the replies only the lengths are read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Stream:
         self._rest = data[at:]
 
     def ask(self, rpc: AnyRpc, header: Header, body: bytes = b"") -> RemotingCommand:
-        """One request, its answer.  Raises ``NoSuccess``."""
+        """Send one request and return its answer.  Raises ``NoSuccess``."""
         self.send(request(rpc, header, body))
         decoder = FrameDecoder()
         decoder.feed(self._rest)

@@ -1,10 +1,10 @@
-"""What a sweep on Spark costs: rows a second on one core and two, beside the plain runner.
+"""The cost of a sweep on Spark: rows per second on one core and two, and without Spark.
 
     python -m benchmarks.sweep ROWS       # prints JSON
 
-The scenario takes about a second of a processor a run.  What starts before the first row (Spark,
-the process that forks runs) is stated apart.  Each number of cores is a process of its own, in
-turns with the plain runner; the best of two rounds, as other programs only make it slower.
+A run of the scenario takes about one CPU second.  The start before the first row (Spark, the
+process that forks runs) is measured separately.  Each number of cores has a process of its own,
+in turns with a ``RunPool``; the best of two rounds counts, as other programs only make it slower.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
 SCENARIO, SETTINGS = "a_broker_flaps", {"well_s": "300"}  # 1,240 s of virtual time
 ROUNDS = 2
-WARM_ROWS = 6  # a core: until its worker and its forking process are there
+WARM_ROWS = 6  # per core, to start its worker and its forking process
 
 
 def main(rows: int) -> dict[str, float]:
-    """Seconds are of the wall; ``overhead_…``: of Spark, beside the plain runner."""
+    """All figures, in wall time; ``overhead_…`` is Spark's, compared with a ``RunPool``."""
     found: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         for jobs in (1, 2):
@@ -54,7 +54,7 @@ def main(rows: int) -> dict[str, float]:
 
 
 def plain(jobs: int, rows: int) -> tuple[float, float]:
-    """Rows a second of what ``rmqemu run --seeds --jobs`` does, and seconds of a run by itself."""
+    """Rows per second as by ``rmqemu run --seeds --jobs``, and seconds per run."""
     plan = load(SCENARIO, SETTINGS)
     first, *orders = [RunOrder(plan=plan, seed=seed) for seed in range(rows + 1)]
     with RunPool() as fleet:
@@ -75,7 +75,7 @@ def in_a_process(what: str, cores: int, rows: int) -> dict[str, float]:
 def swept(
     cores: int, rows: int, scenario: str = SCENARIO, settings: Mapping[str, str] = SETTINGS
 ) -> dict[str, float]:
-    """Rows a second of a sweep on so many *cores*, from when its workers are there."""
+    """Rows per second of a sweep on *cores*, after the start of its workers."""
     warm = WARM_ROWS * cores
     began_s = time.perf_counter()
     spark = spark_session("benchmark", cores)

@@ -1,10 +1,10 @@
-"""What a task, a job and a row of a sweep cost beside the runs: the ``Costs`` of its schedule.
+"""The overhead of a task, a job and a row of a sweep: the ``Costs`` of its schedule.
 
     python -m benchmarks.sweep_costs  # prints JSON, named as in docs.generate.sweep_schedule
 
-Driver and executor are one process here, so a task of the JVM alone counts for the driver, with
-what its core does; what ``mapInArrow`` adds is the executor's.  A row's share is what a fleet
-takes a run beyond what the run says of itself.
+Driver and executor are one process here, so the time of a task in the JVM only is counted as the
+driver's; the time that ``mapInArrow`` adds is the executor's.  The time of a row is the time of a
+``RunPool`` per run, minus the time that the run reports.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def noop(table: object) -> None:
 
 
 def a_task_s(job: Callable[[], object]) -> float:
-    """Wall seconds of a job of ``TASKS`` tasks, a task; the best of three."""
+    """Wall seconds per task, of a job with ``TASKS`` tasks; the best of three."""
     return min(timed(job) for _ in range(3)) / TASKS
 
 
 def a_job_s(spark: SparkSession) -> float:
-    """The median of sweeps of one question: planned, run in one task, taken in."""
+    """The median of sweeps of one question: planned, run in one task, stored."""
     took: list[float] = []
     for seed in range(JOBS):
         grid = grid_of(SweepSpec(scenario="sharing", first_seed=seed, last_seed=seed))
@@ -83,7 +83,7 @@ def a_job_s(spark: SparkSession) -> float:
 
 
 def of_rows() -> dict[str, float]:
-    """Of weather: seconds a row beside its run, bytes to an executor and back."""
+    """For weather: seconds per row besides its run, bytes to an executor and back."""
     plan = load("weather", WEATHER)
     first, *orders = [RunOrder(plan=plan, seed=seed) for seed in range(ROWS + 1)]
     with RunPool() as fleet:

@@ -1,4 +1,4 @@
-"""The figures as people read them: a table in the terminal, the same one in BENCHMARKS.md."""
+"""The figures as tables: in the terminal, and in BENCHMARKS.md."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = tuple[str, ...]
 
 
 def beside_rows(real: Figures, ours: Figures) -> list[Row]:
-    """One row per goal that was measured, in words."""
+    """One row for each measured goal, as texts."""
     return [
         _beside(goal, real[goal.key], ours[goal.key]) for goal in BESIDE_REAL if goal.key in ours
     ]
@@ -48,7 +48,7 @@ def alone_rows(ours: Figures) -> list[Row]:
 
 
 def scripted_rows(ours: Figures) -> list[Row]:
-    """Beside what was measured when work on it began, where it was."""
+    """One row for each measured goal, with its value before work on it began, if known."""
     return [
         (
             goal.title,
@@ -69,7 +69,7 @@ def _beside(goal: Goal, real: float, ours: float) -> Row:
 
 
 def shown(value: float, unit: str) -> str:
-    """Three figures are as many as a measurement is good for."""
+    """*value* with its unit, rounded to three digits."""
     number = f"{float(f'{value:.3g}'):,.10g}"
     return f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}".strip()
 
@@ -90,7 +90,7 @@ def markdown(headings: Row, rows: Sequence[Row]) -> str:
 
 
 def machine() -> str:
-    """Where and with what these figures were taken, in one line."""
+    """The machine and the versions of these figures, in one line."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
     parts = [
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -105,7 +105,7 @@ def machine() -> str:
 
 
 def write_between(path: Path, begin: str, end: str, text: str) -> None:
-    """Replaces what stands between two marks of *path*.  Raises ``ValueError`` without them."""
+    """Replace the text between two marks of *path*.  Raises ``ValueError`` without them."""
     whole = path.read_text(encoding="utf-8")
     before, first, rest = whole.partition(begin)
     _, second, after = rest.partition(end)

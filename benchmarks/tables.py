@@ -1,8 +1,8 @@
-"""How many facts a second become tables: one run of FACTS facts, and of 10 and 100 times as many.
+"""Facts per second into Spark tables: runs of FACTS facts, and of 10 and 100 times as many.
 
-python -m benchmarks.tables [FACTS]   # wall seconds; the start of Spark is stated apart
+python -m benchmarks.tables [FACTS]   # wall seconds; the start of Spark is measured separately
 
-One journal, one run: the shape that is hardest to share out.  The driver has DRIVER_MEMORY.
+One journal with one run is the hardest to parallelize.  The driver has DRIVER_MEMORY.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rocketmq_emulator.facts.journal import encode_entry
 from rocketmq_emulator.pipeline.session import spark_session
 from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
-FACTS = 20_000  # once, ten and a hundred times: 2 M
+FACTS = 20_000  # times 1, 10 and 100: up to 2 million
 FACTORS = (1, 10, 100)
 CORES = 2
 DRIVER_MEMORY = "2g"
@@ -33,7 +33,7 @@ def main(facts: int) -> dict[str, Any]:
     spark.range(1).count()
     found: dict[str, Any] = {"spark_start_s": round(time.monotonic() - began, 1)}
     with tempfile.TemporaryDirectory() as name:
-        _measured(Path(name), "warm", facts)  # compiled code, and classes
+        _measured(Path(name), "warm", facts)  # compiles code, loads classes
         for factor in FACTORS:
             found |= _measured(Path(name), f"x{factor}", facts * factor)
     spark.stop()

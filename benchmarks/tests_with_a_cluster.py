@@ -1,9 +1,9 @@
-"""What a test with the pytest plugin costs: loading it, a cluster, a reset.
+"""The cost of a test with the pytest plugin: the import, a cluster, a reset.
 
     python -m benchmarks.tests_with_a_cluster   # prints ms; reset_topics: with a declared topic
 
 Aims: ready within 50 ms once imported (a cluster of processes: 0.4 s), a reset within 10 ms.
-The best of several is shown beside the median: the rest is what else runs on the machine.
+Prints the best and the median: slower times are caused by other programs on the machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Awaited sends of the clients for threads and asyncio, beside those of the trio client.
+"""Awaited sends of the clients for threads and asyncio, compared with the trio client.
 
 python -m benchmarks.three_clients NAMESRV COUNT
 
-By 1 and by 32 callers, in turns; one line of JSON: sends a second, the CPU time of this
-process for one, in microseconds, and the rates of the other two as a fraction of trio's.
+By 1 and by 32 callers, in turns.  Prints one line of JSON: sends per second, the CPU time of
+this process per send in microseconds, and the rates of the two as a fraction of trio's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEND_MS_MAX = 30_000
 
 
 def of_trio(namesrv: str, topic: str, callers: int, count: int) -> dict[str, float]:
-    """Tasks of one nursery."""
+    """Sends of *callers* tasks of one nursery."""
 
     async def caller(producer: Producer, number: int, sends: int) -> None:
         for _ in range(sends):
@@ -46,7 +46,7 @@ def of_trio(namesrv: str, topic: str, callers: int, count: int) -> dict[str, flo
 
 
 def of_sync(namesrv: str, topic: str, callers: int, count: int) -> dict[str, float]:
-    """Threads, all of them new; by one caller, this thread."""
+    """Sends of *callers* threads: this one, the others new."""
     with sync.Producer(namesrv=namesrv, group=GROUP, send_timeout_ms=SEND_MS_MAX) as producer:
 
         def caller(number: int, sends: int) -> None:
@@ -68,7 +68,7 @@ def of_sync(namesrv: str, topic: str, callers: int, count: int) -> dict[str, flo
 
 
 def of_aio(namesrv: str, topic: str, callers: int, count: int) -> dict[str, float]:
-    """Tasks of one asyncio loop."""
+    """Sends of *callers* tasks of one asyncio loop."""
 
     async def caller(producer: aio.Producer, number: int, sends: int) -> None:
         for _ in range(sends):
@@ -91,7 +91,7 @@ CLIENTS = {"trio": of_trio, "sync": of_sync, "aio": of_aio}
 
 
 def measured(namesrv: str, count: int) -> dict[str, float]:
-    """Medians of the rounds; in each every client has its turn."""
+    """Medians of the rounds; each round measures every client."""
     rounds: dict[str, list[float]] = {}
     topic = f"three-clients-{uuid.uuid4().hex[:8]}"
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""How fast virtual time goes: calls, timers and idle links per real second.
+"""The speed of virtual time: calls, timers and idle links per real second.
 
     python benchmarks/virtual_echo.py [calls]
 
@@ -108,8 +108,8 @@ def measure(work: Work, count: int) -> None:
     virtual_s = run_virtual(main, seed=1)
     real_s = time.perf_counter() - began
     print(
-        f"{work.__name__:26} {1e6 * real_s / count:7.1f} us each, {count / real_s:8.0f} a second,"
-        f" {virtual_s / real_s:8.0f} x real time"
+        f"{work.__name__:26} {1e6 * real_s / count:7.1f} us each,"
+        f" {count / real_s:8.0f} per second, {virtual_s / real_s:8.0f} x real time"
     )
 
 

@@ -1,8 +1,8 @@
-"""How fast an idle cluster lives under virtual time: three brokers, ten consumers, no load.
+"""The speed of an idle cluster in virtual time: three brokers, ten consumers, no load.
 
     python -m benchmarks.virtual_life VIRTUAL_SECONDS   # prints virtual seconds per real second
 
-A virtual world needs a process of its own, so this is one.
+It runs in a process of its own because a virtual world needs one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 CONSUMERS = 10
 TOPIC = "idle"
-SETTLED_S = 120.0  # everybody knows everybody, queues are shared
+SETTLED_S = 120.0  # all clients are registered, queues are allocated
 
 
 def nothing(messages: list[MessageExt]) -> None:
-    """Nobody sends anything."""
+    """A listener without effect: no messages are sent while it listens."""
 
 
 def a_sender(namesrv: str) -> ClientProgram:
-    """Creates the topic on every broker by its first messages."""
+    """A program that creates the topic on every broker by sending messages."""
 
     async def program(process: ClientProcess) -> None:
         async with Producer(process=process, namesrv=namesrv, group="shop") as producer:

@@ -1,9 +1,9 @@
-"""How fast a cluster with a load lives under virtual time: three brokers, five consumers, 60 s.
+"""The speed of a cluster with load in virtual time: three brokers, five consumers, 60 s.
 
-    python -m benchmarks.virtual_load RATE…   # messages a second
+    python -m benchmarks.virtual_load RATE…   # messages per second
 
-Prints virtual seconds a second of the processor.  A short run before them loads what
-they need.  Judging is not in it.
+Prints virtual seconds per CPU second.  A short run before imports the modules.  The time of
+judging is not included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CPU seconds of a virtual minute with 0, 10 and 100 messages/s, in words that older code knows.
+"""CPU seconds of a virtual minute with 0, 10 and 100 messages/s; it runs older commits too.
 
     python -m benchmarks.virtual_minute
     PYTHONPATH=OTHER_CHECKOUT python -P benchmarks/virtual_minute.py   # the code of another commit
@@ -23,7 +23,7 @@ RATES = (0, 10, 100)
 
 
 def main() -> dict[str, float]:
-    live(10)  # loads what is needed
+    live(10)  # imports the modules
     return {str(rate): round(cpu_s(rate), 3) for rate in RATES}
 
 
@@ -31,13 +31,13 @@ def cpu_s(rate: int) -> float:
     began_s = time.process_time()
     sent, came = live(rate)
     took_s = time.process_time() - began_s
-    if came < sent - 1:  # the last one may be under way
-        raise RuntimeError(f"{sent} messages were sent and {came} came")
+    if came < sent - 1:  # the last one may still be on its way
+        raise RuntimeError(f"{sent} messages were sent, {came} were consumed")
     return took_s
 
 
 def live(rate: int) -> tuple[int, int]:
-    """Messages that were sent, and that came."""
+    """The numbers of sent and of consumed messages."""
     counts = {"sent": 0, "came": 0}
 
     async def life(world: VirtualWorld) -> None:

@@ -1,10 +1,10 @@
-"""How many seeds of weather a second: 60 virtual seconds of faults, and quiet, judged.
+"""Seeds of weather per second: 60 virtual seconds of faults, then quiet, judged.
 
     python -m benchmarks.weather_seeds RATE SEEDS [JOBS]   # prints seeds/s
 
-Without JOBS: in this process, and by seconds of the processor, so for one core.  With them: seeds
-a real second by all jobs together, rows as in `rmqemu run --seeds`, each from a process of its
-own; what starts before the first row is not in it.
+Without JOBS the runs are in this process, and the rate is per CPU second, so for one core.  With
+JOBS it is per real second for all jobs together: rows as in `rmqemu run --seeds`, each from a
+process of its own; the start before the first row is not included.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(rate: float, seeds: int, jobs: int) -> dict[str, float]:
         rows += fleet.rows(orders, jobs)
         took_s = time.perf_counter() - began_s
     if errors := [row.reason for row in rows if row.verdict == "error"]:
-        raise RuntimeError(f"{len(errors)} runs ended by an error: {errors[0]}")
+        raise RuntimeError(f"{len(errors)} runs ended with an error: {errors[0]}")
     return {"seeds_per_s": seeds / took_s}
 
 

@@ -20,19 +20,19 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 
 /**
- * The official Java client as a load, the same for every cluster. One line of JSON says what was reached.
+ * The official Java client as a load, the same for every cluster. It prints the figures as one line of JSON.
  *
  * <pre>
- *   Bench NAMESRV send    THREADS SECONDS BYTES [TOPIC]    synchronous sends a second, and how long one took
- *   Bench NAMESRV async   IN_FLIGHT SECONDS BYTES [TOPIC]  asynchronous sends a second
- *   Bench NAMESRV fill    COUNT BYTES [TOPIC]              exactly COUNT messages, as fast as they go
- *   Bench NAMESRV consume COUNT SECONDS [TOPIC]            messages a second, from the first to the last of COUNT
- *   Bench NAMESRV first   [TOPIC]                          milliseconds from here to the first message consumed
+ *   Bench NAMESRV send    THREADS SECONDS BYTES [TOPIC]    synchronous sends per second, and the time of one
+ *   Bench NAMESRV async   IN_FLIGHT SECONDS BYTES [TOPIC]  asynchronous sends per second
+ *   Bench NAMESRV fill    COUNT BYTES [TOPIC]              exactly COUNT messages, as fast as possible
+ *   Bench NAMESRV consume COUNT SECONDS [TOPIC]            messages per second, from the first to the last of COUNT
+ *   Bench NAMESRV first   [TOPIC]                          milliseconds from its start to the first message consumed
  * </pre>
  */
 public final class Bench {
     private static final int WARM_UP_SENDS = 2_000;
-    private static final int LATENCIES_MAX = 500_000; // of one thread
+    private static final int LATENCIES_MAX = 500_000; // per thread
     private static final int FILL_IN_FLIGHT = 1_000;
 
     private interface Mode {
@@ -110,7 +110,7 @@ public final class Bench {
         String topic = given.text(4, "BenchTopic");
         DefaultMQProducer producer = producer(namesrv);
         Window window = new Window(FILL_IN_FLIGHT);
-        while (window.done.get() < count) { // whoever failed is made up for
+        while (window.done.get() < count) { // failed sends are repeated
             for (long left = count - window.done.get(); left > 0; left--) {
                 window.send(producer, new Message(topic, body));
             }
@@ -147,7 +147,7 @@ public final class Bench {
         return line;
     }
 
-    /** A producer and a consumer that know nothing yet: the route, the topic and the group are all new. */
+    /** A new producer and a new consumer: the route, the topic and the group are all new. */
     private static String first(String namesrv, Arguments given) throws Exception {
         String topic = given.text(2, "TopicFirst");
         long began = System.nanoTime();
@@ -213,7 +213,7 @@ public final class Bench {
         return String.format(Locale.ROOT, format, values);
     }
 
-    /** What stands on the command line, by place. */
+    /** The command-line arguments, by position. */
     private record Arguments(String[] given) {
         int number(int place) {
             return Integer.parseInt(given[place]);
@@ -224,7 +224,7 @@ public final class Bench {
         }
     }
 
-    /** So many sends may be on their way at once. */
+    /** Limits the number of unanswered sends. */
     private static final class Window implements SendCallback {
         final AtomicLong done = new AtomicLong();
         final AtomicLong errors = new AtomicLong();
