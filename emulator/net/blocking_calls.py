@@ -118,7 +118,7 @@ def _replies_of(
         try:
             commands = connection.read()
         except BadFrame as error:  # a web server, for example
-            text = f"{connection.address} speaks another protocol: {error}"
+            text = f"{connection.address} does not use RocketMQ's protocol: {error}"
             raise ConnectionAbortedError(text) from error
         if commands is None:
             raise ConnectionResetError("the node closed the connection and did not answer")

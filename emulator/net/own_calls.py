@@ -128,7 +128,7 @@ class ExtensionCalls:
         for other in [other for other in self._listeners if not other.is_open]:
             self._end(other)
         if len(self._listeners) >= LISTENERS_MAX:
-            raise Refusal(ResponseCode.SYSTEM_BUSY, f"{LISTENERS_MAX} listen already")
+            raise Refusal(ResponseCode.SYSTEM_BUSY, f"{LISTENERS_MAX} peers fetch facts already")
         kinds = None if wanted.kinds is None else _kinds(wanted.kinds)
         listener = self._listeners[peer] = _FactListener(self._server)
 

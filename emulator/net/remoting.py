@@ -204,7 +204,7 @@ class Remoting:
         target = self.connections.get(ask.peer)
         if target is None:
             # At the end of the turn: a thousand closed peers in a row must not recurse here.
-            gone = NoAnswer(ask.peer.address, "it has gone")
+            gone = NoAnswer(ask.peer.address, "its connection is closed")
             self.turn.at_end(lambda: on_done(gone))
         else:
             until_s = self.clock.trio_time(ask.until_ms)

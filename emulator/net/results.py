@@ -123,7 +123,7 @@ class InvokePeer(msgspec.Struct):
 Result: TypeAlias = Reply | NoReply | Wait | InvokePeer
 Handler: TypeAlias = Callable[[Call[Any]], Result]  # the call's header is decoded
 
-# Callbacks that a role is given, for actions besides replying.
+# Outlets: functions given to a role at its start, for actions besides replying.
 Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes held calls
 # Push sends a one-way request (peer, code, header, body); False: it was dropped.
 Push: TypeAlias = Callable[[Peer, int, Header | None, bytes], bool]

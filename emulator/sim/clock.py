@@ -161,7 +161,7 @@ class VirtualClock(trio.abc.Clock):
         return round(deadline * 1_000_000) if deadline > self._now_s else self.now_us
 
     def _livelock(self) -> None:
-        text = f"{self._events} things happened at {self._now_s} s and time did not move"
+        text = f"{self._events} events at {self._now_s} s, and time did not move"
         self._events = 0
         self.on_crash(VirtualLivelock(text))
 

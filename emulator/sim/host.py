@@ -289,7 +289,7 @@ class Host:
             self._ports_given += 1
             if port not in self._listeners and f"{self.ip}:{port}>{remote}" not in self._streams:
                 return port
-        raise OSError(errno.EADDRNOTAVAIL, f"{self.name} has no port left")
+        raise OSError(errno.EADDRNOTAVAIL, f"{self.name} has no free port")
 
 
 def _key(stream: Stream) -> str:

@@ -118,7 +118,6 @@ class ThreadLocalRandom(random.Random):
         return self.generator.random()
 
     def getrandbits(self, k: int, /) -> int:
-        """As ``random.Random``."""
         return self.generator.getrandbits(k)
 
 

@@ -210,7 +210,7 @@ class Latency(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.us_min <= self.us_max:
-            raise ValueError(f"latency goes from {self.us_min} to {self.us_max} us")
+            raise ValueError(f"a latency from {self.us_min} to {self.us_max} us is no range")
 
 
 class CarriedStream(Protocol):
