@@ -1,4 +1,4 @@
-"""One connection: it decodes bytes into commands and has them handled.  It never waits.
+"""One connection: it decodes bytes into commands and calls their handlers.  It never waits.
 
 ``feed`` decodes every complete frame, passes each to its handler or to the call that waits for
 it, and sends all replies in one write.  When its outbox is full it stops decoding: a slow reader
@@ -385,12 +385,12 @@ def long_header(header_bytes: int, config: NetConfig) -> BadFields:
 
 
 def check_body(rpc: AnyRpc, body: bytes, config: NetConfig) -> None:
-    """Check that a JSON body is short to decode.  Raises ``BadFields``; nothing was done."""
+    """Check that a JSON body can be decoded in a short time.  Raises ``BadFields``."""
     if rpc.request_body is None or rpc.request_body is bytes:
         return
     objects = body.count(b"{")
     if rpc.answered_by == ("nameserver",):
-        # If this were refused, a broker would lose all its routes: so it has a higher limit.
+        # A refusal would remove all routes of a broker: other requests have to wait instead.
         name = "registration_objects_max"
         _check(objects, config.registration_objects_max, "objects", name)
         return

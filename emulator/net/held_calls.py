@@ -233,7 +233,7 @@ class Watermarks:
         self._resume_all(self._pop(mark, position), expired=False)
 
     def give_up(self, mark: str, position: int) -> None:
-        """The mark cannot reach *position* (a flush failed): its waiting calls expire now."""
+        """The mark cannot reach *position* (as a flush failed): its waiting calls expire."""
         self._resume_all(self._pop(mark, position), expired=True)
 
     def gone(self, requester: Hashable) -> None:

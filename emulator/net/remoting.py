@@ -74,7 +74,7 @@ class Remoting:
     """Connections, the calls held for them, and the table of handlers."""
 
     closes_slow_readers = False
-    language: Language = "JAVA"  # of its requests: servers write the language of upstream's
+    language: Language = "JAVA"  # of its requests: servers write JAVA, as upstream's do
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Remoting:
         return self.turn
 
     def later(self, at_ms: int, action: Callable[[int], object]) -> None:
-        """Call ``action(now_ms)`` at *at_ms* (wall time); if that is past, after waiting tasks."""
+        """Call ``action(now_ms)`` at *at_ms* (wall time); if that is past, after other tasks."""
         self.timers.at(self.clock.trio_time(at_ms), lambda: action(self.clock.now_ms()))
 
     def raise_mark(self, mark: str, position: int) -> None:
@@ -162,7 +162,7 @@ class Remoting:
         self._answer_error(connection, command, error, connection.last_active_ms)
 
     def connection_closed(self, connection: Connection) -> None:
-        """The stream ended: let go of its held calls.  Server and client extend this."""
+        """The stream ended: release its held calls.  Server and client extend this."""
         self.connections.pop(connection.peer, None)
         self.bells.gone(connection.peer)
         self.watermarks.gone(connection.peer)
