@@ -7,7 +7,7 @@ one (``epoll_reader``).
 
 A process may open a limited number of files.  Some descriptors are reserved for the store and
 for outgoing connections.  When those for peers are used up, connected peers are still served,
-and new connections wait in the kernel's backlog until others have closed.  One fact reports it.
+and new connections wait in the kernel's backlog until others have closed.  A fact names the limit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TcpNetwork:
         self._nursery = nursery
         self._note = note
         self._own_task_count = 0  # sockets with a task of their own
-        self._ready: EpollReader | None = None  # created for the sockets above that
+        self._ready: EpollReader | None = None  # created above OWN_TASK_SOCKETS_MAX sockets
 
     async def listen(self, address: str, accept: Accept) -> TcpListener:
         """Bind and listen.  Raises as ``bound_socket``."""
@@ -249,7 +249,7 @@ def _why_refused(error: OSError) -> str:
 # Accepting ----------------------------------------------------------------------------
 
 
-FILES_KEPT_MAX = 32  # a quarter of the limit, if that is less
+FILES_KEPT_MAX = 32  # reserved; a quarter of the limit, if that is less
 FREE_FILES_MIN = 8  # before it accepts again: with 1 there would be a flood of facts
 ACCEPT_RETRY_S = 0.1
 CONNECTIONS = "connections"
