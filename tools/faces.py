@@ -60,8 +60,10 @@ class Face(NamedTuple):
 
 
 FACES = {
-    "sync": Face("What clients for threads block for", "SyncClient", "def", "self._call"),
-    "aio": Face("What clients for asyncio await", "AioClient", "async def", "await self._call"),
+    "sync": Face("Blocking calls of the clients for threads", "SyncClient", "def", "self._call"),
+    "aio": Face(
+        "Awaitable calls of the clients for asyncio", "AioClient", "async def", "await self._call"
+    ),
 }
 
 
@@ -91,7 +93,7 @@ def names_text() -> str:
     public = {*rocketmq_emulator.client.__all__} & {*rocketmq_emulator.__all__}
     names = sorted(public - OF_TRIO)
     lines = [
-        '"""The names that all three clients have in common: of trio, threads and asyncio.',
+        '"""The names common to the clients for trio, threads and asyncio.',
         "",
         "Written by ``python -m tools.faces``.",
         '"""',
@@ -155,7 +157,7 @@ def _opening(name: str, face: Face) -> str:
 def _class(core: Core, face: Face) -> str:
     name = core.client.__name__
     head = f"class {name}Methods({face.base}[{name}]):\n"
-    idea = f'    """Those of ``{name}``, except what differs."""\n\n'
+    idea = f'    """The methods of ``{name}`` that are alike in all clients."""\n\n'
     return head + idea + "\n\n".join(_method(method, face) for method in _methods(core))
 
 

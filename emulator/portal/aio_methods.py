@@ -1,4 +1,4 @@
-"""What clients for asyncio await: the methods of the trio clients, by name.
+"""Awaitable calls of the clients for asyncio: the methods of the trio clients, by name.
 
 Written by ``python -m tools.faces`` from their source.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ProducerMethods(AioClient[Producer]):
-    """Those of ``Producer``, except what differs."""
+    """The methods of ``Producer`` that are alike in all clients."""
 
     async def send(
         self,
@@ -105,7 +105,7 @@ class ProducerMethods(AioClient[Producer]):
 
 
 class PushConsumerMethods(AioClient[PushConsumer]):
-    """Those of ``PushConsumer``, except what differs."""
+    """The methods of ``PushConsumer`` that are alike in all clients."""
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -141,7 +141,7 @@ class PushConsumerMethods(AioClient[PushConsumer]):
 
 
 class PullConsumerMethods(AioClient[PullConsumer]):
-    """Those of ``PullConsumer``, except what differs."""
+    """The methods of ``PullConsumer`` that are alike in all clients."""
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -256,7 +256,7 @@ class PullConsumerMethods(AioClient[PullConsumer]):
 
 
 class LitePullConsumerMethods(AioClient[LitePullConsumer]):
-    """Those of ``LitePullConsumer``, except what differs."""
+    """The methods of ``LitePullConsumer`` that are alike in all clients."""
 
     @property
     def queues(self) -> list[MessageQueue]:

@@ -1,4 +1,4 @@
-"""The names that all three clients have in common: of trio, threads and asyncio.
+"""The names common to the clients for trio, threads and asyncio.
 
 Written by ``python -m tools.faces``.
 """

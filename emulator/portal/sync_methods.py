@@ -1,4 +1,4 @@
-"""What clients for threads block for: the methods of the trio clients, by name.
+"""Blocking calls of the clients for threads: the methods of the trio clients, by name.
 
 Written by ``python -m tools.faces`` from their source.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ProducerMethods(SyncClient[Producer]):
-    """Those of ``Producer``, except what differs."""
+    """The methods of ``Producer`` that are alike in all clients."""
 
     def send(
         self,
@@ -101,7 +101,7 @@ class ProducerMethods(SyncClient[Producer]):
 
 
 class PushConsumerMethods(SyncClient[PushConsumer]):
-    """Those of ``PushConsumer``, except what differs."""
+    """The methods of ``PushConsumer`` that are alike in all clients."""
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -137,7 +137,7 @@ class PushConsumerMethods(SyncClient[PushConsumer]):
 
 
 class PullConsumerMethods(SyncClient[PullConsumer]):
-    """Those of ``PullConsumer``, except what differs."""
+    """The methods of ``PullConsumer`` that are alike in all clients."""
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -248,7 +248,7 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
 
 
 class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
-    """Those of ``LitePullConsumer``, except what differs."""
+    """The methods of ``LitePullConsumer`` that are alike in all clients."""
 
     @property
     def queues(self) -> list[MessageQueue]:
