@@ -1,4 +1,4 @@
-"""Carrying out plans: a scenario runs in a world, is judged by its journal, and ends as a row.
+"""Runs of plans: a plan runs in a world, its journal is judged, and the result is a row.
 
     result = run_plan(plan, seed=7)
 

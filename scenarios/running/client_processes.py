@@ -1,12 +1,12 @@
-"""The clients of a run in real time: each a process, started, ended and paused by name.
+"""The clients of a run in real time: each is a process, started, stopped and paused by name.
 
-They are forked from a process that has loaded everything; the run forks that one itself, before
-it has a thread.  It keeps nothing of the run but a socket: when that ends, it and all clients that
-are left end, too, however the run ended.
+They are forked by a fork server that has loaded every module; the run forks the server before it
+has a second thread.  The server shares only a socket with the run: when the socket closes, the
+server and all remaining clients end, too, however the run ended.
 
-A client that was stopped or killed begins again when it is started; its journal goes on in the
-same file.  Signals do the work: SIGTERM, SIGKILL, SIGSTOP.  In worlds with clients the verbs for
-nodes take their names, too: so faults of clients begin and end as those of nodes do.
+A client that was stopped or killed can be started again; its journal continues in the same file.
+Signals control clients: SIGTERM, SIGKILL, SIGSTOP.  In worlds with clients the verbs for nodes
+accept names of clients, too: so faults of clients begin and end as those of nodes do.
 """
 
 from __future__ import annotations
@@ -53,34 +53,34 @@ if TYPE_CHECKING:
 
 
 PAUSE_S_MAX, PAUSE_POLL_S = 1.0, 0.001
-ERROR_TEXT_MAX = 2_000  # characters at the end of what a client wrote before it died
+ERROR_TEXT_MAX = 2_000  # bytes of a dead client's standard error, from its end
 
 
 class ClientDied(NobodyAnswered):
-    """A client ended that nobody ended; the text has what it wrote last."""
+    """A client process ended by itself; the text has the end of its standard error."""
 
 
 class ClientProcesses:
-    """Those of one run.  Each writes its journal to a file in *folder*."""
+    """The client processes of one run.  Each writes its journal to a file in *folder*."""
 
     def __init__(self, forker: ForkClient, folder: Path) -> None:
         self._forker = forker
         self._folder = folder
         self._parts: dict[str, AnyClientSpec] = {}
-        self._client_runs: dict[str, _ClientRun] = {}  # the last one of each
+        self._client_runs: dict[str, _ClientRun] = {}  # the last run of each client
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all that have entered, in that order."""
+        """All clients that were started, in the order of their first start."""
         return tuple(self._client_runs)
 
     def enter(self, part: AnyClientSpec) -> None:
-        """A client that there was not before.  Raises ``NoForks``."""
+        """Start a new client from its spec.  Raises ``NoForks``."""
         self._parts[part.name] = part
         self.start(part.name)
 
     def start(self, name: str) -> None:
-        """Unless it runs."""
+        """Start a known client unless it runs.  Raises ``NoForks``."""
         if name not in self._client_runs or not self._client_runs[name].is_running:
             journal = str(self._folder / f"{name}.jsonl")
             self._client_runs[name] = _ClientRun(
@@ -88,20 +88,20 @@ class ClientProcesses:
             )
 
     def stop(self, name: str) -> None:
-        """It leaves its blocks in order; what hangs is killed."""
+        """Close a client in order; kill it if it hangs."""
         self._client_runs[name].end(signal.SIGTERM, signal.SIGCONT)
 
     def kill(self, name: str) -> None:
-        """At once; done when it is dead."""
+        """Send SIGKILL; on return the process has ended."""
         self._client_runs[name].end(signal.SIGKILL)
 
     def kill_all(self) -> None:
-        """The run is over."""
+        """Kill every client; the run calls this at its end."""
         for name in self._client_runs:
             self.kill(name)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP; done when it stands still."""
+        """Send SIGSTOP; return when the process is stopped, or after ``PAUSE_S_MAX``."""
         process = self._client_runs[name].process
         process.send_signal(signal.SIGSTOP)
         until_s = time.monotonic() + PAUSE_S_MAX
@@ -109,21 +109,21 @@ class ClientProcesses:
             time.sleep(PAUSE_POLL_S)
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._client_runs[name].process.send_signal(signal.SIGCONT)
 
     def is_running(self, name: str) -> bool:
-        """Is there a process, paused or not?"""
+        """Whether the client has a process, paused or not."""
         return name in self._client_runs and self._client_runs[name].is_running
 
     def is_paused(self, name: str) -> bool:
-        """Does its process stand still?"""
+        """Whether the client's process is stopped by SIGSTOP."""
         return self.is_running(name) and bool(
             is_stopped_by_signal(self._client_runs[name].process.pid)
         )
 
     def check(self) -> None:
-        """Raises ``ClientDied`` for one that failed."""
+        """Raises ``ClientDied`` if a client has failed by itself."""
         for name, client_run in self._client_runs.items():
             if (
                 not client_run.is_running
@@ -134,23 +134,22 @@ class ClientProcesses:
 
 
 class _ClientRun:
-    """From one start of a client to its end."""
+    """One process of a client, from its start to its end."""
 
     def __init__(self, forker: ForkClient, order: ClientOrder) -> None:
         self.is_end_requested = False
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as it does
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this run
         self.process: ForkedNode = forker.fork([], self._errors)
-        self.process.stdout.close()  # what a program of the scenario prints goes nowhere
+        self.process.stdout.close()  # output of a scenario's program is dropped
         with self.process.stdin as file, contextlib.suppress(BrokenPipeError):
             file.write(msgspec.json.encode(order))
 
     @property
     def is_running(self) -> bool:
-        """Has it not ended yet?"""
         return self.process.poll() is None
 
     def end(self, *signals: int) -> None:
-        """By these signals, and by SIGKILL when they do not help."""
+        """Send *signals*; send SIGKILL if the process has not ended after ``STOP_S_MAX``."""
         self.is_end_requested = True
         for number in signals:
             self.process.send_signal(number)
@@ -161,28 +160,28 @@ class _ClientRun:
             self.process.wait()
 
     def stderr_tail(self) -> str:
-        """What it wrote to its standard error, the end of it."""
+        """The end of the process's standard error."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - ERROR_TEXT_MAX))
         return self._errors.read().decode(errors="replace").strip() or "it wrote nothing"
 
 
-# In the process that forks, and in a client's own -------------------------------------
+# In the fork server, and in a client's process ----------------------------------------
 
 
 FIRST_FILE = 3  # after standard input, output and error
-FILES_MAX = 4_096  # more than a run has open when it has just begun
+FILES_MAX = 4_096  # more than the open files of a run that has just begun
 
 
 class ClientOrder(msgspec.Struct, frozen=True):
-    """What one client plays, and the file its journal goes to."""
+    """The spec of one client, and the path of its journal."""
 
     part: AnyClientSpec
     journal: str
 
 
 def client_forker() -> ForkClient:
-    """The process that forks clients.  To be called while this one has no thread."""
+    """Start the fork server of clients.  Call it before this process has a second thread."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
@@ -192,7 +191,7 @@ def client_forker() -> ForkClient:
 
 
 def run_client_process() -> int:
-    """One order, from standard input, until it is over or a signal ends it in order."""
+    """Run the ``ClientOrder`` on standard input until it ends, or SIGTERM stops it in order."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=ClientOrder)
     trio.run(_run_ordered_client, order)
     return 0
@@ -204,7 +203,7 @@ def _serve(requests: socket.socket) -> NoReturn:
         os.closerange(requests.fileno() + 1, FILES_MAX)
         ForkServer(requests, run_client_process, kills=True).run()
     finally:
-        os._exit(0)  # what the run has open is the run's to close
+        os._exit(0)  # without cleanup: the open files are the run's
 
 
 async def _run_ordered_client(order: ClientOrder) -> None:
@@ -212,7 +211,7 @@ async def _run_ordered_client(order: ClientOrder) -> None:
     clock = WallClock.of_this_machine()
     journal = Journal(part.name, clock, LineFile(order.journal).append)
     journal.enable_on_demand([kind for kind in all_facts() if kind.__name__ in FACTS_ON_DEMAND])
-    files = Path(order.journal).with_suffix("")  # relative folders are gone with the run
+    files = Path(order.journal).with_suffix("")  # relative folders are removed with the run's
     ending = trio.Event()
     loop = trio.lowlevel.current_trio_token()
     with calling_on_stop(lambda: loop.run_sync_soon(ending.set)):
@@ -227,33 +226,30 @@ async def _run_ordered_client(order: ClientOrder) -> None:
             await run_client(part, process, lambda _in_flight: None, ending)
 
 
-# Worlds whose verbs take names of clients, too ----------------------------------------
+# Worlds whose verbs accept names of clients, too --------------------------------------
 
 
 class WorldWithClients(RealWorld):
-    """Stands before a world of real time; ``clients`` is given to it before it starts."""
+    """A base class in front of a world of real time; set ``clients`` before it starts."""
 
     clients: ClientProcesses
 
     @property
     def client_names(self) -> tuple[str, ...]:
-        """Of those that have entered."""
         return self.clients.names
 
     def is_running(self, name: str) -> bool:
-        """Is there a process, paused or not?"""
         if name in self.client_names:
             return self.clients.is_running(name)
-        return super().is_running(name)  # type: ignore[safe-super]  # the world behind has it
+        return super().is_running(name)  # type: ignore[safe-super]  # the next class has it
 
     def is_paused(self, name: str) -> bool:
-        """Does its process stand still?"""
         if name in self.client_names:
             return self.clients.is_paused(name)
         return super().is_paused(name)
 
     def start(self, *names: str) -> None:
-        """Nodes are ready when it returns; clients have begun to play on."""
+        """Start nodes, then clients; on return nodes are ready, clients may still be starting."""
         clients = [name for name in names if name in self.client_names]
         if nodes := [name for name in names if name not in clients]:
             super().start(*nodes)  # type: ignore[safe-super]
@@ -264,7 +260,7 @@ class WorldWithClients(RealWorld):
         self._faults.started(clients)
 
     def stop(self, *names: str) -> None:
-        """Clients first; with no name only the nodes."""
+        """Stop clients, then nodes; without names all nodes and no client."""
         for name in names:
             if name in self.client_names:
                 self.clients.stop(name)
@@ -273,7 +269,6 @@ class WorldWithClients(RealWorld):
             super().stop(*nodes)  # type: ignore[safe-super]
 
     def kill(self, name: str) -> None:
-        """At once."""
         if name in self.client_names:
             self._faults.note_killed([name] if self.clients.is_running(name) else [])
             self.clients.kill(name)
@@ -281,14 +276,12 @@ class WorldWithClients(RealWorld):
             super().kill(name)  # type: ignore[safe-super]
 
     def pause(self, name: str) -> None:
-        """It stands still."""
         if name in self.client_names:
             self.clients.pause(name)
         else:
             super().pause(name)  # type: ignore[safe-super]
 
     def resume(self, name: str) -> None:
-        """It goes on."""
         if name in self.client_names:
             self.clients.resume(name)
         else:
@@ -304,10 +297,10 @@ class ProcessesWithClients(WorldWithClients, ProcessCluster):
 
 
 def world_of(plan: Plan, kind: WorldKind, folder: Path, clients: ClientProcesses) -> RealWorld:
-    """The cluster of *plan*, not started; it stands behind proxies if a fault needs them.
+    """The cluster of *plan*, not started; its nodes are behind proxies if the plan needs them.
 
-    Journals go to *folder*.  Processes have a store there: what a broker stored is there after
-    it was killed, as in the other worlds.
+    Journals are written to *folder*.  Brokers that are processes have their stores there: their
+    messages are still stored after a kill, as in the other worlds.
     """
     spec = cluster_spec_of(plan)
     has_links = any(isinstance(step.does, LinkFault) for step in plan.timeline)

@@ -1,12 +1,13 @@
-"""A planned client at work in its client process, in any world, until it is ended.
+"""Runs one planned client in its client process, in any world, until it is stopped.
 
-A producer sends on time whatever became of the message before; a member consumes with a listener
-that takes time, fails, raises and hangs by chance; a program is a ``module:function`` of the
-user's own.  After a kill each goes on: a producer with what is due then.
+A producer sends each message on time, whatever the result of the send before; a member consumes
+with a listener that takes time, fails, raises and hangs by chance; a program is a
+``module:function`` of the user's own.  A client that starts again after a kill continues: a
+producer with the messages that are due then.
 
-Message *n* of a load is the same whoever sends it and however often its producer was killed: when
-it is due, its size, key, tag and delay follow from the seed, the load and *n*.  The producers of
-a load share the numbers out among them.
+Message *n* of a load is the same from any producer, however often producers were killed: its due
+time, size, key, tag and delay follow from the seed, the load and *n*.  The producers of a load
+divide the numbers among them.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ if TYPE_CHECKING:
 
 ReportOpenWork = Callable[
     [Callable[[], str]], None
-]  # takes what says, when asked, what is under way
+]  # its argument is a function that describes the client's open work
 
-SENDS_IN_FLIGHT_MAX = 2_000  # of one producer; what falls due above it is not sent
+SENDS_IN_FLIGHT_MAX = 2_000  # of one producer; messages that are due above it are not sent
 START_AGAIN_S = 1.0
-STARTING_MS_MAX = 1_000  # what falls due while a producer starts is sent when it has started
+STARTING_MS_MAX = 1_000  # messages due while a producer starts are sent once it has started
 
 
 async def run_client(
@@ -67,9 +68,9 @@ async def run_client(
     report_open_work: ReportOpenWork,
     ending: trio.Event,
 ) -> None:
-    """Until the part is over, or *ending* is set: then the client leaves its block in order.
+    """Run the client of *part* until it ends, or until *ending* is set: then it closes in order.
 
-    Raises what a program of the user's own raises.
+    Raises the errors of a program of the user's own.
     """
     while not ending.is_set():
         try:
@@ -90,7 +91,7 @@ async def run_client(
 
 
 async def _until(ending: trio.Event, work: Callable[[], Awaitable[object]]) -> None:
-    """*work*, which is cancelled when *ending* is set."""
+    """Run *work*, and cancel it when *ending* is set."""
 
     async def do() -> None:
         await work()
@@ -160,18 +161,18 @@ async def _consume(
 async def _seek_on_time(
     part: MemberSpec, process: ClientProcess, consumer: LitePullConsumer
 ) -> None:
-    """At each planned time back in one of its queues, by chance; without queues it stays."""
+    """At each planned time seek back in a random queue of *consumer*, if it has any."""
     rng, alarm = _rng(part, process, "seeks"), process.clock.new_alarm()
     passed_ms = (process.clock.mono_us() - part.began_us) / 1_000
     began_s = trio.current_time() - passed_ms / 1_000
     for at_ms in sorted(part.consumers.seeks_ms):
         if at_ms < passed_ms:
-            continue  # of an earlier life
+            continue  # it was due before the client's last start
         await alarm.wait_until(began_s + at_ms / 1_000)
         if not (queues := consumer.queues):
             continue
         queue, back = rng.choice(queues), rng.randint(0, part.consumers.seek_back_max)
-        with contextlib.suppress(ClientError):  # its broker is away, or it lost the queue just now
+        with contextlib.suppress(ClientError):  # its broker is down, or the queue was released
             committed = await consumer.committed(queue)
             await consumer.seek(queue, max(0, (committed or 0) - back))
 
@@ -199,7 +200,7 @@ async def _produce(
 
 
 class _Sender:
-    """Sends what is due, each message in a task of its own."""
+    """Sends the messages that are due, each call in a task of its own."""
 
     def __init__(self, producer: Producer, part: ProducerSpec) -> None:
         self._producer = producer
@@ -208,11 +209,11 @@ class _Sender:
         self._send = {"sync": self._sync, "async": self._async, "oneway": self._one_way}[
             part.load.mode
         ]
-        self._free_workers: list[int] = []  # a heap: upstream's threads, each with a round robin
+        self._free_workers: list[int] = []  # a heap: each is a thread with its own round robin
         self.in_flight = 0
 
     async def send_all(self, process: ClientProcess) -> None:
-        """Until the load has ended, and its last send."""
+        """Send until the load has ended; returns after its last send."""
         load, passed_ms = self._part.load, (process.clock.mono_us() - self._part.began_us) / 1_000
         began_s = trio.current_time() - passed_ms / 1_000
         is_first_life = passed_ms - load.from_ms < STARTING_MS_MAX
@@ -234,7 +235,7 @@ class _Sender:
             else:
                 await self._send(messages[0], worker)
         except SendError:
-            return  # the journal knows
+            return  # the journal has the failed send
         finally:
             self.in_flight -= 1
             heapq.heappush(self._free_workers, worker)
@@ -268,23 +269,23 @@ async def _run(part: ProgramSpec, process: ClientProcess) -> None:
 
 
 def _rng(part: AnyClientSpec, process: ClientProcess, purpose: str = "") -> random.Random:
-    """Of one life of a client: the next life draws other numbers."""
+    """Random numbers of a client from one start to its end: after the next start others."""
     since_us = process.clock.mono_us() - part.began_us
     return random.Random(f"{part.seed}/{part.name}/{since_us}{purpose}")
 
 
-# Loads: which message is due when, and what it holds ----------------------------------
+# Loads: the due times of messages, and their contents ---------------------------------
 
 
 class Due(msgspec.Struct, frozen=True):
-    """The messages of one call, and when it is to be made, in ms since the load began."""
+    """The messages of one call, and the time of the call, in ms since the load began."""
 
     numbers: tuple[int, ...]
     at_ms: float
 
 
 def due_messages(load: LoadPlan, index: int, not_before_ms: float) -> Iterator[Due]:
-    """What the *index*-th producer sends from *not_before_ms* on."""
+    """The calls of the *index*-th producer from *not_before_ms* on."""
     burst_ms = load.burst * 1_000 / load.rate
     bursts_past = max(0, int((not_before_ms - load.from_ms) / burst_ms) - 1)
     for call in itertools.count(bursts_past * load.burst // load.batch):
@@ -298,7 +299,7 @@ def due_messages(load: LoadPlan, index: int, not_before_ms: float) -> Iterator[D
 
 
 def _due_ms(load: LoadPlan, number: int, burst_ms: float) -> float | None:
-    """None for one that the load does not have."""
+    """When message *number* is due; None if the load has no such message."""
     at_ms = load.from_ms + number // load.burst * burst_ms
     if load.count_max is not None and number >= load.count_max:
         return None
@@ -306,7 +307,7 @@ def _due_ms(load: LoadPlan, number: int, burst_ms: float) -> float | None:
 
 
 class Contents:
-    """What the messages of one load hold."""
+    """Makes the messages of one load: size, key, tag and delay."""
 
     def __init__(self, load: LoadPlan, seed: int) -> None:
         self._load = load
@@ -340,19 +341,19 @@ class Contents:
 # Listeners as a plan describes them ---------------------------------------------------
 
 
-HEAD_BYTES = 64  # of a body: there a load writes its topic and the message's number
+HEAD_BYTES = 64  # the start of a body, which has the load's topic and the message's number
 
 
 class PlannedFailure(Exception):
-    """The plan wants this listener to raise."""
+    """The error that a listener raises according to its plan."""
 
 
 class PlannedListener:
-    """``listen`` is what a consumer is given; *rng* draws what each call does.
+    """The listener of a plan: a consumer calls ``listen``, and *rng* draws what each call does.
 
-    *now_ms* is the time since the load began.  Messages that always fail follow from what they
-    hold and from *salt*, so that they fail wherever and whenever they come.  It waits with what
-    *new_alarm* makes: in virtual time that costs less than a cancel scope.
+    *now_ms* returns the time since the load began.  Which messages always fail follows from their
+    bodies and from *salt*, so such a message fails at each member and each delivery.  It waits
+    with alarms of *new_alarm*: in virtual time they cost less than a cancel scope.
     """
 
     def __init__(
@@ -374,7 +375,7 @@ class PlannedListener:
         self.in_flight = 0
 
     async def listen(self, messages: list[MessageExt]) -> ConsumeResult:
-        """Take a while, then succeed or not."""
+        """Wait as planned; return a result or raise ``PlannedFailure``, by chance."""
         self.in_flight += 1
         try:
             return await self._act(messages)
@@ -404,21 +405,24 @@ class PlannedListener:
     async def _wait(self, ms: float) -> None:
         alarm = self._free_alarms.pop() if self._free_alarms else self._new_alarm()
         await alarm.wait_until(trio.current_time() + ms / 1_000)
-        self._free_alarms.append(alarm)  # one whose wait was cancelled is not used again
+        self._free_alarms.append(alarm)  # an alarm whose wait was cancelled is not used again
 
 
 # Functions of the user's own ----------------------------------------------------------
 
 
 class BadFunction(Misuse, ValueError):
-    """A plan names a function that there is not."""
+    """A plan names a function that does not exist."""
 
 
 def function_named(name: str, what: str) -> Callable[..., Any]:
-    """The function; raises ``BadFunction`` with *what* it should have been."""
+    """The function of ``module:function``; raises ``BadFunction`` if it is not *what* it must be.
+
+    *what* is for the error's text: "a client program".
+    """
     module, _, function = name.partition(":")
     if not function:
-        raise BadFunction(f"{name!r} is not {what}, and no module:function")
+        raise BadFunction(f"{name!r} is not {what}: it must be module:function")
     try:
         found = getattr(importlib.import_module(module), function, None)
     except ImportError as error:

@@ -1,14 +1,14 @@
-"""A plan carried out in an environment: clients start, steps are done, until it is quiet.
+"""Runs a plan in an environment: starts clients, does the timeline's steps, waits for quiet.
 
-    set up   the cluster, its topics
-    act      clients start, loads run, the timeline's steps are done in their order
-    heal     loads without an end are ended, all faults are ended
-    settle   until it is quiet
+    set up   start the cluster, create its topics
+    run      start clients and loads, do the timeline's steps in their order
+    heal     end all faults, stop the loads that have no end of their own
+    settle   wait until the run is quiet
 
-Acts happen once: members join and leave, nodes restart, topics and offsets change.  One that a
-broker refuses while a fault holds, or just after it, is tried again, as an operator would.
-``doing`` says at any time what the run waits for; a run that passes a limit says that, the faults
-that held, what was to be sent and consumed, and the tasks.
+Each action is done once: members join and leave, nodes restart, topics and offsets change.  If a
+broker refuses an action while a fault holds, or just after it, the action is tried again, as an
+operator would.  ``doing`` describes at any time what the run waits for.  A run that passes a limit
+reports that text, the faults that held, what was left to send and consume, and the tasks.
 """
 
 from __future__ import annotations
@@ -67,28 +67,28 @@ POLL_INTERVAL_S = 1.0
 
 
 class StepTimedOut(NobodyAnswered):
-    """A step waits for a fact that nobody noted in time."""
+    """The fact that a step waits for was not noted in time."""
 
 
 class PlanRunner:
-    """One run of ``environment.plan``; *seed* is what chance in clients follows from."""
+    """One run of ``environment.plan``; random choices of its clients follow from *seed*."""
 
     def __init__(self, environment: RunEnvironment, seed: int) -> None:
         self.environment = environment
         self.plan: Plan = environment.plan
         self.doing = "starting the cluster"
-        self.unrest = ""  # what was not quiet in the end, when it was waited for in vain
+        self.unrest = ""  # why the run was not quiet in time; empty if it was
         self._seed = seed
         self._began_s = 0.0
         self._began_us = 0
         self._began_wall_ms = 0
         self._actions = TimelineActions(environment, self)
         self._producers: list[str] = []
-        self._endless: list[str] = []  # those of them that are stopped after the timeline
-        self._fault_ids: dict[str, int] = {}  # by the names of the steps that began them
+        self._endless: list[str] = []  # producers that are stopped after the timeline
+        self._fault_ids: dict[str, int] = {}  # by the name of the step that began the fault
 
     async def run(self) -> None:
-        """All of it.  Raises ``StepTimedOut``, and what the world could not do."""
+        """Run the whole plan.  Raises ``StepTimedOut``, and errors of the world."""
         await self.environment.start_cluster()
         await self._make_topics()
         self._began_s, self._began_us = trio.current_time(), self.environment.mono_us()
@@ -107,15 +107,15 @@ class PlanRunner:
             await self._settle()
 
     async def wait_until_ms(self, at_ms: float) -> None:
-        """In ms since the load began."""
+        """Wait until *at_ms*, in ms since the load began."""
         await trio.sleep_until(self._began_s + at_ms / 1_000)
 
     def wall_ms(self, at_ms: int) -> int:
-        """The wall time of a time of the plan."""
+        """The wall time, in ms, of *at_ms*, a time of the plan."""
         return self._began_wall_ms + at_ms
 
     async def enter(self, start: ClientStart) -> None:
-        """A client begins."""
+        """Start the client of *start*."""
         part = client_spec_of(
             start,
             self.plan,
@@ -160,7 +160,7 @@ class PlanRunner:
                         lasting.start_soon(self._noted(ended).wait)
                 else:
                     await self._actions.do(step.does, lasting)
-            self.doing = "waiting for the last faults and acts of the timeline to end"
+            self.doing = "waiting for the last faults and actions of the timeline to end"
 
     async def _wait_for(self, step: Step, what: str) -> None:
         if step.when is not None:
@@ -180,17 +180,17 @@ class PlanRunner:
         fields = f" with {when.fields}" if when.fields else ""
         raise StepTimedOut(
             f"{what} waited {when.wait_ms_max / 1_000:g} s for a fact {when.kind}{of}{fields}, "
-            "and none was noted: what comes after it was not done"
+            "and none was noted: the steps after it were not done"
         )
 
     def _noted(self, when: When) -> trio.Event:
-        """Set at the first such fact from now on."""
+        """An event that is set at the next fact that matches *when*."""
         noted = trio.Event()
         self.environment.watch.await_fact(when, noted.set)
         return noted
 
     async def heal_step(self, name: str) -> None:
-        """The fault that the step *name* began ends now."""
+        """End the fault that the step *name* began."""
         await self.environment.end_fault(self._fault_ids[name])
 
     # After ----------------------------------------------------------------------------
@@ -232,33 +232,33 @@ def _topic_config(name: str, topic: TopicPlan) -> TopicConfig:
 
 
 def word_of(step: Step) -> str:
-    """The word of what it does, as people write it."""
+    """The keyword of the step's fault or action, as in a file: ``kill``, ``join`` …"""
     does: Any = step.does
     return str(type(does).__struct_config__.tag)
 
 
-# What a timeline does once ------------------------------------------------------------
+# Actions of a timeline ----------------------------------------------------------------
 
 
 TRY_AGAIN_S, TRIES_MAX = 1.0, 120
-SETTLED_US = 60_000_000  # after a fault: brokers register every 30 s, a route is older yet
+SETTLED_US = 60_000_000  # after a fault: brokers register every 30 s, clients poll routes later
 
 
 class RunClock(Protocol):
-    """What acts want of who carries out the plan."""
+    """The methods of ``PlanRunner`` that actions use."""
 
     async def enter(self, start: ClientStart) -> None:
-        """A client begins."""
+        """Start the client of *start*."""
 
     def wall_ms(self, at_ms: int) -> int:
-        """The wall time of a time of the plan."""
+        """The wall time, in ms, of *at_ms*, a time of the plan."""
 
     async def heal_step(self, name: str) -> None:
-        """The fault that a step began ends."""
+        """End the fault that the step *name* began."""
 
 
 class TimelineActions:
-    """The acts of one run, by their kinds.  What lasts goes on in a nursery of the timeline."""
+    """The actions of one run, by kind.  Those that last run in a nursery of the timeline."""
 
     def __init__(self, environment: RunEnvironment, run: RunClock) -> None:
         self._environment = environment
@@ -277,10 +277,10 @@ class TimelineActions:
         }
 
     async def do(self, act: AnyAction, lasting: trio.Nursery) -> None:
-        """A rolling restart goes on beside the next steps; all others are done when it returns.
+        """Do *act*: on return it is done, but a rolling restart runs beside the next steps.
 
-        What a broker refuses, or cannot be asked, while a fault holds or just after it is tried
-        again every second beside the next steps, as an operator would.  Raises what it ends with.
+        If it fails at a broker while a fault holds or just after it, it is tried again every
+        second beside the next steps, as an operator would.  Raises the error of the last try.
         """
         if isinstance(act, RollingRestart):
             lasting.start_soon(self._restart_one_by_one, act)
@@ -288,7 +288,7 @@ class TimelineActions:
             lasting.start_soon(self._try_again, act)
 
     async def _is_done(self, act: AnyAction) -> bool:
-        """Raises what it could not do, unless a fault is to blame."""
+        """Do *act*; False if it failed and a fault may be the cause.  Raises any other error."""
         try:
             await self._table[type(act)](act)
         except (AdminRefused, ClusterUnreachable, TopicMissing, RemoteError):
@@ -346,7 +346,7 @@ class TimelineActions:
             await delete_topic_everywhere(admin, act.topic, await admin.brokers_of(act.topic))
 
     async def _reset_offset(self, act: ResetOffset) -> None:
-        """As upstream's tool: members are told, and where none is, the broker's table is set."""
+        """As upstream's tool: the broker notifies members; without members its table is set."""
         at_ms = self._run.wall_ms(act.to_ms)
         async with self._environment.admin() as admin:
             for broker in (await admin.brokers_of(act.topic)).values():
@@ -360,17 +360,17 @@ class TimelineActions:
 
 
 async def _nothing(_act: Mark) -> None:
-    """The mark stands in the plan."""
+    """A mark changes nothing: it is only in the plan."""
 
 
-# What waited for what when a run passed a limit ---------------------------------------
+# What a run waited for when it passed a limit -----------------------------------------
 
 
 KINDS_SHOWN = 8
 
 
 def waiting_summary(environment: RunEnvironment, runner: PlanRunner) -> str:
-    """The director, the faults that hold, what is to be sent and consumed, and the tasks."""
+    """What *runner* does, the faults that hold, what is left to send and consume, the tasks."""
     parts = [f"the run was {runner.doing}"]
     if faults := environment.faults_as_json():
         parts.append(f"these faults held: {'; '.join(faults)}")
