@@ -1,7 +1,7 @@
-"""Who is on the stage: every client of a plan by name, with all it needs to play its part.
+"""The clients of a plan by name, each with a spec: all data that it needs to run.
 
-A part is plain data, so that a client may live in another process than the one that reads
-the plan.  Names follow from the plan alone: ``billing-1``, ``billing-2`` …, ``producer-1`` ….
+A spec is plain data, so that a client may run in another process than the one that reads the plan.
+Names follow from the plan alone: ``billing-1``, ``billing-2`` …, ``producer-1`` ….
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rocketmq_emulator.scenarios.plan.plan import ConsumersPlan, LoadPlan, Plan,
 
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="part"):
-    """One client process, by *name*.  *began_us*: when the load began, in monotonic time."""
+    """One client process.  *began_us*: when the load began, in monotonic microseconds."""
 
     name: str
     namesrv: str
@@ -48,7 +48,7 @@ AnyClientSpec: TypeAlias = MemberSpec | ProducerSpec | ProgramSpec
 
 
 class ClientStart(msgspec.Struct, frozen=True):
-    """Which client enters, and when, in ms since the load began."""
+    """The start of one client; *at_ms* counts from the beginning of the load."""
 
     at_ms: int
     name: str
@@ -59,7 +59,7 @@ class ClientStart(msgspec.Struct, frozen=True):
 def client_spec_of(
     start: ClientStart, plan: Plan, *, namesrv: str, seed: int, began_us: int
 ) -> AnyClientSpec:
-    """What the client of *start* plays."""
+    """The spec of the client of *start*."""
     common: dict[str, Any] = {
         "name": start.name,
         "namesrv": namesrv,
@@ -78,7 +78,10 @@ def client_spec_of(
 
 
 def ends_ms(plan: Plan) -> float:
-    """When all clients have entered, sought, and all loads that end by themselves have ended."""
+    """When all clients have started, all seeks are done and all loads with an end have ended.
+
+    In ms since the load began.
+    """
     entered = [start.at_ms for start in client_starts(plan)]
     ends: list[float] = [load.until_ms for load in plan.load if load.until_ms is not None]
     ends += [
@@ -91,7 +94,7 @@ def ends_ms(plan: Plan) -> float:
 
 
 def client_starts(plan: Plan) -> list[ClientStart]:
-    """All clients that the plan begins with, in the order in which they enter."""
+    """All clients of the plan without those of its timeline, in the order of their starts."""
     numbers: Counter[str] = Counter()
     found = []
     for group in plan.consumers:
@@ -105,7 +108,7 @@ def client_starts(plan: Plan) -> list[ClientStart]:
         for number, (load, index) in enumerate(producers, 1)
     ]
     found += [ClientStart(program.starts_ms, program.name, program) for program in plan.programs]
-    return sorted(found, key=lambda start: start.at_ms)  # those of one moment stay in order
+    return sorted(found, key=lambda start: start.at_ms)  # stable: ties keep their order
 
 
 def group_named(plan: Plan, name: str) -> ConsumersPlan:

@@ -1,7 +1,7 @@
-"""What a run needs of a world, whichever it is: a cluster, clients on it, and its facts.
+"""What a run needs of any world: a cluster, its clients, and its facts.
 
-``virtual_run`` and ``real_run`` have one implementation each; ``runner`` carries a plan out in
-either.  ``cluster_spec_of`` is the cluster of a plan as all worlds start it.
+``virtual_run`` and ``real_run`` have one implementation each; ``runner`` runs a plan in either.
+``cluster_spec_of`` is the cluster of a plan as all worlds start it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RunEnvironment(ABC):
-    """*world* has started nothing yet; ``watch`` is given every fact."""
+    """The environment of *plan* in *world*, which is not started; ``watch`` reads every fact."""
 
     def __init__(self, plan: Plan, world: World) -> None:
         self.plan = plan
@@ -34,64 +34,64 @@ class RunEnvironment(ABC):
 
     @abstractmethod
     def mono_us(self) -> int:
-        """Monotonic time, as facts and clients have it."""
+        """Monotonic time in microseconds, as in facts and clients."""
 
     @abstractmethod
     def now_ms(self) -> int:
-        """Wall time, as nodes have it whose clocks are right."""
+        """Wall time in ms, without the errors of nodes' clocks."""
 
     @abstractmethod
     async def start_cluster(self) -> None:
-        """All nodes are ready when it returns."""
+        """Start all nodes; they are ready on return."""
 
     @abstractmethod
     def admin(self) -> AbstractAsyncContextManager[Admin]:
-        """Calls of tools, inside the block."""
+        """Inside the block, an ``Admin`` for tool calls to the cluster."""
 
     @abstractmethod
     async def start_client(self, part: AnyClientSpec) -> None:
-        """A client that there was not before plays *part*."""
+        """Start a new client from its spec."""
 
     @abstractmethod
     def client_has_ended(self, name: str) -> bool:
-        """Is there no process of it any more?"""
+        """Whether the client has no process any more."""
 
     @abstractmethod
     def open_work(self) -> dict[str, str]:
-        """What clients have under way, by name, as far as that is known."""
+        """The open work of running clients (sends in flight …) by name, as far as it is known."""
 
-    # Verbs that nodes and clients have alike ----------------------------------------------
+    # Verbs for nodes and clients ----------------------------------------------------------
 
     def note(self, fact: Fact) -> None:
-        """Write a fact of the run itself, in the journal of the world."""
+        """Write a fact of the run itself to the journal, as the node ``world``."""
         self.world.note(fact)
 
     def faults_as_json(self) -> list[str]:
-        """Those that hold, as JSON."""
+        """The faults that hold, each as JSON."""
         return [msgspec.json.encode(state.fault).decode() for state in self.world.faults()]
 
     async def begin_fault(self, fault: AnyFault, for_ms: int | None) -> int:
-        """Its id; it ends by itself after *for_ms*."""
+        """Begin *fault* and return its id; it ends by itself after *for_ms*, unless None."""
         return await perform(self.world, self.world.begin_fault, fault, for_ms)
 
     async def end_fault(self, fault_id: int) -> None:
-        """What it changed is as before; one that has ended already is left alone."""
+        """End a fault and undo its changes; no effect if it has already ended."""
         await perform(self.world, self.world.end_fault, fault_id)
 
     async def heal(self) -> None:
-        """All faults end, the last one first."""
+        """End all faults, the last one first."""
         await perform(self.world, self.world.end_faults, "healed")
 
     async def stop(self, name: str) -> None:
-        """An orderly end."""
+        """Stop a node or client in order."""
         await perform(self.world, self.world.stop, name)
 
     async def kill(self, name: str) -> None:
-        """At once."""
+        """Kill a node or client."""
         await perform(self.world, self.world.kill, name)
 
     async def start(self, name: str) -> None:
-        """What was stopped or killed plays on."""
+        """Start a node or client that was stopped or killed."""
         await perform(self.world, self.world.start, name)
 
 
@@ -99,7 +99,7 @@ class RunEnvironment(ABC):
 
 
 def cluster_spec_of(plan: Plan) -> ClusterSpec:
-    """Raises ``ValueError`` and ``BadField`` for a cluster that cannot be."""
+    """The ``ClusterSpec`` of *plan*.  Raises ``ValueError`` and ``BadField`` if it is invalid."""
     cluster = plan.cluster
     quirks = {"quirks": plan.quirks} if plan.quirks else {}
     return ClusterSpec(

@@ -1,9 +1,9 @@
-"""Wall time and threads, refused inside a virtual run.
+"""Refuses wall time and threads inside a virtual run.
 
-A listener that sleeps with ``time.sleep`` holds up the whole world and takes no virtual time;
-one that reads ``time.time`` or starts a thread gives another journal each time.  Python and
-the libraries may do so (logging reads the time); code of the scenario may not.  Other threads
-of the process, as a cluster over TCP beside it, are not meant and go on as they do.
+A listener that sleeps with ``time.sleep`` blocks the whole world and takes no virtual time; a
+listener that reads ``time.time`` or starts a thread makes each journal different.  Python and the
+libraries may do so (logging reads the time); code of the scenario may not.  Other threads of the
+process, such as those of a cluster over TCP, are not affected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OURS = str(Path(__file__).absolute().parents[2])
 Refused = Callable[["WallTimeRefused"], object]
 Wrap: TypeAlias = Callable[[Callable[..., object]], Callable[..., object]]
 
-WALL_TIME: Mapping[str, str] = {  # of the module time, and what to use instead
+WALL_TIME: Mapping[str, str] = {  # functions of the module time, with their replacements
     "sleep": "await trio.sleep(seconds)",
     "time": "trio.current_time(), or the times of messages",
     "time_ns": "trio.current_time(), or the times of messages",
@@ -48,15 +48,16 @@ class WallTimeRefused(CannotDoHere):
     def __init__(self, what: str, where: str, instead: str) -> None:
         super().__init__(
             f"{where} uses {what} in the virtual world, where it would make every run "
-            f"another one: use {instead}"
+            f"different: use {instead}"
         )
 
 
 @contextmanager
 def no_wall_time(refused: Refused) -> Iterator[None]:
-    """Inside, such calls of this thread raise ``WallTimeRefused``; *refused* is given it first.
+    """Inside the block, refused calls of this thread raise ``WallTimeRefused``.
 
-    A name that was imported before (``from time import sleep``) is not seen.
+    *refused* is called with the error first.  Functions that were imported by name before (``from
+    time import sleep``) are not refused.
     """
     _of_thread.refused = refused
     _wrappers.use()
@@ -74,7 +75,7 @@ THREADS = (
 
 
 class _OfThread(threading.local):
-    """What a thread that runs a scenario does with a call that it refuses."""
+    """By thread: the function to call with a refusal; None in threads without a virtual run."""
 
     refused: Refused | None = None
 
@@ -83,7 +84,7 @@ _of_thread = _OfThread()
 
 
 class _Wrappers:
-    """Wrapped functions, in their modules while any thread is inside: one set for all of them."""
+    """Wraps the functions in their modules while any thread is inside: once for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +92,7 @@ class _Wrappers:
         self._originals = ExitStack()
 
     def use(self) -> None:
-        """One thread more."""
+        """Count a thread; the first one installs the wrappers."""
         with self._lock:
             self._users += 1
             if self._users > 1:
@@ -102,7 +103,7 @@ class _Wrappers:
                 self._replace(owner, name, _refusing_all(what))
 
     def leave(self) -> None:
-        """One less; the last leaves all as it was."""
+        """Remove a thread from the count; the last one restores the functions."""
         with self._lock:
             self._users -= 1
             if not self._users:
@@ -152,7 +153,7 @@ def _refusing_all(what: str) -> Wrap:
 
 
 def _users_place() -> str:
-    """The innermost caller that is neither a library's nor ours."""
+    """The place of the innermost caller that is in no library and not in this project."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # see above
     while frame is not None:
         if not frame.f_code.co_filename.startswith((*LIBRARIES, OURS, "<")):

@@ -1,14 +1,15 @@
-"""What a run learns from its own facts: that one it waits for was noted, and that it is quiet.
+"""What a run finds in its own facts: whether an awaited fact was noted, and whether it is quiet.
 
-It reads entries as they are written, in any world, and sends no request.  Quiet: nothing is left
-to consume, and no queue changes its owner.  What it does not know (a message that waits for its
-retry at a dead broker) it counts as not consumed.  Dead letters are in a topic that nobody
-subscribes, so nothing waits for them.
+The observer reads entries as they are written, in any world, and sends no request.  A run is quiet
+if nothing is left to consume and no queue changes its owner.  Messages of unknown state (one that
+waits for its retry at a dead broker) count as not consumed.  No group subscribes the topic of dead
+letters, so the run does not wait for them.
 
-Delayed messages, retries among them, and timers wait at brokers for their time.  A broker that was
-started again may deliver one twice, and one that lost power may have lost some: so they are
-counted one by one, not as a number.  A dead letter of an orderly member may wait, too (up to 4.9,
-for an hour if brokers were away while it failed): nobody consumes it, so it is not counted.
+Delayed messages, retries among them, and timer messages wait at brokers for their time.  A broker
+that was started again may deliver one twice, and a broker that lost power may have lost some: so
+each is counted by its key, not in a sum.  A dead letter of an orderly member may be delayed, too
+(up to 4.9, for an hour if brokers were down while it failed): no group consumes it, so it is not
+counted.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC, retry_topic
 from rocketmq_emulator.scenarios.plan.plan import Plan, When
 
-TEMPORARY_RELEASES = ("not mine", "pull expired", "reset")  # queues that were given up for a while
+TEMPORARY_RELEASES = ("not mine", "pull expired", "reset")  # reasons: a later claim is expected
 FOREVER = 2**31
 
 
@@ -55,7 +56,7 @@ class AwaitedFact:
         self._arrive = arrive
 
     def takes(self, entry: Entry) -> bool:
-        """Is it this one?  Then the step goes on."""
+        """Whether *entry* has this fact; if so, *arrive* is called."""
         when, fact = self.when, entry.fact
         if type(fact).__name__ != when.kind or when.node not in ("", entry.node):
             return False
@@ -68,7 +69,7 @@ class AwaitedFact:
 
 
 class RunObserver:
-    """Reads the entries of one run of *plan*; ``take`` gets each."""
+    """Reads the entries of one run of *plan*; call ``take`` with each."""
 
     def __init__(self, plan: Plan) -> None:
         self.fact_count = 0
@@ -83,13 +84,13 @@ class RunObserver:
             for group in plan.consumers
             if not group.broadcast
         }
-        self._tries_max = {  # of orderly groups: what fails once more is a dead letter
+        self._tries_max = {  # of orderly groups: a message that fails once more is a dead letter
             group.group: group.settings["reconsume_times_max"]
             for group in plan.consumers
             if group.orderly and group.settings.get("reconsume_times_max", -1) >= 0
         }
         self._broadcast = {group.group for group in plan.consumers if group.broadcast}
-        self._given_up: dict[str, set[Queue]] = {}  # by broadcasting member that runs
+        self._given_up: dict[str, set[Queue]] = {}  # by running broadcasting member
         self._readers: Table = {
             **self._positions.table(),
             MessageStored: self._stored,
@@ -109,7 +110,7 @@ class RunObserver:
         }
 
     def take(self, entry: Entry) -> None:
-        """The next entry."""
+        """Read *entry*, the next one of the run."""
         self.fact_count += 1
         if (read := self._readers.get(type(entry.fact))) is not None:
             read(entry.fact, entry)
@@ -117,11 +118,11 @@ class RunObserver:
             self._awaited = [one for one in self._awaited if not one.takes(entry)]
 
     def await_fact(self, when: When, arrive: Callable[[], object]) -> None:
-        """Call *arrive* at the first such fact from now on."""
+        """Call *arrive* once, at the next fact that matches *when*."""
         self._awaited.append(AwaitedFact(when, arrive))
 
     def backlogs(self) -> dict[str, int]:
-        """Messages that are stored and not yet committed, by group; only those that have some."""
+        """Messages that are stored and not committed, by group; groups with none are left out."""
         backlog = self._positions.backlog
         found = {
             group: sum(backlog(group, topic) for topic in topics)
@@ -131,13 +132,13 @@ class RunObserver:
 
     @property
     def delayed_count(self) -> int:
-        """Messages that wait at a broker for their retry, their delay or their time."""
+        """The number of messages that wait at brokers for a retry, a delay or their time."""
         return self._delayed_messages.count
 
     def given_up(self) -> dict[str, int]:
-        """Queues with messages that a broadcasting member had and has not, by member.
+        """The number of queues with messages that a broadcasting member has released, by member.
 
-        Nobody else consumes them for it: it waits for a route that has their broker again.
+        No other member consumes them for it: it waits for a route that has their broker again.
         """
         counts = {
             node: sum(queue in self._positions.ends for queue in queues)
@@ -145,7 +146,7 @@ class RunObserver:
         }
         return {node: count for node, count in counts.items() if count}
 
-    # What facts say -------------------------------------------------------------------
+    # Handlers of facts ----------------------------------------------------------------
 
     def _healed(self, _fact: FaultEnded, entry: Entry) -> None:
         self.healed_us = entry.mono_us
@@ -170,7 +171,7 @@ class RunObserver:
             self._given_up.setdefault(entry.node, set()).update(fact.queues)
 
     def _stopped(self, _fact: ConsumerStopped, entry: Entry) -> None:
-        """If it begins again, then anew."""
+        """Forget the member's released queues: after a restart it claims its queues anew."""
         self._given_up.pop(entry.node, None)
 
     def _killed(self, fact: NodeKilled, _entry: Entry) -> None:
@@ -186,7 +187,10 @@ CONSUMED_SETTLED_S = 2.0
 def reasons_not_quiet(
     watch: RunObserver, now_us: int, settled_from_us: int, settled_s: float
 ) -> str:
-    """In words; empty when it is quiet.  Nothing settles before *settled_from_us*."""
+    """Why the run is not quiet, in one line; empty if it is.
+
+    Queues must stay with their owners for *settled_s* after *settled_from_us*.
+    """
     reasons = [
         f"{group} has {count} messages to consume" for group, count in watch.backlogs().items()
     ]
@@ -211,26 +215,26 @@ TimerOver: TypeAlias = TimerMessageDelivered | TimerMessageDropped | TimerMessag
 
 
 class DelayedMessageCounter:
-    """Counts them, broker by broker."""
+    """Counts the messages that wait at brokers for their time."""
 
     def __init__(self) -> None:
         self._delayed: Counter[tuple[str, int, str]] = Counter()  # broker, level's queue, key
         self._timers: set[tuple[str, int]] = set()  # broker, offset in the timer topic
         self._last_stored: dict[str, MessageStored] = {}  # by broker
-        self._last_timer: dict[str, int] = {}  # its offset
-        self._dying: set[str] = set()  # keys: the next one put aside is a dead letter
+        self._last_timer: dict[str, int] = {}  # last offset in the timer topic, by broker
+        self._dying: set[str] = set()  # keys whose next delayed record is a dead letter
 
     @property
     def count(self) -> int:
-        """Of all that wait."""
+        """The number of waiting messages."""
         return self._delayed.total() + len(self._timers)
 
     def failed_for_good(self, key: str) -> None:
-        """An orderly member will send it back as a dead letter."""
+        """Expect a dead letter of *key*: an orderly member will send it back."""
         self._dying.add(key)
 
     def stored(self, node: str, fact: MessageStored) -> None:
-        """It waits if it is put aside: nobody can consume it now."""
+        """Count the message if its record is in the topic of delayed or timer messages."""
         self._last_stored[node] = fact
         queue = fact.queue
         if queue.topic == SCHEDULE_TOPIC and fact.uniq_key in self._dying:
@@ -241,7 +245,7 @@ class DelayedMessageCounter:
             self._last_timer[node] = fact.offset
 
     def lost(self, node: str, fact: MessageStored) -> None:
-        """Its record is gone with the power."""
+        """Remove a message whose record was lost with the broker's power."""
         queue = fact.queue
         if queue.topic == SCHEDULE_TOPIC:
             self._take(node, queue.queue_id, fact.uniq_key)
@@ -249,26 +253,26 @@ class DelayedMessageCounter:
             self._timers.discard((node, fact.offset))
 
     def delivered(self, fact: DelayedDelivered, entry: Entry) -> None:
-        """A delayed one was stored where it belongs, just before this fact."""
+        """Remove a delayed message: the broker stored it in its topic just before this fact."""
         stored = self._last_stored.get(entry.node)
         key = "" if stored is None else stored.uniq_key
         self._take(entry.node, queue_of_level(fact.delay_level), key)
 
     def dropped(self, fact: DelayedMessageDropped, entry: Entry) -> None:
-        """It will never come."""
+        """Remove a delayed message that the broker dropped."""
         self._take(entry.node, queue_of_level(fact.delay_level), fact.uniq_key)
 
     def timer_put_aside(self, fact: TimerMessagePutAside, entry: Entry) -> None:
-        """One waits for its time."""
+        """Count a timer message."""
         self._timers.add((entry.node, fact.offset))
 
     def timer_rolled(self, fact: TimerMessageRolled, entry: Entry) -> None:
-        """It was stored again, just before this fact."""
+        """Move a timer message to its new offset: it was stored again just before this fact."""
         self._timers.discard((entry.node, fact.offset))
         self._timers.add((entry.node, self._last_timer.get(entry.node, fact.offset)))
 
     def timer_over(self, fact: TimerOver, entry: Entry) -> None:
-        """It waits no more."""
+        """Remove a timer message that was delivered, recalled or dropped."""
         self._timers.discard((entry.node, fact.offset))
 
     def _take(self, node: str, queue_id: int, key: str) -> None:

@@ -1,9 +1,9 @@
-"""One plan in a world of real time: a plan of a minute takes a minute.
+"""Runs one plan in a world of real time: a plan of a minute takes a minute.
 
-Nodes are on TCP, embedded or as processes, and clients are processes (``client_processes``).
-The journals of nodes, clients and of the run itself are files of one folder, which are read while
-the run goes on.  At the end they are one journal, cut where the run ended, and judged as any
-other.
+Nodes use TCP, embedded or as processes, and clients are processes (``client_processes``).  The
+journals of nodes, of clients and of the run itself are files of one folder, which are read during
+the run.  At its end they are merged into one journal, which is cut at the end of the run and
+judged as in any world.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ POLL_INTERVAL_S = 0.05
 
 
 class RunStopped(Exception):
-    """A signal has ended the run: SIGTERM, of who ordered it."""
+    """SIGTERM has ended the run: the process that ordered the run stops it so."""
 
 
 def finished_real_run(order: RunOrder, forker: ForkClient) -> tuple[RunResult, list[Entry]]:
-    """Run and judge it; the row, and the journal.
+    """Run and judge the plan of *order*; returns the row and the journal.
 
-    Whatever goes wrong inside is a row with the verdict ``error``.
+    Any error during the run is a row with the verdict ``error``.
     """
     began_s = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="rmqemu-run-") as folder:
@@ -75,7 +75,7 @@ def finished_real_run(order: RunOrder, forker: ForkClient) -> tuple[RunResult, l
 
 
 class RealRun:
-    """``began`` is the first fact of its journal, ``ended`` the last."""
+    """One run; ``began`` is the first fact of its journal, ``ended`` the last."""
 
     def __init__(self, order: RunOrder, folder: Path, forker: ForkClient) -> None:
         self.began = started(order.plan, order.seed, order.world, code_version())
@@ -89,11 +89,14 @@ class RealRun:
         self._entries: list[Entry] = []
 
     def run(self) -> None:
-        """Until it ends, one way or another: ``ended`` says how, and nothing of it runs on."""
+        """Run until the end, also after an error: then ``ended`` has the reason.
+
+        On return no node and no client of the run is running.
+        """
         order = self._order
         with ExitStack() as closing:
             closing.callback(self._following.close)
-            closing.callback(stop_fork_server)  # of nodes, if there is one
+            closing.callback(stop_fork_server)  # the nodes' one, if it was started
             closing.callback(self._forker.close)
             clients = ClientProcesses(self._forker, self._folder)
             world = world_of(order.plan, order.world, self._folder, clients)
@@ -103,7 +106,7 @@ class RealRun:
             try:
                 trio.run(self._run_until_signal, environment)
             except RunStopped:
-                self._close(environment, "interrupted", "it was told to end")
+                self._close(environment, "interrupted", "a signal ended it")
             except LimitExceeded as error:
                 self._close(environment, "limit", str(error))
             except ClientDied as error:
@@ -142,7 +145,7 @@ class RealRun:
             scope.cancel()
 
     async def _follow(self, environment: RealEnvironment, runner: PlanRunner) -> None:
-        """Tell the director what happens, and end the run when somebody dies of himself."""
+        """Read new entries; end the run if a node or client ended by itself, or at a limit."""
         began_s = trio.current_time()
         while True:
             self._read(environment)
@@ -178,7 +181,7 @@ class RealRun:
 
 
 class RealEnvironment(RunEnvironment):
-    """*world* and what it starts end with *closing*."""
+    """A world of real time and its client processes; *closing* ends the world."""
 
     def __init__(
         self, plan: Plan, world: RealWorld, clients: ClientProcesses, closing: ExitStack
@@ -190,42 +193,38 @@ class RealEnvironment(RunEnvironment):
         self._clock = SystemClock()
 
     def mono_us(self) -> int:
-        """The monotonic time of this machine."""
         return self._clock.mono_us()
 
     def now_ms(self) -> int:
-        """The wall time of this machine."""
         return self._clock.now_ms()
 
     async def start_cluster(self) -> None:
-        """In a thread: it takes a while."""
+        # in a thread: a world of real time blocks until its nodes are ready
         await trio.to_thread.run_sync(self._closing.enter_context, self._cluster)
 
     def admin(self) -> AbstractAsyncContextManager[Admin]:
-        """Over connections of its own."""
         return admin_over_tcp(self._cluster.namesrv)
 
     async def start_client(self, part: AnyClientSpec) -> None:
-        """A process that plays *part*; proxies know it by its name."""
+        """Start a client process; its instance name is its name, by which proxies know it."""
         self._clients.enter(_with_name(part))
 
     def client_has_ended(self, name: str) -> bool:
-        """Is there no process of it any more?"""
         return not self._clients.is_running(name)
 
     def open_work(self) -> dict[str, str]:
-        """Not known: it is in other processes."""
+        """Always empty: the clients are other processes."""
         return {}
 
     def check(self) -> None:
-        """Raises what ended a node or a client that nobody ended."""
+        """Raises the error of a client or node that ended by itself."""
         self._clients.check()
         for died in self._cluster.deaths():
             raise died
 
 
 def _with_name(part: AnyClientSpec) -> AnyClientSpec:
-    """Its instance has the client's name, unless the plan says another one."""
+    """*part* whose client has its name as instance name, unless the plan sets another."""
     own = {"instance_name": part.name}
     match part:
         case MemberSpec(consumers=plan):
@@ -242,7 +241,7 @@ def _with_name(part: AnyClientSpec) -> AnyClientSpec:
 
 
 class JournalFollower:
-    """The journals of *folder*; files may come later.  ``close`` it."""
+    """Reads the journals of *folder* as they grow; files may be added later.  ``close`` it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -250,9 +249,9 @@ class JournalFollower:
         self._partial_lines: dict[Path, bytes] = {}  # a line whose end is not written yet
 
     def read(self) -> list[Entry]:
-        """What is new.  Raises ``BadJournal``.
+        """The entries written since the last call, by time.  Raises ``BadJournal``.
 
-        What two nodes wrote at the same moment may come in two calls, in the wrong order.
+        Entries that two nodes wrote at the same moment may be in two calls, in the wrong order.
         """
         return by_time(
             entry
@@ -261,7 +260,6 @@ class JournalFollower:
         )
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._files.values():
             file.close()
 
@@ -274,5 +272,5 @@ class JournalFollower:
 
 
 def by_time(entries: Iterator[Entry] | list[Entry]) -> list[Entry]:
-    """As journals of one machine are merged."""
+    """*entries* in one order: by monotonic time, then by node and number."""
     return sorted(entries, key=lambda entry: (entry.mono_us, entry.node, entry.seq))

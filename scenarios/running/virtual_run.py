@@ -1,8 +1,8 @@
-"""One plan in the virtual world, in this process: from a seed to a judged journal.
+"""Runs one plan in the virtual world, in this process: from a seed to a judged journal.
 
-Every node and every client is a virtual machine, in virtual time.  Everything follows from the
-plan and the seed.  A run needs a process without another trio run (see ``sim.determinism``);
-``scenarios.sweeps`` gives each one of its own.
+Every node and every client is a virtual machine, in virtual time.  The journal follows from the
+plan and the seed alone.  A run needs a process without another trio run (see
+``sim.determinism``); ``scenarios.sweeps`` runs each plan in a process of its own.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ LIMIT_CHECK_INTERVAL_S = 1.0
 
 
 class LimitExceeded(CannotDoHere):
-    """A run took more than its plan allows."""
+    """A run passed a limit of its plan."""
 
 
 def run_plan(plan: Plan, seed: int, take: Callable[[Entry], object] | None = None) -> RunResult:
-    """Run *plan* from *seed* and judge it; *take* gets each entry of the journal.
+    """Run *plan* from *seed* and judge it; *take* is called with each entry of the journal.
 
-    Whatever goes wrong inside is a row with the verdict ``error``.  Raises ``InsideTrioRun``
+    Any error during the run is a row with the verdict ``error``.  Raises ``InsideTrioRun``
     inside a trio run.
     """
     return finished_run(plan, seed, take)[0]
@@ -58,7 +58,7 @@ def run_plan(plan: Plan, seed: int, take: Callable[[Entry], object] | None = Non
 def finished_run(
     plan: Plan, seed: int, take: Callable[[Entry], object] | None = None
 ) -> tuple[RunResult, list[Entry]]:
-    """The same, and the journal."""
+    """Like ``run_plan``, but returns the row and the journal."""
     began_s = time.perf_counter()
     run = VirtualRun(plan, seed, take)
     run.run()
@@ -74,7 +74,7 @@ def finished_run(
 
 
 class VirtualRun:
-    """``entries`` are the journal: the first is ``began``, the last ``ended``."""
+    """One run; ``entries`` are its journal: the first is ``began``, the last ``ended``."""
 
     def __init__(
         self, plan: Plan, seed: int, take: Callable[[Entry], object] | None = None
@@ -91,7 +91,7 @@ class VirtualRun:
         self._runner: PlanRunner | None = None
 
     def run(self) -> None:
-        """Until it ends, one way or another: ``ended`` says how."""
+        """Run until the end, also after an error: then ``ended`` has the reason."""
         try:
             with no_wall_time(self._refuse):
                 run_virtual(self._live, seed=self._seed)
@@ -115,7 +115,7 @@ class VirtualRun:
 
     def _see(self, entry: Entry) -> None:
         if self._is_over:
-            return  # what falls apart at the end is not judged
+            return  # facts of the shutdown are not judged
         self.entries.append(entry)
         if self._take is not None:
             self._take(entry)
@@ -161,7 +161,7 @@ class VirtualRun:
 
 
 def text_of(error: BaseException) -> str:
-    """What ended a run, with its place, in one line; of several at once the first."""
+    """*error* with its place in one line; of an exception group the first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, StepTimedOut):
@@ -178,7 +178,7 @@ def text_of(error: BaseException) -> str:
 
 
 class VirtualEnvironment(RunEnvironment):
-    """*cluster* has started nothing yet."""
+    """The virtual world of *cluster*, which has started no node yet."""
 
     def __init__(self, plan: Plan, cluster: VirtualCluster) -> None:
         super().__init__(plan, cluster)
@@ -188,27 +188,24 @@ class VirtualEnvironment(RunEnvironment):
         self._endings: dict[str, trio.Event] = {}
 
     def mono_us(self) -> int:
-        """Microseconds since the world began."""
         return self._world.clock.now_us
 
     def now_ms(self) -> int:
-        """The true wall time."""
         return self._world.now_ms()
 
     async def start_cluster(self) -> None:
-        """NameServers, then brokers."""
         await self._cluster.start()
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[Admin]:
-        """Calls from the machine ``operator``."""
+        """Tool calls, sent from the machine ``operator``."""
         machine = self._world.machines.machine(OPERATOR)
         namesrv = self._cluster.namesrv
         async with admin_on(machine.network, machine.clock, namesrv) as admin:
             yield admin
 
     async def start_client(self, part: AnyClientSpec) -> None:
-        """A machine of that name, whose process plays *part*."""
+        """Start a machine named as the client, with one process for it."""
 
         async def program(process: ClientProcess) -> None:
             def report_open_work(in_flight: Callable[[], str]) -> None:
@@ -220,7 +217,7 @@ class VirtualEnvironment(RunEnvironment):
         self._cluster.start_client(part.name, program)
 
     async def stop(self, name: str) -> None:
-        """A client leaves its blocks in order; what hangs is killed."""
+        """Close a client in order, and kill it if it hangs; or stop a node."""
         ending = self._endings.get(name)
         if ending is not None and self._cluster.is_running(name):
             self._world.machines.resume(name)
@@ -230,15 +227,13 @@ class VirtualEnvironment(RunEnvironment):
         await super().stop(name)
 
     def client_has_ended(self, name: str) -> bool:
-        """Does nothing run on its machine?"""
         return not self._cluster.is_running(name)
 
     def end_world(self, error: Exception) -> None:
-        """At once, and *error* is raised by the run."""
+        """End the virtual world now; the run raises *error*."""
         self._world.crash(error)
 
     def open_work(self) -> dict[str, str]:
-        """Of those that run."""
         found = {
             name: ask() for name, ask in self._in_flight.items() if self._cluster.is_running(name)
         }
