@@ -1,7 +1,7 @@
-"""What a scenario expects, as it reads: ``idle_members("billing") == 0``.
+"""Expectations of a scenario, as Python comparisons: ``idle_members("billing") == 0``.
 
-A metric is a number that the checkers find in a run's journal (docs/checkers.md), of the whole run
-or of one group or topic.  Comparing it gives an ``Expectation``.
+A metric is a number that the checkers compute from a run's journal (docs/checkers.md), for the
+whole run or for one group or topic.  Comparing it gives an ``Expectation``.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from rocketmq_emulator.scenarios.plan.plan import Expectation
 
 
 class Measured:
-    """A number of a run, to be compared with ``==``, ``<=`` or ``>=``."""
+    """A metric of a run, to be compared with ``==``, ``<=`` or ``>=``."""
 
     def __init__(self, name: str, scope: str = "") -> None:
         self.name, self.scope = name, scope
 
     def __eq__(self, bound: object) -> Expectation:  # type: ignore[override]
-        """It is exactly *bound*."""
+        """Expect exactly *bound*."""
         return Expectation(metric=self.name, operator="==", bound=_number(bound), scope=self.scope)
 
     def __le__(self, bound: float) -> Expectation:
-        """It is at most *bound*."""
+        """Expect at most *bound*."""
         return Expectation(metric=self.name, operator="<=", bound=_number(bound), scope=self.scope)
 
     def __ge__(self, bound: float) -> Expectation:
-        """It is at least *bound*."""
+        """Expect at least *bound*."""
         return Expectation(metric=self.name, operator=">=", bound=_number(bound), scope=self.scope)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        """Nothing is known while a scenario is recorded."""
+        """Raises ``TypeError``: a metric has no value while a scenario is recorded."""
         raise TypeError(f"{self.name} has no value yet: compare it, and give that to run.expect")
 
     def __repr__(self) -> str:
@@ -44,12 +44,12 @@ Asked: TypeAlias = Callable[..., Measured]
 
 
 def metric(name: str, of: str = "") -> Measured:
-    """The metric *name*, *of* one group or topic or of the whole run."""
+    """The metric *name*, *of* one group or topic, or of the whole run if empty."""
     return Measured(name, of)
 
 
 def nothing_lost() -> Expectation:
-    """Every message that was promised was consumed by every group."""
+    """Expect that every group consumed every acknowledged message (see ``lost``)."""
     return Measured("lost") == 0
 
 
@@ -59,17 +59,17 @@ def duplicates(of: str = "") -> Measured:
 
 
 def unowned_s(of: str = "") -> Measured:
-    """Seconds in which a queue had no owner, of the queue with most."""
+    """Seconds without an owner, of the queue with most."""
     return Measured("unowned_s", of)
 
 
 def overlap_s(of: str = "") -> Measured:
-    """Seconds in which a queue had two owners, of the queue with most."""
+    """Seconds with two owners, of the queue with most."""
     return Measured("overlap_s", of)
 
 
 def idle_members(of: str = "") -> Measured:
-    """Members of a group that have nothing to do."""
+    """Members of a group that got no message for 10 s or more."""
     return Measured("idle_members", of)
 
 

@@ -1,14 +1,14 @@
-"""What a Python scenario is given: it looks like a run, and writes a plan.
+"""``Run``, the argument of a Python scenario: it is used like a run, and records a plan.
 
     async def a_broker_turns_read_only(run: Run) -> None:
         cluster = await run.cluster(brokers=2, topics={"orders": 4})
         with run.load("orders", rate=200), cluster.read_only("broker-b"):
             await run.sleep(60)
 
-Arguments are the fields of ``scenarios.plan.plan``, with the same freedom as in a file:
-``size="1KiB"`` or ``size_bytes=1024``.  Until the first ``run.until`` every step has a time.
-After it only the time since that fact is known; a stretch between two of them is an epoch.  A
-fault that begins in one epoch and ends in another is ended by a step of its own.
+Arguments are the fields of ``scenarios.plan.plan``, with or without a unit in the name, as in a
+file: ``size="1KiB"`` or ``size_bytes=1024``.  Until the first ``run.until`` every step has a time.
+After it only the time since that fact is known; the time between two calls of ``run.until`` is an
+epoch.  A fault that begins in one epoch and ends in another is ended by a step ``heal``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ P = TypeVar("P", bound=msgspec.Struct)
 
 
 class RecordedFault:
-    """A fault that began: it ends with its ``with``, by ``heal``, or with the run."""
+    """A fault that began: it ends with its ``with`` block, by ``heal``, or with the run."""
 
     def __init__(self, line: RecordedTimeline, draft: RecordedStep) -> None:
         self._line, self._draft = line, draft
@@ -60,7 +60,7 @@ class RecordedFault:
         self._is_over = False
 
     def heal(self) -> None:
-        """End it now."""
+        """End the fault now, unless it has an end."""
         if not self._is_over and self._draft.for_ms is None:
             self._line.end(self._draft, self._began)
         self._is_over = True
@@ -79,7 +79,7 @@ class RecordedFault:
 
 
 class FaultsAndActions:
-    """Every fault and act as a method: ``kill("broker-b")``, ``slow_link(around="x", ms=200)``."""
+    """Each fault and action as a method: ``kill("broker-b")``, ``slow_link(around="x", ms=9)``."""
 
     def __init__(self, line: RecordedTimeline) -> None:
         self._line = line
@@ -106,12 +106,12 @@ class FaultsAndActions:
         self, does: FaultOrAction, name: str = "", for_ms: int | None = None
     ) -> RecordedFault:
         if for_ms is not None and not isinstance(does, Fault):
-            raise NotRecordable("an act is done at once: it has no end")
+            raise NotRecordable("an action is done at once: it has no end")
         return RecordedFault(self._line, self._line.add(does, name, for_ms))
 
 
 class RecordedCluster(FaultsAndActions):
-    """The cluster of a scenario that is recorded: its names, and what can be done to it."""
+    """The cluster of a scenario that is recorded: names of servers, faults and actions."""
 
     def __init__(self, line: RecordedTimeline, plan: ClusterPlan) -> None:
         super().__init__(line)
@@ -129,31 +129,31 @@ class RecordedGroup(FaultsAndActions):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Their names, those that have left included."""
+        """Names of the members, also of those that have left."""
         numbers = range(self._first, self._first + self._members)
         return tuple(f"{self.group}-{number}" for number in numbers)
 
     def grow(self, members: int = 1) -> tuple[str, ...]:
-        """So many more join now; their names."""
+        """Let *members* more join now; returns their names."""
         self.join(self.group, members=members)
         self._members += members
         return self.members[-members:]
 
 
 class Run(FaultsAndActions):
-    """A run to be: see the module.  Raises ``NotRecordable`` for what no plan can say."""
+    """See the module.  Methods raise ``NotRecordable`` for calls that no plan can express."""
 
     def __init__(self) -> None:
         super().__init__(RecordedTimeline())
         self._fields: dict[str, Any] = {"topics": {}, "expect": ()}
         self._parts: dict[str, list[Any]] = {"consumers": [], "load": [], "programs": []}
 
-    # Who is there --------------------------------------------------------------------------
+    # Servers, topics and clients -----------------------------------------------------------
 
     async def cluster(
         self, topics: Mapping[str, object] | None = None, **fields: object
     ) -> RecordedCluster:
-        """Servers, by the fields of ``ClusterPlan``, and *topics* with their queues or fields."""
+        """Start servers, by the fields of ``ClusterPlan``; *topics*: queues or fields by name."""
         if "cluster" in self._fields:
             raise NotRecordable("a scenario has one cluster")
         self._fields["cluster"] = plan = _made(ClusterPlan, (), fields, "cluster")
@@ -162,7 +162,7 @@ class Run(FaultsAndActions):
         return RecordedCluster(self._line, plan)
 
     def topic(self, name: str, queues: object = None, **fields: object) -> None:
-        """A topic, by the fields of ``TopicPlan``, made before the run begins."""
+        """Create a topic before the run begins, by the fields of ``TopicPlan``."""
         given = {} if queues is None else queues if isinstance(queues, Mapping) else None
         if given is None:
             fields = {"queues": queues, **fields} if isinstance(queues, int) else fields
@@ -179,7 +179,7 @@ class Run(FaultsAndActions):
         strategy: str | Strategy = "averagely",
         **fields: object,
     ) -> RecordedGroup:
-        """Members of a group that start now, by the fields of ``ConsumersPlan``."""
+        """Start members of a group now, by the fields of ``ConsumersPlan``."""
         if topic:
             fields["topics"] = {topic: tags}
         if (now_ms := self._line.now_ms) is None:
@@ -191,7 +191,7 @@ class Run(FaultsAndActions):
         return RecordedGroup(self._line, group, plan.members, 1 + others)
 
     def load(self, topic: str, rate: float | str, **fields: object) -> _RecordedLoad:
-        """Messages from now on, by the fields of ``LoadPlan``; in a ``with`` until its end."""
+        """Send messages from now on, by the fields of ``LoadPlan``; a ``with`` block ends them."""
         if (now_ms := self._line.now_ms) is None:
             raise NotRecordable("a load begins at a time, so before run.until")
         plan = _made(LoadPlan, (topic,), {"rate": rate, "from_ms": now_ms, **fields}, "load")
@@ -205,7 +205,7 @@ class Run(FaultsAndActions):
         arguments: Mapping[str, object] | None = None,
         starts_ms: int | None = None,
     ) -> None:
-        """A client program of one's own: ``module:function``, or the function itself."""
+        """Start a client program of your own: ``module:function``, or the function itself."""
         if callable(run):
             run = f"{run.__module__}:{run.__qualname__}"
         if starts_ms is None:
@@ -218,36 +218,36 @@ class Run(FaultsAndActions):
     # When ------------------------------------------------------------------------------------
 
     async def sleep(self, seconds: float | str) -> None:
-        """The recorded clock moves by *seconds*, or by a text such as "200ms"."""
+        """Move the recorded clock by *seconds*, or by a text such as "200ms"."""
         self._line.sleep(_ms(seconds))
 
     async def until(self, when: When) -> None:
-        """What follows is done after a fact: ``fact("QueuesClaimed", node="billing-3")``."""
+        """Wait for a fact: ``fact("QueuesClaimed", node="billing-3")``."""
         self._line.until(when)
 
     async def until_quiet(
         self, wait_s_max: float | str = 300, *, settled: float | str = 40
     ) -> None:
-        """The last thing: the run ends when nothing is left to do.
+        """End the run when it is quiet, after at most *wait_s_max*; no other call may follow.
 
-        *settled*: so long no queue has changed hands by then.
+        *settled*: how long no queue has changed its owner by then.
         """
         self._line.finish("until it is quiet")
         self._fields |= {"lasts_ms": None, "quiet_ms_max": _ms(wait_s_max)}
         self._fields["settled_ms"] = _ms(settled)
 
     def lasts(self, seconds: float | str) -> None:
-        """The run ends so long after its start, whatever is left to do."""
+        """End the run *seconds* after its start, even if messages are left to consume."""
         self._fields["lasts_ms"] = _ms(seconds)
 
-    # What --------------------------------------------------------------------------------------
+    # Faults, expectations and limits -----------------------------------------------------------
 
     def fault(self, fault: Fault, for_ms: int | None = None, name: str = "") -> RecordedFault:
-        """A fault as a value: ``with run.fault(Kill(node="broker-b")):``."""
+        """Begin a fault that is given as a value: ``with run.fault(Kill(node="broker-b")):``."""
         return self._begin(fault, name, for_ms)
 
     def expect(self, *expectations: Expectation) -> None:
-        """What must be so at the end, besides the rules that always hold."""
+        """Expect values of metrics at the end of the run, besides the checkers' rules."""
         for each in expectations:
             if not isinstance(each, Expectation):
                 text = "compare a metric with ==, <= or >=: idle_members('billing') == 0"
@@ -257,19 +257,19 @@ class Run(FaultsAndActions):
         self._fields["expect"] = tuple(sorted(both, key=lambda each: scopes.index(each.scope)))
 
     def quirks(self, *names: str) -> None:
-        """Bugs switched on, in clients and brokers."""
+        """Switch on bugs in clients and brokers by name."""
         self._fields["quirks"] = names
 
     def limits(self, **fields: object) -> None:
-        """By the fields of ``Limits``."""
+        """Set the limits of the run, by the fields of ``Limits``."""
         self._fields["limits"] = _made(Limits, (), fields, "limits")
 
     def _plan(self, **fields: object) -> Plan:
-        """What was recorded."""
+        """The recorded plan; *fields* are its name, title and parameters."""
         line = self._line
         if "lasts_ms" not in self._fields:
             if line.now_ms is None:
-                text = "await run.until_quiet() at the end: after run.until nobody knows the time"
+                text = "await run.until_quiet() at the end: after run.until the time is not known"
                 raise NotRecordable(text)
             self._fields["lasts_ms"] = line.now_ms or None
         parts = {name: tuple(parts) for name, parts in self._parts.items()}
@@ -277,7 +277,7 @@ class Run(FaultsAndActions):
 
 
 class _RecordedLoad:
-    """The load recorded last."""
+    """The last recorded load; leaving its ``with`` block ends it."""
 
     def __init__(self, line: RecordedTimeline, load: list[LoadPlan]) -> None:
         self._line, self._load, self._at = line, load, len(load) - 1
@@ -295,7 +295,7 @@ class _RecordedLoad:
 
 
 def fact(kind: str, node: str = "", wait: float | str = 120, **fields: object) -> When:
-    """The next fact of *kind*, for ``run.until``; it must come within *wait* seconds."""
+    """The next fact of *kind*, for ``run.until``; it must be noted within *wait* seconds."""
     return When(kind=kind, node=node, fields=fields, wait_ms_max=_ms(wait))
 
 
@@ -310,7 +310,7 @@ def _plain_problems(what: str, fitting: StructConverter) -> Iterator[None]:
 
 
 def _made(kind: type[P], values: tuple[Any, ...], fields: Mapping[str, Any], what: str) -> P:
-    """A *kind* of what was given by place and by name."""
+    """A *kind* from the positional *values* and the named *fields*."""
     given = dict(fields)
     if values:
         names = [first_field(kind, values[0]), *kind.__struct_fields__[1:]]
@@ -322,7 +322,7 @@ def _made(kind: type[P], values: tuple[Any, ...], fields: Mapping[str, Any], wha
 
 
 def _lists(value: object) -> object:
-    """Tuples as lists, as files have them."""
+    """*value* with its tuples as lists, as in a file."""
     if isinstance(value, Mapping):
         return {name: _lists(part) for name, part in value.items()}
     return [_lists(part) for part in value] if isinstance(value, list | tuple) else value
@@ -347,15 +347,15 @@ def _methods(words: FaultsAndActions) -> list[str]:
     return [name for name in dir(type(words)) if not name.startswith("_")]
 
 
-# The recorded time line ---------------------------------------------------------------
+# The recorded timeline ----------------------------------------------------------------
 
 
 class NotRecordable(Misuse, ValueError):
-    """What a scenario does that no plan can say; nothing was run."""
+    """A scenario makes a call that no plan can express; nothing was run."""
 
 
 class RecordedStep:
-    """A step that is not whole yet: how long its fault holds is known when it ends."""
+    """A step that is still open: the duration of its fault is known when the fault ends."""
 
     def __init__(
         self,
@@ -370,7 +370,7 @@ class RecordedStep:
         self.name, self.for_ms = name, for_ms
 
     def step(self) -> Step:
-        """As the plan has it."""
+        """The step of the plan."""
         return Step(
             does=self.does,  # type: ignore[arg-type]
             at_ms=self.at_ms,
@@ -382,7 +382,7 @@ class RecordedStep:
 
 
 class RecordedMoment:
-    """A place on the time line: in which epoch, and how far in it."""
+    """A moment of the timeline: the epoch, and the time since its beginning."""
 
     def __init__(self, epoch: int, elapsed_ms: int) -> None:
         self.epoch, self.elapsed_ms = epoch, elapsed_ms
@@ -393,29 +393,29 @@ class RecordedTimeline:
 
     def __init__(self) -> None:
         self.drafts: list[RecordedStep] = []
-        self.ended = ""  # what has ended it, if anything has
+        self.ended = ""  # why it has ended; empty if it has not
         self._epoch, self._elapsed_ms, self._last_ms = 0, 0, 0
         self._waiting_for: When | None = None
 
     @property
     def now_ms(self) -> int | None:
-        """Since the load began; None after a fact was waited for."""
+        """The recorded time in ms since the load began; None after the first ``until``."""
         return self._elapsed_ms if self._epoch == 0 else None
 
     @property
     def now(self) -> RecordedMoment:
-        """The place reached so far."""
+        """The moment reached so far."""
         return RecordedMoment(self._epoch, self._elapsed_ms)
 
     def sleep(self, ms: int) -> None:
-        """Move the clock."""
+        """Move the recorded clock by *ms*."""
         self._check_open()
         if ms < 0:
-            raise NotRecordable(f"nobody can sleep {ms} ms")
+            raise NotRecordable(f"a run cannot sleep {ms} ms")
         self._elapsed_ms += ms
 
     def until(self, when: When) -> None:
-        """What follows is done after this fact."""
+        """Begin an epoch: the next step waits for the fact of *when*."""
         self._check_open()
         if self._waiting_for is not None:
             self.add(Mark(text=f"after {self._waiting_for.kind}"))
@@ -423,7 +423,7 @@ class RecordedTimeline:
         self._waiting_for = when
 
     def add(self, does: FaultOrAction, name: str = "", for_ms: int | None = None) -> RecordedStep:
-        """*does* is done now."""
+        """Record a step that does *does* now."""
         self._check_open()
         after_ms = 0 if self._epoch == 0 else self._elapsed_ms - self._last_ms
         draft = RecordedStep(does, self.now_ms, self._waiting_for, after_ms, name, for_ms)
@@ -432,8 +432,8 @@ class RecordedTimeline:
         return draft
 
     def end(self, draft: RecordedStep, began: RecordedMoment) -> None:
-        """The fault of *draft*, that *began* then, ends now."""
-        assert isinstance(draft.does, Fault), "nothing else has an end"
+        """End the fault of *draft*, which began at *began*."""
+        assert isinstance(draft.does, Fault), "an action has no end"
         word = word_of(draft.does)
         if began.epoch == self._epoch:
             held_ms = self._elapsed_ms - began.elapsed_ms
@@ -445,13 +445,13 @@ class RecordedTimeline:
         self.add(Heal(step=draft.name))
 
     def finish(self, why: str) -> None:
-        """Nothing more can be done, because of *why*; a fact waited for is in the plan."""
+        """Refuse further steps, because of *why*; a pending wait becomes a step ``mark``."""
         if self._epoch > 0 and (self._waiting_for is not None or self._elapsed_ms > self._last_ms):
             self.add(Mark(text=why))
         self.ended = why
 
     def steps(self) -> tuple[Step, ...]:
-        """What was recorded."""
+        """The recorded steps."""
         return tuple(draft.step() for draft in self.drafts)
 
     def _check_open(self) -> None:

@@ -1,13 +1,13 @@
-"""``@scenario``: a Python function that can be recorded, with its parameters.
+"""``@scenario``: a Python function that can be recorded, and its parameters.
 
     @scenario(issue="apache/rocketmq#3465")
     async def a_broker_turns_read_only(run: Run, members: int = 8) -> None:
         ...
 
-Its arguments after the run are its parameters: each has a default, which gives its type.
-While it is recorded it reads no clock, no chance and nothing outside: the answer would have
-nothing to do with the run.  The interpreter says which function the scenario's own file calls
-(``sys.setprofile``); what is in the table ``REFUSED`` is refused at the call.
+The arguments after the run are parameters: each has a default, which gives its type.  While the
+function is recorded it may not read a clock, random numbers or anything outside: their values
+would have nothing to do with the run.  ``sys.setprofile`` reports each call that the scenario's
+own file makes; calls into a module of the table ``REFUSED`` are refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Scenario:
         return f"<scenario {self.name}>"
 
     def plan(self, parameters: Mapping[str, Value | str] | None = None, **more: Value) -> Plan:
-        """What the function does, as a plan.  Raises ``BadScenario``."""
+        """The plan that the function records.  Raises ``BadScenario``."""
         values, problems = parameter_values(self.parameters, {**(parameters or {}), **more})
         if problems:
             raise BadScenario(self.file, problems)
@@ -85,7 +85,7 @@ class Scenario:
         except Exception as error:
             raise self._bad(_sentence(error), error) from error
         coroutine.close()
-        raise self._bad("it waits for something else than the run: use run.sleep and run.until")
+        raise self._bad("it awaits something that is not the run: use run.sleep and run.until")
 
     def _bad(self, text: str, error: BaseException | None = None) -> BadScenario:
         frames = traceback.extract_tb(error.__traceback__) if error else []
@@ -131,11 +131,11 @@ def scenario(
     name: str = "",
     made_with: Mapping[str, Value] | None = None,
 ) -> Scenario | Callable[[Recorded], Scenario]:
-    """An async function is a scenario; its docstring gives title and lesson unless these do.
+    """Make an async function a scenario; its docstring is the default of *title* and *teaches*.
 
-    Under ``python -OO``, which removes docstrings, it is read from the source: a journal is the
-    same bytes.  A function without source needs *title* and *teaches* there (``TypeError``).
-    *made_with* are the parameters of a plan that was printed as Python.
+    Under ``python -OO``, which removes docstrings, it is read from the source, so that a journal
+    has the same bytes.  There a function without source needs *title* and *teaches*
+    (``TypeError``).  *made_with* are the parameters of a plan that was printed as Python.
     """
     about = {
         "issue": issue,
@@ -157,12 +157,12 @@ def _sentence(error: Exception) -> str:
 # Calls that are refused while a scenario is recorded ----------------------------------
 
 
-REFUSED: Mapping[str, str] = {  # by module, with what to do instead
+REFUSED: Mapping[str, str] = {  # by module, with the replacement
     "trio": "use run.sleep and run.until",
     "asyncio": "use run.sleep and run.until",
     "time": "the time of the run is not known yet; run.sleep moves its clock",
     "datetime": "the time of the run is not known yet; run.sleep moves its clock",
-    "random": "chance belongs to the run and its seed: jitter_ms, fails, weather",
+    "random": "random choices follow from the seed of a run: jitter_ms, fails, weather",
     "socket": "nothing runs yet",
     "subprocess": "nothing runs yet",
     "threading": "nothing runs yet",
@@ -189,7 +189,7 @@ READS_THE_CLOCK = ("now", "today", "utcnow")
 
 @contextmanager
 def only_recorded(file: str) -> Iterator[None]:
-    """Inside, code of *file* that calls what cannot be recorded raises ``NotRecordable``."""
+    """Inside the block, a call by code of *file* into ``REFUSED`` raises ``NotRecordable``."""
 
     def watch(frame: FrameType, event: str, called: object) -> None:
         if event == "c_call" and frame.f_code.co_filename == file:
@@ -218,7 +218,7 @@ def _check(module: str, function: str, owner: object) -> None:
         return
     owner = getattr(owner, "__self__", owner)
     if top == "random" and isinstance(owner, random.Random) and owner is not random._inst:  # noqa: SLF001
-        return  # one with a seed of its own gives the same each time
+        return  # a generator with its own seed gives the same numbers each time
     if top == "datetime" and function.rpartition(".")[2] not in READS_THE_CLOCK:
         return
     sys.setprofile(None)

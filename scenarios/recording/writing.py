@@ -1,7 +1,7 @@
-"""A plan written as the Python scenario that records it.
+"""Writes a plan as the Python scenario that records it.
 
-Everything stands flat, one call a line: faults have ``for_ms`` where a person would write a
-``with``.
+The text has no nested blocks, one call a line: faults have ``for_ms`` where a person would write
+a ``with``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODULE = "rocketmq_emulator.scenarios"
 
 
 def plan_as_python(plan: Plan) -> str:
-    """The module's text: one scenario, whose plan is *plan*."""
+    """The text of a module with one scenario, which records *plan*."""
     body = [*_setup(plan), *_timeline(plan.timeline), *_end(plan)]
     names = ["Run", *_used(body), "scenario"]
     name = _function_name(plan.name)
@@ -56,7 +56,7 @@ def plan_as_python(plan: Plan) -> str:
 
 
 def _setup(plan: Plan) -> Iterator[str]:
-    """Who is there: servers, topics, clients, load."""
+    """The calls for servers, topics, clients and loads."""
     yield from _call("await run.cluster", [], changed_fields(plan.cluster))
     for name, topic in plan.topics.items():
         yield from _call("run.topic", [name, topic.queues], _rest(topic, "queues"))
@@ -147,7 +147,7 @@ def _expectation(each: Expectation) -> str:
 
 
 class _Code(str):
-    """A text that stands in the program as it is."""
+    """Python code, written without quotes."""
 
     __slots__ = ()
 
@@ -155,7 +155,7 @@ class _Code(str):
 def _call(
     function: str, values: list[Any], fields: Mapping[str, Any], chars_max: int = LINE_CHARS_MAX
 ) -> list[str]:
-    """On one line, or with one line for each argument."""
+    """The lines of a call: one line, or one for each argument."""
     if not values and not fields and function.startswith("@"):
         return [function]
     plain = {name: value for name, value in fields.items() if name.isidentifier()}
