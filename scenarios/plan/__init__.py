@@ -1,1 +1,1 @@
-"""A scenario as one value, what can be wrong with it, and the row that its run ends as."""
+"""A scenario as one value, the checks of that value, and the row of its run."""

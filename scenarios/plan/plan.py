@@ -1,10 +1,9 @@
-"""A scenario as one value: what a TOML file and a Python function both become.
+"""``Plan``, a scenario as one value: TOML files and Python functions are both read into plans.
 
-Nothing runs here.  A plan says which cluster is built, who sends and consumes, what happens
-when, and what is expected; ``scenarios.running`` carries it out in any world.  Times are
-milliseconds since the load begins.
+Nothing runs here.  A plan has the cluster, the clients, a timeline of steps and the expectations;
+``scenarios.running`` runs it in any world.  Times are milliseconds since the load begins.
 
-Every fault and every act has one keyword, the tag of its struct (``kill``, ``slow_link``,
+Each fault and each action has one keyword, the tag of its struct (``kill``, ``slow_link``,
 ``join``): one table for TOML files, for Python scenarios and for the pages, made from the
 structs.  ``timed`` gives steps their times as far as they are known before the run.
 """
@@ -26,7 +25,7 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ClusterPlan(PlanPart, frozen=True, kw_only=True):
-    """As ``ClusterSpec``."""
+    """The cluster of a plan; the fields are those of ``ClusterSpec``."""
 
     brokers: int = 2
     name_servers: int = 1
@@ -37,7 +36,7 @@ class ClusterPlan(PlanPart, frozen=True, kw_only=True):
 
 
 class TopicPlan(PlanPart, frozen=True, kw_only=True):
-    """*queues* to read and write on each of *brokers* (empty: all)."""
+    """A topic with *queues* to read and write on each of *brokers* (empty: all)."""
 
     queues: int = 4
     write_queues: int | None = None  # None: as many as queues
@@ -46,23 +45,23 @@ class TopicPlan(PlanPart, frozen=True, kw_only=True):
 
 
 class ListenerPlan(PlanPart, frozen=True, kw_only=True):
-    """What a listener does with a message: durations in ms, chances from 0 to 1."""
+    """How a listener consumes a message: durations in ms, chances from 0 to 1."""
 
     takes_ms: float = 1.0
-    jitter_ms: float = 0.0  # up to so much more, evenly
+    jitter_ms: float = 0.0  # up to this much longer, evenly distributed
     fails: float = 0.0  # RECONSUME_LATER, or suspend when orderly
     raises: float = 0.0
     hangs: float = 0.0  # for hang_ms
     hang_ms: float = 60_000.0
-    always_fails: float = 0.0  # so many messages fail, each whenever it comes
-    from_ms: int = 0  # the chances hold from then on, in ms since the load begins
-    until_ms: int | None = None  # and to here; None: to the end
+    always_fails: float = 0.0  # the share of messages that fail at each delivery
+    from_ms: int = 0  # the chances hold from this time on, in ms since the load begins
+    until_ms: int | None = None  # and until this time; None: to the end
 
 
 class ConsumersPlan(PlanPart, frozen=True, kw_only=True):
     """Members of one group, called ``<group>-1``, ``<group>-2`` …
 
-    A group may have several of these, of members that differ; their numbers go on.
+    A group with different members has one of these for each kind; the numbers continue.
     """
 
     group: str
@@ -73,38 +72,38 @@ class ConsumersPlan(PlanPart, frozen=True, kw_only=True):
     broadcast: bool = False
     strategy: str = "averagely"
     settings: dict[str, Any] = {}
-    settings_of: dict[str, dict[str, Any]] = {}  # for one member, above those for each
+    settings_of: dict[str, dict[str, Any]] = {}  # by member; they override settings
     listener: ListenerPlan = ListenerPlan()
-    seeks_ms: tuple[int, ...] = ()  # when each lite pull member goes back in one of its queues
-    seek_back_max: int = 50  # up to so many messages before what the group has committed
-    starts_ms: int = 0  # the first one
-    every_ms: int = 0  # the next ones, each later by so much
+    seeks_ms: tuple[int, ...] = ()  # when each lite pull member seeks back in one of its queues
+    seek_back_max: int = 50  # up to this many messages before the group's committed offset
+    starts_ms: int = 0  # when the first member starts
+    every_ms: int = 0  # the time between the starts of two members
 
 
 class LoadPlan(PlanPart, frozen=True, kw_only=True):
     """Messages sent to a topic by producers called ``producer-1`` … (counted over all loads)."""
 
     topic: str
-    rate: float  # a second, over all its producers
+    rate: float  # messages a second, of all its producers together
     producers: int = 1
     mode: Literal["sync", "async", "oneway"] = "sync"
     from_ms: int = 0
     until_ms: int | None = None  # None: until the timeline has ended
-    burst: int = 1  # so many at once, at the same mean rate
+    burst: int = 1  # this many messages at once, at the same mean rate
     size_bytes: int = 100
     size_jitter_bytes: int = 0
-    keys: int = 0  # so many different ones; a key goes to one queue (selector); 0: no keys
-    key_skew: float = 0.0  # exponent of Zipf's law; 0: evenly
+    keys: int = 0  # number of different keys; a key goes to one queue (selector); 0: no keys
+    key_skew: float = 0.0  # exponent of Zipf's law; 0: evenly distributed
     tags: tuple[str, ...] = ()
-    batch: int = 1  # so many in one call, sent when the last of them is due
+    batch: int = 1  # messages in one call, sent when the last of them is due
     delay_levels: tuple[int, ...] = ()  # each message has one of them, by chance; 0: no delay
-    timer_ms: tuple[int, ...] = ()  # the same, of times for which 5.x brokers keep it back
+    timer_ms: tuple[int, ...] = ()  # the same with delay times, by timers of 5.x brokers
     count_max: int | None = None
     settings: dict[str, Any] = {}
 
 
 class ProgramPlan(PlanPart, frozen=True, kw_only=True):
-    """A client program of one's own: ``run`` is ``module:function``."""
+    """A client program of your own: ``run`` is ``module:function``."""
 
     name: str
     run: str
@@ -112,24 +111,24 @@ class ProgramPlan(PlanPart, frozen=True, kw_only=True):
     starts_ms: int = 0
 
 
-# Acts: what happens once and is not undone ----------------------------------------------------
+# Actions: they are done once and are not undone -----------------------------------------------
 
 
 class Action(
     PlanPart, frozen=True, kw_only=True, tag_field="fault"
 ):  # as faults: a step has either
-    """Something that is done at a moment and has no end."""
+    """A step's action: it is done once and has no end, unlike a fault."""
 
 
 class Join(Action, frozen=True, kw_only=True, tag="join"):
-    """More members of a group."""
+    """More members of a group start."""
 
     group: str
     members: int = 1
 
 
 class Leave(Action, frozen=True, kw_only=True, tag="leave"):
-    """A client ends in order, or is killed."""
+    """A client closes in order, or is killed."""
 
     node: str
     kill: bool = False
@@ -151,13 +150,13 @@ class GrowTopic(Action, frozen=True, kw_only=True, tag="grow_topic"):
 
 
 class DeleteTopic(Action, frozen=True, kw_only=True, tag="delete_topic"):
-    """A topic is deleted at the brokers and the NameServers."""
+    """A topic is deleted on the brokers and the NameServers."""
 
     topic: str
 
 
 class ResetOffset(Action, frozen=True, kw_only=True, tag="reset_offset"):
-    """A group is moved to a time, in ms of the run."""
+    """The offsets of a group are reset to a time, in ms since the load begins."""
 
     group: str
     topic: str
@@ -165,13 +164,13 @@ class ResetOffset(Action, frozen=True, kw_only=True, tag="reset_offset"):
 
 
 class Heal(Action, frozen=True, kw_only=True, tag="heal"):
-    """A fault that a step began ends now; *step* is that step's name."""
+    """A fault ends that an earlier step began; *step* is the name of that step."""
 
     step: str
 
 
 class Mark(Action, frozen=True, kw_only=True, tag="mark"):
-    """A word for the report; the timeline does not end before it."""
+    """A text for the report; the timeline does not end before it."""
 
     text: str
 
@@ -182,7 +181,7 @@ AnyAction: TypeAlias = (
 
 
 class When(PlanPart, frozen=True, kw_only=True):
-    """The first fact of *kind* after the last step, of *node* and with these *fields*."""
+    """The first fact of *kind* after the last step, at *node* (if given), with these *fields*."""
 
     kind: str
     node: str = ""
@@ -191,9 +190,9 @@ class When(PlanPart, frozen=True, kw_only=True):
 
 
 class Step(PlanPart, frozen=True, kw_only=True):
-    """*does* something at a time, or *after_ms* a fact was noted; a fault holds *for_ms*.
+    """Does *does* at a time, or *after_ms* after a fact was noted; a fault holds *for_ms*.
 
-    Without a time and a fact: *after_ms* the step before it.  Steps stand in their order.
+    Without a time and a fact: *after_ms* after the step before it.  Steps are in order of time.
     """
 
     does: AnyFault | AnyAction
@@ -201,11 +200,11 @@ class Step(PlanPart, frozen=True, kw_only=True):
     when: When | None = None
     after_ms: int = 0
     for_ms: int | None = None  # None: until the timeline has ended, or it is healed by name
-    name: str = ""  # for heal
+    name: str = ""  # a later heal ends this step's fault by its name
 
 
 class Expectation(PlanPart, frozen=True, kw_only=True):
-    """A metric, of a group or topic or of the whole run, compared with a number."""
+    """A metric, of the group or topic *scope* or of the whole run, compared with *bound*."""
 
     metric: str
     bound: float
@@ -214,7 +213,7 @@ class Expectation(PlanPart, frozen=True, kw_only=True):
 
 
 class Limits(PlanPart, frozen=True, kw_only=True):
-    """A run that passes one of them is ended, and is no success."""
+    """Limits of a run: a run that passes one is ended, with the verdict ``error``."""
 
     virtual_s_max: float = 3_600.0
     facts_max: int = 5_000_000
@@ -225,8 +224,8 @@ class Plan(PlanPart, frozen=True, kw_only=True):
     """See the module.  The run ends *lasts_ms* after its start, or when it is quiet.
 
     Quiet: sends have ended, nothing is left to consume, and no member's queues have changed
-    for *settled_ms*; waited for *quiet_ms_max* after the timeline has ended and all faults are
-    healed.
+    for *settled_ms*.  The run waits for it at most *quiet_ms_max* after the timeline has ended
+    and all faults are healed.
     """
 
     name: str
@@ -243,19 +242,19 @@ class Plan(PlanPart, frozen=True, kw_only=True):
     quiet_ms_max: int = 300_000
     settled_ms: int = 40_000  # two passes of every member's rebalance
     expect: tuple[Expectation, ...] = ()
-    parameters: dict[str, bool | int | float | str] = {}  # as set for this plan
+    parameters: dict[str, bool | int | float | str] = {}  # their values in this plan
     quirks: tuple[str, ...] = ()  # bugs switched on by name, in clients and brokers
     limits: Limits = Limits()
 
 
-# Keywords of faults and acts ----------------------------------------------------------
+# Keywords of faults and actions -------------------------------------------------------
 
 
 FaultOrAction: TypeAlias = Fault | Action
 
 
 def of_release(plan: Plan, release: str) -> Plan:
-    """*plan* with a cluster of *release*; as it is if that is empty."""
+    """*plan* with a cluster of *release*; unchanged if that is empty."""
     if not release:
         return plan
     cluster = msgspec.structs.replace(plan.cluster, release=release)
@@ -263,7 +262,7 @@ def of_release(plan: Plan, release: str) -> Plan:
 
 
 def word_of(does: FaultOrAction | type[FaultOrAction]) -> str:
-    """``kill``, ``slow_link``, ``join`` …"""
+    """The keyword of a fault or action: ``kill``, ``slow_link``, ``join`` …"""
     word = does.__struct_config__.tag
     assert isinstance(word, str)
     return word
@@ -272,13 +271,13 @@ def word_of(does: FaultOrAction | type[FaultOrAction]) -> str:
 FAULTS: Mapping[str, type[Fault]] = {word_of(kind): kind for kind in get_args(AnyFault)}
 ACTIONS: Mapping[str, type[Action]] = {word_of(kind): kind for kind in get_args(AnyAction)}
 WORDS: Mapping[str, type[FaultOrAction]] = {**FAULTS, **ACTIONS}
-assert len(WORDS) == len(FAULTS) + len(ACTIONS), "a word means one thing"
+assert len(WORDS) == len(FAULTS) + len(ACTIONS), "no fault and action have the same keyword"
 
 
 def first_field(kind: type[msgspec.Struct], value: object) -> str:
-    """The field that is meant where only *value* is given: ``kill = "broker-b"``.
+    """The field of *kind* that gets *value* if only a value is given: ``kill = "broker-b"``.
 
-    The first one; of a link's fault ``around`` for one name and ``between`` for a pair.
+    It is the first field; of a link fault ``around`` for one name and ``between`` for a pair.
     """
     if issubclass(kind, LinkFault):
         return "around" if isinstance(value, str) else "between"
@@ -286,7 +285,7 @@ def first_field(kind: type[msgspec.Struct], value: object) -> str:
 
 
 def changed_fields(value: msgspec.Struct) -> dict[str, Any]:
-    """The fields that are not as by default, in their order."""
+    """The required fields and those that differ from their default, in their order."""
     found = {}
     for field in msgspec.structs.fields(value):
         given = getattr(value, field.name)
@@ -305,7 +304,7 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 
 def timed(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """A step that follows one with a time has a time, too."""
+    """*steps* with times: a step that follows a step with a time gets its time, too."""
     found: list[Step] = []
     now_ms: int | None = 0
     for step in steps:

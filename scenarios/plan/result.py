@@ -1,11 +1,12 @@
-"""One run from outside: the order that starts it, and the row that it ends as.
+"""The order that starts one run, and the row that is its result.
 
 The row is the same from the runner, from tests and from a sweep.  The judgement of the journal
 and the end of the run decide its verdict: ``failed`` if a rule was broken or an expectation is
 not met, ``error`` if there is no answer.  A run that did not finish has no answer, whatever was
-found until then; one without an objection has none either where evidence is missing.
+found until then.  A run without an objection has no answer if evidence is missing.
 
-A row names the code that made it: another version may run differently from the same seed.
+A row has the version of the code that made it: another version may run differently from the same
+seed.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from rocketmq_emulator.text.suggestions import nearest_names
 
 
 class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One run.  Its journal is written to the file *journal*: always, or unless it passed."""
+    """One run.  Its journal is written to *journal*; if it passed, only with *keeps_passed*."""
 
     plan: Plan
     seed: int
     world: WorldKind = "virtual"
     journal: str = ""
     keeps_passed: bool = False
-    paths: tuple[str, ...] = ()  # where modules of the scenario's own are looked for
-    counts_coverage: bool = False  # which faults met which states, as metrics of the row
+    paths: tuple[str, ...] = ()  # folders from which the scenario's own modules are imported
+    counts_coverage: bool = False  # each pair of a fault and a state as a metric of the row
 
 
 # The row ------------------------------------------------------------------------------
@@ -61,7 +62,7 @@ class Unmet(msgspec.Struct, frozen=True):
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """``failed``: a rule was broken or an expectation not met; ``error``: there is no answer.
 
-    ``reason`` is one line for people; empty when passed.  ``function``: a question's answer.
+    ``reason`` is one line for people; empty if passed.  The world ``function``: of a question.
     """
 
     scenario: str
@@ -75,11 +76,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float]
     violations: tuple[Violation, ...]
     unmet: tuple[Unmet, ...]
-    run_s: float  # of the run's own time, virtual or not
-    took_s: float  # of real time
+    run_s: float  # in the run's own time, virtual or not
+    took_s: float  # in real time
     fact_count: int
-    journal: str = ""  # where it is, if it was kept
-    tried: dict[str, int] = {}  # rule: how often its premise held, so that it could object
+    journal: str = ""  # its path, if it was kept
+    tried: dict[str, int] = {}  # by rule: how often its premise held, so that it could object
 
 
 # From a judgement to a row ------------------------------------------------------------
@@ -92,15 +93,15 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
-GAPS_SHOWN = 3  # of what a journal lacks
+GAPS_SHOWN = 3  # of the gaps of a journal
 
 
 class NoMetric(Misuse):
-    """An expectation names a number that no checker found."""
+    """An expectation names a metric that no checker has computed."""
 
 
 def started(plan: Plan, seed: int, world: str, code_version: str) -> RunStarted:
-    """The first line of a run's journal."""
+    """The first fact of a run's journal."""
     return RunStarted(
         scenario=plan.name,
         plan=msgspec.json.encode(plan).decode(),
@@ -121,14 +122,14 @@ def result_of(
     run_s: float,
     took_s: float,
 ) -> RunResult:
-    """The row.  What did not finish has no answer, whatever was found until then."""
+    """The row of a run.  A run that did not finish has the verdict ``error``."""
     verdict: Verdict
     unmet: tuple[Unmet, ...] = ()
     if ended.reason != "finished":
         verdict, reason = "error", ended.detail
     elif judgement.raised:
         broken = ", ".join(f"{name} ({error})" for name, error in judgement.raised.items())
-        verdict, reason = "error", f"checkers that broke, which is a defect of ours: {broken}"
+        verdict, reason = "error", f"checkers failed, which is a defect of the emulator: {broken}"
     else:
         unmet, unknown = _answered(plan.expect, judgement)
         wrong = _wrong(judgement, unmet)
@@ -156,7 +157,7 @@ def result_of(
 def without_answer(
     plan: Plan, seed: int, world: RowWorld, reason: str, *, took_s: float = 0.0
 ) -> RunResult:
-    """The row of a run, or of a question, that never came to an end of its own."""
+    """The row of a run, or of a question, that ended without a result."""
     return RunResult(
         scenario=plan.name,
         code_version=code_version(),
@@ -188,7 +189,7 @@ def unmet_of(expected: tuple[Expectation, ...], judgement: Judgement) -> tuple[U
 def _answered(
     expected: tuple[Expectation, ...], judgement: Judgement
 ) -> tuple[tuple[Unmet, ...], list[str]]:
-    """Those that do not hold, and why others have no answer."""
+    """The expectations that do not hold, and the reasons why the row has no answer."""
     unmet: list[Unmet] = []
     unknown: list[str] = []
     for one in expected:
@@ -200,7 +201,7 @@ def _answered(
 
 
 def unproven(judgement: Judgement) -> list[str]:
-    """Why a run without an objection has not passed: evidence is missing; empty: it has."""
+    """The evidence that a run without an objection lacks to have passed; empty: it has passed."""
     found = []
     if judgement.incomplete:
         shown = "; ".join(judgement.incomplete[:GAPS_SHOWN])
@@ -218,7 +219,7 @@ def unproven(judgement: Judgement) -> list[str]:
 
 
 def expected_text(one: Expectation) -> str:
-    """As people write it: ``lost.billing == 0``."""
+    """The expectation as text: ``lost.billing == 0``."""
     return f"{_name_of(one)} {one.operator} {one.bound:g}"
 
 
@@ -247,17 +248,17 @@ def _wrong(judgement: Judgement, unmet: tuple[Unmet, ...]) -> list[str]:
     return parts
 
 
-# The code that made it ----------------------------------------------------------------
+# The version of the code --------------------------------------------------------------
 
 
-IGNORED_FOLDERS = ("pipeline", "testing")  # rooms above those in which a run takes place
+IGNORED_FOLDERS = ("pipeline", "testing")  # floors above those that a run uses
 LIBRARIES_THAT_COUNT = ("trio", "msgspec")
 DIGITS = 12
 
 
 @cache
 def code_version() -> str:
-    """A digest of our sources, of Python's release and of the libraries that decide order."""
+    """A digest of the emulator's sources, Python's release and ``LIBRARIES_THAT_COUNT``."""
     digest = hashlib.sha256(platform.python_version().encode())
     for library in LIBRARIES_THAT_COUNT:
         digest.update(f"{library} {version(library)}".encode())

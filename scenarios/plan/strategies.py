@@ -1,7 +1,7 @@
-"""How a group shares its queues, by the names that scenarios use.
+"""Allocation strategies by the names that scenarios use.
 
-Some have settings, which stand behind the name: ``averagely_auto(4.9.7)``,
-``pinned(10.0.0.1, 10.0.0.2)``.  A name of one's own is ``module:function`` or
+Some have settings, which follow the name: ``averagely_auto(4.9.7)``,
+``pinned(10.0.0.1, 10.0.0.2)``.  A strategy of your own is named ``module:function`` or
 ``file.py:function``: a pure function of (queues, members, me), or a ``Strategy``.
 """
 
@@ -41,7 +41,7 @@ CALL_SYNTAX = re.compile(r"(\w+)\(([^()]*)\)")
 
 
 def strategy_named(name: str) -> Strategy:
-    """Raises ``ValueError`` when there is none of that name, or its module cannot be loaded."""
+    """The strategy *name*.  Raises ``ValueError`` if there is none or its module fails to load."""
     if (known := STRATEGIES.get(ALIASES.get(name, name))) is not None:
         return known
     module, colon, function = name.rpartition(":")
@@ -49,7 +49,7 @@ def strategy_named(name: str) -> Strategy:
         return _with_settings(name)
     try:
         found = getattr(_module(module), function)
-    except Exception as error:  # whatever somebody's file raises when it is loaded
+    except Exception as error:  # a user's file can raise anything when it is loaded
         why = renamed(module, function) if isinstance(error, ImportError) else ""
         why = why or renamed_import(error) or f"{type(error).__name__}: {error}"
         raise ValueError(f"strategy {name!r}: {why}") from error
@@ -61,7 +61,7 @@ def strategy_named(name: str) -> Strategy:
 
 
 def _with_settings(name: str) -> Strategy:
-    """``averagely_auto(4.9.7)``."""
+    """The strategy of a name with settings: ``averagely_auto(4.9.7)``."""
     called = CALL_SYNTAX.fullmatch(name)
     make = WITH_SETTINGS.get(called[1] if called else name)
     if make is None:
@@ -88,12 +88,12 @@ def _some(given: list[str], what: str) -> list[str]:
 
 
 def _module(name: str) -> ModuleType:
-    """By its dotted name, or from a file."""
+    """The module with this dotted name, or of this file."""
     if not name.endswith(".py"):
         return importlib.import_module(name)
     spec = importlib.util.spec_from_file_location(Path(name).stem, name)
     assert spec is not None, "a file that ends in .py has a loader"
-    assert spec.loader is not None, "the same"
+    assert spec.loader is not None, "a file that ends in .py has a loader"
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -1,7 +1,7 @@
-"""Whether a plan can be carried out at all: names, numbers, order, found before anything runs.
+"""Checks a plan before anything runs: its names, its numbers and the order of its steps.
 
-Each check yields problems with their place in the plan; nothing stops at the first.  What
-is asked of types and fields was checked before, where the plan was made.
+Each check yields all its problems, with their place in the plan.  Types and field names were
+checked before, when the plan was made.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FoundProblems: TypeAlias = Iterator[tuple[Path, str]]
 
 QUEUES_MAX = 65_535
 MEMBERS_MAX = 1_000
-BROKER_ONLY = (Busy, FullDisk, SlowDisk, FailingFlush)  # what has pools, or a disk of messages
+BROKER_ONLY = (Busy, FullDisk, SlowDisk, FailingFlush)  # only brokers have pools and drives
 SERVERS = ("brokers", "name_servers")
 SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "push": PushConsumerConfig,
@@ -64,7 +64,7 @@ BATCH_MAX = 1_000
 
 
 class PlanNames:
-    """Who and what there is in a plan, by kind; what names of nodes may be written."""
+    """All names in a plan, by kind; ``all_names`` are the names of nodes that a step may use."""
 
     def __init__(self, plan: Plan) -> None:
         cluster = spec_of(plan.cluster)
@@ -90,7 +90,7 @@ class PlanNames:
 
 
 def spec_of(cluster: ClusterPlan) -> ClusterSpec | None:
-    """The cluster as worlds start it; None if there can be none such."""
+    """The ``ClusterSpec`` of *cluster*, as worlds start it; None if it is invalid."""
     try:
         return ClusterSpec(**msgspec.structs.asdict(cluster))
     except ValueError:
@@ -98,7 +98,7 @@ def spec_of(cluster: ClusterPlan) -> ClusterSpec | None:
 
 
 def problems_of(plan: Plan) -> list[tuple[Path, str]]:
-    """Everything that is wrong with *plan*, with the place in it."""
+    """All problems of *plan*, each with its place in the plan."""
     names = PlanNames(plan)
     found = [*_cluster(plan), *_topics(plan, names)]
     for at, each in enumerate(plan.consumers):
@@ -112,9 +112,9 @@ def problems_of(plan: Plan) -> list[tuple[Path, str]]:
 
 
 def refusals_of(plan: Plan, world: WorldKind, *, has_links: bool = False) -> FoundProblems:
-    """Each fault of *plan* that *world* cannot do, with its place, before anything runs."""
+    """Each fault of *plan* that *world* does not support: its place, and why."""
     spec = spec_of(plan.cluster)
-    assert spec is not None, "a plan that was made has a cluster that can be"
+    assert spec is not None, "the cluster of a checked plan is valid"
     clients = PlanNames(plan).clients
     for at, step in enumerate(plan.timeline):
         if isinstance(step.does, Fault):
@@ -154,9 +154,9 @@ def _topics(plan: Plan, names: PlanNames) -> FoundProblems:
 
 
 def _names(plan: Plan, names: PlanNames) -> FoundProblems:
-    """No name for two things."""
+    """A problem for each name that is used twice."""
     taken: set[str] = {*names.brokers, *names.name_servers, *SERVERS, "clients", "world"}
-    for at, each in enumerate(plan.consumers):  # of one group there may be several
+    for at, each in enumerate(plan.consumers):  # entries may have the same group
         if each.group in taken:
             yield ("consumers", at, "group"), f"there is already something named {each.group}"
     taken |= {*names.groups, *names.members, *names.producers}
@@ -221,9 +221,9 @@ def _load(load: LoadPlan, names: PlanNames) -> FoundProblems:
     for name in ("from_ms", "size_bytes", "size_jitter_bytes", "keys", "key_skew"):
         yield from _positive((name,), getattr(load, name), least=0)
     if load.until_ms is not None and load.until_ms <= load.from_ms:
-        yield ("until_ms",), "is after its beginning"
+        yield ("until_ms",), "must be after the beginning of the load"
     if load.key_skew and not load.keys:
-        yield ("key_skew",), "needs keys: how many different ones there are"
+        yield ("key_skew",), "needs keys, the number of different keys"
     yield from _delays(load)
     yield from _batch(load)
     yield from _settings(("settings",), ProducerConfig, load.settings)
@@ -265,7 +265,7 @@ def _programs(plan: Plan) -> FoundProblems:
 
 
 def old_names_in(plan: Plan) -> FoundProblems:
-    """Functions of modules that have another name now, as journals of before may have them."""
+    """A problem for each function of a renamed module; old journals can have such names."""
     named: list[tuple[Path, str]] = [
         (("consumers", at, "strategy"), group.strategy) for at, group in enumerate(plan.consumers)
     ]
@@ -306,7 +306,7 @@ def _step(step: Step, names: PlanNames, plan: Plan, at: int) -> FoundProblems:
 
 
 def _referenced_names(does: msgspec.Struct, names: PlanNames) -> FoundProblems:
-    """Every name in it is the name of something."""
+    """A problem for each name in *does* that the plan does not have."""
     known = {
         "node": ("node or group", names.all_names),
         "nodes": ("node or group", names.all_names),
@@ -341,7 +341,7 @@ def _heal(heal: Heal, plan: Plan, at: int) -> FoundProblems:
 
 
 def _when(step: Step, names: PlanNames) -> FoundProblems:
-    assert step.when is not None, "the caller has looked"
+    assert step.when is not None, "the caller checks this"
     when = step.when
     kinds = {kind.__name__: kind for kind in all_facts()}
     yield from _known(("when", "kind"), "fact", (when.kind,), kinds)
@@ -355,13 +355,13 @@ def _when(step: Step, names: PlanNames) -> FoundProblems:
 
 
 def _order(plan: Plan) -> FoundProblems:
-    """Steps stand in the order in which they are done."""
+    """Problems of steps that are not in the order of their times."""
     last_ms: int | None = 0
     for at, step in enumerate(plan.timeline):
         if step.at_ms is None:
             last_ms = None if step.when or last_ms is None else last_ms + step.after_ms
         elif last_ms is None:
-            text = "the step before it waits for a fact, so nobody knows when: say after, not at"
+            text = "the step before it waits for a fact, so its time is unknown: use after, not at"
             yield ("timeline", at, "at_ms"), text
         elif step.at_ms < last_ms:
             text = f"the timeline is out of order: the step before it is done at {last_ms} ms"
@@ -369,10 +369,10 @@ def _order(plan: Plan) -> FoundProblems:
         else:
             last_ms = step.at_ms
         if last_ms is not None and plan.lasts_ms is not None and last_ms > plan.lasts_ms:
-            yield ("timeline", at), f"the run has ended by then, after {plan.lasts_ms} ms"
+            yield ("timeline", at), f"the run ends before it, after {plan.lasts_ms} ms"
 
 
-# What is expected, and limits ---------------------------------------------------------------
+# Expectations and limits --------------------------------------------------------------------
 
 
 def _expectations(plan: Plan, names: PlanNames) -> FoundProblems:
@@ -397,7 +397,7 @@ def _limits(plan: Plan) -> FoundProblems:
         yield from _positive((name,), getattr(plan, name), least=least)
 
 
-# Small ones -----------------------------------------------------------------------------------
+# Helpers --------------------------------------------------------------------------------------
 
 
 def _listed(value: str | Iterable[str]) -> tuple[str, ...]:
