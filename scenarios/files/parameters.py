@@ -1,7 +1,8 @@
-"""``$members`` in a file: a parameter with its default, set by ``--set members=5``.
+"""Parameters of a file: ``$members`` has a default, and is set by ``--set members=5``.
 
-A text that is nothing but ``$members`` becomes the parameter's value, of its own type; within
-a longer text it becomes its text.  ``$$`` is a dollar.  Keys of tables may have parameters too.
+A text that is only ``$members`` is replaced by the parameter's value, with its type; within a
+longer text ``$members`` is replaced by the value as text.  ``$$`` is a dollar sign.  Keys of
+tables may have parameters, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SET = "--set"
 def parameter_values(
     defaults: Mapping[str, Value], given: Mapping[str, Value | str]
 ) -> tuple[dict[str, Value], list[Problem]]:
-    """Each parameter's value; *given* as text are read as their default's type."""
+    """The value of each parameter, and problems; *given* texts get the type of the default."""
     values, problems = dict(defaults), []
     for name, value in given.items():
         if name not in defaults:
@@ -55,17 +56,17 @@ def _as(default: Value, given: Value) -> Value:
 
 
 class Substitution:
-    """Parameters put into the values of a document; says which were used, and where."""
+    """Replaces parameters in a document; ``used`` and ``places`` are those that it replaced."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self.values = values
         self.used: set[str] = set()
         self.places: set[Path] = set()
         self.problems: list[Problem] = []
-        self.moved: dict[Path, Path] = {}  # keys with parameters: where they stand in the file
+        self.moved: dict[Path, Path] = {}  # keys with parameters: new path to path in the file
 
     def into(self, value: object, path: Path = (), origin: Path | None = None) -> object:
-        """*value* with all parameters replaced; *origin* is its place in the document."""
+        """*value* with all parameters replaced; *origin* is its path in the document."""
         origin = path if origin is None else origin
         if origin != path:
             self.moved[path] = origin
@@ -89,7 +90,7 @@ class Substitution:
     def _value(self, name: str, path: Path) -> Value:
         if name not in self.values:
             text = f"there is no parameter {name!r}{suggestion(name, self.values)}"
-            self.problems.append(Problem(path, f"{text}; a dollar is written $$"))
+            self.problems.append(Problem(path, f"{text}; a dollar sign is written $$"))
             return ""
         self.used.add(name)
         self.places.add(path)

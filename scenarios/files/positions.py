@@ -1,8 +1,7 @@
-"""The line of every key and value of a TOML document.
+"""Finds the line of every key and value of a TOML document.
 
-``tomllib`` gives values without their places.  The document is valid when this is
-called (``tomllib`` has read it), so the scanner only has to find its way: strings, comments,
-arrays, inline tables and headers.
+``tomllib`` returns values without their lines.  The document must be valid (``tomllib`` has read
+it), so the scanner only skips over strings, comments, arrays, inline tables and headers.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Scanner:
         self.text, self.at = text, 0
         self.lines: dict[Path, int] = {}
         self.items: Counter[Path] = Counter()  # of arrays of tables
-        self._line, self._counted = 1, 0  # the line of the place counted so far
+        self._line, self._counted = 1, 0  # the line of the character up to which lines are counted
 
     def document(self) -> dict[Path, int]:
         table: Path = ()
@@ -65,7 +64,7 @@ class _Scanner:
         return path
 
     def resolved(self, keys: Path) -> Path:
-        """Where *keys* lead: into the last table of each array on the way."""
+        """The path of *keys*, with the index of the last table of each array of tables."""
         path: Path = ()
         for key in keys:
             path = (*path, key)
@@ -132,10 +131,10 @@ class _Scanner:
                 return tuple(keys)
             self.at += 1
 
-    # Below: what moves through the text ---------------------------------------------------
+    # Below: methods that move through the text --------------------------------------------
 
     def found(self, path: Path, line: int) -> None:
-        """*path* and what it stands in begin here, unless they were met before."""
+        """Record *line* for *path* and each path above it that has no line yet."""
         for length in range(1, len(path) + 1):
             self.lines.setdefault(path[:length], line)
 
@@ -144,7 +143,7 @@ class _Scanner:
 
     def skip(self, pattern: re.Pattern[str]) -> None:
         found = pattern.match(self.text, self.at)
-        assert found is not None, "each of them matches nothing, too"
+        assert found is not None, "each pattern matches the empty text, too"
         self.at = found.end()
 
     def string(self) -> bool:

@@ -1,8 +1,8 @@
 """Numbers with their unit: "30s", "200ms", "1KiB", "200/s".
 
-A field of a plan has its unit in its name (``for_ms``, ``size_bytes``, ``virtual_s_max``), so
-a file may leave it out of the name and write it in the value: ``for = "20s"``.  A number without
-a unit is refused there, because nobody could say what it means.
+A field of a plan has its unit in its name (``for_ms``, ``size_bytes``, ``virtual_s_max``).  A file
+may leave it out of the name and write it in the value: ``for = "20s"``.  Then a number without a
+unit is refused, because its meaning would be unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAME = re.compile(r"(?:(?P<base>[a-z_]+)_)?(?P<unit>ms|s|bytes)(?P<end>_max)?")
 
 
 class Unit(NamedTuple):
-    """What may stand behind a number, in terms of the field's own unit; with an example."""
+    """The suffixes that a number may have, with factors to the field's own unit; an example."""
 
     what: str
     suffixes: Mapping[str, Decimal]
@@ -54,14 +54,17 @@ UNITS = {
 
 
 class Spelling(NamedTuple):
-    """How a field is called in a file, and the unit that its value may carry, if any."""
+    """The name of a field in a file, and the unit that its value may have, if any."""
 
     plain: str  # without the unit
     unit: Unit | None
 
 
 def spelling(field: str) -> Spelling:
-    """``for_ms`` is called ``for``; ``virtual_s_max`` ``virtual_max``; ``ms`` stays ``ms``."""
+    """The ``Spelling`` of *field*: ``for_ms`` is ``for``, ``virtual_s_max`` is ``virtual_max``.
+
+    ``ms`` stays ``ms``.
+    """
     if field in ("rate", "bytes_per_s"):
         return Spelling(field, UNITS[field])
     if (found := NAME.fullmatch(field)) is None:
@@ -82,7 +85,7 @@ def parse(text: str, unit: Unit) -> Decimal:
 
 
 def written(value: float, unit: Unit) -> str:
-    """*value* with the largest unit that needs no fraction; ``parse`` gives it back exactly."""
+    """*value* with the largest unit that needs no fraction; ``parse`` returns it exactly."""
     exact = Decimal(repr(value))
     if not exact:
         return f"0{next(iter(unit.suffixes)) if unit.what != 'a duration' else 's'}"

@@ -1,10 +1,10 @@
-"""A TOML file made into a plan, or all that is wrong with it, line by line.
+"""Reads a TOML file into a plan, or raises all its problems, each with its line.
 
     plan = read_plan(text, "broker_dies.toml", {"members": 5})
 
-A file says what a plan says (``scenarios.plan.plan``), in fewer words: a step of the timeline is a
-table with the word of a fault or an act, an expectation is a metric with a number, and
-durations, sizes and rates carry their unit.  docs/scenarios.md has every word.
+A file has the fields of a plan (``scenarios.plan.plan``) in a shorter form: a step of the timeline
+is a table with the keyword of a fault or action, an expectation is a metric with a number, and
+durations, sizes and rates have their unit.  docs/scenarios.md has every field and keyword.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ TOML_CHARS_MAX = 1_000_000
 TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 OPERATORS: Mapping[str, Operator] = {"_max": "<=", "_min": ">="}
 ALL_TAGS = "*"
-OWN_WORDS = ("parameters", "made_with", "expect")  # of a whole file
+OWN_WORDS = ("parameters", "made_with", "expect")  # keys of the whole file that are read here
 STEP_FIELDS = tuple(spelling(field).plain for field in types_of(Step) if field != "does")
 
 
 def read_plan(text: str, source: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:
-    """The plan that the TOML *text* says; *source* is its path, for messages.
+    """The plan of the TOML *text*; *source* is its path, for messages.
 
-    *parameters* replace the file's own values; texts are read as numbers where those are.
+    *parameters* override the file's own values; a text is converted to the type of that value.
     Raises ``BadScenario`` with all problems.
     """
     if len(text) > TOML_CHARS_MAX:
@@ -71,7 +71,7 @@ class _Reading:
     def __init__(self, document: dict[str, Any], text: str, source: str) -> None:
         self.document, self.source = document, source
         self.lines = positions(text)
-        self.places: dict[Path, Path] = {}  # parts of the plan that stand elsewhere in the file
+        self.places: dict[Path, Path] = {}  # parts of the plan that have another path in the file
         self.fitting = StructConverter()
         self.moved: Mapping[Path, Path] = {}
 
@@ -95,7 +95,7 @@ class _Reading:
             plan = self._whole(document, values)
         except CannotConvert:
             self._check(self.fitting.problems)
-            raise AssertionError("what does not fit has a problem") from None
+            raise AssertionError("a value that cannot be converted has a problem") from None
         self._check(self.fitting.problems)
         self._check([Problem(self._place(path), text) for path, text in problems_of(plan)])
         return plan
@@ -136,10 +136,10 @@ class _Reading:
             raise CannotConvert
         return table
 
-    # What a file says in its own way --------------------------------------------------------
+    # Parts that a file writes in another form than the plan ---------------------------------
 
     def _consumers(self, fitting: StructConverter, value: object, path: Path) -> ConsumersPlan:
-        """``topic = "orders"``, perhaps with ``tags``; or ``topics`` with tags each."""
+        """Consumers with ``topic = "orders"`` and perhaps ``tags``, or with ``topics``."""
         own = ("topic", "tags")
         given, is_good = fitting.fields(ConsumersPlan, value, path, own)
         if isinstance(value, Mapping) and {"topic", "tags"} & value.keys():
@@ -161,13 +161,13 @@ class _Reading:
             name for name in value if name == "does"
         ]
         for name in strange:
-            text = f"there is no fault or act {name!r}{suggestion(name, known)}"
+            text = f"there is no fault or action {name!r}{suggestion(name, known)}"
             fitting.refuse((*path, name), text)
         if len(words) != 1 and not strange:
             text = (
                 f"a step does one thing, not {' and '.join(words)}; make it several steps"
                 if words
-                else "this step does nothing: give it the word of a fault or an act"
+                else "this step does nothing: give it the keyword of a fault or action"
             )
             fitting.refuse(path, text)
         own = (*WORDS, *strange)
@@ -204,7 +204,7 @@ class _Reading:
     # Places -----------------------------------------------------------------------------------
 
     def _place(self, path: Path) -> Path:
-        """Where a part of the plan stands in the file."""
+        """The path in the file of a part of the plan."""
         place: Path = ()
         for part in path:
             place = (*place, part)
@@ -217,7 +217,7 @@ class _Reading:
             raise BadScenario(self.source, sorted(shown, key=lambda problem: problem.line))
 
     def _in_the_file(self, problem: Problem) -> Problem:
-        """With its line, or that of the nearest place that it stands in, and the file's names."""
+        """*problem* with the file's names, and its line or that of the nearest path above it."""
         if problem.path and str(problem.path[0]).startswith(SET):
             return problem
         path = self.moved.get(problem.path, problem.path)
@@ -231,7 +231,7 @@ class _Reading:
 
 
 def _scoped(table: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Each metric with the group or topic that it is asked of, or with none."""
+    """Each metric with its bound and its scope, a group or topic; empty for the whole run."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from ((name, metric, bound) for metric, bound in value.items())
@@ -240,7 +240,7 @@ def _scoped(table: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def metric_of(name: str) -> tuple[str, Operator]:
-    """``duplicates_max`` is ``duplicates`` and ``<=``; a name alone must be met exactly."""
+    """The metric and operator: of ``duplicates_max`` ``duplicates`` and ``<=``; else ``==``."""
     for ending, operator in OPERATORS.items():
         if name.endswith(ending) and len(name) > len(ending):
             return name.removesuffix(ending), operator

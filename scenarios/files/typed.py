@@ -1,8 +1,8 @@
-"""Values of a file made into the structs of a plan; whatever does not fit is collected.
+"""Converts values of a file to the structs of a plan, and collects a problem for each bad value.
 
-The types of the fields say all: units (``quantities``), a struct given by its first field
-alone, one name where there may be several, request codes by name.  A value that came from a
-parameter is taken as the place where it stands needs it.
+The types of the fields decide: units (``quantities``), a struct given by its first field alone,
+one name instead of a list, request codes by name.  A value that came from a parameter is converted
+to the type of its field.
 """
 
 from __future__ import annotations
@@ -47,18 +47,21 @@ StructReader: TypeAlias = "Callable[[StructConverter, object, Path], msgspec.Str
 
 
 class CannotConvert(Misuse):
-    """A value that does not fit; its problem has been collected."""
+    """A value cannot be converted; its problem has been collected."""
 
 
 @functools.cache
 def types_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
-    """The types of the fields of *kind*, by field."""
+    """The types of the fields of *kind*, by name."""
     return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
 @functools.cache
 def names_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, Unit | None]]:
-    """What a file may call each field: with its unit, and without; and the unit if it must."""
+    """The names that a file may use for fields, each with its field and the unit it requires.
+
+    A field ``for_ms`` has the name ``for_ms``, and ``for``, whose value must have a unit.
+    """
     names: dict[str, tuple[str, Unit | None]] = {}
     for field in types_of(kind):
         plain, unit = spelling(field)
@@ -68,10 +71,10 @@ def names_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, Unit | None]
 
 
 class StructConverter:
-    """One file's values on their way into structs, and the problems that were met.
+    """Converts the values of one file to structs; ``problems`` are those found so far.
 
-    *of_parameters* are the places whose values came from a parameter.  *shapes* are how the
-    structs are read that a file writes in another way than their fields say.
+    *of_parameters* are the paths whose values came from a parameter.  *shapes* are the readers of
+    structs that a file writes in another form than their fields.
     """
 
     def __init__(
@@ -86,17 +89,17 @@ class StructConverter:
         self._shapes = shapes
 
     def refuse(self, path: Path, text: str) -> CannotConvert:
-        """Collect a problem; the caller raises what this returns, or goes on."""
+        """Collect a problem; the caller raises the returned error, or continues."""
         self.problems.append(Problem(path, text))
         return CannotConvert(text)
 
     def struct(self, kind: type[S], value: object, path: Path) -> S:
-        """A *kind* of a table, or of its first field; by its own shape if it has one.
+        """A *kind* from a table, or from its first field's value; by its reader if it has one.
 
         Raises ``CannotConvert``.
         """
         if isinstance(value, kind):
-            return value  # of Python: it was checked when it was made
+            return value  # from Python: it was checked when it was made
         if (shape := self._shapes.get(kind)) is not None:
             return typing.cast("S", shape(self, value, path))
         return self.made(kind, *self.fields(kind, value, path), path)
@@ -108,9 +111,9 @@ class StructConverter:
         path: Path,
         own_words: Collection[str] = (),
     ) -> tuple[dict[str, Any], bool]:
-        """The fields of *kind* in *value*, and whether all of it fit.
+        """The fields of *kind* in *value*, and whether all of them were converted.
 
-        *own_words* are the caller's: they are left out here.
+        *own_words* are keys that the caller reads; they are skipped here.
         """
         is_table = isinstance(value, Mapping)
         parts = typing.cast("Mapping[str, object]", value) if is_table else {}
@@ -134,7 +137,7 @@ class StructConverter:
         return given, is_good
 
     def made(self, kind: type[S], given: dict[str, Any], is_good: bool, path: Path) -> S:
-        """A *kind* of values that fit.  Raises ``CannotConvert``."""
+        """A *kind* of the converted values *given*.  Raises ``CannotConvert``."""
         if not is_good:
             raise CannotConvert
         missing = [
@@ -182,7 +185,7 @@ class StructConverter:
         return self.value(self._in_unit(value, unit, path, is_bare_refused), wanted, path)
 
     def _in_unit(self, value: object, unit: Unit, path: Path, is_bare_refused: bool) -> object:
-        """A text as a number of that unit; what is neither text nor number as it is."""
+        """A text as a number of *unit*; other values unchanged, or refused without a unit."""
         if isinstance(value, str):
             try:
                 exact = parse(value, unit)
@@ -226,7 +229,7 @@ class StructConverter:
         raise self.refuse(path, f"is {TYPES[wanted]}, not {_shown(value)}")
 
     def one_of(self, value: object, kinds: tuple[object, ...], path: Path) -> object:
-        """The kind that has *value*'s shape; None stands for what a file leaves out."""
+        """*value* as the first of *kinds* that fits: a tuple for a list, else another kind."""
         wanted = [kind for kind in kinds if kind is not type(None)]
         is_list = isinstance(value, list)
         for kind in wanted:
@@ -235,16 +238,19 @@ class StructConverter:
         return self.value(value, wanted[0], path)
 
     def word(self, value: object, words: tuple[object, ...], path: Path) -> object:
-        """One of *words*.  Raises ``CannotConvert``."""
+        """*value*, if it is one of *words*.  Raises ``CannotConvert``."""
         if value in words:
             return value
         raise self.refuse(path, f"is one of {', '.join(map(str, words))}, not {_shown(value)}")
 
     def list(self, value: object, kinds: tuple[object, ...], path: Path) -> object:
-        """As many as *kinds*, or any number; one alone is a list.  Raises ``CannotConvert``."""
+        """A tuple of values of *kinds*; a single value may stand for a list of any length.
+
+        Raises ``CannotConvert``.
+        """
         is_open = kinds[-1] is Ellipsis
         if is_open and not isinstance(value, list) and type(value) is kinds[0]:
-            value = [value]  # one name where there may be several
+            value = [value]  # one name instead of a list
         if not isinstance(value, list):
             raise self.refuse(path, f"is a list, not {_shown(value)}")
         if not is_open and len(value) != len(kinds):
@@ -256,7 +262,7 @@ class StructConverter:
         )
 
     def table(self, value: object, kinds: tuple[object, ...], path: Path) -> object:
-        """A table of any names.  Raises ``CannotConvert``."""
+        """A table with any keys.  Raises ``CannotConvert``."""
         if not isinstance(value, Mapping):
             raise self.refuse(path, f"is a table, not {_shown(value)}")
         found, is_good = {}, True
@@ -280,7 +286,7 @@ KINDS: Mapping[Any, Callable[[StructConverter, object, tuple[Any, ...], Path], A
 
 
 def _of_a_parameter(value: object, wanted: object) -> object:
-    """As the place needs it: a number where a text stands, a number of a text."""
+    """A parameter's value as *wanted*: a number as text, or a text as number or boolean."""
     if wanted is str and not isinstance(value, str):
         return str(value).lower() if isinstance(value, bool) else str(value)
     if wanted in (int, float, bool) and isinstance(value, str):

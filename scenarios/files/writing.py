@@ -1,7 +1,7 @@
-"""A plan written as the TOML file that a person would write; reading it gives the plan back.
+"""Writes a plan as the TOML file that a person would write; reading it returns the same plan.
 
-What is as by default is left out, durations and sizes carry their unit, a struct with its
-first field alone is that field's value.
+Default values are left out, durations and sizes have their unit, and a struct with only its first
+field is written as the value of that field.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDINGS = {operator: ending for ending, operator in OPERATORS.items()}
 
 
 def plan_as_toml(plan: Plan) -> str:
-    """The file's text.  Raises ``ValueError`` for what TOML has no word for (null)."""
+    """The text of the file.  Raises ``ValueError`` for values that TOML does not have (null)."""
     fields = changed_fields(plan)
     document = tomlkit.document()
     _add(document, "name", fields.pop("name"))
@@ -53,7 +53,7 @@ def plan_as_toml(plan: Plan) -> str:
     return tomlkit.dumps(document)
 
 
-# What parts are as values of a file -----------------------------------------------------------
+# Parts of a plan as values of a file ----------------------------------------------------------
 
 
 def _entry(part: PlanPart) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _entry(part: PlanPart) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """When, what, how long."""
+    """The table of a step, in the order: name and time, fault or action, duration."""
     table = _fields(step)
     table.pop("does")
     word = word_of(step.does)
@@ -95,7 +95,7 @@ def _topic(topic: TopicPlan) -> dict[str, Any]:
 
 
 def _fields(part: msgspec.Struct) -> dict[str, Any]:
-    """By the plain names, with units in the values."""
+    """The changed fields of *part* by their names in a file, with units in the values."""
     table: dict[str, Any] = {}
     for field, value in changed_fields(part).items():
         plain, unit = spelling(field)
@@ -109,7 +109,7 @@ def _fields(part: msgspec.Struct) -> dict[str, Any]:
 
 
 def _short(part: msgspec.Struct) -> object:
-    """Its only field's value, if reading would take it for that field."""
+    """The table of *part*, or only its field's value if reading would set that field."""
     table = _fields(part)
     if len(table) == 1:
         ((name, value),) = table.items()
@@ -132,7 +132,7 @@ def _plain(value: object) -> object:
 
 
 def _expect(expect: tuple[Expectation, ...]) -> Table:
-    """What is expected of all stands before the tables of single scopes."""
+    """The table of expectations: those of the whole run first, then a table for each scope."""
     scopes: dict[str, dict[str, float]] = {}
     for each in expect:
         metric = each.metric + ENDINGS.get(each.operator, "")
@@ -160,7 +160,7 @@ def _table(values: Mapping[str, object]) -> Table:
 
 
 def _add(table: TOMLDocument | Table, name: str, value: object) -> None:
-    """A line, or one for each member where a table is too long for a line."""
+    """Add a line, or one line for each key if a table is too long for a line."""
     key, item = _key(name), document_item(value)
     line = f"{key.as_string()} = {item.as_string()}"
     if not isinstance(value, Mapping) or len(line) <= LINE_CHARS_MAX:
@@ -171,7 +171,7 @@ def _add(table: TOMLDocument | Table, name: str, value: object) -> None:
 
 
 def document_item(value: object) -> Item:
-    """*value* on one line.  Raises ``ValueError``."""
+    """*value* as a TOML item on one line.  Raises ``ValueError`` for a type without one."""
     if isinstance(value, str):
         return tomlkit.string(value.replace("$", "$$"))
     if isinstance(value, Mapping):
@@ -191,5 +191,5 @@ def document_item(value: object) -> Item:
 
 
 def _key(name: str) -> SingleKey:
-    """Dollars are no parameters."""
+    """*name* as a key; its dollar signs are doubled, so that they are not parameters."""
     return SingleKey(name.replace("$", "$$"))

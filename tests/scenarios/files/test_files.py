@@ -166,7 +166,7 @@ def test_unknown_and_unused_parameters_are_refused() -> None:
     assert problems(text) == [
         (
             "it.toml:8: consumers.members: there is no parameter 'member'; did you mean members?; "
-            "a dollar is written $$"
+            "a dollar sign is written $$"
         ),
         "it.toml:21: parameters.members: nothing uses $members",
     ]
@@ -183,7 +183,7 @@ def test_unknown_and_unused_parameters_are_refused() -> None:
 WRONG = {
     "a word that is none": (
         {"kill": 'kil = "broker-b"'},
-        "it.toml:14: timeline.kil: there is no fault or act 'kil'; did you mean kill?",
+        "it.toml:14: timeline.kil: there is no fault or action 'kil'; did you mean kill?",
     ),
     "a field that is none": (
         {"members": "member = 3"},
