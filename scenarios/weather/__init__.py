@@ -1,4 +1,4 @@
-"""Random failure schedules: a plan from a seed, and what such runs have met so far.
+"""Weather, random failure schedules: a plan from a seed, and the coverage of such runs.
 
-Safety holds throughout; then all faults end, and the cluster must become quiet within a bound.
+Safety must hold throughout; then all faults end, and the run must become quiet within a bound.
 """

@@ -1,8 +1,8 @@
-"""Who is there in weather: the groups and the loads of a seed, each with some of what clients do.
+"""The clients of weather: the groups and loads of a seed, each with some features.
 
-Every feature has its chance, which holds exactly for twenty seeds in a row from a multiple of
-twenty: which of them have the feature is a permutation.  What it is like (how slow, which tags)
-is drawn.  Rates follow from the shape alone: features add no messages, but for a few large ones.
+Each feature has a chance, which is exact in each twenty seeds that begin at a multiple of twenty:
+a permutation decides which of them have the feature.  Details (how slow, which tags) are drawn.
+Rates follow from the shape alone: features add no messages, except a few large ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rocketmq_emulator.settings.releases import Release
 
 
 class Feature(NamedTuple):
-    """Its chance, and what it is."""
+    """The chance of a feature, and its description for the docs."""
 
     chance: float
     what: str
@@ -34,70 +34,74 @@ FEATURES: Mapping[str, Feature] = {
     "slow": Feature(
         0.6, "concurrent and lite pull listeners take up to 300 ms, and as much jitter"
     ),
-    "slow_steps": Feature(0.5, "the orderly listener does, up to what keeps it a quarter busy"),
+    "slow_steps": Feature(
+        0.5, "the orderly listener does so, and is busy at most a quarter of the time"
+    ),
     "tags": Feature(0.5, "orders have one of three tags; 6 in 10 billing groups take two of them"),
-    "news_tags": Feature(0.3, "where there are tags, broadcasting members take two of them"),
+    "news_tags": Feature(0.3, "if orders have tags, broadcasting members take two of them"),
     "delays": Feature(0.5, "half of a load's messages wait 1 to 30 s; in 5.x 1 in 2 by time"),
     "batches": Feature(0.25, "a load is sent in batches of 2, 3 or 8 messages"),
     "one_way": Feature(0.25, "a load is sent one way"),
-    "async": Feature(0.5, "that load is sent asynchronously, where it is not one-way"),
+    "async": Feature(0.5, "that load is sent asynchronously, unless it is one-way"),
     "keys": Feature(0.3, "that load has keys, which choose the queue; steps always have some"),
     "avoids_slow_brokers": Feature(0.4, "producers of orders have sendLatencyFaultEnable"),
-    "detects": Feature(0.5, "these have startDetectorEnable, which 5.1.4 and later obey"),
+    "detects": Feature(0.5, "these have startDetectorEnable, which 5.1.4 and later use"),
     "sends_on": Feature(
         0.1, "the first load has one producer that avoids slow brokers, and outlasts the faults"
     ),
     "sizes": Feature(0.25, "messages have up to 8 KiB more, so that some are compressed"),
     "large": Feature(0.1, "one or two messages of 1 to 4 MiB, half of them not compressed"),
-    "poison": Feature(0.4, "5 % fail for ever at billing: dead letters after 1 or 2 retries"),
-    "poison_steps": Feature(0.2, "3 % at the orderly group"),
+    "poison": Feature(
+        0.4, "5 % of messages always fail at billing: dead letters after 1 or 2 retries"
+    ),
+    "poison_steps": Feature(0.2, "3 % always fail at the orderly group"),
     "raises": Feature(0.2, "listeners of billing raise, the orderly one suspends"),
     "consume_batches": Feature(
         0.25, "billing gives up to 2, 4 or 16 messages to a listener at once"
     ),
     "small_pulls": Feature(0.3, "push consumers pull at most 1, 2 or 5 messages at once"),
-    "flow_control": Feature(0.2, "billing holds at most 2, 5 or 20 of a queue, or so wide a span"),
-    "first_offset": Feature(0.3, "clustering groups begin at the first message there is"),
+    "flow_control": Feature(
+        0.2, "billing holds at most 2, 5 or 20 messages of a queue, or a span of as many offsets"
+    ),
+    "first_offset": Feature(0.3, "clustering groups begin at the first stored message"),
     "two_topics": Feature(0.4, "billing and the lite pull group subscribe two topics"),
     "strategy": Feature(0.3, "billing allocates by circle or consistent hash"),
     "folder": Feature(0.5, "broadcasting members keep their offsets in a folder"),
-    "seeks": Feature(0.4, "lite pull members go back twice, up to 10 messages"),
+    "seeks": Feature(0.4, "lite pull members seek back twice, up to 10 messages"),
     "mixed_members": Feature(0.3, "the last member of each group is of the other release"),
     "mixed_producers": Feature(0.25, "a producer of orders is of the other release"),
     "late_members": Feature(0.3, "members of a group start one after the other, within 3 s"),
     "late_groups": Feature(0.4, "clustering groups start up to 2.9 s after the first messages"),
-    "slow_reader": Feature(
-        0.3, "the application of a lite pull member now and then hangs for 6 s"
-    ),
+    "slow_reader": Feature(0.3, "the application of a lite pull member sometimes hangs for 6 s"),
     "sync_flush": Feature(0.25, "brokers have SYNC_FLUSH"),
     "orderly_death": Feature(
-        0.25, "of two or more orderly members one is killed for good: its locks lapse after 60 s"
+        0.25, "of two or more orderly members one is killed for good: its locks expire after 60 s"
     ),
     "busy_steps": Feature(
-        0.25, "the orderly listener takes as long as it may, and two members join one by one"
+        0.25, "the orderly listener takes its longest time, and two members join one by one"
     ),
     "news_restart": Feature(
-        0.25, "a broadcasting member with a folder is killed after 13 s, and comes back"
+        0.25, "a broadcasting member with a folder is killed after 13 s, and starts again"
     ),
     "join_meets_fault": Feature(0.4, "a member joins while a broker is read-only, or down"),
-    "calm_leave": Feature(0.5, "a member leaves in order when all faults are over"),
+    "calm_leave": Feature(0.5, "a member closes in order when all faults have ended"),
 }
 SEEDS_A_BLOCK = 20
 OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
 FIVE = Release.parse("5.0.0")
 TAGS = ("TagA", "TagB", "TagC")
-BUSY = 0.25  # so much of the time listeners are at work, at most
+BUSY = 0.25  # the share of the time that listeners are busy, at most
 SHORT_HOLD = {"pull_hold_ms_max": 2_000}  # brokerSuspendMaxTimeMillis
 THREADS = 20  # of a consumer
-HOT = 0.5  # so much of what has keys may go to one queue
+HOT = 0.5  # the share of messages with keys that may go to one queue
 LISTENER_MS_MAX = 300.0
 LARGE_BYTES = (1 << 20, (4 << 20) - 1_024)
 LATE_MS = 3_000
-RATE_MIN = 10.0  # below it a load that goes on says nothing of shares, and takes long
-SENDS_ON_MS = 110_000  # so long a producer sends evenly again: isolations and routes, 200 sends
+RATE_MIN = 10.0  # below it sends_on gives too few sends for shares of queues, and takes long
+SENDS_ON_MS = 110_000  # for isolations to end and routes to be polled, then 200 sends
 LATE_GROUP_MS, LATEST_GROUP_MS = 4_000, 2_900  # a fault may name every group from 3 s on
-HANG_MS = 6_000.0  # longer than a lite pull consumer waits between two commits
-HANGING = 0.4  # so much of the time, at most
+HANG_MS = 6_000.0  # longer than the time between two commits of a lite pull consumer
+HANGING = 0.4  # the share of the time that a reader hangs, at most
 
 
 class Clients:
@@ -105,7 +109,7 @@ class Clients:
 
     def __init__(self, seed: int, release: str, shape: WeatherShape) -> None:
         self._seed, self._release, self._shape = seed, release, shape
-        self._rng = Random(f"weather clients {seed}")  # a text: the same everywhere
+        self._rng = Random(f"weather clients {seed}")  # a text: the same on all platforms
         self.cluster = self._cluster()
         self.consumers = tuple(
             group
@@ -115,7 +119,7 @@ class Clients:
         self.loads = (self._plain_load(), self._other_load(), self._steps_load(), *self._large())
 
     def has(self, feature: str) -> bool:
-        """Whether this seed has it."""
+        """Whether this seed has *feature*."""
         block, at = divmod(self._seed, SEEDS_A_BLOCK)
         places = Random(f"weather {feature} {block}").sample(range(SEEDS_A_BLOCK), SEEDS_A_BLOCK)
         return places[at] < FEATURES[feature].chance * SEEDS_A_BLOCK
@@ -208,10 +212,10 @@ class Clients:
         return self.has("folder") or self.has("news_restart")
 
     def _reading(self) -> ConsumersPlan:
-        """Lite pull consumers; no tags: such a group never commits what it passes over at the end.
+        """Lite pull consumers, without tags: filtered messages at the end are never committed.
 
-        Upstream: DefaultLitePullConsumerImpl.poll commits what was polled, and nothing else.  Its
-        pulls keep a thread while they are held: with more queues than threads that is not long.
+        Upstream: DefaultLitePullConsumerImpl.poll commits only messages that were polled.  A held
+        pull keeps a thread: pulls are held shortly if there may be more queues than threads.
         """
         seeks: tuple[int, ...] = ()
         if self.has("seeks"):
@@ -234,7 +238,7 @@ class Clients:
     def _group(
         self, plan: ConsumersPlan, most: int, *, few: bool = False, least: int = 1
     ) -> ConsumersPlan:
-        """*plan* with its number of members, and when they start."""
+        """*plan* with its number of members, their start times, and one of another release."""
         most = min(most, self._shape.members_max)
         members = max(self._members(most, few=few), min(least, most))
         settings_of = {}
@@ -256,14 +260,14 @@ class Clients:
         return min(drawn_ms, LATEST_GROUP_MS)
 
     def _members(self, most: int, *, few: bool) -> int:
-        """From 1 to *most*: half as many are twice as likely, or four times."""
+        """From 1 to *most*: half as many members are twice as likely; with *few*, four times."""
         numbers = range(1, most + 1)
         weights = [1 / number ** (1 + few) for number in numbers]
         return self._rng.choices(numbers, weights)[0] if most else 0
 
     @property
     def _is_5x(self) -> bool:
-        """Its brokers have timers, and take the pulls of lite pull consumers of 5.x (361).
+        """Whether brokers have timers, and accept pulls of lite pull consumers of 5.x (361).
 
         Upstream: BrokerController.registerProcessor, which has no LITE_PULL_MESSAGE in 4.9.7.
         """
@@ -295,11 +299,11 @@ class Clients:
         return other if self.has("strategy") else "averagely"
 
     def _capacity_ms(self, threads: int, share: float) -> float:
-        """How long a message may take for *threads* that get *share* of all messages."""
+        """The longest time per message for *threads* that get *share* of all messages."""
         return min(LISTENER_MS_MAX, BUSY * threads * 1_000 / (share * self._shape.rate))
 
     def _takes(self, feature: str, most_ms: float) -> dict[str, Any]:
-        """Short times as often as long ones; of the same length there is jitter, or twice."""
+        """Short times are as frequent as long ones; the jitter is as long, or twice as long."""
         takes_ms = round(most_ms ** self._rng.uniform(0.2, 1.0) / 2, 1)
         jitter = self._rng.choice((1, 2))
         if not self.has(feature):
@@ -307,9 +311,9 @@ class Clients:
         return {"takes_ms": takes_ms, "jitter_ms": takes_ms * jitter}
 
     def _reader(self) -> ListenerPlan:
-        """The application of a lite pull member; one that hangs does so for ``HANGING`` of a time.
+        """The application of a lite pull member; it may hang for ``HANGING`` of the time.
 
-        So much for a single member that gets all messages, and each takes its time besides.
+        That is the share of a single member that gets all messages; consuming them takes more.
         """
         takes = self._takes("slow", self._capacity_ms(1, 1.0))
         if self.has("slow_reader"):
@@ -335,7 +339,7 @@ class Clients:
         )
 
     def _burst(self, *, alone: bool) -> int:
-        """The sends of a burst begin at any queue each, so they say nothing of shares."""
+        """A producer that is *alone* has no bursts: their sends begin at random queues each."""
         drawn = self._rng.choice((1, 1, 10, 50))
         return 1 if alone else drawn
 
@@ -366,7 +370,7 @@ class Clients:
         )
 
     def _large(self) -> list[LoadPlan]:
-        """Half of them as they are on the wire, half compressed to little."""
+        """A load of large messages: half of the seeds with it send them uncompressed."""
         if not self.has("large"):
             return []
         size_bytes = self._rng.choice((*LARGE_BYTES, self._rng.randrange(*LARGE_BYTES)))
@@ -400,7 +404,7 @@ class Clients:
         return {"size_jitter_bytes": 8_192} if self.has("sizes") else {}
 
     def _delays(self) -> dict[str, Any]:
-        """Half of the messages come at once."""
+        """Delays of half of the messages."""
         levels = tuple(sorted(self._rng.sample((1, 2, 3, 4), 2)))
         is_by_time = self._rng.random() < 0.5 and self._is_5x
         if not self.has("delays"):

@@ -1,7 +1,7 @@
-"""What weather runs have met: how often each fault began in which state of the cluster.
+"""The coverage of weather runs: how often each fault began in each state of the cluster.
 
-Read from journals.  A state is what was going on in the moment when a fault began; a fault
-without any of them began in calm.
+It is computed from journals.  A state describes the cluster at the moment when a fault began; a
+fault that began in no other state began in calm.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.plan.plan import FAULTS
 
-FaultInState: TypeAlias = tuple[str, str]  # a fault's word, a state
+FaultInState: TypeAlias = tuple[str, str]  # a fault's keyword, a state
 
 REBALANCE_US, LEFT_US, JOINED_US, HEALED_US = 2_000_000, 20_000_000, 10_000_000, 5_000_000
 BACKLOG_MIN = 20
 PREFIX = "met."  # of metrics
 DOWN = ("kill", "stop", "power_off", "pause")
 STATES: Mapping[str, str] = {
-    "calm": "nothing of what follows",
-    "rebalance": "queues changed hands in the last 2 s",
+    "calm": "none of the states below",
+    "rebalance": "queues changed their owner in the last 2 s",
     "member_joined": "a member joined a group in the last 10 s",
     "member_left": "a member left a group in the last 20 s",
     "backlog": f"at least {BACKLOG_MIN} messages were stored and not consumed",
     "another_fault": "another fault held",
-    "node_down": "a node was killed, stopped or stood still",
+    "node_down": "a node was killed, stopped, without power or paused",
     "just_healed": "a fault ended in the last 5 s",
 }
 
@@ -52,18 +52,18 @@ class Coverage:
         self.counts: Counter[FaultInState] = Counter(counts or {})
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Count what one journal shows."""
+        """Count the faults of one journal."""
         watch = _RunState()
         for entry in entries:
             for met in watch.see(entry):
                 self.counts[met] += 1
 
     def as_metrics(self) -> dict[str, float]:
-        """As the row of a run carries them: ``met.kill.rebalance``."""
+        """The counts as metrics of a run's row: ``met.kill.rebalance``."""
         return {f"{PREFIX}{word}.{state}": n for (word, state), n in self.counts.items()}
 
     def add_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Count what the row of a run carries."""
+        """Add the counts that are in the metrics of a run's row."""
         for name, number in metrics.items():
             if name.startswith(PREFIX):
                 _, word, state = name.split(".")
@@ -74,24 +74,24 @@ class Coverage:
         return self.counts[word, state]
 
     def missing(self, words: Iterable[str] = tuple(FAULTS)) -> list[FaultInState]:
-        """What was never met, of these faults."""
+        """The pairs of the faults *words* and a state that never occurred."""
         return [(word, state) for word in words for state in STATES if not self.met(word, state)]
 
     def table(self) -> list[tuple[str, ...]]:
-        """A head, and a row a fault: how often it began in each state."""
+        """A header, then a row for each fault: how often it began in each state."""
         rows = [(word, *(str(self.met(word, state)) for state in STATES)) for word in FAULTS]
         return [("fault", *STATES), *rows]
 
 
 class _RunState:
-    """The state of one run, entry by entry."""
+    """The state of one run's cluster, updated by each entry."""
 
     def __init__(self) -> None:
-        self._last_us: dict[str, int] = {}  # of each state that fades
+        self._last_us: dict[str, int] = {}  # when each state of STATE_LASTS_US last began
         self._holding: dict[int, str] = {}
         self._stored_of: Counter[str] = Counter()  # by topic
         self._consumed_of: Counter[tuple[str, str]] = Counter()  # by group and topic
-        self._filtering: set[str] = set()  # groups that pass messages over
+        self._filtering: set[str] = set()  # groups that do not consume all tags
         self._see: Mapping[type[Any], Callable[[Any, int], None]] = {
             QueuesClaimed: lambda _, at_us: self._mark("rebalance", at_us),
             QueuesReleased: lambda _, at_us: self._mark("rebalance", at_us),
@@ -105,7 +105,7 @@ class _RunState:
         }
 
     def see(self, entry: Entry) -> list[FaultInState]:
-        """What is met with *entry*: nothing, unless a fault begins."""
+        """Update the state; if *entry* begins a fault, return it with each present state."""
         fact = entry.fact
         if isinstance(fact, FaultBegan):
             word = msgspec.json.decode(fact.fault)["fault"]
@@ -145,7 +145,7 @@ class _RunState:
         self._consumed_of[fact.group, fact.topic] += fact.ok
 
     def _backlog(self) -> int:
-        """Of the group that is furthest behind, among those that consume all they are given."""
+        """The largest backlog of a group and topic, without the groups that filter by tag."""
         if not self._consumed_of:
             return self._stored_of.total()
         behind = [

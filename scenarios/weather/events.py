@@ -1,9 +1,9 @@
-"""What can happen in weather: one fault by chance, or a few faults and acts that meet.
+"""The events of weather: random single faults, and combinations of faults and actions.
 
-A table has a row for each fault: its weight, how long it lasts and its targets.  What matters to
-some rules is rare by chance: a new member while a broker is down, an orderly member that dies for
-good, a member that leaves while all else is well.  So a seed may have such a combination, as any
-other feature of weather (``clients.FEATURES``); it is put before what comes by chance.
+A table has a row for each fault: its weight, its duration and its targets.  Some rules depend on
+events that are rare by chance: a new member while a broker is down, an orderly member that is
+killed for good, a member that leaves while no fault holds.  So a seed may have such a combination,
+as any other feature of weather (``clients.FEATURES``); it is placed before the random events.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rocketmq_emulator.scenarios.plan.plan import AnyAction, Join, Leave
 
 
 class WeatherTargets(NamedTuple):
-    """Whom it can hit."""
+    """The nodes and groups that an event may have as its target."""
 
     brokers: tuple[str, ...]
     name_servers: tuple[str, ...]
@@ -54,12 +54,12 @@ class WeatherTargets(NamedTuple):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Everybody but producers."""
+        """Servers and members, without producers."""
         return (*self.servers, *self.members)
 
 
 class WeatherEvent(NamedTuple):
-    """A fault or an act, and when."""
+    """A fault or action, with its beginning and its end."""
 
     at_ms: int
     until_ms: int
@@ -70,7 +70,7 @@ Make = Callable[[Random, WeatherTargets], Fault]
 
 
 class WeatherFault(NamedTuple):
-    """``weight`` beside the others; ``lasts_s`` from, to."""
+    """``weight`` relative to the other faults; ``lasts_s``: the shortest and longest duration."""
 
     weight: float
     lasts_s: tuple[float, float]
@@ -88,20 +88,20 @@ ANSWERS = (
 
 
 def _node(rng: Random, targets: WeatherTargets) -> str:
-    """A broker as often as a member, however many there are."""
+    """A random node: a broker as often as a member, whatever their numbers."""
     roles = (targets.brokers, targets.name_servers, targets.members)
     return rng.choice(rng.choices(roles, (0.4, 0.2, 0.4))[0])
 
 
 def _link_ends(rng: Random, targets: WeatherTargets) -> tuple[str, str]:
-    """A server, or all brokers, and its clients."""
+    """A server, or all brokers, and a group, a client or all clients."""
     server = rng.choice((*targets.servers, "brokers"))
     others = (*targets.groups, *targets.members, "producer", "clients")
     return server, rng.choice([name for name in others if name != server])
 
 
 def _ms(rng: Random, most: float) -> float:
-    """Small ones more often."""
+    """A random duration up to *most*; short ones are more frequent."""
     return float(round(most ** rng.uniform(0.2, 1.0), 1))
 
 
@@ -192,16 +192,16 @@ FAULTS_BY_CHANCE: Mapping[str, WeatherFault] = {
 }
 
 
-# Combinations: events that follow each other closely ----------------------------------
+# Combinations: events at short intervals ----------------------------------------------
 
 
-HELD_MS = 12_000  # a broker is down, or read-only, while a member joins
-WRITTEN_MS = 13_000  # a broadcasting member has written its offsets: after 10 s, by client
-REST_MS = 9_000  # after the last fault: what happens then has no other cause
+HELD_MS = 12_000  # how long a broker is down, or read-only, while a member joins
+WRITTEN_MS = 13_000  # from then on a broadcasting member has written its offsets: after 10 s
+REST_MS = 9_000  # after the last fault, so that it causes no later event
 
 
 class CombinationContext(NamedTuple):
-    """When faults of a combination may begin and have to end, and which nodes stay."""
+    """When faults of a combination may begin and must end, and which members it may use."""
 
     rng: Random
     targets: WeatherTargets
@@ -210,7 +210,7 @@ class CombinationContext(NamedTuple):
     staying: tuple[str, ...]  # members that no other event touches
 
     def others(self, group: str = "") -> list[str]:
-        """Members of *group*, or of any, but the first of each: a group is never without one."""
+        """Members of *group*, or of all, without the first of each: it must keep a member."""
         return [
             member
             for member in self.staying
@@ -219,7 +219,7 @@ class CombinationContext(NamedTuple):
 
 
 def orderly_death(context: CombinationContext) -> list[WeatherEvent]:
-    """A member of the orderly group is killed for good: its locks lapse after 60 s."""
+    """A member of the orderly group is killed for good: its locks expire after 60 s."""
     members = context.others("stepping")
     if not members or context.first_ms >= context.end_ms - 2_000:
         return []
@@ -228,7 +228,7 @@ def orderly_death(context: CombinationContext) -> list[WeatherEvent]:
 
 
 def busy_steps(context: CombinationContext) -> list[WeatherEvent]:
-    """Two more orderly members come while listeners are at work: queues are given up in use."""
+    """Two more orderly members join while listeners run: queues are released while in use."""
     last_ms = context.end_ms - 2_000
     if "stepping" not in context.targets.groups or context.first_ms >= last_ms:
         return []
@@ -237,7 +237,7 @@ def busy_steps(context: CombinationContext) -> list[WeatherEvent]:
 
 
 def news_restart(context: CombinationContext) -> list[WeatherEvent]:
-    """A broadcasting member is killed once it has written its offsets, and comes back."""
+    """A broadcasting member is killed after it has written its offsets, and starts again."""
     first_ms, last_ms = max(context.first_ms, WRITTEN_MS), context.end_ms - 8_000
     if "news-1" not in context.staying or first_ms >= last_ms:
         return []
@@ -264,7 +264,7 @@ def join_meets_fault(context: CombinationContext) -> list[WeatherEvent]:
 
 
 def calm_leave(context: CombinationContext) -> list[WeatherEvent]:
-    """A member that shares queues leaves in order when all faults are over for a while."""
+    """A member of a clustering group closes in order some time after all faults have ended."""
     members = [each for each in context.others() if not each.startswith("news-")]
     if not members:
         return []

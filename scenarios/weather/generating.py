@@ -1,12 +1,12 @@
-"""Weather: a plan from a seed.  The same seed, release and shape give the same plan, always.
+"""Generates weather: a plan from a seed.  Equal seeds, releases and shapes give equal plans.
 
-``clients`` draws groups and loads; here acts and faults are drawn and put where a state of the
-cluster is expected.  Acts come first, faults are put beside them: while another fault holds, after
-a member left, after a fault was healed.
+``clients`` draws groups and loads; this module draws actions and faults, and places them at times
+when a state of the cluster is expected.  Actions are placed first, then faults relative to them:
+while another fault holds, after a member has left, after a fault was healed.
 
-A seed aims at two pairs of a fault and a state: what such a state needs is put there first, all
-else follows by chance.  All pairs stand in one fixed order that jumps from fault to fault and from
-state to state, and a seed has its next two, whatever other seeds met: so a seed is one plan, and
+A seed aims at two pairs of a fault and a state: the events that such a state needs are placed
+first, the others are random.  The pairs have one fixed order, in which faults and states change at
+each step, and a seed has its two pairs whatever other seeds have met: so a seed is one plan, and
 76 consecutive seeds aim at every pair once.
 """
 
@@ -45,13 +45,13 @@ from rocketmq_emulator.scenarios.weather.events import (
 )
 from rocketmq_emulator.scenarios.weather.shape import WeatherShape
 
-SETTLED_MS = 65_000  # after it every rule of what members know of each other has its say
-LIVENESS_METRICS = ("lost", "stuck", "backlog", "unrest")  # once nothing is broken
+SETTLED_MS = 65_000  # after it rules about members' lists of their group can be judged
+LIVENESS_METRICS = ("lost", "stuck", "backlog", "unrest")  # after all faults have ended
 UNOWNED_S = 60 + 20  # after a fault: the lock of a dead member at its broker, a rebalance pass
 
 
 def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None) -> Plan:
-    """A plan by chance: several loads and groups, faults and acts, then quiet and expectations."""
+    """A random plan: loads and groups, faults and actions, then quiet, and expectations."""
     shape = shape or WeatherShape()
     clients = Clients(seed, release, shape)
     spec = ClusterSpec(brokers=shape.brokers, name_servers=shape.name_servers, release=release)
@@ -81,9 +81,9 @@ def _targets(spec: ClusterSpec, consumers: tuple[ConsumersPlan, ...]) -> Weather
 
 
 def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectation]:
-    """Beside the rules of all checkers: liveness, once all faults have ended.
+    """Expectations besides the rules of all checkers: liveness after all faults have ended.
 
-    A lock that a broker gives while its clock is ahead lives longer by as much.
+    A lock that a broker grants while its clock is ahead expires later by that time.
     """
     jumps = [step.does.ms for step in steps if isinstance(step.does, ClockJump)]
     ahead_s = max(0, *jumps, 0) / 1_000
@@ -92,15 +92,15 @@ def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectat
     yield Expectation(metric="unowned_s", bound=shape.seconds + UNOWNED_S + ahead_s)
 
 
-# What happens when --------------------------------------------------------------------
+# The timeline -------------------------------------------------------------------------
 
 
-AT_STATE_CHANCE = 0.7  # so often a state is looked for; else any time
+AT_STATE_CHANCE = 0.7  # of a random fault to be placed in a state; else at any time
 TRIES_MAX = 20
-FIRST_MS = 3_000  # before it nothing happens
-COMBINATIONS_FROM_MS = 8_000  # before it no combination begins: all members have come
+FIRST_MS = 3_000  # no fault and no action before it
+COMBINATIONS_FROM_MS = 8_000  # no combination begins before it: then all members have started
 CALM_MS = 14_000  # members have joined 10 s before, and queues have their owners
-BACKLOG_MS = 5_000  # so long a node is down, and messages wait
+BACKLOG_MS = 5_000  # how long a node is down until there is a backlog
 DOWN_WORDS = ("kill", "stop", "power_off", "pause")
 
 
@@ -111,7 +111,7 @@ def timeline(
     spec: ClusterSpec,
     combinations: Collection[str] = (),
 ) -> tuple[Step, ...]:
-    """The steps of *seed*, by their times, with *combinations*."""
+    """The steps of *seed* in the order of their times, with *combinations*."""
     drawn = _Timeline(seed, shape, targets, spec, combinations).drawn()
     return tuple(_step(placed) for placed in sorted(drawn, key=lambda placed: placed.at_ms))
 
@@ -125,7 +125,7 @@ class _Timeline:
         spec: ClusterSpec,
         combinations: Collection[str],
     ) -> None:
-        self.rng = Random(f"weather {seed}")  # a text, so that it is the same everywhere
+        self.rng = Random(f"weather {seed}")  # a text: the same on all platforms
         self.shape, self.targets, self.spec, self.combinations = shape, targets, spec, combinations
         self.combination_rng = Random(f"weather scenes {seed}")
         self.first_ms = FIRST_MS
@@ -140,7 +140,7 @@ class _Timeline:
         )
 
     def drawn(self) -> list[WeatherEvent]:
-        """What waits for nothing comes first; then all that others can be put beside."""
+        """All events: each is placed after those that it depends on, so faults in calm first."""
         fault_count = self._count(self.shape.faults_per_minute)
         aims = self.aims[:fault_count]
         calm = [aim for aim in aims if aim.state == "calm" and self.end_ms > 2 * CALM_MS]
@@ -164,7 +164,7 @@ class _Timeline:
     # Combinations ------------------------------------------------------------------------------
 
     def _combination(self, name: str, combination: Combination) -> None:
-        """All of it, if this seed has it, nothing is in its way, and no weight leaves it out."""
+        """Place the combination if the seed has it, none of it collides, and no weight is 0."""
         if name not in self.combinations:
             return
         staying = tuple(m for m in self.targets.members if m not in self.gone and self._is_up(m))
@@ -178,7 +178,7 @@ class _Timeline:
         self.gone.update(each.does.node for each in placed if isinstance(each.does, Leave))
 
     def _is_left_out(self, placed: WeatherEvent) -> bool:
-        """The shape wants no such fault or act."""
+        """Whether the shape excludes this fault or action."""
         word = word_of(placed.does)
         if isinstance(placed.does, Fault):
             return not (self.usual[word] and self.shape.faults_per_minute)
@@ -209,7 +209,7 @@ class _Timeline:
     # Faults ------------------------------------------------------------------------------------
 
     def _fault(self) -> None:
-        """One by chance, unless there is no room for it."""
+        """Place a random fault, unless no place is found for it."""
         for _ in range(TRIES_MAX):
             if (word := self._chosen(self.usual)) is None:
                 return
@@ -217,7 +217,7 @@ class _Timeline:
                 return
 
     def _aimed(self, aim: CoverageTarget) -> None:
-        """The fault in the state that it aims at, or else at another time."""
+        """Place the fault of *aim* in its state, or else at another time."""
         for state in (aim.state,) * TRIES_MAX + ("",) * TRIES_MAX:
             if self._is_put(aim.word, state):
                 return
@@ -239,7 +239,7 @@ class _Timeline:
         return True
 
     def _any_state(self) -> str:
-        """One of which there are moments, or none: then any time."""
+        """A random state that has moments, or an empty text: then at any time."""
         if self.rng.random() >= AT_STATE_CHANCE:
             return ""
         return self.rng.choice(
@@ -251,7 +251,7 @@ class _Timeline:
         return [at_ms for at_ms in found if self.first_ms <= at_ms < self.end_ms - 1_000]
 
     def _collides(self, new: WeatherEvent) -> bool:
-        """A node is down only once at a time, and its end would bring back a node that left."""
+        """Whether the node of *new* has left (its end would start it again) or is down then."""
         node = getattr(new.does, "node", None)
         if node in self.gone:
             return True
@@ -276,14 +276,14 @@ class _Timeline:
         exact = per_minute * self.shape.seconds / 60
         return int(exact) + (self.rng.random() < exact - int(exact))
 
-    # Acts, and moments of states: called by the tables below -----------------------------------
+    # Actions, and moments of states: called by the tables below --------------------------------
 
     def join(self) -> AnyAction:
-        """One more member of some group."""
+        """One more member of a random group joins."""
         return Join(group=self.rng.choice(self.targets.groups))
 
     def leave(self) -> AnyAction | None:
-        """A member ends in order, or at once; the first of a group stays."""
+        """A random member closes in order or is killed; the first of a group stays."""
         known = [
             member
             for member in self.targets.members
@@ -296,25 +296,25 @@ class _Timeline:
         return Leave(node=member, kill=self.rng.random() < 0.5)
 
     def _is_up(self, member: str) -> bool:
-        """No fault takes it down, and would bring it back."""
+        """Whether no event takes *member* down: the end of a fault would start it again."""
         return not any(member in _down(old) for old in self.placed)
 
     def restart(self) -> AnyAction | None:
-        """All brokers, one after the other; once in a run, and only where all are up else."""
+        """All brokers restart one after the other; once in a run, if no other event stops one."""
         brokers = set(self.targets.brokers)
         if any(not brokers.isdisjoint(_down(placed)) for placed in self.placed):
             return None
         return RollingRestart(nodes=self.targets.brokers, down_ms=3_000, between_ms=5_000)
 
     def grow(self) -> AnyAction | None:
-        """More queues of a topic, once in a run."""
+        """A topic gets more queues, once in a run."""
         if any(isinstance(placed.does, GrowTopic) for placed in self.placed):
             return None
         topic = self.rng.choice(("orders", "orders", "steps"))
         return GrowTopic(topic=topic, queues=self.rng.randrange(5, 9))
 
     def after(self, kinds: type | tuple[type, ...], least_ms: int, most_ms: int) -> list[int]:
-        """Moments so long after the acts of these kinds."""
+        """A moment *least_ms* to *most_ms* after each action of *kinds*."""
         return [
             placed.at_ms + self.rng.randrange(least_ms, most_ms)
             for placed in self.placed
@@ -322,7 +322,7 @@ class _Timeline:
         ]
 
     def within(self, words: tuple[str, ...] = (), after_ms: int = 0) -> list[int]:
-        """Moments in which a fault holds, one of *words* or any, since *after_ms* or longer."""
+        """A moment in each fault of *words* (empty: all), at least *after_ms* after it began."""
         return [
             self.rng.randrange(placed.at_ms + after_ms, placed.until_ms)
             for placed in self.placed
@@ -332,7 +332,7 @@ class _Timeline:
         ]
 
     def healed(self) -> list[int]:
-        """Moments soon after the end of a fault."""
+        """A moment within 3 s after the end of each fault."""
         return [
             placed.until_ms + self.rng.randrange(0, 3_000)
             for placed in self.placed
@@ -340,7 +340,7 @@ class _Timeline:
         ]
 
     def calm(self) -> list[int]:
-        """Before all else, once members have their queues."""
+        """The moment when members have their queues, if no event is placed yet."""
         return [] if self.placed else [CALM_MS]
 
 
@@ -350,7 +350,7 @@ ACTIONS_BY_CHANCE: Mapping[str, tuple[float, Callable[[_Timeline], AnyAction | N
     "rolling_restart": (0.5, _Timeline.restart),
     "grow_topic": (1, _Timeline.grow),
 }
-ACTION_FOR_STATE: Mapping[str, str] = {  # the act that a state comes of
+ACTION_FOR_STATE: Mapping[str, str] = {  # the action that causes a state
     "rebalance": "join",
     "member_joined": "join",
     "member_left": "leave",
@@ -370,7 +370,7 @@ assert ACTION_FOR_STATE.keys() <= STATES.keys()
 
 
 def _down(placed: WeatherEvent) -> tuple[str, ...]:
-    """The nodes that it takes down."""
+    """The nodes that *placed* takes down."""
     if isinstance(placed.does, RollingRestart):
         return placed.does.nodes
     if word_of(placed.does) in (*DOWN_WORDS, "leave"):
@@ -392,7 +392,7 @@ STRIDE = 59  # near the golden section of all pairs, and without a factor that t
 
 
 class CoverageTarget(NamedTuple):
-    """A fault's word, and the state of the cluster in which it is to begin."""
+    """A fault's keyword, and the state of the cluster in which it is to begin."""
 
     word: str
     state: str
@@ -408,7 +408,7 @@ assert set(ORDER) == set(PAIRS), "each pair has its place"
 
 
 def coverage_targets_of(seed: int, words: Container[str]) -> list[CoverageTarget]:
-    """Those of *seed* whose fault is among *words*."""
+    """The targets of *seed* whose fault is among *words*."""
     first = seed * TARGETS_PER_SEED
     found = [ORDER[at % len(ORDER)] for at in range(first, first + TARGETS_PER_SEED)]
     return [aim for aim in found if aim.word in words]

@@ -1,9 +1,9 @@
-"""What weather may be like: how big, how long, how rough; and what the small shape finds.
+"""The shape of weather (size, duration, number of faults), and the planted bugs that it finds.
 
 A checker that never objects proves nothing, and neither does weather in which nothing fails.  So
-each bug that has a name (``settings.quirks``) is switched on, and seeds are counted from 1 until a
-checker objects; the shape is ``SMALL``.  ``PLANTED`` has these seeds; tests run them with the bug
-and without it.
+each quirk (``settings.quirks``) is switched on, and seeds are counted from 1 until a checker
+objects; the shape is ``SMALL``.  ``PLANTED`` has these seeds; tests run them with the quirk and
+without it.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ from rocketmq_emulator.settings.setting_rules import Range, SettingRules, ranges
 
 
 class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The cluster, its clients and how often something happens.
+    """The cluster, its clients, and the rates of faults and actions.
 
-    ``weights`` are how often each fault and act comes, as in ``FAULTS_BY_CHANCE``
-    and ``ACTIONS_BY_CHANCE`` unless they are given; 0 leaves one out.
+    ``weights`` override those of ``FAULTS_BY_CHANCE`` and ``ACTIONS_BY_CHANCE`` by keyword; with
+    the weight 0 a fault or action does not occur.
     """
 
-    seconds: int = 60  # with faults; quiet comes after them
+    seconds: int = 60  # with faults; the wait for quiet follows
     brokers: int = 3
     name_servers: int = 2
-    members_max: int = 8  # of any group: each draws from 1 to so many
-    billing: int = 8  # of this group, at most, 0: no such group; concurrent push consumers
+    members_max: int = 8  # of any group: the number of members is drawn from 1 to this
+    billing: int = 8  # members of this group at most; 0: no such group; concurrent push consumers
     stepping: int = 8  # orderly push consumers of steps
     news: int = 3  # broadcasting push consumers of orders
     reading: int = 3  # lite pull consumers of orders
     rate: float = 10.0  # messages a second, over all loads
     faults_per_minute: float = 8.0
     acts_per_minute: float = 3.0
-    quiet_s_max: int = 300  # for liveness to return
+    quiet_s_max: int = 300  # how long the run may take to become quiet
     weights: dict[str, float] = {}
 
     def __post_init__(self) -> None:
-        """Raises ``SettingRefused`` for a number that cannot be."""
+        """Raises ``SettingRefused`` for a number out of its range."""
         RULES.check(self)
         if self.rate <= 0 or self.faults_per_minute < 0 or self.acts_per_minute < 0:
-            raise ValueError("rate is more than 0; faults and acts per minute are at least 0")
+            text = "rate is more than 0; faults_per_minute and acts_per_minute are at least 0"
+            raise ValueError(text)
         if self.billing + self.stepping + self.news + self.reading == 0:
-            raise ValueError("weather without a member of any group shows nothing")
+            raise ValueError("weather needs a member of at least one group")
 
 
 RULES = SettingRules(
@@ -59,14 +60,14 @@ RULES = SettingRules(
 
 SMALL = WeatherShape(
     seconds=30, rate=4, brokers=2, members_max=3
-)  # the cheapest that still meets everything
+)  # the cheapest shape in which each pair of a fault and a state still occurs
 
 
-# Planted bugs, and the first seed of the small shape that meets each ------------------
+# Planted bugs, and the first seed of the small shape that finds each ------------------
 
 
 class Planted(NamedTuple):
-    """``seeds``: the first seed that fails, by release; ``checker``: who objects, to what."""
+    """``seeds``: the first seed that fails, by release; ``checker``: the checker that objects."""
 
     seeds: Mapping[str, int]
     checker: str
@@ -83,4 +84,4 @@ PLANTED: Mapping[str, Planted] = {
         {"4.9.7": 2, "5.3.3": 2}, "async_retries_stay", "client invariant 16"
     ),
 }
-assert PLANTED.keys() <= QUIRKS.keys(), "each is a bug that has a name"
+assert PLANTED.keys() <= QUIRKS.keys(), "each planted bug is a quirk"
