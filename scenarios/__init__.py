@@ -1,8 +1,8 @@
-"""Script a failure: what a scenario written in Python needs.  See docs/scenarios.md.
+"""The names for scenarios that are written in Python.  See docs/scenarios.md.
 
 from rocketmq_emulator.scenarios import Run, nothing_lost, scenario
 
-A name is loaded at its first use.
+Each name is imported at its first use.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
         raise AttributeError(f"rocketmq_emulator.scenarios has no {name}")
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = value  # the next use does not come here
+    globals()[name] = value  # later uses do not call this function
     return value
 
 

@@ -1,1 +1,1 @@
-"""Scenarios and questions by name."""
+"""Finds scenarios and questions by name, and has the questions about allocation strategies."""

@@ -1,13 +1,13 @@
-"""How evenly a strategy shares queues, and what it moves: a question to its function alone.
+"""How evenly a strategy shares queues, and how many it moves: a question to its function alone.
 
 A run of this question needs no cluster.  The seed makes the ids of the group's members, as real
 clients make theirs (``<address>@<instance name>``); all else is arithmetic.  Averagely and by
-circle depend on ids through their order only, and the address comes first in it.  A ring of hashes
-depends on every character, of the names of topic and brokers too, so there one set of names says
-little and ten thousand sets say what to expect.  Which broker is read-only and which member leaves
-are parameters: what is true of the last one need not be true of the others.
+circle depend only on the order of ids, and the address comes first in it.  A hash ring depends on
+every character, of the names of topics and brokers too: one set of names shows little about it,
+ten thousand sets show the distribution.  The read-only broker and the member that leaves are
+parameters: a result for the last one need not hold for the others.
 
-A Java client whose instance name was not set takes ``<process id>#<nanoseconds>`` since 4.9, and
+A Java client whose instance name was not set uses ``<process id>#<nanoseconds>`` since 4.9, and
 its process id alone before, as clients in Go and C++ do; in containers the process id is often 1.
 Upstream: ClientConfig.buildMQClientId, changeInstanceNameToPID (reference, client behaviour 1.1).
 """
@@ -34,7 +34,7 @@ OwnersOf: TypeAlias = Callable[[Sequence[str]], Owners]  # members, in order -> 
 
 MEMBERS_MAX, QUEUES_MAX, NODES_MAX = 1_000, 100_000, 10_000
 RING = "consistent_hash"
-POSITIONS: Mapping[str, Callable[[int], int]] = {  # of so many things in their order: which one
+POSITIONS: Mapping[str, Callable[[int], int]] = {  # from the number of things to an index
     "first": lambda _: 0,
     "middle": lambda count: count // 2,
     "last": lambda count: count - 1,
@@ -44,13 +44,13 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked.  *topics* have *queues* on each of *brokers*; a group of *members*.
+    """The parameters.  *topics* have *queues* on each of *brokers*; the group has *members*.
 
-    ``ids`` is a name of ``client_ids.FORMATS``.  ``virtual_nodes`` count for the ring of hashes
-    only.  With ``restart`` all members are restarted one by one, too; with ``surge`` each new
-    process starts before the old one ends.  ``leaver`` is a name of ``POSITIONS``, among sorted
-    ids, or ``ANY``, which the seed draws; ``read_only`` is a place among sorted brokers, or the
-    name of one.  With ``ANY`` as ``topic`` the seed draws the names of topics and brokers.
+    ``ids`` is a name of ``FORMATS``.  ``virtual_nodes`` matter for the hash ring only.  With
+    ``restart`` all members are restarted one by one, too; with ``surge`` each new process starts
+    before the old one ends.  ``leaver`` is a name of ``POSITIONS``, among sorted ids, or ``ANY``:
+    then the seed draws it.  ``read_only`` is a name of ``POSITIONS``, among sorted brokers, or a
+    broker's name.  With ``ANY`` as ``topic`` the seed draws the names of topics and brokers.
     """
 
     strategy: str = "averagely"
@@ -86,23 +86,23 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def queue_count(self) -> int:
-        """Of all topics."""
+        """The number of queues of all topics."""
         return self.topics * self.brokers * self.queues
 
 
 def allocation(asked: Allocation, seed: int) -> dict[str, float]:
-    """What the group of *seed* comes to; queues and members are counted.
+    """The metrics of the group of *seed*: numbers of queues and members, and their ratios.
 
     ``queues_min``, ``queues_max``, ``queues_sigma`` (of the whole population) and
-    ``first_queues`` (of the member that sorts first) are of members before anything changes.
-    ``max_to_min`` is missing when somebody is idle.  ``moves_leave`` change their owner when the
-    *leaver* leaves, ``necessary_leave`` of them because it had them; ``moves_join`` and
-    ``necessary_join`` the same when one joins.  With several brokers: ``read_only_idle_members``
-    have queues of one of them only, should that be read-only, and ``read_only_max_to_mean`` is
-    the largest share then; ``read_only_least_share``, ``read_only_mean_share`` and
-    ``read_only_most_share`` are shares of idle members over all brokers, one read-only at a time.
-    ``moves_restart`` counts while all members are restarted one by one.
-    Raises ``ValueError`` for a strategy that there is not, ``StrategyFailed`` for one that fails.
+    ``first_queues`` (of the member that sorts first) are queues of a member before any change.
+    ``max_to_min`` is missing if a member is idle.  ``moves_leave`` queues change their owner when
+    the *leaver* leaves, ``necessary_leave`` of them because they were its queues; ``moves_join``
+    and ``necessary_join`` are the same when a member joins.  With more than one broker:
+    ``read_only_idle_members`` have queues of the read-only broker only, and
+    ``read_only_max_to_mean`` compares shares without its queues; ``read_only_least_share``,
+    ``read_only_mean_share`` and ``read_only_most_share`` are fractions of idle members over all
+    brokers, one read-only at a time.  ``moves_restart`` counts while all members are restarted
+    one by one.  Raises ``ValueError`` for an unknown strategy, ``StrategyFailed`` if it fails.
     """
     queues = _topics_of(asked, seed)
     owning = _owning(asked, queues)
@@ -126,7 +126,7 @@ def allocation(asked: Allocation, seed: int) -> dict[str, float]:
 
 
 def owners_of(asked: Allocation, members: Sequence[str]) -> Owners:
-    """Who has which queue, when all of *members* (in order) agree."""
+    """The owner of each queue, if all members have the same list *members* (in order)."""
     return _owning(asked, _topics_of(asked, 0))(members)
 
 
@@ -141,7 +141,7 @@ def _brokers(count: int) -> list[str]:
 
 
 def _topics_of(asked: Allocation, seed: int) -> list[list[MessageQueue]]:
-    """A seed has the same ids whether names are given or drawn."""
+    """The queues of each topic; drawing names does not change the client ids of the seed."""
     topic, brokers = asked.topic, _brokers(asked.brokers)
     if topic == ANY:
         rng = random.Random(f"names of {seed}")
@@ -165,7 +165,7 @@ def _leaver_at(asked: Allocation, seed: int) -> int:
 
 
 def _owning(asked: Allocation, topics: Sequence[Sequence[MessageQueue]]) -> OwnersOf:
-    """Every strategy through its own function; the ring is built once, not once a member."""
+    """The owners by the strategy's function; the hash ring is built once, not for each member."""
     if asked.strategy == RING:
         keys = [(queue, str(queue)) for queues in topics for queue in queues]
 
@@ -220,7 +220,7 @@ def _count(owners: Owners, member: str) -> int:
 
 
 def _read_only(owners: Owners, members: Sequence[str], which: str) -> dict[str, float]:
-    """What is left of each share when nothing comes to the queues of one broker."""
+    """Metrics of the shares without the queues of one broker."""
     brokers = sorted({queue.broker_name for queue in owners})
     one = brokers[POSITIONS[which](len(brokers))] if which in POSITIONS else which
     held = Counter(owners.values())
@@ -241,14 +241,14 @@ def _read_only(owners: Owners, members: Sequence[str], which: str) -> dict[str, 
 
 
 def _written(owners: Owners, read_only: str) -> Counter[str]:
-    """Queues of each member that are not on the broker *read_only*."""
+    """The number of queues of each member that are not on the broker *read_only*."""
     return Counter(owner for queue, owner in owners.items() if queue.broker_name != read_only)
 
 
 def _restarts(asked: Allocation, owning: OwnersOf, rng: random.Random) -> dict[str, float]:
-    """Each member leaves, and is back with the id of a new process before the next one leaves.
+    """Each member leaves, and joins with the id of a new process before the next one leaves.
 
-    With a surge it is there as the new process before it leaves as the old one.
+    With a surge the new process joins before the old one leaves.
     """
     ids = ClientIds(FORMATS[asked.ids], rng)
     group = [ids.start(at) for at in range(asked.members)]
@@ -270,15 +270,15 @@ def _restarts(asked: Allocation, owning: OwnersOf, rng: random.Random) -> dict[s
 IdPart: TypeAlias = Callable[[random.Random], str]
 
 HOSTS_A_SUBNET = 250
-PID_MAX = 32_768  # Linux, unless it is told otherwise
-NANOS_MAX = 10**16  # System.nanoTime on a machine that is up for some months
-POD_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes leaves out what could make words
+PID_MAX = 32_768  # the default of Linux
+NANOS_MAX = 10**16  # System.nanoTime on a machine that has been up for some months
+POD_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes uses no vowels, so names are no words
 
 
 class IdFormat(NamedTuple):
-    """How an address and an instance name are made; a restart on the same host keeps *address*.
+    """Makes an instance name and an address; with *keeps_address* a restart keeps the address.
 
-    Without *address* members have neighbouring ones in one subnet, in the order of their start.
+    Without *address* the members have consecutive addresses of one subnet, by their numbers.
     """
 
     instance: IdPart
@@ -287,7 +287,7 @@ class IdFormat(NamedTuple):
 
 
 class ClientIds:
-    """Ids of one group's members; a member that starts again gets another one."""
+    """Client ids of one group's members; a member that starts again gets another id."""
 
     def __init__(self, kind: IdFormat, rng: random.Random) -> None:
         self._kind = kind
@@ -298,7 +298,7 @@ class ClientIds:
         self._given: set[str] = set()
 
     def start(self, at: int) -> str:
-        """The id of the member number *at*, which starts now; never one that was given before."""
+        """The id of member number *at*, which starts now; it differs from all ids before."""
         while True:
             made = f"{self._address(at)}@{self._kind.instance(self._rng)}"
             if made not in self._given:

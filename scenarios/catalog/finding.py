@@ -1,13 +1,13 @@
-"""Scenarios by name: of the library, of a file, or a function of a module.
+"""Finds scenarios by name: in the library, in a file, or as a function of a module.
 
     load("broker_dies")                          of scenarios/library
     load("failures/half_a_link.toml")            a file
     load("failures/mine.py:my_scenario")         a function of a file
     load("shop.failures:my_scenario")            a function of a module
-    load("weather", {"seed": 7})                 by chance: scenarios/weather
+    load("weather", {"seed": 7})                 random: scenarios/weather
 
-Errors are ``BadScenario``, whatever kind it is.  A question (``questions``) is found by
-the same names with ``find_question``.
+All errors are ``BadScenario``.  ``find_question`` finds a question (``questions``) by the same
+kinds of names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Planned = Callable[[Mapping[str, Value | str]], Plan]
 
 
 class Listed(NamedTuple):
-    """A scenario that was found: its name, where it is, and how its plan is made."""
+    """A scenario that was found: its name, its file, and the function that makes its plan."""
 
     name: str
     file: Path
@@ -48,7 +48,7 @@ class Listed(NamedTuple):
 
 
 def weather_of(given: Mapping[str, Value | str]) -> Plan:
-    """The weather of these parameters.  Raises ``BadScenario``."""
+    """The plan of the weather with the parameters *given*.  Raises ``BadScenario``."""
     shape = {
         field.name: field.default
         for field in msgspec.structs.fields(WeatherShape)
@@ -76,7 +76,7 @@ WEATHER = Listed("weather", HERE / "weather" / "generating.py", weather_of)
 
 
 def has_plan_per_seed(name: str, given: Container[str]) -> bool:
-    """Weather has another plan for each seed, unless *given* names the seed of one."""
+    """Whether each seed of a run has its own plan: of weather without a parameter ``seed``."""
     return name == WEATHER.name and "seed" not in given
 
 
@@ -85,7 +85,7 @@ def load(
 ) -> Plan:
     """The plan of the scenario *name*, with these *parameters*.  Raises ``BadScenario``.
 
-    Its cluster is of *release*, if one is given; weather is also drawn for it.
+    If *release* is given, the cluster is of that release; weather is also drawn for it.
     """
     given = parameters or {}
     if release and name == WEATHER.name:
@@ -94,7 +94,7 @@ def load(
 
 
 def find(name: str) -> Listed:
-    """Where *name* leads.  Raises ``BadScenario`` when it leads nowhere, or to several."""
+    """The scenario *name*.  Raises ``BadScenario`` if there is none, or more than one."""
     place, _, function = name.partition(":")
     path = Path(place)
     if path.suffix == ".toml" and not function:
@@ -120,7 +120,7 @@ def find(name: str) -> Listed:
 
 
 def find_question(name: str) -> Question | None:
-    """The question *name*; None if it leads to a scenario, or nowhere, which ``find`` says.
+    """The question *name*; None if it is a scenario, or if there is none (``find`` raises then).
 
     Raises ``BadScenario`` for a module that cannot be imported.
     """
@@ -153,9 +153,9 @@ def _questions_of(module: ModuleType) -> dict[str, Question]:
 
 
 def in_folder(folder: Path) -> Iterator[Listed]:
-    """Each scenario of a folder's files, TOML and Python, by file.
+    """Each scenario of the TOML and Python files in *folder*, in the order of file names.
 
-    Raises ``BadScenario`` for a Python file that cannot be imported, or no folder.
+    Raises ``BadScenario`` if a Python file cannot be imported, or the folder does not exist.
     """
     if not folder.is_dir():
         raise _refused(str(folder), "there is no such folder")
@@ -177,7 +177,7 @@ def _of_module(module: ModuleType, path: Path) -> Iterator[Listed]:
 
 
 def _one_of(name: str, found: list[Listed], wanted: str) -> Listed:
-    """The one that is *wanted*, or the only one."""
+    """The scenario *wanted*, or the only one.  Raises ``BadScenario``."""
     known = {listed.name: listed for listed in found}
     if not found:
         raise _refused(name, "there is no scenario in it: an async function under @scenario")
@@ -190,7 +190,7 @@ def _one_of(name: str, found: list[Listed], wanted: str) -> Listed:
 
 
 def _module_of(path: Path) -> ModuleType:
-    """The module of a file: imported once, found by its stem from then on."""
+    """The module of a file: imported once, then found in ``sys.modules``."""
     if path.resolve().parent == LIBRARY.resolve():
         return importlib.import_module(f"rocketmq_emulator.scenarios.library.{path.stem}")
     for module in list(sys.modules.values()):

@@ -1,12 +1,13 @@
-"""Questions that need no cluster: pure functions of a seed and parameters, answered with numbers.
+"""Questions that need no cluster: pure functions of a seed and parameters that return metrics.
 
     @question
     def sharing(seed: int, strategy: str = "averagely", members: int = 3) -> dict[str, float]:
         ...
 
-The first argument is the seed; each other one is a parameter and has a default, which gives its
-type.  A question has a name as a scenario has, and its answer is a row as a run's, of the world
-``function``: so both are swept and studied alike.  ``scenarios.catalog.finding`` finds it.
+The first argument is the seed; each other argument is a parameter and has a default, which gives
+its type.  A question has a name, as a scenario has, and its answer is a row, as a run's, of the
+world ``function``: so sweeps and studies handle both alike.  ``scenarios.catalog.finding`` finds
+questions.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ QuestionFunction: TypeAlias = Callable[..., Mapping[str, float]]
 
 
 class Question:
-    """A function that answers from a seed and parameters.  Raises ``TypeError`` if it cannot.
+    """A question.  Raises ``TypeError`` if *function* has no seed, or a parameter no default.
 
-    Its docstring is its title and what it teaches, also under ``python -OO``, where the source
-    is read; a function without source is refused there.
+    Its docstring has the title and the explanation, also under ``python -OO``, where it is read
+    from the source; a function without source is refused there.
     """
 
     def __init__(self, function: QuestionFunction) -> None:
@@ -50,7 +51,7 @@ class Question:
         return f"<question {self.name}>"
 
     def given(self, parameters: Mapping[str, Value | str]) -> dict[str, Value]:
-        """All parameters, those that were given in the types of the defaults.
+        """The values of all parameters; a given text is converted to the type of the default.
 
         Raises ``BadScenario``.
         """
@@ -60,11 +61,11 @@ class Question:
         return values
 
     def answer(self, parameters: Mapping[str, Value], seed: int) -> RunResult:
-        """One row; whatever goes wrong is a row with the verdict ``error``."""
+        """The row of one seed; after any error of the function its verdict is ``error``."""
         began_s = time.perf_counter()
         try:
             metrics = _numbers(self.function(seed, **parameters))
-        except Exception as error:  # noqa: BLE001  # of a function of the user's
+        except Exception as error:  # noqa: BLE001  # a user's function raises anything
             took_s = time.perf_counter() - began_s
             return self.unanswered(parameters, seed, _text_of(error), took_s)
         took_s = time.perf_counter() - began_s
@@ -104,7 +105,7 @@ class Question:
 
 
 def question(function: QuestionFunction) -> Question:
-    """A function of a seed and parameters with defaults is a question."""
+    """Make a function of a seed and parameters with defaults a ``Question``."""
     return Question(function)
 
 
@@ -121,7 +122,7 @@ def _defaults(function: QuestionFunction) -> dict[str, Value]:
 
 
 def _numbers(answered: Mapping[str, float]) -> dict[str, float]:
-    """As metrics.  Raises ``ValueError`` for what is no number."""
+    """The answer as metrics.  Raises ``ValueError`` for a value that is not a finite number."""
     found = {str(name): float(value) for name, value in answered.items()}
     for name, value in found.items():
         if not math.isfinite(value):

@@ -1,13 +1,13 @@
-"""How well a strategy shares queues: by its function alone, and at work in the virtual world.
+"""Judges an allocation strategy: by its function alone, and by runs in the virtual world.
 
-Every member computes its share by itself, so the first question is whether the shares fit
-together: each queue in one share.  Then what a group sees of it: how even shares are, who has
-nothing to do, how many queues move when a member leaves or joins, and what happens while
-members disagree about who is in the group.  This needs no cluster and no time.
+Every member computes its share by itself, so the first check is that the shares fit together:
+each queue is in one share.  The others are the effects on a group: how even the shares are, which
+members are idle, how many queues move when a member leaves or joins, and which queues have two
+owners or none while members have different lists of the group.  This needs no cluster and no time.
 
-Two runs show what a function alone cannot.  While members join and die: how long have queues two
-owners or none, and when is it over?  While a broker is read-only (apache/rocketmq#3465): who has
-nothing to do, with a backlog and without, and when one that has nothing to do is taken away?
+Two kinds of runs measure the rest.  While members join and are killed: how long queues have two
+owners or none, and how long rebalances take.  While a broker is read-only (apache/rocketmq#3465):
+which members are idle, with a backlog and without, and after an idle member is taken away.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GroupShape(msgspec.Struct, frozen=True):
 
     @property
     def queue_count(self) -> int:
-        """Of the topic."""
+        """The number of queues of the topic."""
         return self.brokers * self.queues
 
 
@@ -72,14 +72,15 @@ SHAPES = (  # few and many queues for few and many members, even and uneven
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a strategy does with one shape; queues are counted.
+    """The result of a strategy for one shape; the fields are numbers of queues or members.
 
-    ``doubled`` and ``unowned`` are those with two owners and with none.  ``least`` and ``most``
-    belong to one member; ``idle_members`` have none.  ``moved_leave`` change their owner when
-    the last member leaves, ``left_leave`` of them because it had them; ``moved_join`` and
-    ``got_join`` the same when one joins.  While half of the members do not know yet that one
-    has joined, ``doubled_meanwhile`` have two owners and ``unowned_meanwhile`` none.
-    ``idle_read_only`` members have queues of the last broker only, should that be read-only.
+    ``doubled`` and ``unowned`` queues have two owners and none.  ``least`` and ``most`` are the
+    smallest and largest share; ``idle_members`` have no queue.  ``moved_leave`` queues change
+    their owner when the last member leaves, ``left_leave`` of them because they were its queues;
+    ``moved_join`` and ``got_join`` are the same when a member joins.  While half of the members
+    do not know the new member yet, ``doubled_meanwhile`` queues have two owners and
+    ``unowned_meanwhile`` none.  ``idle_read_only`` members have queues of the last broker only,
+    so they are idle if that broker is read-only.
     """
 
     shape: GroupShape
@@ -98,21 +99,21 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def is_partition(self) -> bool:
-        """Each queue has one owner."""
+        """Whether each queue has exactly one owner."""
         return not self.doubled and not self.unowned
 
 
 class StrategyFailed(Misuse):
-    """The function raised, or returned what are no queues of the topic; the text says for what."""
+    """A strategy raised, or returned a value that is no queue of the topic; the text has both."""
 
 
 def findings(allocate: Allocate, shapes: Iterable[GroupShape] = SHAPES) -> list[Finding]:
-    """One for each shape.  Raises ``StrategyFailed``."""
+    """A ``Finding`` for each shape.  Raises ``StrategyFailed``."""
     return [finding(allocate, shape) for shape in shapes]
 
 
 def finding(allocate: Allocate, shape: GroupShape) -> Finding:
-    """What *allocate* does with *shape*."""
+    """The ``Finding`` of *allocate* for *shape*.  Raises ``StrategyFailed``."""
     queues = sorted_queues(
         MessageQueue("orders", f"broker-{broker}", number)
         for broker in range(shape.brokers)
@@ -128,7 +129,7 @@ def finding(allocate: Allocate, shape: GroupShape) -> Finding:
     sizes = [len(share) for share in before.values()]
     smaller = shares(allocate, queues, members[:-1]) if len(members) > 1 else {}
     larger = shares(allocate, queues, joined)
-    late = members[::2]  # these do not know the newcomer yet
+    late = members[::2]  # members that do not know the new member yet
     mixed = {me: before[me] if me in late else larger[me] for me in joined}
     mixed_owners = Counter(queue for share in mixed.values() for queue in share)
     last = queues[-1].broker_name
@@ -155,7 +156,7 @@ def finding(allocate: Allocate, shape: GroupShape) -> Finding:
 def shares(
     allocate: Allocate, queues: Sequence[MessageQueue], members: Sequence[str]
 ) -> dict[str, list[MessageQueue]]:
-    """What each member computes for itself.  Raises ``StrategyFailed``."""
+    """The share that each member computes for itself.  Raises ``StrategyFailed``."""
     known = frozenset(queues)
     found = {}
     for me in members:
@@ -172,16 +173,16 @@ def shares(
 
 
 def moved(before: Shares, after: Shares) -> int:
-    """Queues whose owner is another one afterwards."""
+    """The number of queues with another owner in *after*."""
     owner = {queue: me for me, share in before.items() for queue in share}
     return sum(owner.get(queue) != me for me, share in after.items() for queue in share)
 
 
-# At work in the virtual world ---------------------------------------------------------
+# Runs in the virtual world ------------------------------------------------------------
 
 
 SEED = 1
-READ_ONLY = "read_only"  # of the library
+READ_ONLY = "read_only"  # a scenario of the library
 COMPARED = ("averagely", "by_circle", "averagely_auto(4.9.7)", "averagely_auto(4.9.6)")
 CASES = ((False, False), (False, True), (True, False), (True, True))  # backlog, taken away
 AT_WORK = GroupShape(2, 4, 3)
@@ -189,9 +190,9 @@ BROKERS_MAX, MEMBERS_MAX = 26, 99
 
 
 class AtWork(msgspec.Struct, frozen=True):
-    """Three members; one joins, one is killed.  Times of queues are sums over all of them.
+    """The run with three members: one joins, one is killed.  Queue times are sums over queues.
 
-    ``settle_s`` is the longest from the first change of a rebalance to its last.
+    ``settle_s`` is the longest time from the first change of a rebalance to its last.
     """
 
     strategy: str
@@ -205,10 +206,10 @@ class AtWork(msgspec.Struct, frozen=True):
 
 
 class IdleRow(msgspec.Struct, frozen=True):
-    """One strategy while a broker is read-only.
+    """A run of one strategy while a broker is read-only.
 
-    ``idle_members`` got nothing for 10 s or more; ``idle_at_once`` had only queues declared
-    idle at one moment, ``idle_s`` is for how long, summed over members.
+    ``idle_members`` got no message for 10 s or more; ``idle_at_once`` is the number of members
+    that had only queues declared idle at one moment, ``idle_s`` their time, summed over members.
     """
 
     strategy: str
@@ -224,7 +225,7 @@ class IdleRow(msgspec.Struct, frozen=True):
 
 
 def plan_at_work(strategy: str) -> Plan:
-    """The first question."""
+    """The plan of the run of ``AtWork``."""
     return Plan(
         name="a_strategy_at_work",
         topics={"orders": TopicPlan(queues=AT_WORK.queues)},
@@ -246,7 +247,7 @@ def plan_at_work(strategy: str) -> Plan:
 
 
 def plans_of_idleness(strategy: str, shape: GroupShape) -> list[Plan]:
-    """The second question, a plan for each of ``CASES``."""
+    """The plans of the runs of ``IdleRow``, one for each of ``CASES``."""
     common = msgspec.to_builtins(shape) | {"strategy": named_for_runs(strategy)}
     return [
         load(READ_ONLY, {**common, "backlog": backlog, "leaves": leaves})
@@ -255,14 +256,14 @@ def plans_of_idleness(strategy: str, shape: GroupShape) -> list[Plan]:
 
 
 def at_work(strategy: str, row: RunResult) -> AtWork:
-    """What the run found."""
+    """The metrics of *row*, the result of ``plan_at_work``."""
     names = [name for name in AtWork.__struct_fields__ if name != "strategy"]
     found = {"strategy": strategy, **_found(row.metrics, names)}
     return msgspec.convert(found, AtWork, strict=False)
 
 
 def idle_row(strategy: str, row: RunResult) -> IdleRow:
-    """What the run found."""
+    """The metrics of *row*, the result of a plan of ``plans_of_idleness``."""
     found = _found(row.metrics, ["moved_queues", "necessary_moves", "starved_queues"])
     return IdleRow(
         strategy=strategy,
@@ -279,7 +280,7 @@ def idle_row(strategy: str, row: RunResult) -> IdleRow:
 
 
 def named_for_runs(strategy: str) -> str:
-    """A name that leads to the same file from any folder."""
+    """*strategy* with an absolute path, if it has a path, so that any folder can load it."""
     module, colon, function = strategy.rpartition(":")
     return f"{Path(module).resolve()}:{function}" if colon and module.endswith(".py") else strategy
 
