@@ -91,7 +91,7 @@ class _Reading:
         ]
         self._check([*problems, *unused, *put.problems])
         try:
-            assert isinstance(document, dict), "a table stays one"
+            assert isinstance(document, dict), "a table stays a table"
             plan = self._whole(document, values)
         except CannotConvert:
             self._check(self.fitting.problems)

@@ -31,7 +31,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "by_circle": AVG_BY_CIRCLE,
     "consistent_hash": consistent_hash(),
 }
-ALIASES: Mapping[str, str] = {"circle": "by_circle"}  # as RocketMQ's users say
+ALIASES: Mapping[str, str] = {"circle": "by_circle"}  # short names that RocketMQ users know
 WITH_SETTINGS: Mapping[str, Callable[[list[str]], Strategy]] = {
     "averagely_auto": lambda given: averagely_auto(_one(given, "the release to be above")),
     "pinned": lambda given: pinned(_some(given, "hosts")),

@@ -269,7 +269,7 @@ async def _run(part: ProgramSpec, process: ClientProcess) -> None:
 
 
 def _rng(part: AnyClientSpec, process: ClientProcess, purpose: str = "") -> random.Random:
-    """Random numbers of a client from one start to its end: after the next start others."""
+    """The random numbers of a client for *purpose*; they differ after each of its starts."""
     since_us = process.clock.mono_us() - part.began_us
     return random.Random(f"{part.seed}/{part.name}/{since_us}{purpose}")
 
@@ -389,7 +389,7 @@ class PlannedListener:
             await self._wait(plan.hang_ms)
         await self._wait(plan.takes_ms + chance() * plan.jitter_ms)
         if is_troubled and chance() < plan.raises:
-            raise PlannedFailure("the scenario wants this listener to raise")
+            raise PlannedFailure("the scenario makes this listener raise")
         if is_troubled and (chance() < plan.fails or any(map(self._always_fails, messages))):
             return ConsumeResult.RECONSUME_LATER
         return ConsumeResult.SUCCESS
@@ -416,9 +416,9 @@ class BadFunction(Misuse, ValueError):
 
 
 def function_named(name: str, what: str) -> Callable[..., Any]:
-    """The function of ``module:function``; raises ``BadFunction`` if it is not *what* it must be.
+    """The function *name*, ``module:function``.  Raises ``BadFunction``.
 
-    *what* is for the error's text: "a client program".
+    *what* the function should be is for the error's text: "a client program".
     """
     module, _, function = name.partition(":")
     if not function:

@@ -1,9 +1,9 @@
 """What a run finds in its own facts: whether an awaited fact was noted, and whether it is quiet.
 
 The observer reads entries as they are written, in any world, and sends no request.  A run is quiet
-if nothing is left to consume and no queue changes its owner.  Messages of unknown state (one that
-waits for its retry at a dead broker) count as not consumed.  No group subscribes the topic of dead
-letters, so the run does not wait for them.
+if nothing is left to consume and no queue changes its owner.  Messages of unknown state (such as a
+message that waits for its retry at a dead broker) count as not consumed.  No group subscribes the
+topic of dead letters, so the run does not wait for them.
 
 Delayed messages, retries among them, and timer messages wait at brokers for their time.  A broker
 that was started again may deliver one twice, and a broker that lost power may have lost some: so

@@ -96,7 +96,7 @@ class RealRun:
         order = self._order
         with ExitStack() as closing:
             closing.callback(self._following.close)
-            closing.callback(stop_fork_server)  # the nodes' one, if it was started
+            closing.callback(stop_fork_server)  # that of nodes, if it was started
             closing.callback(self._forker.close)
             clients = ClientProcesses(self._forker, self._folder)
             world = world_of(order.plan, order.world, self._folder, clients)

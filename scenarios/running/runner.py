@@ -97,7 +97,7 @@ class PlanRunner:
             for start in client_starts(self.plan):
                 entering.start_soon(self._enter_on_time, start)
             await self._do_timeline()
-            self.doing = "waiting for its last clients to enter, and loads to end"
+            self.doing = "waiting for its last clients to start, and loads to end"
             await self.wait_until_ms(
                 ends_ms(self.plan) if self.plan.lasts_ms is None else self.plan.lasts_ms
             )
