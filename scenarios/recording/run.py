@@ -228,7 +228,7 @@ class Run(FaultsAndActions):
     async def until_quiet(
         self, wait_s_max: float | str = 300, *, settled: float | str = 40
     ) -> None:
-        """End the run when it is quiet, after at most *wait_s_max*; no other call may follow.
+        """End the run when it is quiet, after at most *wait_s_max*; no step may follow.
 
         *settled*: how long no queue has changed its owner by then.
         """
