@@ -215,7 +215,7 @@ class Run(FaultsAndActions):
         fields = {"run": run, "arguments": dict(arguments or {}), "starts_ms": starts_ms}
         self._parts["programs"].append(_made(ProgramPlan, (name,), fields, "program"))
 
-    # When ------------------------------------------------------------------------------------
+    # Times -----------------------------------------------------------------------------------
 
     async def sleep(self, seconds: float | str) -> None:
         """Move the recorded clock by *seconds*, or by a text such as "200ms"."""

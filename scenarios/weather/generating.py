@@ -388,7 +388,7 @@ def _step(placed: WeatherEvent) -> Step:
 
 
 TARGETS_PER_SEED = 2
-STRIDE = 59  # near the golden section of all pairs, and without a factor that they have
+STRIDE = 59  # near the golden section of the number of pairs, and coprime to it
 
 
 class CoverageTarget(NamedTuple):
