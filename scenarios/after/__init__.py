@@ -1,1 +1,1 @@
-"""What is done with the journal of a run: replayed, shrunk, explained, looked into."""
+"""Tools for the journal of a finished run: replay, shrink, explain, inspect the tables."""

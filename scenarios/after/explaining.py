@@ -1,9 +1,9 @@
-"""Why a journal is bad, in words: the first violation, the facts that show it, whose it was.
+"""Why a journal failed, in words: the first violation, its evidence and the owners of its queues.
 
-Pure: entries and a judgement go in, lines for people come out.  The evidence is told first, as
-sentences in the order of time.  Then who holds the queues that it is about and what was done there
-last, which is where one sees what is missing.  Then the facts around (``running.around``), many of
-a kind as one line.
+Pure: entries and a judgement go in, lines for people come out.  The evidence comes first, as
+sentences in the order of time.  Then the owners of the violation's queues and their last actions,
+where a reader sees what is missing.  Then the related facts (``related_facts.facts_around``), many
+of a kind as one line.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from rocketmq_emulator.scenarios.descriptions.sentences import many
 from rocketmq_emulator.scenarios.descriptions.summaries import FactLine, key_of
 
 FAULTS_MAX = 5
-QUEUES_SHOWN_MAX = 2  # of which it is said whose they are
-OTHERS_MAX = 5  # rules that are broken as well
-SAME_RULE_MAX = 2  # violations of the same rule
+QUEUES_SHOWN_MAX = 2  # with their owners
+OTHERS_MAX = 5  # other broken rules
+SAME_RULE_MAX = 2  # more violations of the first rule
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """*facts*: the evidence, then what has to do with it; *left_out*: how many more do.
+    """*facts*: the evidence, then the related facts; *left_out*: related facts that are not shown.
 
-    *whose*: of the queues that it is about, who holds them, and the last acts there.
-    *others*: a line for each other rule that is broken.
+    *whose*: the owners of the violation's queues, and their last actions there.
+    *others*: a line for each other broken rule.
     """
 
     violation: Violation
     count: int  # of all violations
-    faults: tuple[str, ...]  # that held when it happened
+    faults: tuple[str, ...]  # active at the violation
     facts: tuple[FactLine, ...]
     left_out: int
     whose: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | None:
-    """The first violation; None if there is none."""
+    """Explains the first violation; None if there is none."""
     if not judgement.violations:
         return None
     violation = judgement.violations[0]
@@ -89,14 +89,14 @@ def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | N
 
 
 def let_off(judgement: Judgement) -> dict[str, float]:
-    """What rules would have objected to, but for a cause that they know, by cause; most first."""
+    """What rules counted and excused, by the metric of the excuse (``EXCUSES``); most first."""
     found = {name: judgement.metrics.get(name, 0.0) for name in EXCUSES}
     most_first = sorted(found.items(), key=lambda pair: -pair[1])
     return {name: count for name, count in most_first if count}
 
 
 def faults_at(entries: Iterable[Entry], at_us: int, nodes: Collection[str] = ()) -> Iterator[str]:
-    """The faults that held then, each with the time since it began; first those of *nodes*."""
+    """The faults active at *at_us*, each with the time since it began; first those of *nodes*."""
     began: dict[int, Entry] = {}
     for entry in entries:
         if entry.mono_us > at_us:
@@ -116,7 +116,7 @@ def faults_at(entries: Iterable[Entry], at_us: int, nodes: Collection[str] = ())
         yield f"and {more} more"
 
 
-# Whose it was ---------------------------------------------------------------------------------
+# Owners of the queues -------------------------------------------------------------------------
 
 
 def _whose(
@@ -137,7 +137,7 @@ def _whose(
 
 
 def _failures(entries: Iterable[Entry], keys: Collection[str]) -> Iterator[str]:
-    """Who sent these messages back: the group whose retries they are."""
+    """For messages that are retries: the group and the failed consumption they come from."""
     for entry in entries:
         fact = entry.fact
         if isinstance(fact, MessageConsumed) and fact.uniq_key in keys and not fact.ok:
@@ -149,7 +149,7 @@ def _failures(entries: Iterable[Entry], keys: Collection[str]) -> Iterator[str]:
 
 
 def _pairs(entries: Iterable[Entry], evidence: Sequence[Entry], what: str) -> list[Pair]:
-    """The groups and queues that a violation is about: those that its sentence names, if any."""
+    """The groups and queues of a violation: those that its sentence names, else its evidence's."""
     words = words_of(what)
     groups = {fact.group for e in entries if isinstance(fact := e.fact, ConsumerStarted)}
     said = sorted(group for group in groups if group in words or f"{group}:" in words)
@@ -167,7 +167,7 @@ def _pairs(entries: Iterable[Entry], evidence: Sequence[Entry], what: str) -> li
 
 
 def _delivered(entries: Iterable[Entry], queue: Queue, until_us: int) -> str:
-    """What a broker has delivered of a delay level."""
+    """A sentence: how many messages of a delay level the broker has delivered until *until_us*."""
     level, went, stored = queue.queue_id + 1, [], set[tuple[Queue, int]]()
     for entry in entries:
         fact = entry.fact
@@ -180,17 +180,15 @@ def _delivered(entries: Iterable[Entry], queue: Queue, until_us: int) -> str:
     if not went:
         return f"{queue.broker} has delivered no message of delay level {level}"
     at_s = went[-1][1] / 1_000_000
-    text = (
-        f"{queue.broker} says that it has delivered {many(len(went), 'message')} of delay level "
-    )
+    text = f"{queue.broker} reports that it delivered {many(len(went), 'message')} of delay level "
     text += f"{level}, the last at {at_s:.3f} s"
     if lacking := [each for each in went if each not in stored]:
-        text += f"; of {len(lacking)} of them it has stored nothing at that moment"
+        text += f"; for {len(lacking)} of them it stored no message at that moment"
     return text
 
 
 def _others(judgement: Judgement) -> Iterator[str]:
-    """The first of each other rule, and how often it was broken."""
+    """Other violations of the first rule, then the first violation of each other rule."""
     by_rule: dict[str, list[Violation]] = {}
     for violation in judgement.violations:
         by_rule.setdefault(violation.checker, []).append(violation)

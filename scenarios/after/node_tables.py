@@ -2,10 +2,11 @@
 
 They are folded from facts: members, owners of queues, committed offsets.  A table is rows by name,
 and each row is items with values: ``committed`` of a broker has a row for each group and topic,
-whose items are queues.  Only what facts say stands there: what was before the journal, and what no
-node notes, is missing.
+and its items are queues.  The tables hold only what facts show: state from before the journal, and
+state that no node records as a fact, is missing.
 
-Going back begins at the nearest copy of the tables, which is kept every so many facts.
+Going back starts from the nearest earlier copy of the tables; one is kept every
+``COPY_EVERY_FACTS`` facts.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ US_A_S = 1_000_000
 
 
 class ItemChange(msgspec.Struct, frozen=True):
-    """An item of a table that is new, gone (None) or another one."""
+    """An item of a table that is new (*before* is None), removed (*now* is None) or changed."""
 
     node: str
     table: str
@@ -70,7 +71,7 @@ class ItemChange(msgspec.Struct, frozen=True):
 
 
 class InspectedMoment(msgspec.Struct, frozen=True, kw_only=True):
-    """After *number* facts of *fact_count*: the last one, what it changed, all tables."""
+    """The state after *number* of *fact_count* facts: the last fact, its changes, all tables."""
 
     number: int
     fact_count: int
@@ -81,7 +82,7 @@ class InspectedMoment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalCursor:
-    """Stands after some of *entries*, which are in the order of time and at least one."""
+    """A position in *entries*, which are in the order of time and at least one."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
@@ -92,16 +93,17 @@ class JournalCursor:
 
     @property
     def fact_count(self) -> int:
-        """Of the whole journal."""
+        """The number of facts in the whole journal."""
         return len(self._entries)
 
     def number_at(self, seconds: float) -> int:
-        """How many facts were written until then."""
+        """How many facts were written in the first *seconds*."""
         return bisect_right(self._times, self._times[0] + round(seconds * US_A_S))
 
     def go(self, number: int, at_s: float | None = None) -> InspectedMoment:
-        """Stand after so many facts, or the nearest there is; *at_s*: at that time, not later.
+        """Moves to the position after *number* facts, or to the nearest end of the journal.
 
+        With *at_s*, the tables are those of that time: items that expired by then are left out.
         Times are seconds since the first fact.
         """
         number = max(0, min(number, self.fact_count))
@@ -138,7 +140,7 @@ class JournalCursor:
 def changes_of(
     before: dict[str, NodeTables], now: dict[str, NodeTables]
 ) -> tuple[ItemChange, ...]:
-    """Every item that differs, by node, table, row and item."""
+    """Every item that differs, ordered by node, table, row and item."""
     old, new = _items(before), _items(now)
     places = sorted(place for place in old.keys() | new.keys() if old.get(place) != new.get(place))
     return tuple(ItemChange(*place, old.get(place), new.get(place)) for place in places)
@@ -164,12 +166,12 @@ Row: TypeAlias = dict[str, Value]
 Tables: TypeAlias = dict[str, dict[str, Row]]  # table: row: item: value
 
 LOCK_US = 60_000_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
-STORED = ("topics",)  # and positions of queues: what a store keeps, if it outlives the process
+STORED = ("topics",)  # and positions of queues: kept by a store that outlives the process
 ENDS = {"kill": "killed", "stop": "stopped", "power_off": "without power", "pause": "paused"}
 
 
 class NodeTables(msgspec.Struct):
-    """One node: its *state* is "running", or how it ended."""
+    """The tables of one node; *state* is "running", or how it ended."""
 
     role: str = ""
     state: str = "running"
@@ -177,11 +179,11 @@ class NodeTables(msgspec.Struct):
     keeps_store: bool = False
 
     def set(self, table: str, row: str, item: str, value: Value) -> None:
-        """One item."""
+        """Set the value of one item."""
         self.tables.setdefault(table, {}).setdefault(row, {})[item] = value
 
     def drop(self, table: str, row: str, item: str | None = None) -> None:
-        """One item, or the whole row; nothing if it is not there."""
+        """Remove one item, or the whole row; does nothing if it does not exist."""
         rows = self.tables.get(table, {})
         if item is None:
             rows.pop(row, None)
@@ -191,32 +193,32 @@ class NodeTables(msgspec.Struct):
                 del rows[row]
 
     def begin(self, role: str) -> None:
-        """A process has started: what was in memory is gone."""
+        """A process has started: clear the tables that were only in memory."""
         kept = STORED if self.keeps_store else ()
         self.tables = {name: rows for name, rows in self.tables.items() if name in kept}
         self.role, self.state = role or self.role, "running"
 
 
 class ClusterTables:
-    """Every node's tables after the entries that were taken."""
+    """The tables of every node after the entries passed to ``take``."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeTables] = {}
         self._expiring: dict[tuple[str, str, str, str], int] = {}  # node, table, row, item: when
-        self._held: dict[int, tuple[str, ...]] = {}  # faults that end nodes: which
+        self._held: dict[int, tuple[str, ...]] = {}  # by fault id: nodes that the fault ends
         self._positions = QueuePositions()
         self._owners = QueueOwners[None]()
         self._takers = self._table()
 
     def take(self, entry: Entry) -> None:
-        """One more entry, in the order of time."""
+        """Apply one entry; entries come in the order of time."""
         self._node(entry.node)
         take = self._takers.get(type(entry.fact))
         if take is not None:
             take(entry.fact, entry)
 
     def at(self, mono_us: int) -> dict[str, NodeTables]:
-        """All nodes at that time, by name: without what has expired by then."""
+        """All nodes at that time, by name, without items that have expired by then."""
         shown: dict[str, NodeTables] = {}
         for name in sorted(self.nodes):
             node = self.nodes[name]
@@ -235,7 +237,7 @@ class ClusterTables:
         return shown
 
     def _show_positions(self, shown: dict[str, NodeTables]) -> None:
-        """At the broker of each queue: how far it is stored, and committed by groups."""
+        """Add to each queue's broker the end offset and the offsets that groups committed."""
         for queue, end in self._positions.ends.items():
             if (node := shown.get(queue.broker)) is not None:
                 node.set("stored", queue.topic, str(queue.queue_id), end)
@@ -245,7 +247,7 @@ class ClusterTables:
                     node.set("committed", f"{group} {queue.topic}", str(queue.queue_id), offset)
 
     def _table(self) -> Table:
-        """Which kinds change what."""
+        """The handler of each kind of fact."""
         return {
             **self._positions.table(),
             NodeStarted: self._started,
@@ -291,13 +293,13 @@ class ClusterTables:
             if expiring.get((node, table, row, item), mono_us + 1) > mono_us
         }
 
-    # What facts change --------------------------------------------------------------------
+    # Handlers of facts --------------------------------------------------------------------
 
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
         self._begin(entry.node, fact.role)
 
     def _begin(self, name: str, role: str) -> None:
-        """A process has started: what was in memory is gone."""
+        """A process has started: clear the tables and positions that were only in memory."""
         node = self._node(name)
         node.begin(role)
         self._owners.end(name)

@@ -1,8 +1,8 @@
-"""What has to do with a few facts of a journal: those that a reader should see beside them.
+"""Facts related to the evidence of a violation: those that a reader should see beside it.
 
-Of the same message, and of how a member that is named came and went, whenever it was; of the same
-queues, members and brokers from 5 s before to 1 s after.  A table says how much each kind has to
-do with it; where there is no room for all, the last rows are left out.
+At any time: facts of the same message, and the joins and leaves of members that the violation
+names.  From 5 s before to 1 s after: facts of the same queues, members and brokers.  Two tables
+rank the relations, 0 the closest; if there is no room for all, the highest ranks are left out.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from rocketmq_emulator.scenarios.descriptions.summaries import (
 )
 
 BEFORE_US, AFTER_US = 5_000_000, 1_000_000
-BESIDE_US = 2_000  # of one moment
+BESIDE_US = 2_000  # facts this near in time belong to one moment
 EVIDENCE_MAX = 14  # lines
 AROUND_MAX = 24  # lines
-FAR, ROUTINE = 3, 4  # how little a fact has to do with it
-FAR_MAX = 4  # lines of such
+FAR, ROUTINE = 3, 4  # ranks of facts that are hardly related
+FAR_MAX = 4  # lines of these ranks
 MEMBERSHIP_FACTS = (
     ConsumerStarted,
     ConsumerStopped,
@@ -82,7 +82,7 @@ OF_BROKERS = (BrokerExpired, BrokerRegistered, BrokerUnregistered, LogRecovered,
 
 
 class ExplanationSubject(msgspec.Struct, frozen=True):
-    """What an explanation is about: messages, queues, groups, nodes, and a time."""
+    """The subject of an explanation: messages, queues, groups, nodes, and a time."""
 
     names: NodeNames
     evidence: frozenset[EntryKey]
@@ -91,16 +91,16 @@ class ExplanationSubject(msgspec.Struct, frozen=True):
     topics: frozenset[str]
     groups: frozenset[str]
     nodes: frozenset[str]
-    said: frozenset[str]  # members that the sentence about it names
-    levels: frozenset[tuple[str, int]]  # of delays, each with its broker
-    moments: tuple[int, ...]  # of the evidence
+    said: frozenset[str]  # members that the violation's sentence names
+    levels: frozenset[tuple[str, int]]  # delay levels, each with its broker
+    moments: tuple[int, ...]  # times of the evidence
     at_us: int
 
 
 def subject_of(
     evidence: Sequence[Entry], at_us: int, names: NodeNames, node: str = "", what: str = ""
 ) -> ExplanationSubject:
-    """What *evidence* is about; *node* is whose fault it seems, *what* happened."""
+    """The subject of *evidence*; *node* and *what* are those of the violation, if there is one."""
     facts = [entry.fact for entry in evidence]
     moments = [e.mono_us for e in evidence if not isinstance(e.fact, RunEnded | RunStarted)]
     named = {name for entry in evidence for name in names.named_in(entry)} | {node}
@@ -128,7 +128,10 @@ def subject_of(
 
 
 def queues_about(evidence: Iterable[Entry], what: str) -> list[Queue]:
-    """The queues that the sentence *what* names; else those that all facts with queues share."""
+    """The queues that the sentence *what* names; else those that all facts with queues share.
+
+    If they share none, all queues of *evidence*.
+    """
     cited = [queues for entry in evidence if (queues := queues_of(entry.fact))]
     found = list(dict.fromkeys(queue for queues in cited for queue in queues))
     words = words_of(what)
@@ -140,7 +143,7 @@ def queues_about(evidence: Iterable[Entry], what: str) -> list[Queue]:
 def facts_around(
     entries: Sequence[Entry], evidence: Sequence[Entry], subject: ExplanationSubject
 ) -> tuple[tuple[FactLine, ...], int]:
-    """The *evidence*, then what has to do with it; and how many facts more there are."""
+    """Lines of the *evidence*, then of related facts; and how many related facts are left out."""
     names = subject.names
     shown = [FactRun([entry]) for entry in evidence]
     if len(shown) > EVIDENCE_MAX:
@@ -161,7 +164,7 @@ def facts_around(
 
 
 def rank_of(entry: Entry, subject: ExplanationSubject) -> int | None:
-    """How much *entry* has to do with it, 0 the most; None: nothing."""
+    """How closely *entry* is related to *subject*, 0 the closest; None: not at all."""
     if key_of(entry) in subject.evidence:
         return 0
     if isinstance(entry.fact, RunStarted | RunEnded):
@@ -177,14 +180,14 @@ def rank_of(entry: Entry, subject: ExplanationSubject) -> int | None:
 
 
 def _order(run: FactRun, subject: ExplanationSubject) -> tuple[int, int]:
-    """What is told first if there is no room for all: what has more to do with it, and is near."""
+    """The sort key for choosing lines: the closest relation first, then the nearest in time."""
     rank = rank_of(run.first, subject)
     ends = (run.entries[0].mono_us, run.entries[-1].mono_us)
     away_us = min(abs(at_us - moment) for at_us in ends for moment in subject.moments)
     return (ROUTINE if rank is None else rank), away_us
 
 
-# What has to do with it -----------------------------------------------------------------------
+# Relations ------------------------------------------------------------------------------------
 
 
 def _is_same_message(entry: Entry, subject: ExplanationSubject) -> bool:
@@ -200,7 +203,7 @@ def _is_membership_of_named(entry: Entry, subject: ExplanationSubject) -> bool:
 
 
 def _is_change_of_topic(entry: Entry, subject: ExplanationSubject) -> bool:
-    """A topic got another shape, or one of the nodes another route of it."""
+    """A topic was changed or deleted, or one of the nodes got another route of it."""
     fact = entry.fact
     is_change = isinstance(fact, TopicChanged | TopicDeleted) or (
         isinstance(fact, RouteChanged) and entry.node in subject.nodes
@@ -214,7 +217,7 @@ def _is_delivery_of_level(entry: Entry, subject: ExplanationSubject) -> bool:
 
 
 def _is_pull_beside(entry: Entry, subject: ExplanationSubject) -> bool:
-    """A pull of another group in the same queue, in the moment of the evidence."""
+    """A pull of another group from the same queue, within ``BESIDE_US`` of the evidence."""
     return (
         isinstance(entry.fact, PullAnswered)
         and entry.fact.queue in subject.queues
@@ -237,7 +240,7 @@ def _is_same_queue(entry: Entry, subject: ExplanationSubject) -> bool:
 
 
 def _is_ownership_change(entry: Entry, subject: ExplanationSubject) -> bool:
-    """The queue changes hands, or a pull of it is refused."""
+    """The queue is claimed or released, or a pull of it is refused."""
     fact = entry.fact
     is_turn = isinstance(fact, QueuesClaimed | QueuesReleased | PullFailed) or (
         isinstance(fact, PullAnswered) and not is_routine(fact)
@@ -246,7 +249,7 @@ def _is_ownership_change(entry: Entry, subject: ExplanationSubject) -> bool:
 
 
 def _is_of_member(entry: Entry, subject: ExplanationSubject) -> bool:
-    """Of a node that it is about: whatever changes a member's view of its group."""
+    """A node of the subject, and a kind of fact that changes a member's view of its group."""
     nodes = {entry.node, getattr(entry.fact, "node", "")}
     return (
         isinstance(entry.fact, OF_MEMBERS)
@@ -266,7 +269,7 @@ def _is_of_broker(entry: Entry, subject: ExplanationSubject) -> bool:
 
 
 def _is_of_group(entry: Entry, subject: ExplanationSubject) -> bool:
-    """It is of no group, or of one that it is about; where that is none, of the same queue."""
+    """The fact names no group, or one of the subject's; if the subject has none, its queue."""
     group = getattr(entry.fact, "group", "")
     if not group or group in subject.groups:
         return True

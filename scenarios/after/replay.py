@@ -1,7 +1,7 @@
-"""A run again from its journal: the same bytes, or the first line that differs.
+"""Repeats a run from its journal and compares: the same bytes, or the first line that differs.
 
-A journal names its plan, seed, world and code version; with the same code a virtual run gives the
-same journal, wherever and whenever.
+A journal names its plan, seed, world and code version.  With the same code a virtual run writes
+the same journal on any machine and at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rocketmq_emulator.scenarios.plan.plan import Plan
 class JournalDifference(msgspec.Struct, frozen=True):
     """Where two journals first differ: the number of the line, from 1, and both lines.
 
-    An empty line: that journal has ended.
+    An empty line means that this journal ended before the other.
     """
 
     line: int
@@ -30,7 +30,7 @@ class JournalDifference(msgspec.Struct, frozen=True):
 
 
 class StartOfRun(msgspec.Struct, frozen=True):
-    """What a journal says of its run."""
+    """The first fact of a journal, and the plan that it holds."""
 
     fact: RunStarted
     plan: Plan
@@ -44,7 +44,7 @@ def started_in(journal: Path) -> StartOfRun:
 
 
 def start_of(entry: Entry, name: str) -> StartOfRun:
-    """The run that *entry*, the first of a journal, began.  Raises ``BadJournal``."""
+    """The run of a journal whose first entry is *entry*.  Raises ``BadJournal``."""
     if not isinstance(entry.fact, RunStarted):
         kind = type(entry.fact).__name__
         what = f"it begins with {kind}: only a run of a scenario can be repeated"
@@ -57,7 +57,7 @@ def start_of(entry: Entry, name: str) -> StartOfRun:
 
 
 def first_difference(one: Iterable[bytes], other: Iterable[bytes]) -> JournalDifference | None:
-    """Where two journals first differ, line by line; None if they do not."""
+    """The first line at which two journals differ; None if they are equal."""
     pairs: Iterator[tuple[bytes, bytes]] = zip_longest(one, other, fillvalue=b"")
     for number, (left, right) in enumerate(pairs, 1):
         if left != right:

@@ -1,11 +1,11 @@
-"""The smallest plan that still fails in the same way.
+"""Reduces a failing plan to the smallest one that still fails in the same way.
 
-Reductions are tried in rounds: the first smaller plan that fails as the first one did becomes the
-one to be reduced; when none does in a whole round, it is the smallest.  Every attempt is a run;
-some run at once, and their rows come in the order of the plans.
+Reductions are tried in rounds.  The first smaller plan that fails like the original replaces it;
+when no plan fails in a whole round, the current plan is the smallest.  Every attempt is a run;
+several run at once, and their rows come in the order of the plans.
 
-A reduction is a name and a function of a plan to plans that are smaller than it, the boldest
-first.  What is not smaller is never given, so that it ends.
+A reduction is a name and a function from a plan to smaller plans, the largest reduction first.
+It yields only plans that are smaller, so shrinking ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
 from rocketmq_emulator.scenarios.plan.validity import PlanNames, problems_of
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
-Failure: TypeAlias = frozenset[str]  # what was wrong, by names that do not change with the size
+Failure: TypeAlias = frozenset[str]  # names of failures that do not depend on the plan's size
 RunPlans: TypeAlias = Callable[[Iterable[Plan]], Iterator[tuple[Plan, RunResult]]]
 
 ATTEMPTS_MAX = 500
@@ -39,11 +39,11 @@ class ShrinkAttempt(msgspec.Struct, frozen=True):
 
 
 class NothingToShrink(Misuse):
-    """There is nothing to shrink."""
+    """The run passed, so its plan cannot be shrunk."""
 
 
 def failure_of(row: RunResult) -> Failure:
-    """What was wrong: checkers that objected, expectations that were not met; empty: nothing."""
+    """The checkers with violations and the unmet expectations of *row*; empty: it passed."""
     if row.verdict == "error":
         return frozenset({f"error: {row.reason.split(' at ')[0][:60]}"})
     checkers = {one.checker for one in row.violations}
@@ -52,7 +52,10 @@ def failure_of(row: RunResult) -> Failure:
 
 
 class Shrinking:
-    """Shrinks *plan*, which failed as *result*; ``attempts`` come as they are made."""
+    """Shrinks *plan*, which failed with *result*.
+
+    Raises ``NothingToShrink`` if *result* did not fail.
+    """
 
     def __init__(self, plan: Plan, result: RunResult, run_plans: RunPlans) -> None:
         self.failure = failure_of(result)
@@ -65,7 +68,7 @@ class Shrinking:
         self._tried: set[bytes] = {_key(plan)}
 
     def attempts(self) -> Iterator[ShrinkAttempt]:
-        """Until nothing can be taken away; after the last one ``smallest`` is the answer."""
+        """Yields each attempt until no reduction fails the same way; then see ``smallest``."""
         progress = True
         while progress:
             progress = False
@@ -77,7 +80,7 @@ class Shrinking:
                         return
 
     def _reduced(self, name: str) -> Iterator[ShrinkAttempt]:
-        """Trials of one reduction, again after each success."""
+        """Attempts with one reduction, repeated after each success."""
         found = True
         while found:
             found = False
@@ -108,7 +111,7 @@ def _key(plan: Plan) -> bytes:
 
 
 class ShrinkRuns:
-    """Runs plans from one *seed* in *fleet*, *jobs* at once; what cannot be run is passed over."""
+    """Runs plans from one *seed* in *fleet*, *jobs* at once; invalid plans are skipped."""
 
     def __init__(self, fleet: RunPool, seed: int, jobs: int, paths: Sequence[str] = ()) -> None:
         self._fleet = fleet
@@ -117,7 +120,7 @@ class ShrinkRuns:
         self._paths = tuple(paths)
 
     def run(self, plans: Iterable[Plan]) -> Iterator[tuple[Plan, RunResult]]:
-        """Each plan with its row; the first ones that are asked for are run first."""
+        """Yields each valid plan with its row, in the order of *plans*."""
         waiting = (plan for plan in plans if not problems_of(plan))
         while batch := [*itertools.islice(waiting, self._jobs)]:
             orders = [RunOrder(plan=plan, seed=self._seed, paths=self._paths) for plan in batch]
@@ -126,7 +129,7 @@ class ShrinkRuns:
                 yield order.plan, rows[id(order)]
 
 
-# Reductions: every way to take something away from a plan -----------------------------
+# Reductions ---------------------------------------------------------------------------
 
 
 T = TypeVar("T")
@@ -137,21 +140,21 @@ RATE_MIN = 1.0
 
 
 def fewer_steps(plan: Plan) -> Iterator[Plan]:
-    """Faults and acts: first halves, then one by one."""
+    """Without a half of the timeline, then a quarter, and at last without a single step."""
     for rest in _without_parts(plan.timeline):
         if _heals_what_began(rest):
             yield replace(plan, timeline=rest)
 
 
 def fewer_loads(plan: Plan) -> Iterator[Plan]:
-    """Whole loads."""
+    """Without whole loads; one load is always kept."""
     for rest in _without_parts(plan.load):
         if rest:
             yield replace(plan, load=rest)
 
 
 def fewer_groups(plan: Plan) -> Iterator[Plan]:
-    """Whole groups, and programs."""
+    """Without whole groups, then without programs."""
     for groups in _without_parts(plan.consumers):
         yield replace(plan, consumers=groups)
     for programs in _without_parts(plan.programs):
@@ -170,7 +173,7 @@ def a_shorter_run(plan: Plan) -> Iterator[Plan]:
 
 
 def shorter_steps(plan: Plan) -> Iterator[Plan]:
-    """Faults that end sooner, steps that come sooner after the ones before."""
+    """Faults that end earlier, and steps nearer to the step before."""
     for at, step in enumerate(plan.timeline):
         if step.for_ms is not None:
             for for_ms in _smaller_numbers(step.for_ms, 0):
@@ -196,7 +199,7 @@ def fewer_members(plan: Plan) -> Iterator[Plan]:
 
 
 def fewer_messages(plan: Plan) -> Iterator[Plan]:
-    """A lower rate, then a plainer load."""
+    """A lower rate, then a load with default options."""
     for at, load in enumerate(plan.load):
         for rate in (load.rate / 10, load.rate / 4, load.rate / 2):
             if rate >= RATE_MIN:
@@ -217,7 +220,7 @@ def fewer_messages(plan: Plan) -> Iterator[Plan]:
 
 
 def plainer_listeners(plan: Plan) -> Iterator[Plan]:
-    """Listeners that do nothing by chance."""
+    """Listeners without random failures and delays, at last with the default listener."""
     for at, group in enumerate(plan.consumers):
         plain = ListenerPlan(takes_ms=group.listener.takes_ms)
         for listener in (ListenerPlan(), plain):
@@ -227,7 +230,7 @@ def plainer_listeners(plan: Plan) -> Iterator[Plan]:
 
 
 def plainer_members(plan: Plan) -> Iterator[Plan]:
-    """Members alike, with the settings of all, that take all of one topic and never seek."""
+    """Members with the same settings, that read one whole topic and never seek."""
     for at, group in enumerate(plan.consumers):
         first_topic = next(iter(group.topics))
         changed: tuple[dict[str, Any], ...] = (
@@ -271,7 +274,7 @@ REDUCTIONS: Mapping[str, Smaller] = {
 
 
 def _without_parts(parts: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
-    """Delta debugging: without halves, quarters, … and at last without each single one."""
+    """Delta debugging: without halves, quarters, … and at last without each single part."""
     size = len(parts)
     while size:
         for at in range(0, len(parts), size):
@@ -292,7 +295,7 @@ def _with(parts: tuple[T, ...], at: int, part: T) -> tuple[T, ...]:
 
 
 def _known_members(plan: Plan) -> Plan:
-    """Without settings of members that there are not."""
+    """*plan* without settings of members that do not exist."""
     known = PlanNames(plan).members
     return replace(
         plan,
@@ -309,7 +312,7 @@ def _known_members(plan: Plan) -> Plan:
 
 
 def _earlier(steps: tuple[Step, ...], at: int, by_ms: int) -> tuple[Step, ...]:
-    """The step at *at* and all after it."""
+    """*steps* with the step at *at*, and all after it, moved earlier by *by_ms*."""
     moved = (
         step if step.at_ms is None else replace(step, at_ms=step.at_ms - by_ms)
         for step in steps[at:]
@@ -318,7 +321,7 @@ def _earlier(steps: tuple[Step, ...], at: int, by_ms: int) -> tuple[Step, ...]:
 
 
 def _heals_what_began(steps: tuple[Step, ...]) -> bool:
-    """A fault that is healed by name must have begun."""
+    """Does every ``heal`` by name follow the step that began the fault?"""
     names: set[str] = set()
     for step in steps:
         healed = getattr(step.does, "step", None)

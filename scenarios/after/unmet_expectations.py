@@ -1,14 +1,14 @@
-"""What a run's plan expected and its journal does not show: unmet, since when, and why.
+"""Expectations of a plan that its run did not meet: which, since when, and why.
 
-Pure: entries and a judgement go in, values and lines come out.  What a violation explains already
-is not explained again.
+Pure: entries and a judgement go in, values and lines come out.  An expectation that a violation
+already explains is not explained again.
 
-A number that stays where it went has a fact with which it passed its bound.  A number is what a
-checker makes of a whole journal; what it makes of the first half says whether that fact came
-before or after.  A backlog that grows and is worked off again and again has no such fact.
+A metric that passes its bound once and stays beyond it has a fact at which it passed the bound.  A
+binary search finds it: judging the first half of the journal shows whether the fact is before or
+after.  A metric that rises and falls again and again (a backlog) has no such fact.
 
-Nor has a number of something that did not happen (``backlog``, ``stuck``, ``unrest``,
-``unowned_s``).  For it the lines say what is left, by group and queue, from which offset, the
+Nor has a metric of something that did not happen (``backlog``, ``stuck``, ``unrest``,
+``unowned_s``).  For these the lines name what is left, by group and queue, from which offset, the
 queue's owner, and the last actions there.
 """
 
@@ -52,12 +52,15 @@ from rocketmq_emulator.scenarios.descriptions.summaries import FactLine, line_of
 from rocketmq_emulator.scenarios.plan.plan import Expectation
 from rocketmq_emulator.scenarios.plan.result import NoMetric, expected_text, unmet_of
 
-REMAINDER_METRICS = ("backlog", "stuck", "unrest")  # what liveness objects to, if it is judged
+REMAINDER_METRICS = ("backlog", "stuck", "unrest")  # the liveness checker explains these itself
 LIVENESS = LivenessReturns.name
 
 
 class UnmetExpectations(msgspec.Struct, frozen=True):
-    """Sentences about each; where a number turned; what was left where one has no such place."""
+    """Unmet expectations as sentences; for each a ``BoundCrossing`` or a ``Shortfall``, if known.
+
+    An expectation that a violation explains has neither.
+    """
 
     unmet: tuple[str, ...] = ()
     turns: tuple[BoundCrossing, ...] = ()
@@ -67,16 +70,16 @@ class UnmetExpectations(msgspec.Struct, frozen=True):
 def unmet_expectations(
     entries: Sequence[Entry], judgement: Judgement, journal: str
 ) -> UnmetExpectations:
-    """What the plan in *entries* expected and did not get.
+    """The expectations of the plan in *entries* that *judgement* does not meet.
 
-    What a violation explains already is not explained again.
+    Empty if *entries* do not begin with ``RunStarted``.
     """
     if not entries or not isinstance(entries[0].fact, RunStarted):
         return UnmetExpectations()
     try:
         plan = start_of(entries[0], journal).plan
     except BadJournal as error:
-        return UnmetExpectations((f"what was expected is not known: {error}",))
+        return UnmetExpectations((f"the expectations are unknown: {error}",))
     unmet: list[str] = []
     turns: list[BoundCrossing] = []
     short: list[Shortfall] = []
@@ -99,7 +102,7 @@ def unmet_expectations(
 
 
 def without_end(entries: Sequence[Entry]) -> list[str]:
-    """Why a run that has ended has no answer; empty: it finished, or the journal has no end."""
+    """Why a run ended without a result; empty: it finished, or the journal has no ``RunEnded``."""
     ended = entries[-1].fact if entries else None
     if not isinstance(ended, RunEnded) or ended.reason == "finished":
         return []
@@ -107,15 +110,18 @@ def without_end(entries: Sequence[Entry]) -> list[str]:
 
 
 def broken_checkers(judgement: Judgement) -> list[str]:
-    """Checkers that raised: what they would have found is not known."""
+    """A sentence for each checker that raised an error: its findings are unknown."""
     return [
-        f"the checker {name} broke, which is a defect of ours: {error}"
+        f"the checker {name} raised an error, a bug of the emulator: {error}"
         for name, error in judgement.raised.items()
     ]
 
 
 def _is_explained(expectation: Expectation, judgement: Judgement) -> bool:
-    """A violation says what this number counts, or the first one tells whose it is."""
+    """Does a violation already explain this metric?
+
+    For ``REMAINDER_METRICS`` it must be the first violation, and of the liveness checker.
+    """
     checkers = {violation.checker for violation in judgement.violations}
     if expectation.metric in REMAINDER_METRICS:
         return judgement.violations[:1] != () and judgement.violations[0].checker == LIVENESS
@@ -125,15 +131,15 @@ def _is_explained(expectation: Expectation, judgement: Judgement) -> bool:
     )
 
 
-# The fact with which a number passed its bound ----------------------------------------
+# The fact at which a metric passed its bound ------------------------------------------
 
 
-SAMPLES = 8  # at beginnings of the journal, to see whether the number turned once
-ENTRIES_MAX = 300_000  # of a journal that is read so often
+SAMPLES = 8  # prefixes judged first, to see whether the metric passed its bound only once
+ENTRIES_MAX = 300_000  # a longer journal is not searched: each step judges it again
 
 
 class BoundCrossing(msgspec.Struct, frozen=True):
-    """The moment, the faults that held, and the facts that have to do with the one that did it."""
+    """The fact at which a metric passed its bound: its time, the active faults, related facts."""
 
     expected: str
     at_s: float
@@ -142,9 +148,10 @@ class BoundCrossing(msgspec.Struct, frozen=True):
 
 
 def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCrossing | None:
-    """Where *expectation* was met for the last time; None if there is no such place.
+    """The fact with which the metric of *expectation* exceeded its bound for good.
 
-    What is to be reached and was not (``>=``) has none.
+    None if there is no single such fact, or the journal has more than ``ENTRIES_MAX`` entries.  A
+    metric that stays too low (``>=``) has no such fact.
     """
     if len(entries) > ENTRIES_MAX:
         return None
@@ -153,7 +160,7 @@ def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCros
     ]
 
     def is_beyond(count: int) -> bool:
-        """Is the number of the first *count* entries above what it may be?"""
+        """Is the metric of the first *count* entries above the bound?"""
         try:
             unmet = unmet_of((expectation,), judge(entries[:count], checkers))
         except NoMetric:  # nothing to count yet
@@ -179,26 +186,26 @@ def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCros
     )
 
 
-# What was left where there is no such fact --------------------------------------------
+# What is left, if there is no such fact -----------------------------------------------
 
 
-QUEUES_SHOWN_MAX = 2  # whose last acts are told, of each group
-QUEUES_NAMED_MAX = 4  # more that have messages left
+QUEUES_SHOWN_MAX = 2  # of each group, with their last actions
+QUEUES_NAMED_MAX = 4  # further queues with messages left, one line each
 GROUPS_MAX = 3
 GAPS_MAX = 2  # queues without an owner
-LATELY_US = 60_000_000  # before the end: what had not come to rest
-LATELY_MAX = 6  # lines of that
+LATELY_US = 60_000_000  # before the end: changes of owners in it are shown
+LATELY_MAX = 6  # lines of them
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """An expectation that was not met, and what it lacked, a sentence a line."""
+    """An expectation that was not met, and what is left undone, a sentence a line."""
 
     expected: str
     why: tuple[str, ...]
 
 
 class RemainingMessages(msgspec.Struct, frozen=True):
-    """Messages of a queue that a group has not finished; *node*: of a broadcasting member."""
+    """Messages of a queue that a group has not finished; *node*: the broadcasting member."""
 
     group: str
     node: str
@@ -206,11 +213,11 @@ class RemainingMessages(msgspec.Struct, frozen=True):
     count: int
     first: int  # their lowest offset
     committed: int | None
-    is_read: bool = True  # somebody pulled from the queue
+    is_read: bool = True  # a member pulled from the queue
 
 
 def shortfall_of(entries: Sequence[Entry], expectation: Expectation) -> Shortfall | None:
-    """What *expectation* lacked; None if its metric is not about what is left."""
+    """What is left undone for *expectation*; None for metrics that ``EXPLAINED`` does not have."""
     explain = EXPLAINED.get(expectation.metric)
     if explain is None or not entries:
         return None
@@ -219,7 +226,7 @@ def shortfall_of(entries: Sequence[Entry], expectation: Expectation) -> Shortfal
 
 
 def remaining_at_end(entries: Sequence[Entry]) -> list[RemainingMessages]:
-    """What each group has not finished, the most first."""
+    """The unfinished messages of each group and queue, the most first."""
     judging = Judging((NothingIsLost,))
     judging.take(entries)
     cluster, progress = judging.cluster, judging.progress
@@ -255,7 +262,7 @@ def remaining_at_end(entries: Sequence[Entry]) -> list[RemainingMessages]:
 
 
 def _backlog(entries: Sequence[Entry], scope: str) -> Iterator[str]:
-    """What is left, by group, and whose it is."""
+    """The unfinished messages by group and queue, and the owners of the queues."""
     left = [each for each in remaining_at_end(entries) if scope in ("", each.group)]
     groups = list(dict.fromkeys(each.group for each in left))
     names = NodeNames(entries)
@@ -284,7 +291,7 @@ def _backlog_of(
 
 
 def _progress(story: GroupQueueHistory) -> list[Entry]:
-    """The last messages that members took: refusals before them did no harm."""
+    """The last actions of members except pulls: refusals before them did no harm."""
     return [
         entry for acts in story.acts.values() for name, entry in acts.items() if name != "pull"
     ]
@@ -301,7 +308,7 @@ def _left(left: RemainingMessages) -> str:
 
 
 def _unrest(entries: Sequence[Entry], *_: object) -> Iterator[str]:
-    """What had not become quiet: what is left, what waits for its time, who moved last."""
+    """Why the cluster was not quiet: messages left, delayed messages, queues that moved last."""
     ended = entries[-1].fact
     if isinstance(ended, RunEnded) and ended.detail:
         yield ended.detail
@@ -311,14 +318,14 @@ def _unrest(entries: Sequence[Entry], *_: object) -> Iterator[str]:
     yield from waits
     lately = _recent_moves(entries)
     if lately and not left:
-        yield f"queues that changed hands in the last {LATELY_US // 1_000_000} s:"
+        yield f"queues that changed their owner in the last {LATELY_US // 1_000_000} s:"
         yield from lately
     if not left and not waits and not lately:
         yield from _lags(entries)
 
 
 def _waits(entries: Sequence[Entry]) -> Iterator[str]:
-    """Delay levels of brokers to which more came than was delivered."""
+    """Delay levels of brokers with more messages stored than delivered."""
     came: dict[tuple[str, int], list[Entry]] = {}
     went: dict[tuple[str, int], int] = {}
     for entry in entries:
@@ -346,7 +353,7 @@ def _recent_moves(entries: Sequence[Entry]) -> list[str]:
 
 
 def _lags(entries: Sequence[Entry]) -> Iterator[str]:
-    """Queues in which a group has consumed more than it has committed."""
+    """Queues of which a group has consumed everything and not committed everything."""
     judging = Judging(())
     judging.take(entries)
     groups = judging.cluster.consumers.keys() - judging.cluster.broadcast
@@ -371,7 +378,7 @@ def _lags(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _unowned(entries: Sequence[Entry], scope: str) -> Iterator[str]:
-    """The queues that had no owner for longest: who held them before, and what passes made."""
+    """The queues without an owner for the longest time: earlier owners and the last rebalances."""
     judging = Judging((OneOwner,))
     judging.take(entries)
     judging.end()

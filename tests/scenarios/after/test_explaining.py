@@ -123,8 +123,8 @@ def test_a_retry_that_never_came_is_told_with_whose_it_was_and_what_its_broker_d
     journal.at_s(11).note("broker-a", DelayedDelivered(retries, 3, 10))
     found = explanation_of(journal.at_s(100).ends(), "lost")
     whose = "\n".join(found.whose)
-    assert "says that it has delivered 1 message of delay level 3, the last at 11.0" in whose
-    assert "of 1 of them it has stored nothing at that moment" in whose
+    assert "reports that it delivered 1 message of delay level 3, the last at 11.0" in whose
+    assert "for 1 of them it stored no message at that moment" in whose
     assert "billing-1" in whose
 
 

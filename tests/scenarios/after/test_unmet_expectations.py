@@ -105,7 +105,7 @@ def test_queues_that_change_hands_to_the_end_are_told() -> None:
     for second in range(0, 100, 10):
         journal.at_s(second).released("billing-1", Q0).claimed("billing-1", Q0)
     told = why(ended(journal, "queues must stay for 17 s more", at_s=100), expecting("unrest"))
-    assert told[1] == "queues that changed hands in the last 60 s:"
+    assert told[1] == "queues that changed their owner in the last 60 s:"
     assert told[-1].endswith("billing-1 claimed for billing: orders@broker-a:0")
 
 
@@ -201,14 +201,15 @@ def test_a_checker_that_breaks_is_told(tmp_path, monkeypatch) -> None:
     found = explain(ended(a_journal()), tmp_path)
     assert found.exit_code == 1
     assert (
-        "the checker liveness broke, which is a defect of ours: ZeroDivisionError" in found.stdout
+        "the checker liveness raised an error, a bug of the emulator: ZeroDivisionError"
+        in found.stdout
     )
 
 
 def test_a_plan_of_another_version_is_no_pass(tmp_path) -> None:
     found = explain(ended(AJournal().runs()), tmp_path)
     assert found.exit_code == 1
-    assert "what was expected is not known" in found.stdout
+    assert "the expectations are unknown" in found.stdout
 
 
 def test_the_json_has_the_evidence_whose_it_was_and_what_expectations_lacked(tmp_path) -> None:
