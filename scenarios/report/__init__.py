@@ -1,5 +1,5 @@
-"""One journal as a picture: an HTML page that stands alone, and a trace for Perfetto.
+"""One journal as a picture: a self-contained HTML page, and a trace for Perfetto.
 
-``story`` folds the facts once into what can be drawn, ``page`` and ``trace`` write it.  Only
-journals are read, so a run in virtual time and a cluster of processes look alike.
+``report_data`` folds the facts once, ``page`` and ``trace`` write the result.  Only journals are
+read, so a run in virtual time and a cluster of processes have the same report.
 """

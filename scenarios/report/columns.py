@@ -1,8 +1,8 @@
 """All facts of a journal as columns: so few bytes each that a page can carry a million.
 
-Facts of one kind have the same fields, and what stands in a field changes little from one to
-the next.  So each field is a column of numbers: the differences between one fact and the next.
-Text, queues and tuples stand once in a table of values; their columns have its indexes.
+Facts of one kind have the same fields, and a field's value changes little from one fact to the
+next.  So each field is a column of numbers: the differences between one fact and the next.
+Texts, queues and tuples are stored once, in a table of values; their columns hold indexes of it.
 ``page`` compresses the whole; a fact of 250 bytes of JSON takes about 7.
 """
 
@@ -19,11 +19,11 @@ import msgspec
 from rocketmq_emulator.facts import Fact
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 
-ENTRIES_AT_ONCE = 4_096  # that wait to become columns: bounds the memory
+ENTRIES_AT_ONCE = 4_096  # appended to the columns together: bounds the memory
 
 
 class KindTable(msgspec.Struct):
-    """The columns of one kind; ``texts`` are the names of those that hold indexes of values."""
+    """The columns of one kind of fact; ``texts``: names of columns with indexes of values."""
 
     name: str
     severity: str
@@ -36,8 +36,9 @@ class KindTable(msgspec.Struct):
 class FactTable(msgspec.Struct):
     """Of each fact, by its number: time, node, place in the node's journal, wall time, kind.
 
-    Times are in µs since the first fact; ``wall_ms`` is what the node's wall clock is ahead
-    of that.  All columns but ``kind`` and ``node`` are differences.
+    Times are in µs since the first fact; ``wall_ms`` is how far the node's wall clock is ahead
+    of that.  All columns but ``kind`` and ``node`` are differences; those of ``wall_ms`` are
+    between facts of one node.
     """
 
     count: int
@@ -51,7 +52,7 @@ class FactTable(msgspec.Struct):
 
 
 class Columns:
-    """Takes entries in the order of time; ``table`` is what became of them."""
+    """Takes entries in the order of time; ``table`` returns them as columns."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, int] = {}
@@ -59,7 +60,7 @@ class Columns:
         self._values: dict[Any, int] = {}
         self._at_us, self._seq, self._wall_ms = array("q"), array("q"), array("q")
         self._node, self._kind = array("l"), array("l")
-        self._walls_ms: dict[str, int] = {}  # of each node: its last one
+        self._walls_ms: dict[str, int] = {}  # the last one of each node
         self._waiting: list[Entry] = []
         self._first_us = 0
 
@@ -70,7 +71,7 @@ class Columns:
             self._take()
 
     def number_of(self, key: EntryKey) -> int | None:
-        """Which fact *key* means; None when it is not among these."""
+        """The number of the fact with *key*; None if it was not added."""
         self._take()
         at_us, node = key.mono_us - self._first_us, self._nodes.get(key.node)
         place = bisect_left(self._at_us, at_us)
@@ -81,12 +82,12 @@ class Columns:
         return None
 
     def node_names(self) -> list[str]:
-        """By their numbers."""
+        """The names of all nodes; a node's number is its place in the list."""
         self._take()
         return list(self._nodes)
 
     def table(self) -> FactTable:
-        """Everything added so far."""
+        """The columns of all entries added so far."""
         self._take()
         kinds = [kind.table() for kind in self._kinds.values()]
         return FactTable(
@@ -101,7 +102,7 @@ class Columns:
         )
 
     def _take(self) -> None:
-        """Those that wait, a column after the other: an entry alone costs twice as much."""
+        """Append the waiting entries, column by column: entry by entry takes twice as long."""
         entries, self._waiting = self._waiting, []
         if not entries:
             return
@@ -133,7 +134,7 @@ class Columns:
 
 
 class _KindColumns:
-    """The columns of one kind of facts."""
+    """The columns of one kind of fact."""
 
     def __init__(self, number: int, kind: type[Fact], values: dict[Any, int]) -> None:
         self.number = number
@@ -156,7 +157,7 @@ class _KindColumns:
         )
 
     def take(self) -> None:
-        """Those that wait."""
+        """Append the waiting facts to the columns."""
         facts, self.waiting = self.waiting, []
         if not facts:
             return
@@ -169,11 +170,11 @@ class _KindColumns:
     def _indexes(self, values: list[Any]) -> list[int]:
         table = self._values
         known = list(map(table.get, values))
-        if None not in known:  # most values come again and again
+        if None not in known:  # the usual case: most values repeat
             return cast("list[int]", known)
         return [table.setdefault(value, len(table)) for value in values]
 
 
 def differences(column: array[int]) -> list[int]:
-    """The first number, then how much each is above the one before it."""
+    """The first number, then the difference of each number from the one before it."""
     return list(map(operator.sub, column, chain((0,), column)))

@@ -1,9 +1,9 @@
-"""What messages did: how long sends and deliveries took, and what was left to consume.
+"""Latencies of sends and deliveries, and the backlog of each group.
 
-Latencies and backlogs are points: the number of the fact that makes one, and its value.
-A delivery is measured from MessageStored to MessageConsumed; where no consumer notes
-anything (clients of other languages), to the commit of an offset beyond the message.  The
-backlog of a group is what RocketMQ's own tools call the lag: stored, and not yet committed.
+Latencies and backlogs are points: the number of a fact, and a value.  A delivery is measured from
+MessageStored to MessageConsumed; for consumers without facts (clients of other languages), to the
+commit of an offset beyond the message.  The backlog of a group is what RocketMQ's own tools call
+the lag: messages stored, and not yet committed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_STORED = -1
 
 
 class Points(msgspec.Struct):
-    """Values by number of fact; *of* is a topic or a group, *what* is measured."""
+    """Values by number of fact; *what* names the measurement, *of* its topic or group."""
 
     what: str  # "sends", "failed sends", "consumed", "committed", "backlog"
     of: str
@@ -35,13 +35,13 @@ class Points(msgspec.Struct):
     values: array[int]  # µs, or messages
 
     def add(self, number: int, value: int) -> None:
-        """One more point: fact *number* and its value."""
+        """Append a point: the number of a fact and its value."""
         self.facts.append(number)
         self.values.append(value)
 
 
 class MessageFlow:
-    """Takes the facts of messages and offsets."""
+    """Folds facts of messages and offsets into ``Points``; times are µs."""
 
     def __init__(self) -> None:
         self._series: dict[tuple[str, str], Points] = {}
@@ -49,15 +49,15 @@ class MessageFlow:
         self._lags: dict[str, _Lag] = {}
 
     def sent(self, number: int, _entry: Entry, fact: MessageSent) -> None:
-        """A send was acknowledged."""
+        """A send was acknowledged: add its duration."""
         self._points("sends", fact.topic).add(number, fact.took_ms * 1_000)
 
     def failed(self, number: int, _entry: Entry, fact: SendFailed) -> None:
-        """A send raised an error: a point without a duration."""
+        """A send raised an error: add a point with the value 0."""
         self._points("failed sends", fact.topic).add(number, 0)
 
     def stored(self, number: int, entry: Entry, fact: MessageStored) -> None:
-        """A message is there from now on: its delivery begins, backlogs grow."""
+        """A message was stored: its delivery begins, and the backlog of each group grows."""
         queue = self._queue(fact.queue)
         end = queue.end
         queue.store(fact.offset, entry.mono_us)
@@ -66,18 +66,18 @@ class MessageFlow:
             self._note_lag(number, group, max(0, queue.end - position) - max(0, end - position))
 
     def consumed(self, number: int, entry: Entry, fact: MessageConsumed) -> None:
-        """A first delivery has ended; retries are none."""
+        """A message was consumed: add the duration of its delivery; retries do not count."""
         stored_us = self._queue(fact.queue).stored_us(fact.offset)
         if stored_us != NOT_STORED and fact.reconsume_times == 0:
             self._points("consumed", fact.group).add(number, entry.mono_us - stored_us)
 
     def claimed(self, _number: int, _entry: Entry, fact: QueuesClaimed) -> None:
-        """From now on the backlog of the group counts these queues."""
+        """A member claimed queues: count them in the backlog of its group from now on."""
         for queue in fact.queues:
             self._follow(fact.group, queue)
 
     def committed(self, number: int, entry: Entry, fact: OffsetCommitted) -> None:
-        """A group has consumed what is before an offset."""
+        """A group committed an offset: its backlog shrinks or grows."""
         queue, lag = self._queue(fact.queue), self._follow(fact.group, fact.queue)
         before = lag.positions[fact.queue]
         lag.positions[fact.queue] = fact.offset
@@ -92,7 +92,7 @@ class MessageFlow:
             self._note_lag(number, fact.group, step)
 
     def series(self) -> list[Points]:
-        """All that have a point; deliveries by commits only of groups without better ones."""
+        """All series with points; "committed" only for groups without "consumed"."""
         groups = {points.of for points in self._series.values() if points.what == "consumed"}
         return [
             points
@@ -101,7 +101,7 @@ class MessageFlow:
         ]
 
     def _follow(self, group: str, name: Queue) -> _Lag:
-        """From now on the backlog of *group* counts this queue, from its end on."""
+        """Count the queue in the backlog of *group* from now on, starting at its end offset."""
         lag = self._lags.setdefault(group, _Lag({}))
         if name not in lag.positions:
             queue = self._queue(name)
@@ -125,14 +125,14 @@ class MessageFlow:
 
 
 class _Lag(msgspec.Struct):
-    """What a group has not committed: *count* over all queues of *positions*."""
+    """The messages a group has not committed: *count*, over all queues of *positions*."""
 
     positions: dict[Queue, int]
     count: int = 0
 
 
 class _StoredQueue:
-    """When each message of a queue was stored, and which groups follow it."""
+    """The time each message of a queue was stored, and the groups whose backlog counts it."""
 
     def __init__(self) -> None:
         self.groups: list[str] = []
@@ -149,7 +149,7 @@ class _StoredQueue:
         place = offset - self._first
         if place == len(self._times):
             self._times.append(at_us)
-        elif 0 <= place < len(self._times):  # the end of the log was lost, and is written anew
+        elif 0 <= place < len(self._times):  # the end of the log was lost and is written again
             del self._times[place:]
             self._times.append(at_us)
         elif place > 0:

@@ -1,8 +1,8 @@
-"""Who owned which queue, and when: overlaps, and times without an owner.
+"""The owners of each queue over time: overlaps, and times without an owner.
 
-Consumers note what they claim and release.  Of clients of other languages only the brokers
-note something: who commits the offsets of a queue owns it, until somebody else does or it
-leaves the group; such a lane is ``inferred``, and of its gaps nothing is known.
+Consumers record the queues that they claim and release.  Clients of other languages record
+nothing, only brokers do: the client that commits offsets of a queue counts as its owner, until
+another client commits or it leaves the group.  Such a lane is ``inferred``; its gaps are unknown.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ OPEN_END = -1
 
 
 class Span(msgspec.Struct, array_like=True):
-    """One owner of one queue; *claim* and *release* are numbers of facts, -1: none shows it."""
+    """A period with one owner of one queue; *claim* and *release*: numbers of facts, -1: none."""
 
     owner: str
     from_us: int
     until_us: int  # the end of the journal if it still owns it
     claim: int
     release: int = -1
-    why: str = "still owned"  # how it ended: the reason of the release, or what became of it
+    why: str = "still owned"  # how it ended: the reason of the release, or what ended the owner
 
 
 class TimeInterval(msgspec.Struct, array_like=True, frozen=True):
-    """A part of the time."""
+    """A period of time, in µs."""
 
     from_us: int
     until_us: int
@@ -51,14 +51,14 @@ class Lane(msgspec.Struct):
     group: str
     queue: Queue
     inferred: bool
-    broadcast: bool  # every member owns every queue: neither overlaps nor gaps mean anything
+    broadcast: bool  # every member owns every queue, so overlaps and gaps are not computed
     spans: list[Span]
     overlaps: list[TimeInterval] = []  # two owners or more
     gaps: list[TimeInterval] = []  # no owner, though there had been one
 
 
 class Owners:
-    """Takes the facts of claims, releases, commits and members."""
+    """Folds facts of claims, releases, commits and members into lanes."""
 
     def __init__(self) -> None:
         self._claimed: dict[tuple[str, Queue], list[Span]] = {}
@@ -68,31 +68,31 @@ class Owners:
         self._clients: dict[tuple[str, str], str] = {}  # by broker and address: the client's id
 
     def started(self, _number: int, _entry: Entry, fact: ConsumerStarted) -> None:
-        """A consumer says how it consumes."""
+        """A consumer started: record whether its group is broadcasting."""
         if fact.broadcast:
             self._broadcast.add(fact.group)
 
     def claimed(self, number: int, entry: Entry, fact: QueuesClaimed) -> None:
-        """A consumer owns these queues from now on."""
+        """A consumer claimed queues: begin a span of each."""
         for queue in fact.queues:
             span = Span(entry.node, entry.mono_us, OPEN_END, number)
             if self._owners.claim(entry.node, fact.group, queue, span):
                 self._claimed.setdefault((fact.group, queue), []).append(span)
 
     def released(self, number: int, entry: Entry, fact: QueuesReleased) -> None:
-        """A consumer owns these queues no more."""
+        """A consumer released queues: end their spans."""
         for queue in fact.queues:
             span = self._owners.release(entry.node, fact.group, queue)
             if span is not None:
                 span.until_us, span.release, span.why = entry.mono_us, number, fact.reason
 
     def died(self, node: str, at_us: int) -> None:
-        """*node* lives no more, and owns nothing."""
+        """The process of *node* ended: end all its spans."""
         for span in self._owners.end(node).values():
             span.until_us, span.why = max(at_us, span.from_us), "its owner died"
 
     def committed(self, number: int, entry: Entry, fact: OffsetCommitted) -> None:
-        """A client whose own facts are not here commits: it owns the queue."""
+        """A client committed: for groups without claims, it counts as the queue's owner."""
         spans = self._committed.setdefault((fact.group, fact.queue), [])
         owner = self._clients.get((entry.node, fact.peer), fact.peer)
         if spans and spans[-1].until_us == OPEN_END:
@@ -103,11 +103,11 @@ class Owners:
         spans.append(Span(owner, entry.mono_us, OPEN_END, number))
 
     def joined(self, _number: int, entry: Entry, fact: MemberJoined) -> None:
-        """From now on this address is this client."""
+        """A member joined: record which client id its address has."""
         self._clients[entry.node, fact.peer] = fact.client
 
     def left(self, number: int, entry: Entry, fact: MemberLeft) -> None:
-        """A client left a group, and owns none of its queues at this broker."""
+        """A client left a group: end its inferred spans at this broker."""
         for (group, queue), spans in self._committed.items():
             last = spans[-1]
             is_its = group == fact.group and queue.broker == entry.node
@@ -115,7 +115,7 @@ class Owners:
                 last.until_us, last.release, last.why = entry.mono_us, number, fact.reason
 
     def lanes(self, end_us: int) -> list[Lane]:
-        """One for each queue that a group ever owned, by group and queue."""
+        """One lane for each queue that a group ever owned, by group and queue."""
         groups = {group for group, _ in self._claimed}
         inferred = {key: it for key, it in self._committed.items() if key[0] not in groups}
         found = []
@@ -138,7 +138,7 @@ def _order(lane: Lane) -> tuple[str, bool, Queue]:
 
 
 def overlaps(spans: Iterable[Span]) -> Iterator[TimeInterval]:
-    """When more than one of *spans* held, the longest stretches."""
+    """The periods in which more than one of *spans* held, each as long as possible."""
     changes = sorted(
         change
         for span in spans
@@ -155,9 +155,9 @@ def overlaps(spans: Iterable[Span]) -> Iterator[TimeInterval]:
 
 
 def gaps(spans: list[Span], end_us: int) -> Iterator[TimeInterval]:
-    """When none of *spans* held, from the first on.
+    """The periods after the first claim in which none of *spans* held.
 
-    After the last one only when its owner died: who shuts down leaves nobody to own it.
+    The time after the last span counts, unless its owner shut down: then no owner is expected.
     """
     if not spans:
         return

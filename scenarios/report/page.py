@@ -1,8 +1,8 @@
-"""The story as one HTML page that stands alone: style, script and data in one file.
+"""Writes report data as one self-contained HTML page: style, script and data in one file.
 
 The data is JSON, compressed and in base64: a name in it is text for the script, never a
-part of the page.  The page may load nothing, says its policy; browsers unpack the data with
-DecompressionStream (Chromium 80, Firefox 113, Safari 16.4 and later).
+part of the page.  The page's Content-Security-Policy forbids loading anything.  Browsers unpack
+the data with DecompressionStream (Chromium 80, Firefox 113, Safari 16.4 and later).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMPRESSION_LEVEL = 6  # 9 takes four times as long for 2 % less
 
 
 def write_page(story: ReportData, title: str) -> str:
-    """The page of *story*, headed by *title*, which may be any text."""
+    """The page of *story*, with the heading *title*, which may be any text."""
     script = "'use strict';\n(() => {\n" + "".join(map(_part, SCRIPTS)) + "})();\n"
     style = _part("page.css")
     parts = {
@@ -46,12 +46,12 @@ def write_page(story: ReportData, title: str) -> str:
         "script": script,
         "data": packed(story, title),
     }
-    # In one pass: what is put in may itself look like a place.
+    # In one pass: an inserted text may itself look like a placeholder.
     return PLACEHOLDER.sub(lambda place: parts[place[1]], _part("page.html"))
 
 
 def packed(story: ReportData, title: str) -> str:
-    """What the script reads: JSON, compressed (zlib), in base64."""
+    """The data that the page's script reads: JSON, compressed (zlib), in base64."""
     found: dict[str, Any] = {"title": title}
     found |= {name: getattr(story, name) for name in story.__struct_fields__}
     data = msgspec.json.encode(found, enc_hook=differences)

@@ -1,12 +1,13 @@
-"""A journal, folded once into what its page and its trace show.
+"""A journal, folded once into the data of its page and its trace.
 
 One pass over the entries, in the order of time: each collector takes the facts it needs, and
-the columns take all.  The plan stands in the first fact; one that another version wrote, with
-parts that are unknown here, is shown as it is and compared with nothing.
+the columns take all.  The plan is in the first fact, ``RunStarted``.  If another version wrote it
+and this version cannot decode it, the plan is shown as text and its expectations are left out.
 
-A node that was killed notes nothing about it.  Its next process begins with number 1 again, so it
-was down from its last fact until then; a fault of the journal says it more exactly.  A node that
-notes nothing for ``SILENT_MS_MIN`` is silent: brokers register and consumers rebalance more often.
+A killed node records no fact about that.  Its next process begins with number 1 again, so the
+node was down from its last fact until then; a ``FaultBegan`` gives the time more exactly.  A node
+without a fact for ``SILENT_MS_MIN`` is silent: brokers register and consumers rebalance more
+often.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ from rocketmq_emulator.scenarios.report.columns import Columns, FactTable
 from rocketmq_emulator.scenarios.report.message_flow import MessageFlow, Points
 from rocketmq_emulator.scenarios.report.ownership import Lane, Owners
 
-FactHandler = Callable[[int, Entry, Any], None]  # is told the number of the fact
-ENTRIES_AT_ONCE = 4_096  # that the checkers are given
-WORLD = "world"  # the node that notes runs and faults: no lane of its own
+FactHandler = Callable[[int, Entry, Any], None]  # the first argument: the number of the fact
+ENTRIES_AT_ONCE = 4_096  # passed to the checkers together
+WORLD = "world"  # the node name in facts of runs and faults; it is not listed among the nodes
 
 
 class FaultSpan(msgspec.Struct):
-    """A fault while it held; *end* is the number of the fact that ended it, -1: none did."""
+    """The period of a fault; *begin* and *end* are numbers of facts, *end* -1: it did not end."""
 
     fault_id: int
     word: str
-    text: str  # the word and what it was told: "slow_link around=broker-a ms=200"
+    text: str  # the word and its fields: "slow_link around=broker-a ms=200"
     nodes: tuple[str, ...]
     from_us: int
     until_us: int
@@ -69,7 +70,7 @@ class FaultSpan(msgspec.Struct):
 
 
 class ShownViolation(msgspec.Struct):
-    """A violation and the numbers of the facts that show it."""
+    """A violation and the numbers of the facts that are its evidence."""
 
     violation: Violation
     at_us: int
@@ -77,7 +78,7 @@ class ShownViolation(msgspec.Struct):
 
 
 class ReportData(msgspec.Struct):
-    """All that a page needs; times are the machine's, in µs (``Entry.mono_us``)."""
+    """All data of a page; times are those of the machine's clock, in µs (``Entry.mono_us``)."""
 
     start_ms: int  # wall time of the first fact
     start_us: int  # its time; those of *facts* begin there
@@ -90,21 +91,21 @@ class ReportData(msgspec.Struct):
     lanes: list[Lane]
     series: list[Points]
     places: list[ShownViolation]
-    judgement: Judgement | None  # without its violations, which are *places*; None: nobody judged
+    judgement: Judgement | None  # without violations, which are in *places*; None: not judged
     expected: list[ShownExpectation]  # by the run's plan
-    unproven: list[str]  # why it is no pass though nothing was objected to
+    unproven: list[str]  # reasons why the run does not count as passed without a violation
     plan_title: str  # empty: there is no plan, or it has none
     facts: FactTable
 
 
 class EmptyJournal(DamagedData):
-    """There is no fact to show."""
+    """The journal has no fact to show."""
 
 
 def read_and_judge(entries: Iterable[Entry], skipped: Skipped | None = None) -> ReportData:
-    """``read_report_data`` with all checkers, who are given the entries in the same pass.
+    """``read_report_data`` with the judgement of all checkers, computed in the same pass.
 
-    *skipped* counts what the reader of *entries* leaves out.
+    *skipped* counts the lines that the reader of *entries* leaves out.
     """
     judging = Judging(skipped=skipped)
 
@@ -120,10 +121,10 @@ def read_and_judge(entries: Iterable[Entry], skipped: Skipped | None = None) -> 
 def read_report_data(
     entries: Iterable[Entry], judgement: Callable[[], Judgement] | None = None
 ) -> ReportData:
-    """The story that *entries* tell, which are in the order of time (``journal.merged``).
+    """The report data of *entries*, which are in the order of time (``journal.merged``).
 
-    *judgement* is asked at the end what the checkers say of the same entries.  Raises
-    ``EmptyJournal``, and what *entries* raise.
+    *judgement* is called at the end; it returns the checkers' judgement of the same entries.
+    Raises ``EmptyJournal``, and the errors of the iterator *entries*.
     """
     fold = _Fold()
     handlers, columns, see = fold.handlers, fold.columns, fold.lives.see
@@ -142,7 +143,7 @@ def read_report_data(
 
 
 class _Fold:
-    """The collectors; ``handlers`` says who takes which fact, besides the columns."""
+    """The collectors; ``handlers`` maps each kind of fact to them; the columns take all facts."""
 
     def __init__(self) -> None:
         self.columns, self.lives, self.owners, self.flow = (
@@ -172,7 +173,7 @@ class _Fold:
         }
 
     def data(self, first: Entry, end_us: int, judgement: Judgement | None) -> ReportData:
-        """Everything that was taken."""
+        """The report data of all entries so far."""
         for life in self.lives.ended(end_us):
             self.owners.died(life.name, life.last_us)
         lanes = self.owners.lanes(end_us)
@@ -224,7 +225,7 @@ class _Fold:
 
 
 def fault_text(fault: str) -> tuple[str, str]:
-    """The word of a fault that is written as JSON, and a line that says all of it."""
+    """The word of a fault that is written as JSON, and one line with the word and all fields."""
     try:
         fields = msgspec.json.decode(fault, type=dict[str, Any])
     except msgspec.DecodeError:
@@ -245,7 +246,7 @@ def _until(span: FaultSpan, end_us: int) -> FaultSpan:
     return span
 
 
-# What the plan expected, beside what was measured -------------------------------------
+# Expectations of the plan, with the measured values -----------------------------------
 
 
 class ShownExpectation(msgspec.Struct, frozen=True):
@@ -254,11 +255,11 @@ class ShownExpectation(msgspec.Struct, frozen=True):
     text: str
     metric: str  # with its scope: "idle_members.billing"
     met: bool | None  # None: nothing was measured
-    why: str = ""  # there is no measurement
+    why: str = ""  # why nothing was measured
 
 
 def plan_of(run: RunStarted) -> Plan | None:
-    """The plan of *run*, if this version can read it."""
+    """The plan of *run*; None if this version cannot decode it."""
     try:
         return msgspec.json.decode(run.plan, type=Plan)
     except msgspec.MsgspecError:
@@ -266,7 +267,7 @@ def plan_of(run: RunStarted) -> Plan | None:
 
 
 def expected_of(plan: Plan | None, judgement: Judgement | None) -> list[ShownExpectation]:
-    """The expectations of *plan*; none without a plan or a judgement."""
+    """The expectations of *plan* and whether they were met; empty without plan or judgement."""
     if plan is None or judgement is None:
         return []
     return [_expected(one, judgement) for one in plan.expect]
@@ -281,7 +282,7 @@ def _expected(one: Expectation, judgement: Judgement) -> ShownExpectation:
         return ShownExpectation(text, metric, None, str(error))
 
 
-# When each node ran: down, paused, silent, gone ---------------------------------------
+# Absences of nodes: down, paused, silent, gone ----------------------------------------
 
 
 SILENT_MS_MIN = 45_000  # brokers register every 30 s, consumers rebalance every 20 s
@@ -290,39 +291,39 @@ ENDING_FAULTS = frozenset({"kill", "stop", "power_off", "leave"})
 
 
 class Absence(msgspec.Struct, frozen=True):
-    """A node noted nothing from *from_us* until *until_us*, because it was *how*."""
+    """A period in which a node recorded no fact; *how* is the cause."""
 
     from_us: int
     until_us: int
-    how: str  # "down", "silent", "paused", "gone": nothing more until the end of the journal
+    how: str  # "down", "silent", "paused", or "gone": no more facts until the journal's end
 
 
 class NodeLifetime(msgspec.Struct):
-    """A node, its role where a fact names it, and when it was not there."""
+    """A node, its role if a ``NodeStarted`` names it, and its absences."""
 
     name: str
-    role: str = ""  # empty: a client, which notes no start
+    role: str = ""  # empty: a client, which records no ``NodeStarted``
     first_us: int = 0
     last_us: int = 0
     last_seq: int = 0
-    fault_word: str = ""  # the word of the fault that ended or paused it, until its next fact
+    fault_word: str = ""  # of the fault that ended or paused it; empty from its next fact on
     absences: list[Absence] = []
 
     def place(self) -> tuple[int, list[str | int]]:
-        """Where it stands in a list: servers first, ``consumer-2`` before ``consumer-10``."""
+        """The sort key: servers first, ``consumer-2`` before ``consumer-10``."""
         parts = re.split(r"(\d+)", self.name)
         order = SERVERS.index(self.role) if self.role in SERVERS else len(SERVERS)
         return order, [int(part) if part.isdigit() else part for part in parts]
 
 
 class NodeLifetimes:
-    """Takes every entry, says who died."""
+    """Takes every entry and finds the absences of nodes."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeLifetime] = {}
 
     def see(self, entry: Entry) -> int | None:
-        """*entry* was noted; when its node ended, if this shows that it did."""
+        """Take *entry*; returns when its node's process ended, if *entry* shows that it did."""
         life = self.nodes.get(entry.node)
         at_us, seq = entry.mono_us, entry.seq
         if life is None:
@@ -332,7 +333,7 @@ class NodeLifetimes:
         ended_us, silent_us = life.last_us, at_us - life.last_us
         is_new = seq <= life.last_seq or life.fault_word == "power_off"
         life.last_us, life.last_seq = at_us, seq
-        if type(entry.fact) is PowerLost:  # noted by the world, in the name of the machine
+        if type(entry.fact) is PowerLost:  # recorded by the world under the machine's name
             life.fault_word = "power_off"
             return at_us
         if is_new or silent_us > SILENT_MS_MIN * 1_000 or life.fault_word == "pause":
@@ -342,13 +343,13 @@ class NodeLifetimes:
         return ended_us if is_new else None
 
     def hit(self, node: str, word: str, at_us: int) -> None:
-        """A fault of this *word* began at *node*: what it noted before is not the last moment."""
+        """A fault began at *node*: if it ends or pauses the node, its absence begins now."""
         life = self.nodes.get(node)
         if life is not None and (word in ENDING_FAULTS or word == "pause"):
             life.last_us, life.fault_word = at_us, word
 
     def ended(self, end_us: int) -> Iterator[NodeLifetime]:
-        """Those of which nothing more is heard until *end_us*, and their last absence is noted."""
+        """Nodes without facts up to *end_us*; adds a last absence "gone" to each."""
         for life in self.nodes.values():
             if end_us - life.last_us > SILENT_MS_MIN * 1_000 or life.fault_word in ENDING_FAULTS:
                 life.absences.append(Absence(life.last_us, end_us, "gone"))

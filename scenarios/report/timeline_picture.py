@@ -1,6 +1,6 @@
-"""A plan as a picture of its time line, for a terminal: one row for each load, group and step.
+"""A plan as a picture of its timeline, for a terminal: one row for each load, group and step.
 
-What waits for a fact has no time before the run; such steps stand below, in their order.
+A step that waits for a fact has no time before the run; such steps are listed below, in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TICK_MS = (
 
 
 class PlanBar(NamedTuple):
-    """One row: *until_ms* None is the end of the time line; equal to *from_ms*: a moment."""
+    """One row; *until_ms* None: until the end of the timeline; equal to *from_ms*: a moment."""
 
     label: str
     mark: str
@@ -38,7 +38,7 @@ class PlanBar(NamedTuple):
 
 
 def timeline_picture(plan: Plan, width: int = 80) -> str:
-    """Lines of at most *width* characters."""
+    """The picture of *plan*, in lines of at most *width* characters."""
     spans = [*_spans(plan)]
     end_ms = plan.lasts_ms or max((span.until_ms or span.from_ms for span in spans), default=0)
     end_ms = max(end_ms, 1_000)
@@ -54,7 +54,7 @@ def timeline_picture(plan: Plan, width: int = 80) -> str:
 
 
 def duration(ms: float) -> str:
-    """``30s``, ``2m``, ``1500ms``: as files have it."""
+    """``30s``, ``2m``, ``1500ms``: as in scenario files."""
     return written(ms, UNITS["ms"])
 
 
@@ -67,7 +67,7 @@ def step_text(step: Step) -> str:
     return f"{word_of(step.does)} {', '.join(values)}".rstrip()
 
 
-# What is drawn ------------------------------------------------------------------------------
+# Content ------------------------------------------------------------------------------------
 
 
 def _about(plan: Plan) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield f"{each.metric}{scope} {each.operator} {each.bound:g}"
 
 
-# How it is drawn ----------------------------------------------------------------------------
+# Drawing ------------------------------------------------------------------------------------
 
 
 def _axis(chars: int, scale: float, end_ms: float, width: int) -> Iterator[str]:

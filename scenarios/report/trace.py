@@ -1,9 +1,9 @@
-"""The story as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
+"""Writes report data as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
 The Trace Event Format, as JSON: a process for each node and each group, and one for the world.
 Faults, owners of queues and absences are slices on threads, sends are asynchronous slices,
 rebalances and violations are instants, backlogs are counters.  Times are µs since the first
-fact.  Slices of one thread must not overlap in part, so two owners at once stand on two.
+fact.  Slices of one thread must not overlap in part, so two owners at once get two threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LINES_AT_ONCE = 1_000
 
 
 def write_trace(story: ReportData) -> Iterator[bytes]:
-    """The file, in pieces."""
+    """The bytes of the trace file, in parts of up to ``LINES_AT_ONCE`` events."""
     yield b'{"displayTimeUnit":"ms","traceEvents":[\n'
     comma = b""
     lines: list[bytes] = []
@@ -39,7 +39,7 @@ def write_trace(story: ReportData) -> Iterator[bytes]:
 
 
 def trace_events(story: ReportData) -> Iterator[Event]:
-    """All events, each process and thread named before its first one."""
+    """All events; those that name a process or thread come before its first other event."""
     pids = {name: number for number, name in enumerate(_processes(story), 1)}
     names = _Names()
     yield from names.process(pids["world"], "world", "faults and violations")
@@ -48,7 +48,7 @@ def trace_events(story: ReportData) -> Iterator[Event]:
         yield from names.process(pids[node.name], node.name, node.role or "client")
         for absence in node.absences:
             span = (absence.from_us, absence.until_us)
-            yield from names.thread(pids[node.name], 1, "not there")
+            yield from names.thread(pids[node.name], 1, "absences")
             yield _slice(story, pids[node.name], 1, absence.how, span, {})
     yield from _of_facts(story, pids, names)
     for group in _groups(story):
@@ -76,7 +76,7 @@ def _group_process(group: str) -> str:
 
 
 class _Names:
-    """Each process and each thread is named once."""
+    """Names each thread once."""
 
     def __init__(self) -> None:
         self._named: set[tuple[int, int]] = set()
@@ -128,7 +128,7 @@ def _backlog(story: ReportData, pid: int, points: Points) -> Iterator[Event]:
 
 
 def _of_facts(story: ReportData, pids: dict[str, int], names: _Names) -> Iterator[Event]:
-    """Sends and rebalances of each node."""
+    """Events for the sends and rebalances of each node."""
     for number, (at_us, node, told) in enumerate(_rows(story, MessageSent.__name__), 1):
         took_us = told["took_ms"] * 1_000
         what: Event = {
@@ -146,7 +146,7 @@ def _of_facts(story: ReportData, pids: dict[str, int], names: _Names) -> Iterato
 
 
 def _rows(story: ReportData, kind: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Time, node and fields of each fact of *kind*."""
+    """Yields time, node and fields of each fact of *kind*."""
     facts = story.facts
     for wanted, table in enumerate(facts.kinds):
         if table.name == kind:
@@ -169,7 +169,7 @@ def _fields(facts: FactTable, table: KindTable) -> Iterator[dict[str, Any]]:
 
 
 def rows_without_overlap(spans: list[tuple[int, int]]) -> list[int]:
-    """For each span the first row in which it overlaps no other one; *spans* by their begin."""
+    """For each span the first row in which it overlaps no other; *spans* are sorted by begin."""
     ends: list[int] = []
     rows = []
     for from_us, until_us in spans:

@@ -1,10 +1,10 @@
-// How long sends and deliveries took, on a logarithmic scale, and what was left to consume.
+// Durations of sends and deliveries, on a logarithmic scale, and the backlogs of groups.
 
 const CHART = 96, STEPS = 44, DOTS_MAX = 1500;
 const TITLES = {
-  sends: ['Sends to', 'from the call to its return; a cross above is a send that failed'],
+  sends: ['Sends to', 'from the call to its return; a cross at the top is a failed send'],
   consumed: ['Deliveries to', 'from stored to consumed, first deliveries only'],
-  committed: ['Deliveries to', 'from stored to the commit of its offset: its consumers note nothing'],
+  committed: ['Deliveries to', 'from stored to the commit of its offset: the journal has no facts of its consumers'],
   backlog: ['Backlog of', 'messages stored and not yet committed'],
 };
 
@@ -32,7 +32,7 @@ function addChart(what, points) {
     (x, y, pen) => (isBacklog ? aroundBacklog(chart, timeAt(pen, x)) : aroundLatency(chart, pen, x, y)), of);
 }
 
-// The scale of a chart: from its smallest to its largest value, whole powers of ten.
+// The range of a chart in powers of ten: from its smallest to its largest value, rounded outwards.
 function scaleOf(chart) {
   if (chart.scale) return chart.scale;
   let least = Infinity;
@@ -77,7 +77,7 @@ function drawDots(pen, chart, from, until) {
   pen.globalAlpha = 1;
 }
 
-// Many points: how many stand in each cell is its darkness; a line goes through the medians.
+// Draws many points as cells, darker with more points; a line goes through the medians.
 function drawCells(pen, chart, from, until) {
   const wide = 3, columns = Math.ceil(pen.columns / wide), { at } = chart.points;
   const cells = new Uint32Array(columns * (STEPS + 1)), tall = (CHART - 20) / STEPS;
@@ -101,7 +101,7 @@ function drawCells(pen, chart, from, until) {
   }
 }
 
-// In which row of cells each value stands.
+// The row of cells of each value.
 function rowsOf(chart) {
   if (chart.rows) return chart.rows;
   const { low, high } = scaleOf(chart), factor = STEPS / (high - low) / Math.LN10, floor = low * Math.LN10;

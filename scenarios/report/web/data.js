@@ -1,4 +1,4 @@
-// The data of the page: columns of differences become typed arrays, facts are looked up by number.
+// The data of the page: turns columns of differences into typed arrays, looks up facts by number.
 
 let story, facts;
 
@@ -38,7 +38,7 @@ async function load() {
   for (const place of story.places) place.at = place.at_us - story.start_us;
 }
 
-// From here on all times are µs since the first fact.
+// Adds the times of a span in µs since the first fact, which all other code uses.
 function fromStart(span) {
   span.from = span.from_us - story.start_us;
   span.until = span.until_us - story.start_us;
@@ -57,14 +57,14 @@ function rows({ kind, kinds }) {
   return found;
 }
 
-// Wall times: of each node, what its clock is ahead of the time since the first fact.
+// The wall time of each fact, from how far its node's clock is ahead of the time since the first fact.
 function walls({ wall_ms, node, at }) {
   const ahead = new Float64Array(story.names.length), found = new Float64Array(at.length);
   for (let i = 0; i < found.length; i++) found[i] = (ahead[node[i]] += wall_ms[i]) + Math.floor(at[i] / 1000);
   return found;
 }
 
-// The first place in *column*, which grows, whose value is not below *value*.
+// The first place in *column*, which is sorted, whose value is not below *value*.
 function firstAt(column, value) {
   let low = 0, high = column.length;
   while (low < high) {
@@ -76,7 +76,7 @@ function firstAt(column, value) {
 
 function kindOf(i) { return facts.kinds[facts.kind[i]]; }
 
-// The fields of fact *i* by name, as the journal has them.
+// The fields of fact *i*, [name, value] each, as in the journal.
 function fieldsOf(i) {
   const kind = kindOf(i), row = facts.row[i];
   return kind.fields.map(name => {
@@ -87,7 +87,7 @@ function fieldsOf(i) {
 
 function queueName(queue) { return `${queue.topic} ${queue.broker}/${queue.queue_id}`; }
 
-// Which facts pass the filters: one byte each.
+// The mask of the facts that pass the filters: one byte each; null: all pass.
 function passing({ group, topic, node }) {
   if (!group && !topic && !node) return null;
   const topics = topic ? new Set([topic]) : group ? topicsOf(group) : null;
@@ -103,7 +103,7 @@ function topicsOf(group) {
   return new Set(story.lanes.filter(lane => lane.group === group).map(lane => lane.queue.topic));
 }
 
-// Facts that name neither group nor topic pass: they are of the node.
+// The test of a kind's rows; facts that name neither group nor topic pass.
 function testOf(kind, group, topics) {
   const wanted = [];
   if (group && kind.columns.group) wanted.push(indexes(kind.columns.group, value => value === group));

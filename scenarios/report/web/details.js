@@ -1,4 +1,4 @@
-// Facts in words: in a tip where the pointer is, in a list below after a click.
+// Facts as text: in a tip at the pointer, and in a list below after a click.
 
 const TIP_FACTS_MAX = 4, LIST_MAX = 300;
 
@@ -10,7 +10,7 @@ function hover(track, event) {
   const numbers = found.facts ?? [];
   if (numbers.length > TIP_FACTS_MAX) tip.append(line('div', counted(numbers), 'dim'));
   for (const i of numbers.slice(0, TIP_FACTS_MAX)) tip.append(factLine(i));
-  if (numbers.length > TIP_FACTS_MAX) tip.append(line('i', 'a click lists them'));
+  if (numbers.length > TIP_FACTS_MAX) tip.append(line('i', 'click to list them'));
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
   const x = event.clientX + 14 + width > innerWidth ? event.clientX - width - 10 : event.clientX + 14;
@@ -55,7 +55,7 @@ function valueText(value) {
   return String(value);
 }
 
-// After a click: the facts there, those next to the pointer.
+// After a click: lists the facts next to the pointer.
 function pick(track, event) {
   const found = track.at(event.offsetX, event.offsetY, track.pen);
   if (found && found.facts && found.facts.length) listFacts(found.head, found.facts);
@@ -87,7 +87,7 @@ function factRow(i, isChosen) {
 
 function closeFacts() { document.getElementById('facts').hidden = true; }
 
-// A violation's place: the facts that show it in the middle, with some time around them.
+// Shows a violation: its evidence in the middle of the time range, with some time around it.
 let violationShown = -1;
 function showViolation(number) {
   const place = story.places[number];

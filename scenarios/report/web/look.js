@@ -1,11 +1,11 @@
-// How things look: colours of the theme, owners' colours and patterns, pens, the grid of time.
+// Drawing: colours of the theme, owners' colours and patterns, pens, the grid of time.
 
-// Okabe and Ito's colours, which people with any kind of colour vision tell apart.
+// Okabe and Ito's colours, which people with any kind of colour vision can distinguish.
 const OWNER_COLOURS = ['#56b4e9', '#e69f00', '#009e73', '#f0e442', '#0072b2', '#cc79a7', '#d55e00', '#b0b7bf'];
 const INK_ON = ['#000', '#000', '#fff', '#000', '#fff', '#000', '#fff', '#000'];
 const FONT = '12px system-ui, sans-serif', SMALL = '11px system-ui, sans-serif';
 const PALETTE = ['paper', 'ink', 'dim', 'faint', 'soft', 'routine', 'warning', 'error', 'fault', 'line', 'median'];
-const owners = new Map(); // name: its place among all owners
+const owners = new Map(); // name: its number among all owners
 let printing = false;
 
 function paletteNow() {
@@ -17,7 +17,7 @@ function paletteNow() {
   return palette;
 }
 
-// A 2d context as wide as its canvas is shown, sharp on any screen.
+// A 2d context with the width of its canvas on the page, sharp on any screen.
 function penOf(canvas, height, palette) {
   const width = canvas.parentElement.clientWidth || 900, sharp = printing ? 2 : devicePixelRatio || 1;
   const [w, h] = [Math.round(width * sharp), Math.round(height * sharp)];
@@ -40,7 +40,7 @@ function drawGrid(pen) {
     pen.fillRect(Math.round(pen.x(at)), 0, 1, pen.height);
 }
 
-// Faults are shaded in every track.
+// Shades the periods of faults in a track.
 function shadeFaults(pen, top = 0) {
   pen.save();
   pen.globalAlpha = 0.13;
@@ -52,7 +52,7 @@ function shadeFaults(pen, top = 0) {
   pen.restore();
 }
 
-// Where a stretch of time is on the canvas: at least one pixel, unless it is out of sight.
+// The x and width of a period on the canvas: at least one pixel wide, 0 if it is not visible.
 function extent(pen, from, until) {
   if (until < view.from || from > view.until) return [0, 0];
   const x = Math.max(EDGE, pen.x(from)), end = Math.min(pen.right, pen.x(until));
@@ -64,11 +64,11 @@ function ownerColour(owner) {
   return OWNER_COLOURS[owners.get(owner) % OWNER_COLOURS.length];
 }
 function ownerInk(owner) { return INK_ON[owners.get(owner) % INK_ON.length]; }
-// The ninth owner has the first one's colour, with lines across it.
+// The ninth owner has the first owner's colour, with lines across it.
 function ownerHatch(owner) { return Math.floor((owners.get(owner) ?? 0) / OWNER_COLOURS.length); }
 
 const patterns = new Map();
-// Diagonal stripes of *colour*; what is between them stays as it is.
+// Diagonal stripes of *colour*; the space between them is transparent.
 function stripes(pen, colour, size = 8, thick = 4, falling = false) {
   const key = [colour, size, thick, falling].join();
   if (!patterns.has(key)) {
@@ -110,7 +110,7 @@ const STEPS_US = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5
   1e6, 2e6, 5e6, 1e7, 15e6, 3e7, 6e7, 12e7, 3e8, 6e8, 12e8, 18e8, 36e8, 72e8, 144e8, 432e8, 864e8];
 function niceStep(least) { return STEPS_US.find(step => step >= least) ?? Math.ceil(least / 864e8) * 864e8; }
 
-// A time of the run, 1:01.5, that tells *exact* µs from the next ones; by default 1/1000 of what is shown.
+// A time of the run, 1:01.5, with enough digits for steps of *exact* µs; default: 1/1000 of the shown range.
 function clock(us, exact = (view.until - view.from) / 1000) {
   const digits = Math.min(6, Math.max(0, 6 - Math.floor(Math.log10(Math.max(1, exact)))));
   const total = Math.round((us / 1e6) * 10 ** digits) / 10 ** digits;

@@ -1,4 +1,4 @@
-// Puts the page together.
+// Builds the page: loads the data, adds head, filters and tracks, and starts listening for events.
 
 async function main() {
   try {
@@ -27,7 +27,7 @@ async function main() {
   document.documentElement.dataset.ready = 'yes';
 }
 
-// The strip of the whole run stays in sight below the bar, however many lines that has.
+// Keeps the strip of the whole run visible below the bar, whose height changes with its lines.
 function placeMap() {
   const bar = document.getElementById('bar');
   const measure = () => document.documentElement.style.setProperty('--bar-height', bar.offsetHeight + 'px');

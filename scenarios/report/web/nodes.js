@@ -1,4 +1,4 @@
-// The faults, one bar each, and the nodes: what each noted, and when it was not there.
+// The faults, one bar each, and the nodes: the number of facts of each, and its absences.
 
 const LANE = 18, AXIS = 20;
 
@@ -20,7 +20,7 @@ function addTrack(title, note, height, draw, at, of = {}) {
   tracks.push({ section, canvas, height, draw, at, of });
 }
 
-// Faults that hold at the same time stand in rows of their own.
+// Gives faults that are active at the same time separate rows.
 function faultRows() {
   const ends = [];
   for (const fault of story.faults) {
@@ -36,7 +36,7 @@ function addFaults() {
   const rowCount = faultRows();
   if (!rowCount) return;
   const seen = () => story.faults.filter(fault => !filter.node || fault.nodes.includes(filter.node));
-  addTrack('Faults', 'what was done to the cluster on purpose; shaded below',
+  addTrack('Faults', 'injected into the cluster on purpose; shaded in the timelines below',
     () => AXIS + rowCount * LANE,
     pen => {
       drawAxis(pen);
@@ -63,7 +63,7 @@ function drawFault(pen, fault) {
 
 function faultLines(fault) {
   return [`${clock(fault.from)} – ${clock(fault.until)} (${length(fault.until - fault.from)}), ended: ${fault.reason}`,
-    `touches ${fault.nodes.join(', ') || 'nobody'}; it changed what happened ${fault.acted_count} times`];
+    `nodes: ${fault.nodes.join(', ') || 'none'}; acted ${fault.acted_count} times`];
 }
 
 function drawAxis(pen) {
@@ -77,7 +77,7 @@ function drawAxis(pen) {
 function addNodes() {
   const shown = () => story.nodes.filter(node => !filter.node || node.name === filter.node).slice(0, 200);
   const more = story.nodes.length > 200 ? `; the first 200 of ${story.nodes.length}, choose one above` : '';
-  addTrack('Nodes', `how many facts each noted; hatched: down, paused or silent; ▲ warnings, ● errors${more}`,
+  addTrack('Nodes', `number of facts of each; hatched: down, paused or silent; ▲ warnings, ● errors${more}`,
     () => AXIS + shown().length * LANE + 4,
     pen => {
       drawAxis(pen);
@@ -91,8 +91,8 @@ function addNodes() {
     });
 }
 
-// Facts by node and pixel, and the worst level of each.  Where a pixel is wider than two coarse
-// bins of the whole run, those are added up: the number of facts no longer matters.
+// Counts facts by node and pixel, with the worst level of each.  If a pixel is wider than two coarse
+// bins of the whole run, the bins are added up: then the time does not depend on the number of facts.
 const COARSE = 16384;
 function countFacts(pen) {
   const wide = pen.columns + 1, coarse = story.span / COARSE;
@@ -118,7 +118,7 @@ function binFacts(from, until, wide, begin, scale) {
   return { counts, levels };
 }
 
-let coarseBins = null; // of the mask they were made with
+let coarseBins = null; // valid for one mask, in `of`
 function coarseFacts(wide, column, step) {
   if (!coarseBins || coarseBins.of !== mask)
     coarseBins = { of: mask, ...binFacts(0, facts.count, COARSE + 1, 0, 1 / step) };
@@ -181,7 +181,7 @@ function aroundNode(node, at, near) {
   return { head: `${node.name} at ${clock(at)}`, lines, facts: found, count: found.length };
 }
 
-// Numbers of the facts in a time that pass the filters and *test*.
+// Numbers of the facts from *from* to *until* that pass the filters and *test*.
 function between(from, until, test) {
   const found = [], end = firstAt(facts.at, until);
   for (let i = firstAt(facts.at, from); i < end; i++)
@@ -189,7 +189,7 @@ function between(from, until, test) {
   return found;
 }
 
-// The whole run in one strip; what is shown below is bright.
+// Draws the whole run in one strip; the time range shown below is bright.
 function drawMap(palette) {
   const canvas = document.getElementById('map');
   const pen = penOf(canvas, 30, palette), width = pen.width - EDGE - 8;

@@ -1,4 +1,4 @@
-// Who owned which queue: a lane for each, a colour for each owner, stripes where there are two.
+// The owners of queues: a lane for each queue, a colour for each owner, stripes for two owners at once.
 
 const LANES_MAX = 400;
 
@@ -9,7 +9,7 @@ function addOwners() {
     const high = lanes.length > 60 ? 9 : LANE;
     const passes = passesOf(group);
     const more = lanes.length > LANES_MAX ? `; the first ${LANES_MAX} of ${lanes.length} queues, choose a topic above` : '';
-    const how = lanes[0].broadcast ? 'broadcast: each member has every queue' : lanes[0].inferred ? 'owners are those who committed offsets' : 'striped: two owners; crossed: none';
+    const how = lanes[0].broadcast ? 'broadcast: each member has every queue' : lanes[0].inferred ? 'owner: the last client that committed offsets' : 'striped: two owners; crossed: no owner';
     addTrack(`Queues of ${group}`, `${how}${more}`,
       () => AXIS + LANE + shown().length * high + 4,
       pen => {
@@ -30,7 +30,7 @@ function addOwners() {
 
 function groupsOf() { return [...new Set(story.lanes.map(lane => lane.group))]; }
 
-// Facts of rebalances: RebalancePassed of this group, and what was claimed and released.
+// Facts of rebalances of this group: RebalancePassed, QueuesClaimed and QueuesReleased.
 function passesOf(group) {
   const found = [];
   const wanted = new Set(['RebalancePassed', 'QueuesClaimed', 'QueuesReleased'].map(name =>
@@ -70,7 +70,7 @@ function drawLane(pen, lane, y, high) {
   if (tall > 10) for (const span of lane.spans) drawOwner(pen, lane, span, y, tall);
 }
 
-// A broadcast group: its members side by side in one lane.
+// Draws a lane of a broadcasting group: its members one below the other.
 function drawShares(pen, lane, y, tall) {
   const names = [...new Set(lane.spans.map(span => span.owner))].sort();
   for (const span of lane.spans) drawSpan(pen, span, y + (names.indexOf(span.owner) * tall) / names.length, tall / names.length);
@@ -92,7 +92,7 @@ function drawSpan(pen, span, y, tall) {
   pen.globalAlpha = 1;
 }
 
-// The owner's name, behind what it shares with another one at the beginning.
+// Draws the owner's name, to the right of an overlap with another owner at the beginning.
 function drawOwner(pen, lane, span, y, tall) {
   const shared = lane.overlaps.find(([from, until]) => from <= span.from && until > span.from);
   const [x, width] = extent(pen, shared ? Math.min(shared[1], span.until) : span.from, span.until);

@@ -1,10 +1,10 @@
-// Which part of the time is shown, and everything that changes it: keys, pointer, links.
+// The time range that is shown, and everything that changes it: keys, pointer, links.
 
 const EDGE = 176; // px on the left for names
 const SHOWN_MIN_US = 20;
 const view = { from: 0, until: 1 };
 const filter = { group: '', topic: '', node: '' };
-let mask = null; // of the facts that pass the filters; null: all
+let mask = null; // 1 for each fact that passes the filters; null: all pass
 const tracks = []; // { section, canvas, height(), draw(pen), at(x, y) } from top to bottom
 let waiting = false;
 
@@ -34,7 +34,7 @@ function redraw() {
   });
 }
 
-// Everything in sight, or, before printing, everything.
+// Draws the tracks that are visible, or all of them before printing.
 function drawVisible(all) {
   const palette = paletteNow();
   drawMap(palette);
@@ -63,7 +63,7 @@ function drawTrack(track, palette) {
   markViolations(pen);
 }
 
-// A line at each violation in sight, a thick one at that which was chosen.
+// Draws a line at each visible violation, a thick one at the chosen violation.
 function markViolations(pen) {
   pen.fillStyle = pen.palette.error;
   story.places.slice(0, 2000).forEach(({ at }, number) => {

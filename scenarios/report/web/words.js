@@ -1,4 +1,4 @@
-// What stands in words: the run, the verdict, the violations, the choices, the figures.
+// Texts of the page: the run, the verdict, the violations, the filters, the figures.
 
 const VIOLATIONS_MAX = 500;
 
@@ -25,16 +25,16 @@ function pretty(text) {
 function writeVerdict() {
   const place = document.getElementById('verdict'), { places, judgement } = story;
   if (!judgement) {
-    place.textContent = 'No checker has judged this journal.';
+    place.textContent = 'This journal was not judged by checkers.';
     return;
   }
   place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', story.unproven.length ? '' : 'good'));
-  for (const text of story.unproven) place.append(' ', line('b', 'No pass', 'bad'), `: ${text}.`);
+  for (const text of story.unproven) place.append(' ', line('b', 'Not passed', 'bad'), `: ${text}.`);
   const unmet = story.expected.filter(it => it.met === false);
   if (story.expected.length) place.append(' ', unmet.length ? line('b', `${unmet.length} of ${story.expected.length} expectations not met`, 'bad')
     : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${story.judgement.metrics[it.metric]}`).join(';') + (unmet.length ? '.' : ''));
   const missing = [...Object.entries(judgement.not_judged), ...Object.entries(judgement.raised)];
-  if (missing.length) place.append(` ${missing.length} of the checkers could not judge: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
+  if (missing.length) place.append(` ${missing.length} of the checkers have no result: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
   if (!places.length) return;
   const list = document.getElementById('violations');
   list.hidden = false;
@@ -45,13 +45,13 @@ function writeVerdict() {
 
 function expectedWords() {
   const unknown = story.expected.filter(it => it.met === null).length;
-  return unknown ? `no expectation broken, ${unknown} not measured` : 'all expectations met';
+  return unknown ? `no expectation failed, ${unknown} not measured` : 'all expectations met';
 }
 
 function violationItem({ violation, at }, i) {
   const item = document.createElement('li'), link = line('a', violation.what);
   link.href = `#violation-${i + 1}`;
-  link.addEventListener('click', () => showViolation(i)); // again, when the link is there already
+  link.addEventListener('click', () => showViolation(i)); // the hash may not change by the click
   item.append(line('b', violation.checker), ` at ${clock(at, 1e3)}${violation.node ? ' by ' + violation.node : ''}: `, link, line('small', ` — ${violation.rule}`));
   return item;
 }
@@ -84,20 +84,20 @@ function addTheme() {
   });
 }
 
-// The numbers behind the pictures, for paper and for those who do not see them.
+// The numbers of the timelines as tables, for printing and for screen readers.
 function writeFigures() {
   const place = document.getElementById('figures');
   const owned = groupsOf().map(ownedFigures);
-  if (owned.length) place.append(table('Queues and their owners', ['group', 'queues', 'owners', 'two owners', 'no owner', 'longest without'], owned));
+  if (owned.length) place.append(table('Queues and their owners', ['group', 'queues', 'owners', 'two owners', 'no owner', 'longest without owner'], owned));
   const timed = story.series.filter(it => it.what !== 'backlog' && it.facts.length).map(timedFigures);
-  if (timed.length) place.append(table('How long it took', ['', 'count', 'median', '99 %', 'longest'], timed));
+  if (timed.length) place.append(table('Durations', ['', 'count', 'median', '99 %', 'longest'], timed));
   const left = story.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
   if (left.length) place.append(table('Backlog', ['group', 'most', 'at the end'], left));
   const expected = story.expected.map(({ text, metric, met, why }) =>
     [text, story.judgement.metrics[metric] ?? '', met === null ? why : met ? 'met' : 'NOT MET']);
-  if (expected.length) place.prepend(table('What was expected', ['', 'measured', ''], expected));
+  if (expected.length) place.prepend(table('Expectations', ['', 'measured', ''], expected));
   const metrics = Object.entries(story.judgement?.metrics ?? {}).map(([name, value]) => [name, value]);
-  if (metrics.length) place.append(table('What the checkers measured', ['metric', 'value'], metrics));
+  if (metrics.length) place.append(table('Metrics of the checkers', ['metric', 'value'], metrics));
 }
 
 function ownedFigures(group) {
@@ -116,7 +116,7 @@ function timedFigures({ what, of, values }) {
   return [`${TITLES[what][0].toLowerCase()} ${of}`, values.length, at(0.5), at(0.99), at(1)];
 }
 
-// Sends are measured in whole ms.
+// A duration as text; sends are measured in whole ms.
 function exact(what, us) { return what === 'sends' && us < 1000 ? '< 1 ms' : length(us); }
 
 function most(values) { return values.reduce((a, b) => Math.max(a, b), 0); }

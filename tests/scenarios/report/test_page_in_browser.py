@@ -301,4 +301,4 @@ def test_a_page_of_few_facts_is_whole(browser: Browser, tmp_path: Path, count: i
     (tmp_path / "few.html").write_text(write_page(read_report_data(entries), "few"))
     browser.tell("open", (tmp_path / "few.html").as_uri())
     assert sections(browser) == ["Nodes"]
-    assert read(browser, "#verdict") == "No checker has judged this journal."
+    assert read(browser, "#verdict") == "This journal was not judged by checkers."
