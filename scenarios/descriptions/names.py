@@ -1,7 +1,8 @@
-"""Who is meant in a journal: client ids and addresses by the node that people know.
+"""Node names for the client ids and addresses in a journal.
 
-A broker names a member by its client id or by the address of its connection; the node says what
-its client id is when it starts, and its first heartbeat over a connection joins both.
+A broker's facts name a member by its client id or by the address of its connection.
+``ConsumerStarted`` maps a client id to its node, ``MemberJoined`` (the first heartbeat over a
+connection) maps an address to a client id.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rocketmq_emulator.facts.journal import Entry
 
 
 class NodeNames:
-    """What stands for what in *entries*, which are in the order of time."""
+    """Maps client ids, addresses and fault ids of *entries*, which are in the order of time."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._nodes: dict[str, str] = {}  # by client id
@@ -35,11 +36,11 @@ class NodeNames:
 
     @property
     def consumers(self) -> set[str]:
-        """All nodes on which a consumer ever started."""
+        """All nodes with a ``ConsumerStarted``."""
         return set(self._nodes.values())
 
     def node_of(self, client: str) -> str:
-        """The node with this client id; the id itself if no consumer has said that it is its."""
+        """The node with this client id; the id itself if no ``ConsumerStarted`` names it."""
         return self._nodes.get(client, client)
 
     def at(self, broker: str, peer: str, mono_us: int) -> str:
@@ -51,7 +52,7 @@ class NodeNames:
         return self.node_of(joined[max(index, 0)][1])
 
     def named_in(self, entry: Entry) -> set[str]:
-        """The nodes that a fact is about: where it was noted, and those that it names."""
+        """The nodes of a fact: the node that recorded it, and those that it names."""
         found, fact = {entry.node}, entry.fact
         if client := getattr(fact, "client", ""):
             found.add(self.node_of(client))
@@ -63,7 +64,7 @@ class NodeNames:
         return found | set(getattr(fact, "nodes", ())) | {q.broker for q in queues_of(fact)}
 
     def fault(self, fault_id: int) -> str:
-        """A fault's word, with what it is done to."""
+        """A fault's word and its fields, as ``fault_in_words``; "fault 3" if it is unknown."""
         began = self._faults.get(fault_id)
         return f"fault {fault_id}" if began is None else fault_in_words(began.fault)
 
@@ -76,7 +77,7 @@ def queues_of(fact: object) -> tuple[Queue, ...]:
 
 
 def words_of(sentence: str) -> set[str]:
-    """Its words, among them names of nodes, groups and queues."""
+    """The words of *sentence*, among them names of nodes, groups and queues."""
     return set(sentence.translate(str.maketrans(",;()", "    ")).split())
 
 

@@ -1,8 +1,8 @@
-"""Whose queue it was: who held it, what its members did there last, and what refused them.
+"""The history of a queue in a group: its owners, their last actions there, and refusals.
 
-What is missing (a message that nobody consumed, a queue without an owner) shows in what did not
-happen.  So the story ends with the last of each thing that should have gone on: the last pull, the
-last message that was given out, the last that was finished, the last commit, the last rebalance.
+A missing event (a message that no member consumed, a queue without an owner) leaves no fact.  So
+the history ends with the last of each action that should have continued: the last pull, the last
+message that was given out, the last that was finished, the last commit, the last rebalance.
 """
 
 from __future__ import annotations
@@ -52,54 +52,54 @@ from rocketmq_emulator.scenarios.descriptions.summaries import ROUTINE_CODES, li
 
 REFUSALS_SHOWN_MAX = 4  # lines
 REBALANCES_SHOWN_MAX = 4  # members
-SILENT_US = 30_000_000  # a pull is held for 20 s at most: then the next one comes
+SILENT_US = 30_000_000  # a pull is held for 20 s at most: then the member pulls again
 
 Pair: TypeAlias = tuple[str, Queue]  # a group and a queue that it reads
 
 
 class OwnershipPeriod(msgspec.Struct):
-    """A member's time with a queue; *ended* says how it ended, empty while it lasts."""
+    """A period in which a member owned a queue; *ended*: how it ended, empty while it lasts."""
 
     node: str
     from_us: int
-    offset: int | None  # where it began
-    committed: int | None  # by the group, before it began
+    offset: int | None  # the first offset that it consumes
+    committed: int | None  # by the group, before the period
     until_us: int | None = None
     ended: str = ""
 
 
 class GroupQueueHistory:
-    """One queue of one group, as the facts up to a moment tell it."""
+    """One queue of one group, from the facts up to *until_us*."""
 
     def __init__(self, group: str, queue: Queue, until_us: int) -> None:
         self.group, self.queue, self.until_us = group, queue, until_us
         self.holds: list[OwnershipPeriod] = []
-        self.acts: dict[str, dict[str, Entry]] = {}  # by node: what it did there last
+        self.acts: dict[str, dict[str, Entry]] = {}  # by node: its last actions in the queue
         self.refusals: list[Entry] = []
-        self.passes: dict[str, Entry] = {}  # by living member: its last one of the queue's topic
+        self.passes: dict[str, Entry] = {}  # by running member: its last pass of the queue's topic
         self.committed: int | None = None
-        self.is_broadcast = False  # each member has the queue, and keeps its offset itself
+        self.is_broadcast = False  # each member owns the queue, and stores its offset itself
         self.shape: TopicCreated | TopicChanged | None = (
             None  # how many queues the broker's topic has
         )
-        self.lock: Entry | None = None  # the last one that was given
+        self.lock: Entry | None = None  # the last lock that a broker granted
 
     def owners(self) -> list[OwnershipPeriod]:
-        """Those that have it now."""
+        """The periods that have not ended: one for each member that owns the queue now."""
         return [hold for hold in self.holds if hold.until_us is None]
 
     def of_node(self, node: str) -> GroupQueueHistory:
-        """The same without other members."""
+        """Remove the periods of other members; returns the history itself."""
         self.holds = [hold for hold in self.holds if hold.node == node]
         return self
 
     def claims(self, node: str, at_us: int, offset: int | None) -> None:
-        """*node* holds it from now on."""
-        self.ends(node, at_us, "claimed it anew")
+        """*node* claimed the queue: begin a period; an earlier one of *node* ends."""
+        self.ends(node, at_us, "claimed it again")
         self.holds.append(OwnershipPeriod(node, at_us, offset, self.committed))
 
     def ends(self, node: str, at_us: int, ended: str) -> None:
-        """*node* holds it no more."""
+        """*node* no longer owns the queue: end its period."""
         for hold in self.holds:
             if hold.node == node and hold.until_us is None:
                 hold.until_us, hold.ended = at_us, ended
@@ -108,7 +108,7 @@ class GroupQueueHistory:
 def queue_histories_of(
     entries: Iterable[Entry], names: NodeNames, pairs: Collection[Pair], until_us: int
 ) -> dict[Pair, GroupQueueHistory]:
-    """The story of each of *pairs* up to that moment."""
+    """The history of each of *pairs* up to *until_us*."""
     reader = _HistoryReader(names, pairs, until_us)
     for entry in entries:
         if entry.mono_us > until_us:
@@ -138,7 +138,7 @@ class _HistoryReader:
         }
 
     def of(self, group: str, queue: Queue | None = None) -> list[GroupQueueHistory]:
-        """The stories of a group, or of one of its queues."""
+        """The histories of a group, or of one of its queues."""
         if queue is not None:
             found = self.stories.get((group, queue))
             return [] if found is None else [found]
@@ -155,10 +155,10 @@ class _HistoryReader:
     def released(self, fact: QueuesReleased, entry: Entry) -> None:
         for queue in fact.queues:
             for story in self.of(fact.group, queue):
-                story.ends(entry.node, entry.mono_us, f"gave it up ({fact.reason})")
+                story.ends(entry.node, entry.mono_us, f"released it ({fact.reason})")
 
     def started(self, fact: ConsumerStarted, entry: Entry) -> None:
-        self._gone(self.of(fact.group), entry.node, entry.mono_us, "was started anew")
+        self._gone(self.of(fact.group), entry.node, entry.mono_us, "was started again")
         for story in self.of(fact.group):
             story.is_broadcast = fact.broadcast
 
@@ -205,10 +205,10 @@ class _HistoryReader:
             story.ends(node, at_us, ended)
             story.passes.pop(node, None)
 
-    # What they do -------------------------------------------------------------------------
+    # Actions ------------------------------------------------------------------------------
 
     def acted(self, fact: AnyAction, entry: Entry) -> None:
-        """A member did something in the queue, or its broker did for it."""
+        """A member acted in the queue, or a broker recorded the member's action."""
         name = LAST_ACTIONS[type(fact)]
         peer = getattr(fact, "peer", "")
         node = self.names.at(entry.node, peer, entry.mono_us) if peer else entry.node
@@ -244,7 +244,7 @@ class _HistoryReader:
                 story.refusals.append(entry)
 
 
-LAST_ACTIONS: Mapping[type[Fact], str] = {  # what is told of a member, in this order
+LAST_ACTIONS: Mapping[type[Fact], str] = {  # shown for a member, in this order
     PullHeld: "pull",
     PullAnswered: "pull",
     PullFailed: "pull",
@@ -282,7 +282,7 @@ HANDLERS: Mapping[type[Fact], Callable[[_HistoryReader, Any, Entry], None]] = {
 
 
 def history_lines(story: GroupQueueHistory, names: NodeNames, since_us: int = 0) -> list[str]:
-    """Who holds it, the last acts there, and what was refused from *since_us* on."""
+    """The owners, their last actions there, and refusals from *since_us* on; one line each."""
     lines = [whose(story)]
     lines += _last_actions(story)
     if not story.owners():
@@ -293,29 +293,29 @@ def history_lines(story: GroupQueueHistory, names: NodeNames, since_us: int = 0)
     for run in sorted(runs[:REFUSALS_SHOWN_MAX], key=lambda run: run.first.mono_us):
         line = line_of_run(run, names)
         at = "" if line.count > 1 else f" at {line.at_s:.3f} s"
-        lines.append(f"on the way{at}, {line.node}: {line.text}")
+        lines.append(f"meanwhile{at}, {line.node}: {line.text}")
     if (more := len(runs) - REFUSALS_SHOWN_MAX) > 0:
-        lines.append(f"and refusals of {more} more kinds before")
+        lines.append(f"and {more} more kinds of refusals before")
     return lines
 
 
 def whose(story: GroupQueueHistory) -> str:
-    """Who holds the queue, or held it last."""
+    """A sentence: the owners of the queue, or its last owner."""
     place = f"{place_of(story.queue)} of {story.group}"
     if owners := story.owners():
         return f"{place} is held by {' and by '.join(_hold(hold, story) for hold in owners)}"
     if not story.holds:
-        return f"nobody ever claimed {place}{_beyond(story)}"
+        return f"no member ever claimed {place}{_beyond(story)}"
     last = max(story.holds, key=lambda hold: hold.until_us or 0)
     until_s = (last.until_us or 0) / 1_000_000
     return (
-        f"nobody holds {place} since {until_s:.3f} s, when {last.node} {last.ended}, which had it "
-        f"since {last.from_us / 1_000_000:.3f} s"
+        f"no member holds {place} since {until_s:.3f} s, when {last.node} {last.ended}, which had "
+        f"it since {last.from_us / 1_000_000:.3f} s"
     )
 
 
 def _beyond(story: GroupQueueHistory) -> str:
-    """The broker's topic does not have the queue."""
+    """The queues that the broker's topic has, if this one is not among them."""
     queue, shape = story.queue, story.shape
     if shape is None or queue.queue_id < shape.read_queue_count:
         return ""
@@ -334,7 +334,7 @@ def _hold(hold: OwnershipPeriod, story: GroupQueueHistory) -> str:
 
 
 def _last_actions(story: GroupQueueHistory) -> list[str]:
-    """The last acts of those that hold it, or of the one that held it last."""
+    """The last actions of the owners, or of the last owner, one line each."""
     nodes = [hold.node for hold in story.owners()] or [hold.node for hold in story.holds[-1:]]
     lines = []
     for node in dict.fromkeys(nodes):
@@ -348,17 +348,17 @@ def _last_actions(story: GroupQueueHistory) -> list[str]:
             parts.append("no message")
         if "committed" not in acts and not story.is_broadcast:
             parts.append("no commit")
-        lines.append(f"{node}'s last acts there: {'; '.join(parts)}")
+        lines.append(f"{node}'s last actions there: {'; '.join(parts)}")
     return lines
 
 
 def _lock(story: GroupQueueHistory, names: NodeNames) -> list[str]:
-    """Who was given the lock last, if the group is orderly."""
+    """The member that last got the queue's lock, if the group is orderly."""
     lock = story.lock
     if lock is None or not isinstance(lock.fact, QueuesLocked):
         return []
     who, at_s = names.node_of(lock.fact.client), lock.mono_us / 1_000_000
-    return [f"its lock was given last to {who}, by {lock.node} at {at_s:.3f} s"]
+    return [f"its lock was last granted to {who}, by {lock.node} at {at_s:.3f} s"]
 
 
 def _act(entry: Entry) -> str:
@@ -387,5 +387,5 @@ def _passes(story: GroupQueueHistory, names: NodeNames) -> list[str]:
         for node, entry in sorted(story.passes.items())
     ]
     if not lines:
-        return [f"no member of {story.group} shares out {story.queue.topic} any more"]
+        return [f"no member of {story.group} rebalances {story.queue.topic} any more"]
     return lines[:REBALANCES_SHOWN_MAX]

@@ -1,9 +1,10 @@
-"""A fact as a sentence whose subject is the node that noted it.
+"""A fact as a sentence whose subject is the node that recorded it.
 
     broker-a    stored 7F… at 6 of orders@broker-a:0
     billing-1   claimed orders@broker-a:0 from 4, for billing
 
-A table by kind.  What is not in it, or not made to be read, is told by its fields.
+``SENTENCES`` has an entry for each kind of fact that needs its own words; other kinds are shown
+by their fields.
 """
 
 from __future__ import annotations
@@ -73,14 +74,14 @@ ADVICE_START = "See http"
 
 
 def sentence_of(entry: Entry, names: NodeNames) -> str:
-    """What happened, without its time and its node."""
+    """The fact of *entry* as a sentence, without its time and its node."""
     if (told := SENTENCES.get(type(entry.fact))) is not None:
         return told(entry.fact, entry, names)
     return in_words(entry)
 
 
 def in_words(entry: Entry) -> str:
-    """A fact as one line of its fields, or as the sentence that it has of itself."""
+    """The fact's own ``sentence()``, or one line with its kind and fields."""
     if sentence := entry.fact.sentence():
         return sentence
     fields = ((name, getattr(entry.fact, name)) for name in entry.fact.__struct_fields__)
@@ -90,7 +91,7 @@ def in_words(entry: Entry) -> str:
 
 
 def code_in_words(code: int) -> str:
-    """``SUBSCRIPTION_NOT_LATEST (25)``; a number that has no name is told as it is."""
+    """``SUBSCRIPTION_NOT_LATEST (25)``; ``code 999`` for a number without a name."""
     return f"{CODES[code]} ({code})" if code in CODES else f"code {code}"
 
 
@@ -100,7 +101,7 @@ def many(count: int, noun: str) -> str:
 
 
 def listed(parts: Iterable[str]) -> str:
-    """A few of them, and how many more there are."""
+    """The first ``LISTED_MAX`` of *parts* and the number of others; "none" if it is empty."""
     found = list(parts)
     more = len(found) - LISTED_MAX
     shown = ", ".join(found[:LISTED_MAX]) or "none"
@@ -108,7 +109,7 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def without_advice(error: str) -> str:
-    """An error's text without the page that upstream's clients name in each."""
+    """An error's text without the link to a help page that upstream's clients add to each."""
     return error.partition(ADVICE_START)[0].strip()
 
 
@@ -169,24 +170,24 @@ def _claimed(fact: QueuesClaimed, *_: object) -> str:
 
 
 def _released(fact: QueuesReleased, *_: object) -> str:
-    return f"gave up ({fact.reason}), of {fact.group}: {_places(fact.queues)}"
+    return f"released for {fact.group} ({fact.reason}): {_places(fact.queues)}"
 
 
 def _locked(fact: QueuesLocked, _: Entry, names: NodeNames) -> str:
     found = []
     if fact.granted:
-        found.append(f"gave {names.node_of(fact.client)} the lock of {_places(fact.granted)}")
+        found.append(f"locked {_places(fact.granted)} for {names.node_of(fact.client)}")
     if fact.refused:
         found.append(
             f"refused {names.node_of(fact.client)} the lock of {_places(fact.refused)}, which "
             "another member has"
         )
-    return f"{'; '.join(found) or 'was asked for no lock'} ({fact.group})"
+    return f"{'; '.join(found) or 'locked no queue'} ({fact.group})"
 
 
 def _unlocked(fact: QueuesUnlocked, _: Entry, names: NodeNames) -> str:
     who = names.node_of(fact.client)
-    return f"took back the lock of {_places(fact.queues)} from {who} ({fact.group})"
+    return f"unlocked {_places(fact.queues)} for {who} ({fact.group})"
 
 
 # Messages -----------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def _stored(fact: MessageStored, *_: object) -> str:
 
 def _given(fact: MessageGivenToListener, *_: object) -> str:
     again = f", retry {fact.reconsume_times}" if fact.reconsume_times else ""
-    return f"gave its listener of {fact.group} {_place(fact)}{again}"
+    return f"gave to its listener {_place(fact)}{again}, for {fact.group}"
 
 
 def _consumed(fact: MessageConsumed, *_: object) -> str:
@@ -217,14 +218,14 @@ def _consumed(fact: MessageConsumed, *_: object) -> str:
 def _sent_back(fact: MessageSentBack, entry: Entry, names: NodeNames) -> str:
     who = names.at(entry.node, fact.peer, entry.mono_us)
     return (
-        f"took back a message of {fact.origin_topic} from {who} for {fact.target_topic}: retry "
-        f"{fact.reconsume_times}, delay level {fact.delay_level}"
+        f"received a message of {fact.origin_topic} sent back by {who} for {fact.target_topic}: "
+        f"retry {fact.reconsume_times}, delay level {fact.delay_level}"
     )
 
 
 def _delivered(fact: DelayedDelivered, *_: object) -> str:
     return (
-        f"delivered to {place_of(fact.queue)} what waited at level {fact.delay_level}, "
+        f"delivered a message of delay level {fact.delay_level} to {place_of(fact.queue)}, "
         f"{fact.late_by_ms} ms late"
     )
 
@@ -254,13 +255,13 @@ def _answered(fact: PullAnswered, entry: Entry, names: NodeNames) -> str:
 
 def _committed(fact: OffsetCommitted, entry: Entry, names: NodeNames) -> str:
     who = names.at(entry.node, fact.peer, entry.mono_us)
-    return f"took from {who} the offset {fact.offset} of {place_of(fact.queue)} ({fact.group})"
+    return f"got from {who} the commit of {fact.offset} in {place_of(fact.queue)} ({fact.group})"
 
 
 def _repaired(fact: OffsetRepaired, *_: object) -> str:
     return (
-        f"wanted {fact.asked} of {place_of(fact.queue)}, which is not there, and goes on from "
-        f"{fact.corrected} ({fact.group})"
+        f"pulled from {fact.asked} of {place_of(fact.queue)}, which does not exist, and continues "
+        f"from {fact.corrected} ({fact.group})"
     )
 
 
@@ -269,7 +270,8 @@ def _repaired(fact: OffsetRepaired, *_: object) -> str:
 
 def _registered(fact: BrokerRegistered, *_: object) -> str:
     again = "for the first time" if fact.first else "again"
-    return f"took a registration of {fact.broker} {again}, with {many(fact.topic_count, 'topic')}"
+    topics = many(fact.topic_count, "topic")
+    return f"received the registration of {fact.broker} {again}, with {topics}"
 
 
 def _topic(fact: TopicCreated | TopicChanged, *_: object) -> str:
@@ -305,10 +307,10 @@ SENTENCES: Mapping[type[Fact], Sentence] = {
     MemberJoined: _joined,
     MemberLeft: _left,
     MembersNotified: lambda fact, *_: (
-        f"told {many(fact.connection_count, 'member')} of {fact.group} that the group has changed"
+        f"notified {many(fact.connection_count, 'member')} of {fact.group} that the group changed"
     ),
     SubscriptionChanged: lambda fact, *_: (
-        f"knows another subscription of {fact.group}: added {listed(fact.added)}, "
+        f"updated the subscription of {fact.group}: added {listed(fact.added)}, "
         f"removed {listed(fact.removed)}"
     ),
     RebalancePassed: _passed,
@@ -321,7 +323,7 @@ SENTENCES: Mapping[type[Fact], Sentence] = {
     MessageConsumed: _consumed,
     MessagePolled: lambda fact, *_: f"returned {_place(fact)} from a poll, for {fact.group}",
     MessageSentBack: _sent_back,
-    ListenerRaised: lambda fact, *_: f"had its listener raise {fact.error} for {_place(fact)}",
+    ListenerRaised: lambda fact, *_: f"got {fact.error} from its listener for {_place(fact)}",
     DelayedDelivered: _delivered,
     DelayedMessageDropped: _dropped,
     PullHeld: _held,
@@ -335,8 +337,8 @@ SENTENCES: Mapping[type[Fact], Sentence] = {
         f"moved {fact.group} to {fact.offset} of {place_of(fact.queue)}, as a tool asked"
     ),
     SeekRequested: lambda fact, *_: (
-        f"was told by its application to go on from {fact.offset} of {place_of(fact.queue)}, "
-        f"for {fact.group}"
+        f"was moved by its application to {fact.offset} of {place_of(fact.queue)}, for "
+        f"{fact.group}"
     ),
     TopicCreated: _topic,
     TopicChanged: _topic,
@@ -355,7 +357,7 @@ SENTENCES: Mapping[type[Fact], Sentence] = {
 
 
 def _places(queues: Sequence[Queue], more: Sequence[str] = ()) -> str:
-    """``orders@broker-a:0, 1, 3, steps@broker-b:0``, with *more* of each."""
+    """``orders@broker-a:0, 1, 3, steps@broker-b:0``, each followed by its text in *more*."""
     found: list[str] = []
     last: Queue | None = None
     for queue, text in zip_longest(queues, more, fillvalue=""):

@@ -1,8 +1,8 @@
 """Many facts of a kind as one line: ``31 commits of orders@broker-a:0 by billing-1, …``.
 
-A run is facts of one kind at one node that differ only in what goes on by itself (offsets, keys,
-times).  Others may stand between them; where the queue changes hands, or a fact comes that the
-reader is to see, a new run begins, so that one reads what was before and what was after.
+A run is facts of one kind at one node that differ only in ``VARYING_FIELDS`` (offsets, keys,
+times).  Other facts may come between them.  If the queue's owner changes, or a fact comes that is
+shown alone, a new run begins, so the reader sees what happened before it and after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames, queues_of
 from rocketmq_emulator.scenarios.descriptions.sentences import code_in_words, sentence_of
 
-# What may differ between facts of one run.
+# Fields that may differ between facts of one run.
 VARYING_FIELDS = frozenset(
     {
         "asked",
@@ -58,19 +58,19 @@ VARYING_FIELDS = frozenset(
         "until_ms",
     }
 )
-ROUTINE_CODES = frozenset({0, 19, 20})  # found, nothing new, nothing that the group wants
+ROUTINE_CODES = frozenset({0, 19, 20})  # found, no new message, no message that the group wants
 
 
 class FactLine(msgspec.Struct, frozen=True):
-    """Facts in words, one or a run of them; *is_evidence*: the violation rests on it."""
+    """One fact or a run of facts in words; *is_evidence*: the violation cites it."""
 
     at_s: float
     node: str
     text: str
     is_evidence: bool
-    until_s: float | None = None  # the last of several
+    until_s: float | None = None  # time of the last fact of a run
     count: int = 1
-    rank: int = 0  # how much it has to do with it, 0 the most
+    rank: int = 0  # how closely it is related to the violation, 0 the closest
 
 
 class FactRun(msgspec.Struct):
@@ -80,14 +80,14 @@ class FactRun(msgspec.Struct):
 
     @property
     def first(self) -> Entry:
-        """By which the line has its place."""
+        """The earliest fact, by which lines are ordered."""
         return self.entries[0]
 
 
 def runs_of(
     entries: Iterable[Entry], names: NodeNames, alone: Collection[EntryKey] = frozenset()
 ) -> list[FactRun]:
-    """All of *entries* as runs, by their first facts; those of *alone* are left as they are."""
+    """All of *entries* as runs, ordered by first fact; each entry of *alone* is its own run."""
     found: list[FactRun] = []
     open_runs: dict[Any, FactRun] = {}
     turns: Counter[Any] = Counter()  # of each queue
@@ -111,7 +111,7 @@ def runs_of(
 def line_of_run(
     run: FactRun, names: NodeNames, *, is_evidence: bool = False, rank: int = 0
 ) -> FactLine:
-    """The line of a run."""
+    """The line of *run*: the sentence of a single fact, or a summary with count and times."""
     first, last, count = run.entries[0], run.entries[-1], len(run.entries)
     at_s, until_s = first.mono_us / 1_000_000, last.mono_us / 1_000_000
     if count == 1:
@@ -125,7 +125,7 @@ def line_of_run(
 
 
 def is_routine(fact: Fact) -> bool:
-    """It says little about others: pulls and attempts that went well, flushes."""
+    """Is *fact* routine: a held pull, a pull or send attempt that succeeded, or a flush?"""
     if isinstance(fact, PullAnswered):
         return fact.response_code in ROUTINE_CODES
     if isinstance(fact, SendAttempted):
@@ -134,12 +134,12 @@ def is_routine(fact: Fact) -> bool:
 
 
 def key_of(entry: Entry) -> EntryKey:
-    """Where it stands in its journal."""
+    """The key of *entry*, which is unique in its journal."""
     return EntryKey(entry.mono_us, entry.node, entry.seq)
 
 
 def _like(entry: Entry, names: NodeNames) -> tuple[Any, ...]:
-    """What the facts of one run have in common."""
+    """The fields that the facts of one run have in common."""
     fact = entry.fact
     found: list[Any] = [type(fact), entry.node]
     for name in fact.__struct_fields__:
@@ -150,9 +150,9 @@ def _like(entry: Entry, names: NodeNames) -> tuple[Any, ...]:
     return tuple(found)
 
 
-# Kinds that come often -----------------------------------------------------------------------
+# Sentences for runs of frequent kinds --------------------------------------------------------
 
-Many: TypeAlias = Callable[[Entry, Entry, NodeNames], str]  # of the first and the last of a run
+Many: TypeAlias = Callable[[Entry, Entry, NodeNames], str]  # takes a run's first and last entry
 
 
 def _span(first: Entry, last: Entry) -> str:

@@ -72,11 +72,11 @@ def test_a_backlog_is_told_by_group_and_queue_with_what_its_owner_did_last(metri
     )
     assert held.startswith("  orders@broker-a:0 of billing is held by billing-1 since 0.000 s")
     assert acts == (
-        "  billing-1's last acts there: a pull that failed at 41.000 s (no route) and none since, "
-        "for 359 s; 1 consumed at 11.000 s; 2 committed at 11.000 s"
+        "  billing-1's last actions there: a pull that failed at 41.000 s (no route) and none "
+        "since, for 359 s; 1 consumed at 11.000 s; 2 committed at 11.000 s"
     )
     assert refused == (
-        "  on the way, billing-1: 30 times between 12.0 s and 41.0 s: failed to pull "
+        "  meanwhile, billing-1: 30 times between 12.0 s and 41.0 s: failed to pull "
         "orders@broker-a:0 for billing: no route"
     )
 
@@ -90,7 +90,7 @@ def test_a_queue_that_a_group_never_read_is_left_as_a_whole() -> None:
     left = {each.queue: each for each in remaining_at_end(journal.entries)}
     assert (left[Q1].count, left[Q1].is_read) == (2, False)
     assert (left[Q0].count, left[Q0].first, left[Q0].committed) == (3, 2, 2)
-    assert "nobody ever claimed orders@broker-a:1 of billing" in "\n".join(
+    assert "no member ever claimed orders@broker-a:1 of billing" in "\n".join(
         why(journal, expecting("backlog"))
     )
 
@@ -135,8 +135,8 @@ def test_a_queue_without_an_owner_is_told_with_who_had_it_and_for_how_long() -> 
     assert told[:2] == [
         "orders@broker-a:0 had no owner in billing for 310.0 s, from 20.000 s to 330.000 s",
         (
-            "  nobody holds orders@broker-a:0 of billing since 20.000 s, when billing-1 left the "
-            "group, which had it since 1.000 s"
+            "  no member holds orders@broker-a:0 of billing since 20.000 s, when billing-1 left "
+            "the group, which had it since 1.000 s"
         ),
     ]
 
@@ -153,7 +153,9 @@ def test_a_violation_about_what_is_missing_says_whose_it_was() -> None:
     shown = screen(ended(a_journal(expecting("stuck"), expecting("unrest")), RESTLESS))
     assert shown[0].startswith("liveness at 400.000 s, billing-1: billing has not consumed 3 mess")
     assert "whose it was:" in shown
-    assert any("billing-1's last acts there: a pull that failed at 41.000 s" in s for s in shown)
+    assert any(
+        "billing-1's last actions there: a pull that failed at 41.000 s" in s for s in shown
+    )
     assert "stuck == 0 was expected, it is 3" in shown
     assert not any(line.startswith("why not") for line in shown)  # the violation has said it
 

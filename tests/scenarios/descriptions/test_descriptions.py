@@ -80,7 +80,8 @@ def history(journal: AJournal, queue: Queue = Q0, since_us: int = 0) -> list[str
 def test_members_are_called_by_their_nodes_not_by_addresses_or_client_ids() -> None:
     journal = a_journal().committed(7)
     assert (
-        last_sentence(journal) == "took from billing-1 the offset 7 of orders@broker-a:0 (billing)"
+        last_sentence(journal)
+        == "got from billing-1 the commit of 7 in orders@broker-a:0 (billing)"
     )
     journal.note("billing-2", RebalancePassed("billing", "orders", 4, (OWN, OTHER), 2, "timer"))
     assert last_sentence(journal).endswith("2 of 4 queues; members: billing-1, billing-2")
@@ -114,7 +115,7 @@ def test_queues_of_one_broker_are_told_together() -> None:
     journal = a_journal().claimed("billing-1", Q0, Q1, offsets=(4, 7))
     assert last_sentence(journal) == "claimed for billing: orders@broker-a:0 from 4, 1 from 7"
     journal.released("billing-1", Q0, Q1)
-    assert last_sentence(journal) == "gave up (not mine), of billing: orders@broker-a:0, 1"
+    assert last_sentence(journal) == "released for billing (not mine): orders@broker-a:0, 1"
 
 
 def test_the_end_of_a_fault_says_which_fault_it_was() -> None:
@@ -215,8 +216,8 @@ def test_the_story_of_a_queue_says_who_holds_it_from_where_and_its_last_acts() -
             "committed)"
         ),
         (
-            "billing-1's last acts there: a pull from 4, answered at 2.000 s (1 message, next 5); "
-            "4 given at 3.000 s; 4 consumed at 4.000 s; 5 committed at 5.000 s"
+            "billing-1's last actions there: a pull from 4, answered at 2.000 s (1 message, next "
+            "5); 4 given at 3.000 s; 4 consumed at 4.000 s; 5 committed at 5.000 s"
         ),
     ]
 
@@ -234,7 +235,7 @@ def test_a_queue_that_nobody_holds_is_told_with_who_held_it_and_the_last_rebalan
     journal.at_s(20).note("billing-2", passed)
     told_lines = history(journal)
     assert told_lines[0] == (
-        "nobody holds orders@broker-a:0 of billing since 9.000 s, when billing-1 met the fault "
+        "no member holds orders@broker-a:0 of billing since 9.000 s, when billing-1 met the fault "
         "kill, which had it since 1.000 s"
     )
     assert any("last rebalance: at 20.000 s, billing-2 computed" in line for line in told_lines)
@@ -245,8 +246,8 @@ def test_a_queue_that_nobody_holds_is_told_with_who_held_it_and_the_last_rebalan
     [
         (lambda journal: journal.stopped("billing-1"), "left the group"),
         (lambda journal: journal.note("world", NodeKilled("billing-1")), "was killed"),
-        (lambda journal: journal.consumer("billing-1"), "was started anew"),
-        (lambda journal: journal.released("billing-1", Q0), "gave it up (not mine)"),
+        (lambda journal: journal.consumer("billing-1"), "was started again"),
+        (lambda journal: journal.released("billing-1", Q0), "released it (not mine)"),
     ],
 )
 def test_how_a_hold_ended_is_told(end, ended) -> None:
@@ -261,9 +262,11 @@ def test_refusals_on_the_way_are_told_as_runs_and_whose_the_lock_is() -> None:
         refused = QueuesLocked("billing", OTHER, (), (Q0, Q1))
         journal.at_s(20 + 20 * number).note("broker-a", refused)
     told_lines = history(journal)
-    assert any(line.startswith("its lock was given last to billing-1, by") for line in told_lines)
+    assert any(
+        line.startswith("its lock was last granted to billing-1, by") for line in told_lines
+    )
     assert told_lines[-1] == (
-        "on the way, broker-a: 17 times between 20.0 s and 340.0 s: refused billing-2 the lock of "
+        "meanwhile, broker-a: 17 times between 20.0 s and 340.0 s: refused billing-2 the lock of "
         "orders@broker-a:0, which another member has (billing)"
     )
     assert history(journal, since_us=journal.now_us + 1)[-1].startswith("its lock")
@@ -276,8 +279,8 @@ def test_a_retry_in_a_queue_that_the_topic_does_not_have_is_seen() -> None:
     journal.note("broker-a", SendRefused(retries.topic, 2, "busy"))
     told_lines = history(journal, retries)
     assert told_lines[0] == (
-        "nobody ever claimed %RETRY%billing@broker-a:1 of billing: %RETRY%billing has 1 queue to "
-        "read at broker-a, from 0 on"
+        "no member ever claimed %RETRY%billing@broker-a:1 of billing: %RETRY%billing has 1 queue "
+        "to read at broker-a, from 0 on"
     )
     assert "refused a message of %RETRY%billing: SYSTEM_BUSY (2), busy" in told_lines[-1]
 
@@ -287,4 +290,4 @@ def test_a_broadcasting_member_has_no_commits_to_miss() -> None:
     journal.claimed("news-1", Q0, offsets=(3,))
     told_lines = history(journal)
     assert told_lines[0].endswith("held by news-1 since 0.000 s, from 3")
-    assert told_lines[1] == "news-1's last acts there: no pull; no message"
+    assert told_lines[1] == "news-1's last actions there: no pull; no message"
