@@ -1,1 +1,1 @@
-"""Runs from many seeds: side by side, each in a process of its own."""
+"""Runs from many seeds, in parallel, each in its own process."""

@@ -1,8 +1,9 @@
-"""Rows of runs as files: lines kept for the next time, and JUnit XML for a CI server.
+"""Rows of runs as files: a cache of finished runs, and JUnit XML for a CI server.
 
-A virtual run from one seed is the same again.  So there is a file of rows for each plan (with its
-release and parameters), code version and world; a line for each seed.  The code that a plan names
-(programs, strategies) counts as part of the plan.  What cannot be read there is as if it were not.
+A virtual run from one seed always gives the same row.  So the cache has a file for each plan (with
+its release and parameters) and code version, and a line in it for each seed.  The code that a
+plan names (programs, strategies) counts as part of the plan.  Unreadable files and lines are
+ignored.
 
 In JUnit XML a suite is a scenario and a case is a seed.
 """
@@ -15,7 +16,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from xml.etree import ElementTree as ET  # everybody's name for it
+from xml.etree import ElementTree as ET  # its usual name
 
 import msgspec
 
@@ -26,27 +27,27 @@ DIGEST_DIGITS = 32
 
 
 def cache_folder() -> Path:
-    """Where this user's programs keep what can be made again."""
+    """The folder of cached rows, below ``XDG_CACHE_HOME`` or ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "rocketmq-emulator" / "runs"
 
 
 class FinishedRuns:
-    """Those of *plan* in the virtual world, below *folder*."""
+    """The cached rows of *plan* in the virtual world, in a file below *folder*."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self._path = folder / f"{made_from(plan)}.jsonl"
         self._rows: dict[int, RunResult] = {row.seed: row for row in self._read()}
 
     def row(self, seed: int) -> RunResult | None:
-        """That of *seed*, if there is one whose journal, if it kept one, is still there."""
+        """The row of *seed*; None if there is none, or if its journal no longer exists."""
         row = self._rows.get(seed)
         if row is None or (row.journal and not Path(row.journal).exists()):
             return None
         return row
 
     def add(self, row: RunResult) -> None:
-        """Keep it, if it is an answer: an error may be another one tomorrow."""
+        """Save *row*, unless it is an error or not virtual: those may differ the next time."""
         if row.verdict == "error" or row.world != "virtual":
             return
         self._rows[row.seed] = row
@@ -55,7 +56,7 @@ class FinishedRuns:
             with self._path.open("ab") as file:
                 file.write(msgspec.json.encode(row) + b"\n")
         except OSError:
-            return  # it is made again then
+            return  # not saved: the run is repeated the next time
 
     def _read(self) -> Iterator[RunResult]:
         try:
@@ -70,7 +71,7 @@ class FinishedRuns:
 
 
 def made_from(plan: Plan) -> str:
-    """A digest of all that a virtual run of *plan* follows from, its seed aside."""
+    """A digest of everything that determines a virtual run of *plan*, except its seed."""
     digest = hashlib.sha256(msgspec.json.encode(plan))
     digest.update(code_version().encode())
     for source in sorted(_sources_of(plan)):
@@ -104,7 +105,7 @@ NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit_xml(rows: Iterable[RunResult]) -> bytes:
-    """The document; what does not pass has its reason, violations and journal in it."""
+    """The document; a case that did not pass has its reason, violations and journal in it."""
     suites = ET.Element("testsuites")
     by_name: dict[str, list[RunResult]] = {}
     for row in rows:

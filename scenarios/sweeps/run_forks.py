@@ -1,11 +1,11 @@
-"""The process that forks runs: it has done once what each would do; a run is a process of its own.
+"""The process that forks runs: it loads everything once, then each run is a fork of it.
 
     python -m rocketmq_emulator.scenarios.sweeps.run_forks SOCKET
 
-A run forked is under way after some milliseconds, and finds the modules, the decoders of types
-and the digest of the code that a first run has made here.  It reads one ``RunOrder`` from its
-standard input, writes one ``RunResult`` to its standard output, and ends; what it prints goes
-to its standard error.  SIGUSR1 makes it write there where it is.
+A forked run starts within some milliseconds: the modules, the decoders of types and the digest of
+the code are already there from a first run.  It reads one ``RunOrder`` from its standard input,
+writes one ``RunResult`` to its standard output, and ends; what it prints goes to its standard
+error.  SIGUSR1 makes it write its traceback there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def warm_up() -> RunResult:
-    """A short run, of whatever most plans have; a run leaves nothing that a later one sees."""
+    """Runs a short plan with the features that most plans use; later runs are not affected."""
     topics = {"orders": "*"}
     groups = (
         ConsumersPlan(group="billing", topics=topics, listener=ListenerPlan(fails=0.2)),
@@ -69,12 +69,12 @@ def warm_up() -> RunResult:
 
 
 def run_one_order() -> int:
-    """One order, from standard input to standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who ordered it ends it
+    """Run the order from standard input, write its result to standard output; returns 0."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the RunPool ends it
     faulthandler.register(signal.SIGUSR1, all_threads=False)
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=RunOrder)
     answer = os.dup(1)
-    os.dup2(2, 1)  # what a program of the scenario prints is no answer
+    os.dup2(2, 1)  # prints of the scenario's programs must not mix with the result
     sys.path[:0] = order.paths
     if order.world == "virtual":
         result, entries = finished_run(order.plan, order.seed)

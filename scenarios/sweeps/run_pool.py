@@ -1,11 +1,11 @@
-"""Runs side by side, each in a process of its own, and their rows as they are finished.
+"""Parallel runs, each in its own process, and their rows in the order in which they finish.
 
     with RunPool() as pool:
         for row in pool.rows(orders, jobs=2):
             ...
 
-A run that dies, or that shows nothing for too long, is a row with the verdict ``error`` and
-says how it ended; the others go on.  To leave the block ends all that still run.
+A run whose process dies, or that takes too long, gives a row with the verdict ``error`` and the
+reason; the others continue.  Leaving the block ends all runs that have not finished.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rocketmq_emulator.processes.spawning import (
 )
 from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, without_answer
 
-JOBS: Mapping[WorldKind, int] = {  # runs at once; where time is real, they disturb each other
+JOBS: Mapping[WorldKind, int] = {  # runs at once; in real time they would disturb each other
     "virtual": len(os.sched_getaffinity(0)),
     "embedded": 1,
     "processes": 1,
@@ -45,7 +45,10 @@ ERROR_TEXT_MAX = 2_000  # characters at the end of what a run wrote before it di
 
 
 class RunPool:
-    """Processes that run orders; *look* is called some times a second while rows are awaited."""
+    """Processes that run orders; a run that takes more than *run_s_max* of real time is ended.
+
+    *look* is called every 0.2 s or more often while rows are awaited.
+    """
 
     def __init__(
         self, look: Callable[[], object] = lambda: None, run_s_max: float = RUN_S_MAX
@@ -73,13 +76,13 @@ class RunPool:
             self._forker.close()
 
     def rows(self, orders: Iterable[RunOrder], jobs: int) -> Iterator[RunResult]:
-        """One row an order, in the order in which they finish; *jobs* run at once."""
+        """One row for each order, in the order in which they finish; *jobs* run at once."""
         return (row for _, row in self.finished(orders, jobs))
 
     def finished(
         self, orders: Iterable[RunOrder], jobs: int
     ) -> Iterator[tuple[RunOrder, RunResult]]:
-        """The same, with what was ordered."""
+        """As ``rows``, each row with its order."""
         waiting = iter(orders)
         while True:
             while len(self._running) < jobs and (order := next(waiting, None)) is not None:
@@ -94,10 +97,10 @@ class RunPool:
 
     def _begun(self, order: RunOrder) -> _RunProcess:
         assert self._forker is not None, "a fleet is used inside its `with`"
-        errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the run does
+        errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the run ends
         try:
             process = self._forker.fork([], errors)
-        except NoForks:  # somebody killed the process that forks: have a new one
+        except NoForks:  # the process that forks was killed: start a new one
             self._forker.close()
             self._forker = NodeForkClient(
                 node_environment(), "rocketmq_emulator.scenarios.sweeps.run_forks"
@@ -112,7 +115,7 @@ class RunPool:
 
 
 class _RunProcess:
-    """One run under way."""
+    """The process of one run."""
 
     def __init__(
         self, order: RunOrder, process: ForkedNode, errors: IO[bytes], run_s_max: float
@@ -129,11 +132,11 @@ class _RunProcess:
 
     @property
     def is_late(self) -> bool:
-        """Has it run longer than any run may?"""
+        """Has it run longer than *run_s_max*?"""
         return time.monotonic() - self._began_s > self._run_s_max
 
     def read(self) -> RunResult | None:
-        """Its row, if it has ended or is late."""
+        """The row of the run if it has ended or is late, else None."""
         if self.is_late:
             late = f"it was still running after {self._run_s_max:g} s"
             return self._error(f"{late}: {self._where()}")
@@ -150,7 +153,7 @@ class _RunProcess:
         return row
 
     def end(self) -> None:
-        """At once; where it started processes of its own they are ended in order first."""
+        """Kill the process; in real time it first gets ``REAL_STOP_S_MAX`` to stop its nodes."""
         if self.order.world != "virtual":
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -160,7 +163,7 @@ class _RunProcess:
         self._close()
 
     def _where(self) -> str:
-        """Where its Python code was, asked by a signal."""
+        """The traceback of its Python code, which SIGUSR1 makes it write."""
         self._process.send_signal(signal.SIGUSR1)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(TRACEBACK_S_MAX)

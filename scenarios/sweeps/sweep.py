@@ -1,13 +1,13 @@
-"""Many runs: what was finished before is taken from disk, the rest is run.
+"""Many runs: rows that are cached on disk are taken from there, the rest is run.
 
     for row in sweep.rows():
         ...
     sweep.tally
 
-One plan from many seeds, weather from many seeds, or several plans from one seed.  Rows come as
-they are finished.  A sweep that is left early has kept all rows it gave.  In weather each seed has
-a plan of its own that knows nothing of the others, so its row is the same alone and in any range;
-what all its runs met is counted.
+One plan from many seeds, weather from many seeds, or several plans from one seed.  Rows come in
+the order in which they finish.  A sweep that is stopped early has saved all rows it returned.  In
+weather each seed has its own plan, which does not depend on other seeds, so its row is the same
+alone and in any range; the coverage of all runs is counted.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from rocketmq_emulator.scenarios.weather.coverage import Coverage
 
 
 class Worst(msgspec.Struct):
-    """The value of an expectation that is nearest to its bound, or farthest beyond."""
+    """The value of an expectation that is nearest to its bound, or farthest beyond it."""
 
     expectation: Expectation
     value: float
     seed: int
 
     def is_worse_than(self, other: Worst) -> bool:
-        """Farther beyond the bound; of two alike the one of the lower seed."""
+        """Is the value farther beyond the bound?  Of equal values the lower seed is worse."""
         if self.value == other.value:
             return self.seed < other.seed
         return _is_worse(self.expectation, self.value, other.value)
 
 
 class SweepTally:
-    """How a sweep goes."""
+    """The progress of a sweep: verdicts, cached rows, the worst values and the worst row."""
 
     def __init__(self, plan: Plan, total: int, world: WorldKind = "virtual") -> None:
         self.plan = plan
@@ -56,11 +56,11 @@ class SweepTally:
 
     @property
     def done(self) -> int:
-        """How many rows there are."""
+        """The number of rows so far."""
         return self.counts.total()
 
     def add(self, row: RunResult, *, cached: bool) -> None:
-        """One more row."""
+        """Count *row*."""
         self.counts[row.verdict] += 1
         self.cached_count += cached
         if row.verdict != "passed" and is_worse_row(row, self.worst_row):
@@ -79,7 +79,7 @@ class SweepTally:
 
 
 class SweepOptions(TypedDict, total=False):
-    """What ``Sweep`` takes by name, for those that pass it on."""
+    """Keyword arguments of ``Sweep``, for functions that pass them on."""
 
     jobs: int
     keeps_passed: bool
@@ -89,7 +89,7 @@ class SweepOptions(TypedDict, total=False):
 
 
 class Sweep:
-    """*plan* from each of *seeds*; journals of those that do not pass go to *journals*."""
+    """Runs *plan* from each of *seeds*; journals of runs that do not pass go to *journals*."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Sweep:
         self._look = look
 
     def rows(self) -> Iterator[RunResult]:
-        """One a seed, those that are on disk first."""
+        """One row for each seed, those that are cached first."""
         wanted: list[int] = []
         for seed in self._seeds:
             row = None if self._finished is None else self._finished.row(seed)
@@ -131,7 +131,7 @@ class Sweep:
             return
         self._journals.mkdir(parents=True, exist_ok=True)
         run_s_max = RUN_S_MAX
-        if self._world != "virtual":  # it says itself when it passes that limit
+        if self._world != "virtual":  # the run itself checks the plan's limit, in real time
             run_s_max += self._plan.limits.virtual_s_max
         with RunPool(self._look, run_s_max) as fleet:
             for row in fleet.rows(map(self._order, wanted), min(self._jobs, len(wanted))):
@@ -154,7 +154,7 @@ class Sweep:
 
 
 def file_name(plan: Plan) -> str:
-    """What files of a plan's runs begin with."""
+    """The prefix of the names of files of a plan's runs."""
     return re.sub(r"[^\w.-]+", "-", plan.name).strip("-")[:60] or "scenario"
 
 
@@ -164,7 +164,7 @@ def metric_name(expectation: Expectation) -> str:
 
 
 def is_worse_row(row: RunResult, than: RunResult | None) -> bool:
-    """Was more wrong with *row*?  Of two alike the one of the lower seed is worse."""
+    """Has *row* more violations and unmet expectations?  Of equal rows the lower seed is worse."""
     if than is None:
         return True
     found, before = (1 + len(each.violations) + len(each.unmet) for each in (row, than))
@@ -181,13 +181,13 @@ def _is_worse(expectation: Expectation, value: float, than: float) -> bool:
 
 
 def cache_plan_of(base: Plan) -> Plan:
-    """What rows on disk are kept under: the shape of the weather, whatever the seed."""
+    """The plan whose digest names the cache file of a weather sweep: the same for all seeds."""
     parameters = {**base.parameters, "seed": 0}
     return Plan(name="weather", cluster=base.cluster, quirks=base.quirks, parameters=parameters)
 
 
 class WeatherSweep(Sweep):
-    """*plan_of(seed)* makes the plans; ``coverage`` is what all rows so far have met."""
+    """A sweep whose plans *plan_of(seed)* makes; ``coverage`` counts all rows so far."""
 
     def __init__(
         self,
@@ -206,7 +206,6 @@ class WeatherSweep(Sweep):
         self._counts_coverage = True
 
     def rows(self) -> Iterator[RunResult]:
-        """One a seed, those that are on disk first."""
         for row in super().rows():
             self.coverage.add_metrics(row.metrics)
             yield row
@@ -223,7 +222,7 @@ def rows_of_plans(
     cache: Path | None = None,
     look: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[int, RunResult]]:
-    """The place in *plans* and the row of each, as they are finished; *look* as for a fleet."""
+    """The index in *plans* and the row of each, cached rows first; *look* as for ``RunPool``."""
     wanted: dict[int, int] = {}  # by the order's id: the place
     orders: list[RunOrder] = []
     finished = {at: FinishedRuns(plan, cache) for at, plan in enumerate(plans) if cache}
