@@ -1,1 +1,1 @@
-"""The pytest plugin, and what its fixtures give to a test."""
+"""The pytest plugin, and the objects that its fixtures return."""

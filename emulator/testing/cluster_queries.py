@@ -1,8 +1,8 @@
-"""What a test asks of its cluster: what was sent, and how far a group has come.
+"""Queries of a test to its cluster: the messages of a topic, and the progress of a group.
 
-Committed offsets are late: clients commit every few seconds.  So the members are asked too, by
-the call with which tools ask them (307): what they have consumed counts at once.  A member
-that does not answer that counts by what it committed.
+Committed offsets are late: clients commit every few seconds.  So the query also asks the members,
+with the request that admin tools use (GET_CONSUMER_RUNNING_INFO, 307); consumed messages count at
+once.  For a member that does not answer, the committed offsets count.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL_S = 0.02
 NOT_COMMITTED = -1
-MESSAGES_MAX = 100_000  # that one question gives: a test looks at few
+MESSAGES_MAX = 100_000  # returned by one query
 T = TypeVar("T")
 
 
 class QueueProgress(msgspec.Struct, frozen=True):
-    """A queue that a group reads: what it holds, and up to where that is consumed."""
+    """A queue that a group reads: its first and end offset, and the first unconsumed offset."""
 
     first: int
     end: int
@@ -50,24 +50,27 @@ class QueueProgress(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """Messages that are there and not consumed."""
+        """The number of stored messages that are not consumed."""
         return max(0, self.end - max(self.first, self.consumed))
 
 
 class GroupProgress(msgspec.Struct, frozen=True):
-    """A group as it is now."""
+    """The queues and members of a group."""
 
     queues: dict[MessageQueue, QueueProgress]
     members: tuple[str, ...]  # client ids
 
     @property
     def lag(self) -> int:
-        """Over all queues."""
+        """The lag of all queues together."""
         return sum(queue.lag for queue in self.queues.values())
 
 
 def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
-    """The answer to *question*, for plain code: in a thread, whatever runs in this one."""
+    """The answer to *question*, for blocking code: it runs in its own thread with its own loop.
+
+    Raises what *question* raises.
+    """
     found: list[T] = []
     failed: list[BaseException] = []
 
@@ -89,19 +92,19 @@ def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
     return found[0]
 
 
-# Questions --------------------------------------------------------------------------------
+# Queries ----------------------------------------------------------------------------------
 
 
 async def create_topics(queues_of: Mapping[str, int], admin: Admin) -> None:
-    """Make each on every broker, with so many queues there."""
+    """Create each topic on every broker, with its number of queues on each."""
     for config in _configs(queues_of):
         await admin.create_topic_everywhere(config)
 
 
 def create_topics_at(brokers: Sequence[str], queues_of: Mapping[str, int]) -> None:
-    """The same at these addresses, from plain code, all at once: a reset has no time to lose.
+    """As ``create_topics`` at the addresses *brokers*; blocking, all requests at once for speed.
 
-    Raises ``AdminError`` for what a broker refuses, ``OSError`` where none answers.
+    Raises ``AdminError`` if a broker refuses, ``OSError`` if one does not answer.
     """
     requests = [
         RemotingCommand(
@@ -125,7 +128,7 @@ def _configs(queues_of: Mapping[str, int]) -> list[TopicConfig]:
 
 
 async def sent_to(topic: str, admin: Admin) -> list[MessageExt]:
-    """What the topic holds, oldest first; nothing if there is no such topic."""
+    """The messages of the topic, oldest first; empty if there is no such topic."""
     reader = TopicReader(admin, topic)
     try:
         spans = await reader.spans()
@@ -135,7 +138,10 @@ async def sent_to(topic: str, admin: Admin) -> list[MessageExt]:
 
 
 async def consumed_by(group: str, admin: Admin) -> list[MessageExt]:
-    """What the group has consumed and is there still, oldest first; retries where they were."""
+    """The messages that the group has consumed and that still exist, oldest first.
+
+    A retry is a message of the retry topic.
+    """
     progress = await progress_of(group, admin)
     found: list[MessageExt] = []
     for topic in dict.fromkeys(queue.topic for queue in progress.queues):
@@ -151,7 +157,7 @@ async def consumed_by(group: str, admin: Admin) -> list[MessageExt]:
 
 
 async def progress_of(group: str, admin: Admin) -> GroupProgress:
-    """Every queue that the group reads, or has read, on every broker that answers."""
+    """The progress in every queue that the group reads or has read, on brokers that answer."""
     ends: dict[MessageQueue, tuple[str, int, int]] = {}
     consumed: dict[MessageQueue, int] = {}
     members: dict[str, str] = {}  # client id: a broker that knows it
@@ -184,9 +190,9 @@ async def wait_until_consumed(
     waiting_retries: Callable[[], int],
     admin: Admin,
 ) -> GroupProgress:
-    """Until the group has consumed all, of *topics* at least; as it was at last, when time is up.
+    """Waits until ``is_done`` and no retry is waiting, *within_s* at most; the last progress.
 
-    *waiting_retries*: so many of its messages wait to be delivered again.
+    *waiting_retries* returns how many messages of the group wait to be delivered again.
     """
     progress = await progress_of(group, admin)
     with trio.move_on_after(within_s):
@@ -197,12 +203,12 @@ async def wait_until_consumed(
 
 
 def is_done(progress: GroupProgress, topics: tuple[str, ...]) -> bool:
-    """It reads something, all of *topics*, and has consumed what there is."""
+    """Does the group read a topic, and all of *topics*, and has it consumed all messages?"""
     read = {queue.topic for queue in progress.queues}
     return bool(read) and read.issuperset(topics) and not progress.lag
 
 
-# Inside -----------------------------------------------------------------------------------
+# Requests ---------------------------------------------------------------------------------
 
 
 async def _row_of(group: str, address: str, admin: Admin) -> GroupRow | None:
@@ -213,7 +219,7 @@ async def _row_of(group: str, address: str, admin: Admin) -> GroupRow | None:
 async def _unread(
     known: set[tuple[str, str]], masters: Mapping[str, str], admin: Admin
 ) -> dict[MessageQueue, tuple[str, int, int]]:
-    """Queues of the topics in *known* at brokers that no member has told of itself yet."""
+    """Queues of the topics in *known* at brokers whose overview does not list them."""
     found: dict[MessageQueue, tuple[str, int, int]] = {}
     for topic, broker in product(sorted({topic for topic, _ in known}), masters):
         if (topic, broker) not in known:
@@ -226,7 +232,7 @@ async def _unread(
 async def _firsts(
     ends: Iterable[tuple[MessageQueue, tuple[str, int, int]]], admin: Admin
 ) -> dict[MessageQueue, int]:
-    """The offset of the first message there is, of each queue that ever had one."""
+    """The offset of the first stored message, for each queue that ever had one."""
     wanted = dict.fromkeys((queue.topic, address) for queue, (address, end, _) in ends if end)
     found: dict[MessageQueue, int] = {}
     for topic, address in wanted:

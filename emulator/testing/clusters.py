@@ -1,6 +1,6 @@
-"""The clusters of one pytest run: one for each set of options, reset for each test that asks.
+"""The clusters of one pytest run: one for each set of options, reset for each test that uses it.
 
-Under pytest-xdist each worker is a process with clusters of its own, on ports of their own.
+Under pytest-xdist each worker is a process with its own clusters, on their own ports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rocketmq_emulator.text.suggestions import did_you_mean
 if TYPE_CHECKING:
     from rocketmq_emulator.facts.journal import Entry
 
-OPTIONS: Mapping[str, str] = {  # of the marker and the factory: fields of a cluster
+OPTIONS: Mapping[str, str] = {  # options of marker and factory: the fields of a cluster
     "brokers": "brokers",
     "name_servers": "name_servers",
     "release": "release",
@@ -39,7 +39,7 @@ OWN_FOLDER = "rocketmq"  # in the cache folder of pytest
 
 
 class Clusters:
-    """Those of the run of *config*, by their options; each starts when it is first wanted."""
+    """The clusters of one pytest run, by options; each starts when it is first used."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -48,11 +48,11 @@ class Clusters:
         self._of_item: dict[str, list[RocketMQ]] = {}
 
     def close(self) -> None:
-        """All of them end."""
+        """Stop all clusters."""
         self._open.close()
 
     def shared(self, given: Mapping[str, Any]) -> RocketMQ:
-        """The cluster with these options.  Raises ``UsageError`` for an option there is not."""
+        """The cluster with these options.  Raises ``UsageError`` for an unknown option."""
         fields = fields_of(given, option(self._config, "release"))
         key = msgspec.json.encode(fields, order="sorted")
         if key not in self._shared:
@@ -70,7 +70,7 @@ class Clusters:
 
     @contextmanager
     def factory_of_test(self, item: pytest.Item) -> Iterator[Callable[..., RocketMQ]]:
-        """What makes clusters that end with the test of *item*."""
+        """A function that starts clusters, which end with the test of *item*."""
         with ExitStack() as closing:
 
             def make(**given: object) -> RocketMQ:
@@ -83,12 +83,12 @@ class Clusters:
         self._of_item.pop(item.nodeid, None)
 
     def of_item(self, item: pytest.Item) -> list[RocketMQ]:
-        """The clusters that its test uses."""
+        """The clusters that the test of *item* uses."""
         return self._of_item.get(item.nodeid, [])
 
 
 def attach(item: pytest.Item, report: pytest.TestReport, clusters: Clusters | None) -> None:
-    """Leave the journals of a failed test, and say where."""
+    """Write the journals of a failed test, and name the files in *report*."""
     journals = [item.stash[JOURNAL_LINES]] if JOURNAL_LINES in item.stash else []
     if clusters is not None:
         journals += [cluster.journal_lines() for cluster in clusters.of_item(item)]
@@ -97,7 +97,7 @@ def attach(item: pytest.Item, report: pytest.TestReport, clusters: Clusters | No
 
 
 def fields_of(given: Mapping[str, Any], release: str) -> dict[str, Any]:
-    """Fields of a cluster.  Raises ``UsageError`` for an option there is not."""
+    """The fields of a cluster with these options.  Raises ``UsageError`` for an unknown option."""
     for name in given:
         if name not in OPTIONS and name not in VIRTUAL_TIME_OPTIONS:
             known = (*OPTIONS, *VIRTUAL_TIME_OPTIONS)
@@ -110,7 +110,7 @@ def fields_of(given: Mapping[str, Any], release: str) -> dict[str, Any]:
 
 
 def options_of(item: pytest.Item) -> dict[str, Any]:
-    """Of all its markers, the closest counting most."""
+    """The options of all markers of *item*; the closest marker overrides the others."""
     found: dict[str, Any] = {}
     for marker in item.iter_markers("rocketmq"):
         if marker.args:
@@ -120,7 +120,7 @@ def options_of(item: pytest.Item) -> dict[str, Any]:
 
 
 def option(config: pytest.Config, name: str) -> str:
-    """From the command line, else from the ini file, else empty."""
+    """The value from the command line, else from the ini file, else empty."""
     given = config.getoption(f"--rocketmq-{name}")
     return str(config.getini(f"rocketmq_{name}") if given is None else given)
 
@@ -131,7 +131,7 @@ def leave_journal(
     lines: list[bytes],
     suffix: str = "",
 ) -> None:
-    """Write journal and page into a folder of this test; a section and properties name them."""
+    """Write journal and report page to the test's folder, and name them in the report."""
     folder = folder_of(item)
     folder.mkdir(parents=True, exist_ok=True)
     journal, page = folder / f"journal{suffix}.jsonl", folder / f"report{suffix}.html"
@@ -149,18 +149,18 @@ def leave_journal(
     if len(entries) > len(shown):
         shown.insert(0, f"the last {len(shown)} of {len(entries)} facts, without connections")
     shown += [f"{name}: {value}" for name, value in found.items()]
-    report.sections.append(("RocketMQ: what the cluster noted", "\n".join(shown)))
+    report.sections.append(("RocketMQ: facts of the cluster", "\n".join(shown)))
     item.user_properties += [(f"rocketmq_{name}{suffix}", value) for name, value in found.items()]
 
 
 def line_of(entry: Entry) -> str:
-    """A fact for people."""
+    """A fact as one line: seconds, node, fact."""
     seconds = entry.mono_us / 1_000_000
     return f"{seconds:12.3f}  {entry.node:<12} {entry.fact}"
 
 
 def folder_of(item: pytest.Item) -> Path:
-    """Where what this test leaves goes."""
+    """The folder for files of this test."""
     name = re.sub(r"[^\w.-]+", "-", item.nodeid)[-NAME_CHARS_MAX:].strip("-")
     if given := option(item.config, "journals"):
         return item.config.rootpath / given / name

@@ -1,7 +1,8 @@
-"""The pytest plugin: fixtures ``rocketmq``, ``rocketmq_factory`` and ``virtual_cluster``.
+"""The pytest plugin: fixtures ``rocketmq``, ``rocketmq_factory``, ``virtual_cluster`` and more.
 
-Every pytest run on a machine loads this file, so it imports nothing of ours before a test asks
-for a cluster.  What it does is written in ``clusters`` and ``virtual_tests`` beside it.
+Every pytest run on a machine loads this file, so it imports nothing of the emulator before a test
+uses a fixture.  The fixtures are implemented in ``clusters``, ``virtual_tests`` and
+``scenario_tests``.
 """
 
 from __future__ import annotations
@@ -28,24 +29,24 @@ CLUSTERS = pytest.StashKey["Clusters"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Each option has an ini value of the same name; the command line counts more."""
+    """Add the options; each has an ini value of the same name, which the option overrides."""
     group = parser.getgroup("rocketmq", "RocketMQ emulator")
     for name, metavar, text in (
         ("release", "RELEASE", "the RocketMQ release of clusters, as 5.3.3; 4.9.7 by default"),
-        ("journals", "DIR", "where failed tests leave journals; .pytest_cache by default"),
-        ("seed", "SEED", "run tests of virtual_cluster with this seed alone"),
+        ("journals", "DIR", "folder for journals of failed tests; .pytest_cache by default"),
+        ("seed", "SEED", "run tests of virtual_cluster with this seed only"),
     ):
         group.addoption(f"--rocketmq-{name}", metavar=metavar, default=None, help=text)
         parser.addini(f"rocketmq_{name}", text, default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, so that ``--strict-markers`` knows it."""
+    """Register the marker, so that ``--strict-markers`` accepts it."""
     config.addinivalue_line("markers", MARKER)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The clusters of this run end with it."""
+    """Close the clusters of this run."""
     if CLUSTERS in config.stash:
         config.stash[CLUSTERS].close()
 
@@ -60,7 +61,7 @@ def rocketmq(request: pytest.FixtureRequest) -> Iterator[RocketMQ]:
 
 @pytest.fixture(scope="session")
 def rocketmq_session(request: pytest.FixtureRequest) -> RocketMQ:
-    """The cluster that ``rocketmq`` resets where no marker says otherwise.
+    """The cluster that ``rocketmq`` gives to tests without a marker, and resets for each.
 
     For fixtures of a wider scope: an application that runs through many tests.
     """
@@ -69,7 +70,10 @@ def rocketmq_session(request: pytest.FixtureRequest) -> RocketMQ:
 
 @pytest.fixture
 def rocketmq_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., RocketMQ]]:
-    """``rocketmq_factory(brokers=…, release=…, topics=…, settings=…)``: one more cluster."""
+    """``rocketmq_factory(brokers=…, release=…, topics=…, settings=…)`` starts another cluster.
+
+    It ends with the test.
+    """
     with _clusters(request.config).factory_of_test(request.node) as make:
         yield make
 
@@ -78,7 +82,7 @@ def rocketmq_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., R
 def virtual_cluster(request: pytest.FixtureRequest) -> VirtualRuns:
     """A cluster in virtual time, for an async test written for trio; a process for each seed.
 
-    The test itself is given a ``VirtualCluster``; other fixtures cannot use this one.
+    The test function gets a ``VirtualCluster``; other fixtures cannot use this one.
     """
     from rocketmq_emulator.testing.virtual_tests import VirtualRuns  # noqa: PLC0415  # see above
 
@@ -97,7 +101,7 @@ def run_scenario(request: pytest.FixtureRequest) -> ScenarioRuns:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Function] | None:
-    """Async tests of ``virtual_cluster`` are ours, whatever other plugin is there."""
+    """Collect async tests of ``virtual_cluster`` before plugins for async tests do."""
     if not isinstance(obj, FunctionType):
         return None
     code = obj.__code__
@@ -108,7 +112,7 @@ def pytest_pycollect_makeitem(
     from rocketmq_emulator.testing.virtual_tests import in_virtual_time  # noqa: PLC0415  # see above
 
     test = in_virtual_time(obj)
-    setattr(collector.obj, name, test)  # pytest looks there for what it runs
+    setattr(collector.obj, name, test)  # pytest runs the attribute of this name
     return list(collector._genfunctions(name, test))  # noqa: SLF001  # as other plugins do
 
 
@@ -116,9 +120,9 @@ def pytest_pycollect_makeitem(
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test gets its journal: a section, files, and properties for JUnit XML."""
+    """Add the journal of a failed test: a section, files, and properties for JUnit XML."""
     report = yield
-    if report.failed and FAILED in sys.modules:  # else no test has asked for a cluster
+    if report.failed and FAILED in sys.modules:  # else no test has used a cluster
         sys.modules[FAILED].attach(item, report, item.config.stash.get(CLUSTERS, None))
     return report
 

@@ -1,12 +1,11 @@
-"""The cluster of a test: one that is reset between tests, and answers what tests ask.
+"""The cluster of a test: an ``EmbeddedCluster`` that is reset between tests, with queries.
 
     cluster.sent_to("orders")
     cluster.wait_until_consumed("billing", timeout=5)
     cluster.fail_next("send", error=ResponseCode.SYSTEM_BUSY)
 
-What tests need of ``EmbeddedCluster`` besides: topics that are there at the start of each test, a
-journal in memory of that test alone, and questions.  Questions block; ``awaited`` has the
-same for async tests.
+It adds: topics that exist at the start of each test, a journal in memory of the current test
+only, and queries.  Queries block; ``awaited`` has the same calls for async tests.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ENTRIES_MAX = 200_000  # of one test; the oldest go
+ENTRIES_MAX = 200_000  # of one test; then the oldest are dropped
 QUEUES_OF_A_TOPIC = 4
 WAIT_S = 10.0
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-FAILING: Mapping[str, tuple[int, ...]] = {  # what ``fail_next`` knows by a word
+FAILING: Mapping[str, tuple[int, ...]] = {  # words for requests in ``fail_next``
     "send": SENDS,
     "pull": (RequestCode.PULL_MESSAGE,),
     "send_back": (RequestCode.CONSUMER_SEND_MSG_BACK,),
@@ -54,7 +53,7 @@ FAILING: Mapping[str, tuple[int, ...]] = {  # what ``fail_next`` knows by a word
 
 
 class RuleFields(TypedDict, total=False):
-    """What ``fail_next`` takes besides: fields of a ``ReplyRule``."""
+    """Further arguments of ``fail_next``: fields of a ``ReplyRule``."""
 
     topic: str | None
     group: str | None
@@ -69,13 +68,13 @@ class RuleFields(TypedDict, total=False):
 
 
 class NotConsumed(NobodyAnswered, AssertionError):
-    """A group has not consumed in time what there is."""
+    """A group did not consume all messages in time."""
 
 
 class RocketMQ(EmbeddedCluster):
     """A cluster with *topics* (names, or queues on each broker by name).
 
-    Its verbs are those of every cluster: ``kill``, ``stop``, ``restart``, ``pause``, ``under`` …
+    It has the methods of every cluster: ``kill``, ``stop``, ``restart``, ``pause``, ``under`` …
     """
 
     def __init__(
@@ -98,16 +97,16 @@ class RocketMQ(EmbeddedCluster):
         return self
 
     def reset(self) -> None:
-        """As at the start of each test: empty, but for its own topics, with a new journal."""
+        """Reset to the state at the start of each test: only its own topics, an empty journal."""
         self._entries.clear()
         super().reset()
         self._make_topics()
 
-    # What happened --------------------------------------------------------------------
+    # Journal and queries --------------------------------------------------------------
 
     @property
     def entries(self) -> list[Entry]:
-        """The journal since the last reset: what every node noted, in that order."""
+        """The journal since the last reset: the facts of all nodes, in the order they came."""
         return list(self._entries)
 
     def facts(self, *kinds: type[Any]) -> list[Any]:
@@ -115,7 +114,7 @@ class RocketMQ(EmbeddedCluster):
         return [entry.fact for entry in self.entries if isinstance(entry.fact, kinds)]
 
     def journal_lines(self) -> list[bytes]:
-        """The same as lines of JSON."""
+        """``entries`` as lines of JSON."""
         return [encode_entry(entry) for entry in self.entries]
 
     def sent_to(self, topic: str) -> list[MessageExt]:
@@ -123,30 +122,31 @@ class RocketMQ(EmbeddedCluster):
         return cluster_queries.ask(self.namesrv, partial(cluster_queries.sent_to, topic))
 
     def consumed_by(self, group: str) -> list[MessageExt]:
-        """What *group* has consumed, oldest first.
+        """The messages that *group* has consumed, oldest first.
 
-        A message that it gave back counts as consumed in its topic, and once more in the group's
-        retry topic when it succeeded there.
+        A message that it sent back counts as consumed in its topic, and once more in the group's
+        retry topic when its retry was consumed there.
         """
         return cluster_queries.ask(self.namesrv, partial(cluster_queries.consumed_by, group))
 
     def wait_until_consumed(
         self, group: str, timeout: float = WAIT_S, *, topics: Iterable[str] = ()
     ) -> None:
-        """Until *group* has consumed everything that it reads, of *topics* at least.
+        """Waits until *group* has consumed all messages that it reads, of *topics* at least.
 
-        What it gave back has to come again, too.  Raises ``NotConsumed`` after *timeout* seconds.
-        Async tests wait for ``awaited.wait_until_consumed``: this blocks the loop.
+        Retries of messages that it sent back must be consumed too.  Raises ``NotConsumed`` after
+        *timeout* seconds, ``RuntimeError`` in an event loop, which it would block: async tests
+        use ``awaited.wait_until_consumed``.
         """
         if _is_in_a_loop():
             raise RuntimeError(
-                "wait_until_consumed blocks this event loop, so no consumer in it goes on: "
+                "wait_until_consumed would block this event loop and the consumers in it: "
                 f"await rocketmq.awaited.wait_until_consumed({group!r})"
             )
         self.wait_blocking(group, timeout, tuple(topics))
 
     def wait_blocking(self, group: str, timeout: float, topics: tuple[str, ...]) -> None:
-        """The same, for a thread that no loop runs in."""
+        """As ``wait_until_consumed``, without the check for a loop in this thread."""
         wanted = partial(
             cluster_queries.wait_until_consumed,
             group,
@@ -168,10 +168,10 @@ class RocketMQ(EmbeddedCluster):
                 waiting += fact.target_topic == topic and fact.delay_level > 0
         return waiting
 
-    # What is done to it ---------------------------------------------------------------
+    # Topics and failures --------------------------------------------------------------
 
     def create_topic(self, name: str, queues: int = QUEUES_OF_A_TOPIC) -> None:
-        """Make a topic with so many queues on each broker, or change it; a reset removes it."""
+        """Create or change a topic with *queues* queues on each broker; a reset removes it."""
         cluster_queries.ask(self.namesrv, partial(cluster_queries.create_topics, {name: queues}))
 
     def fail_next(
@@ -186,8 +186,9 @@ class RocketMQ(EmbeddedCluster):
         """The next *count* requests of that kind are answered with *error*, at each node.
 
         *request* is a word (send, pull, send_back, heartbeat, commit, lock, members, route) or a
-        code of RocketMQ.  *rule* is more of a ``ReplyRule``: ``topic``, ``group``,
-        ``remark``, ``delay_ms``; with ``cut_connection`` or ``no_answer`` there is no error.
+        request code of RocketMQ.  *rule* has further fields of a ``ReplyRule``: ``topic``,
+        ``group``, ``remark``, ``delay_ms``; with ``cut_connection`` or ``no_answer`` no error is
+        sent.  *nodes* defaults to all brokers, for "route" to all NameServers.
         Raises ``ValueError`` for an unknown word.
         """
         codes = _codes_of(request)
@@ -201,8 +202,6 @@ class RocketMQ(EmbeddedCluster):
             for code in codes:
                 self.set_reply_rule(name, ReplyRule(code=code, count=count, **rule))
 
-    # Inside ---------------------------------------------------------------------------
-
     def _make_topics(self) -> None:
         if self._topics:
             addresses = [self._address_of(name) for name in self.spec.broker_names]
@@ -214,7 +213,7 @@ class RocketMQ(EmbeddedCluster):
 
 
 class AsyncCluster:
-    """The same calls for async tests, under trio or asyncio: the loop goes on meanwhile."""
+    """Calls of ``RocketMQ`` for async tests, under trio or asyncio; they do not block the loop."""
 
     def __init__(self, cluster: RocketMQ) -> None:
         self._cluster = cluster
@@ -238,7 +237,7 @@ class AsyncCluster:
         await self.call(self._cluster.wait_blocking, group, timeout, tuple(topics))
 
     async def call(self, verb: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
-        """Any verb of the cluster, in a thread: ``awaited.call(rocketmq.restart, "broker-a")``."""
+        """Call any method in a thread: ``awaited.call(rocketmq.restart, "broker-a")``."""
         work = partial(verb, *given, **named)
         if trio.lowlevel.in_trio_run():
             return await trio.to_thread.run_sync(work)
@@ -284,5 +283,5 @@ def _not_consumed_text(
         if found.lag
     ]
     if waiting:
-        parts.append(f"{waiting} wait to be delivered again")
+        parts.append(f"retries not yet delivered: {waiting}")
     return f"{group} has not consumed all after {timeout:g} s: {'; '.join(parts)}"

@@ -1,4 +1,4 @@
-"""Scenarios as tests: each seed must pass; one that does not fails the test, with its journal."""
+"""Scenarios as tests: a seed that does not pass fails the test, which keeps its journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEED = 1
 
 
 class ScenarioRuns:
-    """The runs that one test asks for."""
+    """Runs scenarios for one test: the value of the fixture ``run_scenario``."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -33,10 +33,10 @@ class ScenarioRuns:
         jobs: int = 1,
         **parameters: object,
     ) -> list[RunResult]:
-        """One row a seed; fails the test at the first that does not pass.
+        """One row for each seed; fails the test if a seed does not pass.
 
         *scenario* is a name of the library, FILE.toml, FILE.py:NAME, or a plan.  Raises
-        ``UsageError`` for what is no scenario.
+        ``UsageError`` if there is no such scenario.
         """
         plan = self._loaded(scenario, parameters, release)
         folder = folder_of(self._item)

@@ -1,8 +1,8 @@
-"""Tests in virtual time: each seed runs in a process of its own, forked from this warm one.
+"""Tests in virtual time: each seed runs in its own process, a fork of the pytest process.
 
-A virtual run is repeatable only where no other trio runs, and its seed must not depend on what
-tests before it did to random numbers and modules.  A fork has both, and costs some ms.
-What the test raised comes back as pytest shows it, with the journal up to there.
+A virtual run is repeatable only in a process without another trio loop, and it must not depend on
+random numbers and modules that earlier tests changed.  A fork provides both and costs some ms.
+The parent gets the failure text as pytest shows it, and the journal up to the failure.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client import ClientProcess
     from rocketmq_emulator.sim.world import VirtualWorld
 
-SEED = 1  # of a test that says nothing
+SEED = 1  # of a test without the option
 SEEDS_MAX = 10_000
 VIRTUAL_S_MAX, REAL_S_MAX = 3_600.0, 120.0
 READ_BYTES = 1 << 20
 
 
 class Outcome(msgspec.Struct):
-    """What a forked test tells: the text of its failure, if any, and its journal."""
+    """The result of a forked test: the text of its failure, if any, and its journal."""
 
     failure: str
     skipped: str
@@ -51,7 +51,10 @@ class Outcome(msgspec.Struct):
 
 
 def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """A plain test function that runs the async *test* for each of its seeds."""
+    """A sync test function that runs the async *test* for each of its seeds.
+
+    If *test* is not async, a function that fails.
+    """
 
     @functools.wraps(test)
     def run(*arguments: object, virtual_cluster: VirtualRuns, **others: object) -> None:
@@ -65,7 +68,7 @@ def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]
 
 
 class VirtualRuns:
-    """The runs of one test."""
+    """Runs one test for each of its seeds."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -78,7 +81,7 @@ class VirtualRuns:
         self._virtual_s_max = float(given.get("virtual_s_max", VIRTUAL_S_MAX))
 
     def run(self, test: Callable[..., Awaitable[None]]) -> None:
-        """Each seed, up to the first that fails."""
+        """Run each seed, up to the first that fails; then fail the pytest test."""
         for count, seed in enumerate(self._seeds, 1):
             outcome = _in_a_fork(functools.partial(self._outcome, test, seed))
             if outcome.skipped:
@@ -112,7 +115,7 @@ class VirtualRuns:
             run_virtual(main, seed=seed)
         except pytest.skip.Exception as skipped:
             outcome.skipped = str(skipped) or "skipped"
-        except BaseException:  # noqa: BLE001  # told to the parent
+        except BaseException:  # noqa: BLE001  # sent to the parent
             info = pytest.ExceptionInfo.from_current()
             outcome.failure = str(self._item.repr_failure(info))
         return outcome
@@ -143,12 +146,12 @@ def _seeds(given: dict[str, Any], only: str) -> range:
 
 
 def _in_a_fork(work: Callable[[], Outcome]) -> Outcome:
-    """The outcome of *work*, done in a copy of this process."""
+    """The outcome of *work*, which runs in a fork of this process."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # our other threads stay here
+        warnings.simplefilter("ignore", DeprecationWarning)  # os.fork with other threads
         pid = os.fork()
     if pid == 0:
         _send_outcome(work, writing)
@@ -158,17 +161,17 @@ def _in_a_fork(work: Callable[[], Outcome]) -> Outcome:
     finally:
         os.close(reading)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)  # it has said all that it will say
+            os.kill(pid, signal.SIGKILL)  # its outcome has been read, or is late
         os.waitpid(pid, 0)
     if data is None:
         return Outcome(f"the run did not end within {REAL_S_MAX:g} s of real time", "", [])
     if not data:
-        return Outcome("the process of the run ended without a word", "", [])
+        return Outcome("the process of the run ended without a result", "", [])
     return msgspec.msgpack.decode(data, type=Outcome)
 
 
 def _send_outcome(work: Callable[[], Outcome], writing: int) -> NoReturn:
-    """In the copy: nothing of pytest's may run here any more."""
+    """In the fork: send the outcome and exit, without running any more code of pytest."""
     try:
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(msgspec.msgpack.encode(work()))
@@ -179,7 +182,7 @@ def _send_outcome(work: Callable[[], Outcome], writing: int) -> NoReturn:
 
 
 def _read_all(reading: int) -> bytes | None:
-    """Everything up to the end; None if that does not come in time."""
+    """All bytes up to the end of the pipe; None if it does not end within ``REAL_S_MAX``."""
     until_s, parts = time.monotonic() + REAL_S_MAX, list[bytes]()
     poll = select.poll()
     poll.register(reading, select.POLLIN)
