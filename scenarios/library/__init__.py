@@ -1,5 +1,5 @@
 """The scenarios that come with the emulator, by name: ``rmqemu scenario list``.
 
-A file is one scenario, TOML or Python, and its name is the scenario's; a Python module may
-have several functions.  Each names the issue that it reproduces and what it teaches.
+A TOML file is one scenario and has its name; a Python module has one or several functions, each a
+scenario.  A scenario names the issue that it reproduces, if there is one, and what it teaches.
 """

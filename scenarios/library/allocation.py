@@ -1,6 +1,6 @@
-"""Questions to a strategy's function alone: no cluster is needed to answer them.
+"""Questions about an allocation strategy's function alone; they need no cluster.
 
-How evenly queues are shared depends on client ids, so the first one draws them from its seed.
+How evenly queues are shared depends on client ids, so ``allocation`` draws them from its seed.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ def allocation(
     read_only: str = "last",
     topic: str = "orders",
 ) -> dict[str, float]:
-    """How evenly a strategy shares queues among the client ids that a seed makes.
+    """How evenly a strategy shares queues among client ids drawn from a seed.
 
-    Topics have queues on each of the brokers.  The numbers: most and fewest queues of a member
-    (queues_max, queues_min, queues_sigma, max_to_min, max_to_mean), of the member that sorts
-    first (first_queues), members without any (idle_members), queues that change their owner when
-    a member leaves or another one joins (moves_leave, moves_join) and those that have to
-    (necessary_leave, necessary_join); with several brokers also members whose queues all are
-    on the one that is read-only (read_only_idle_members), and the least, mean and most over all
-    brokers; with restart what moves while all members are restarted one by one (moves_restart),
-    with surge each new process before the old one ends.  Who leaves is the first, the middle or
-    the last of the sorted ids, or any; which broker is read-only the first, the middle, the last,
-    or a name (broker-0).  The seed draws the names of topics and brokers if the topic is any.
+    Topics have queues on each of the brokers.  The numbers: the most and the fewest queues of a
+    member (queues_max, queues_min, queues_sigma, max_to_min, max_to_mean), queues of the member
+    that sorts first (first_queues), members without queues (idle_members), queues that change
+    their owner when a member leaves or another one joins (moves_leave, moves_join) and those that
+    have to (necessary_leave, necessary_join).  With several brokers also members whose queues are
+    all on the read-only broker (read_only_idle_members), and the minimum, mean and maximum over
+    all brokers.  With restart also the queues that move while all members are restarted one by one
+    (moves_restart); with surge each new process starts before the old one ends.  The member that
+    leaves (leaver) is the first, the middle or the last of the sorted ids, or any; the read-only
+    broker (read_only) is the first, the middle, the last, or a name (broker-0).  The seed draws
+    the names of topics and brokers if the topic is any.
     """
     asked = Allocation(
         strategy=strategy,
@@ -60,17 +61,17 @@ def allocation(
     return answer(asked, seed)
 
 
-# Without chance: one shape of a group -------------------------------------------------
+# One shape of a group, without random numbers -----------------------------------------
 
 
 @question
 def sharing(
     seed: int, strategy: str = "averagely", brokers: int = 4, queues: int = 4, members: int = 3
 ) -> dict[str, float]:
-    """How evenly a strategy shares queues, and what moves when a member leaves or joins.
+    """How evenly a strategy shares queues, and how many move when a member leaves or joins.
 
-    As ``rmqemu strategy judge`` finds it for one shape; nothing is left to chance, so one seed
-    is enough.
+    The numbers are those of ``rmqemu strategy judge`` for one shape.  They do not depend on the
+    seed, so one seed is enough.
     """
     del seed
     found = finding(strategy_named(strategy).allocate, GroupShape(brokers, queues, members))

@@ -1,7 +1,7 @@
-"""How long things take at most, by arithmetic from RocketMQ's timers: docs/scenarios.md.
+"""Upper bounds of times, computed from RocketMQ's timers: docs/scenarios.md.
 
-Each is built so that its bound is nearly reached: a bound that is ten times too loose proves
-nothing.  So members and producers begin at odd times, and faults come just after a beat.
+Each scenario nearly reaches its bound: a bound that is ten times too loose proves nothing.  So
+members and producers start at chosen times, and faults begin just after a timer has fired.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ NOTICES: dict[str, dict[str, bool]] = {
 
 @scenario
 async def a_broker_dies_and_nobody_retries(run: Run) -> None:
-    """A broker is killed a moment after producers have polled their routes.
+    """A broker is killed just after producers have polled their routes.
 
-    Its connections close, so the NameServer drops it at once; a producer learns that with its
-    next poll.  Until then its share of the sends fails: 30 s at most.
+    Its connections close, so the NameServer removes it at once; a producer gets the new route with
+    its next poll.  Until then its sends to that broker fail: 30 s at most.
     """
     await run.cluster(brokers=2, topics={"orders": 2})
     await run.consumers("billing", topic="orders")
@@ -35,11 +35,11 @@ async def a_broker_dies_and_nobody_retries(run: Run) -> None:
 
 @scenario
 async def a_broker_hangs_and_nobody_retries(run: Run, release: str = "4.9.7") -> None:
-    """A broker stands still with its connections open, and is chosen on and on.
+    """A broker hangs with its connections open, and producers keep sending to it.
 
-    The NameServer misses it 120 s after its last registration, looks every 10 s (since 5.0.0
-    every 5 s), and producers poll every 30 s: 160 s, or 155 s.  But the NameServer also closes
-    connections that were silent for 120 s, and that comes before it looks, so it is 150 s.
+    The NameServer removes a broker 120 s after its last registration, scans every 10 s (since
+    5.0.0 every 5 s), and producers poll every 30 s: 160 s, or 155 s.  But the NameServer also
+    closes connections that were silent for 120 s, which comes before the scan, so it is 150 s.
     """
     await run.cluster(brokers=2, topics={"orders": 2}, release=release)
     await run.consumers("billing", topic="orders")
@@ -57,8 +57,8 @@ async def a_broker_hangs_and_nobody_retries(run: Run, release: str = "4.9.7") ->
 async def a_member_stands_still(run: Run) -> None:
     """One of two consumers is paused, with its connections open, just after a heartbeat.
 
-    Brokers drop it 120 s after that and look every 10 s; expiry notifies nobody, so the other
-    one learns it with its next pass, 20 s later at most.
+    Brokers remove it 120 s after that and scan every 10 s.  Expiry sends no notification, so the
+    other consumer notices with its next rebalance, 20 s later at most.
     """
     await run.cluster(brokers=1, topics={"orders": 4})
     await run.consumers("billing", members=2, topic="orders", starts_ms=9_500, every_ms=20_000)
@@ -72,11 +72,11 @@ async def a_member_stands_still(run: Run) -> None:
 
 @scenario
 async def a_member_joins(run: Run, notice: str = "at once", at_s: float = 41.4) -> None:
-    """A second consumer joins, and the first one hears of it: at once, merged, or never.
+    """A second consumer joins; the first one is notified at once, merged, or not (lost).
 
-    The new one takes its share when it has asked who is there; the old one goes on with those
-    queues until it hears of it.  At once: less than the time of a call.  From brokers that merge
-    such news: up to 15 s.  Where it is lost: until its own pass, every 20 s.
+    The new consumer claims its share when it has queried the members; the old one keeps these
+    queues until it is notified.  At once: less than the time of a call.  From brokers that merge
+    notifications: up to 15 s.  If they are lost: until its own rebalance, every 20 s.
     """
     settings = NOTICES[notice]
     await run.cluster(brokers=1, topics={"orders": 4}, broker_settings=settings)

@@ -1,7 +1,7 @@
 """A part of the cluster fails: a broker hangs, NameServers disagree, power is lost.
 
-Clients of a cluster that is half dead wait for it, one service after another.  NameServers cannot
-be reached, or disagree.  A loss of power takes messages along, with and without SYNC_FLUSH.
+Services of clients wait for a broker that hangs or cannot be reached.  NameServers cannot be
+reached, or disagree.  A power loss loses messages, with and without SYNC_FLUSH.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from rocketmq_emulator.scenarios import Run, metric, nothing_lost, overlap_s, sc
 
 @scenario(issue="apache/rocketmq#3138")
 async def passes_come_late(run: Run, topics: int = 50) -> None:
-    """One of two brokers hangs, and members take their passes 90 s apart instead of 20 s.
+    """One of two brokers hangs, and members rebalance every 90 s instead of every 20 s.
 
-    A pass goes through the topics one by one, and asks one of each topic's brokers, by chance,
-    who is in the group.  The one that hangs costs 3 s each time, and the topic its turn: with 50
-    topics a pass takes 70 s and more.  With 3 topics some miss three turns at most.  No release
-    does it in another way.
+    A rebalance handles the topics one by one, and queries the members of the group at a random
+    broker of each topic.  The broker that hangs costs 3 s each time, and the topic is skipped:
+    with 50 topics a rebalance takes 70 s and more.  With 3 topics some are skipped three times at
+    most.  All releases do this.
     """
     names = [f"orders-{number}" for number in range(topics)]
     await run.cluster(brokers=2, topics=dict.fromkeys(names, 1))
@@ -31,12 +31,13 @@ async def passes_come_late(run: Run, topics: int = 50) -> None:
 
 @scenario(issue="apache/rocketmq#2763")
 async def routes_wait_for_offsets(run: Run, in_series: bool = True) -> None:
-    """One of two brokers cannot be reached, and the client learns nothing new for minutes.
+    """One of two brokers cannot be reached, and the client gets no new routes for minutes.
 
-    One task of a client does all that is periodic, and upstream's waits for each queue's broker
-    when it writes offsets (in_series, a quirk): 3 s a queue, every 5 s, so the next poll of routes
-    comes late, and a topic of the healthy broker that got more queues is not noticed.  In the
-    report 50 consumers of one client waited for 5 minutes.  Our client does not wait there.
+    One task of a client does all periodic work.  Upstream's task waits for each queue's broker
+    when it commits offsets (in_series, a quirk): 3 s for each queue, every 5 s.  So the next poll
+    of routes comes late, and the client does not notice that a topic of the healthy broker got
+    more queues.  In the report 50 consumers of one client waited for 5 minutes.  The emulator's
+    client does not wait there.
     """
     if in_series:
         run.quirks("persist_in_series")
@@ -58,11 +59,11 @@ async def routes_wait_for_offsets(run: Run, in_series: bool = True) -> None:
 async def a_member_is_without_network_for_two_minutes(run: Run, release: str = "4.9.7") -> None:
     """The network of one of two members fails for two minutes and comes back.
 
-    In the report (4.4.0) that member consumed nothing more for a day, and took one pass after the
-    other.  Likely an Error had ended its pull thread: PullMessageService.run catches Exception up
-    to 5.3.2, and since 5.3.3 Throwable, by a change that names the report (#9278).  Here no thread
-    ends, and brokers give its queues to the other one; within a pass after its next heartbeat it
-    has its share again.
+    In the report (4.4.0) that member rebalanced as usual, but consumed nothing more for a day.
+    Likely an Error had ended its pull thread: PullMessageService.run catches Exception up to
+    5.3.2, and since 5.3.3 Throwable, by a change that names the report (#9278).  In this emulator
+    no thread ends.  Brokers remove the member, and the other one claims its queues; within one
+    rebalance after its next heartbeat the member has its share again.
     """
     await run.cluster(brokers=2, topics={"orders": 2}, release=release)
     await run.consumers("billing", members=2, topic="orders")
@@ -87,15 +88,15 @@ async def a_member_is_without_network_for_two_minutes(run: Run, release: str = "
 async def a_new_group_is_counted_twice(
     run: Run, release: str = "5.3.3", waits: bool = True
 ) -> None:
-    """A group is new while its broker cannot reach one of two NameServers.
+    """A new group starts while its broker cannot reach one of two NameServers.
 
     A broker registers the retry topic of a new group while it handles the first heartbeat.  Since
     5.1.4 (TopicConfigManager.registerBrokerData) it waits there until every NameServer has
-    answered, or for 24 s (waits, a quirk: brokers here do not); up to 5.1.3 it registered one way,
-    and waited only where it had to connect first.  The client gives up after 3 s, closes the
-    connection and comes again; then the old heartbeat counts too.  A member that is listed twice
-    takes the share of one place: half of the queues wait until the broker forgets the other,
-    120 s later.
+    answered, or for 24 s (waits, a quirk: the emulator's brokers do not wait); up to 5.1.3 it
+    registered one-way, and waited only if it had to connect first.  The client's heartbeat times
+    out after 3 s, the client closes the connection and connects again; then the broker still
+    handles the old heartbeat too.  A member that is listed twice claims the share of one place:
+    half of the queues wait until the broker removes the other entry, 120 s later.
     """
     await run.cluster(brokers=1, name_servers=2, topics={"orders": 8}, release=release)
     if waits:
@@ -113,9 +114,9 @@ async def a_new_group_is_counted_twice(
 async def name_servers_disagree(run: Run, both: bool = False, release: str = "4.9.7") -> None:
     """One of two NameServers, or both, lose one of two brokers for a minute.
 
-    Who asks the one that lost it sees half of the queues, who asks the other sees all.  Members
-    share out different lists: some queues have two owners, some none.  If both lose it the lists
-    are the same, and no queue has two owners; those of the lost broker wait.
+    Clients of the NameServer that lost it get half of the queues, clients of the other get all.
+    Members rebalance different lists: some queues have two owners, some none.  If both lose it the
+    lists are the same, and no queue has two owners; messages of the lost broker wait.
     """
     await run.cluster(brokers=2, name_servers=2, topics={"orders": 4}, release=release)
     await run.consumers("billing", members=6, topic="orders")
@@ -137,9 +138,9 @@ async def name_servers_disagree(run: Run, both: bool = False, release: str = "4.
 async def a_power_loss_hides_new_messages(run: Run, flush: str = "ASYNC_FLUSH") -> None:
     """A broker loses power, and with it the messages that were not flushed.
 
-    After its restart it gives their offsets again.  Consumers that were beyond go on from where
-    they were, so the new messages in those places are stored, acknowledged, and never seen by
-    them.  With SYNC_FLUSH nothing acknowledged is gone, and no place is used twice.
+    After its restart it uses their offsets again.  Consumers that were beyond these offsets
+    continue from where they were, so the new messages there are stored and acknowledged, and never
+    consumed.  With SYNC_FLUSH no acknowledged message is lost, and no offset is used twice.
     """
     settings = {"flush_disk_type": flush, "flush_interval_ms": 5_000, "store": "drive"}
     await run.cluster(brokers=1, topics={"orders": 2}, broker_settings=settings)
@@ -159,9 +160,9 @@ async def a_retry_is_lost_with_the_power(
 ) -> None:
     """A message fails, and its broker with SYNC_FLUSH loses power before the retry is flushed.
 
-    Who sends a message waits for its flush; a member that sends one back does not, in no release
+    A send waits for the flush of its message; a message that is sent back does not, in any release
     (setWaitStoreMsgOK(false)): the broker answers at once, the member commits beyond the message,
-    and with a slow disk the retry is gone.  A disk that takes 5 ms keeps it.
+    and with a slow disk the retry is lost.  With a disk that takes 5 ms it is not lost.
     """
     settings = {"flush_disk_type": "SYNC_FLUSH", "store": "drive"}
     await run.cluster(brokers=1, topics={"orders": 1}, release=release, broker_settings=settings)

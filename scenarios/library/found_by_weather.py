@@ -1,4 +1,4 @@
-"""What weather found that is no mistake of ours: RocketMQ's own rules, in a few lines."""
+"""Small scenarios of RocketMQ's own behaviour that weather runs found: no bugs of the emulator."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rocketmq_emulator.scenarios import Run, metric, nothing_lost, overlap_s, sc
 
 @scenario
 async def a_broker_forgets_its_locks(run: Run, release: str = "4.9.7", joins: bool = True) -> None:
-    """A broker is started again, and a new member of an orderly group takes its queues.
+    """A broker is restarted, and a new member of an orderly group takes its queues.
 
-    Locks are in a broker's memory only, but who held one trusts it for 30 s after the last
-    renewal.  A member that joins soon after the restart is given the lock of the same queue, and
-    until the first one hears of it two members consume the queue at the same time: up to 20 s.
-    Since 5.2.0 a member whose pass went wrong passes again after a second, and soon finds out.
+    A broker keeps locks in memory only, but a member trusts its lock for 30 s after the last
+    renewal.  A member that joins soon after the restart gets the lock of the same queue, and
+    until the first member notices, two members consume the queue at the same time: up to 20 s.
+    Since 5.2.0 a member whose rebalance failed rebalances again after 1 s, and notices soon.
     """
     await run.cluster(brokers=1, topics={"orders": 4}, release=release)
     billing = await run.consumers("billing", topic="orders", orderly=True)
@@ -35,15 +35,15 @@ async def a_topic_grows_while_a_name_server_lacks_a_broker(
 ) -> None:
     """One of two NameServers loses one of two brokers, and a topic grows before it is back.
 
-    A broker tells of a changed topic by a registration with this topic alone.  Up to 4.9.8 the
-    NameServer takes that for all the broker has, and for up to date: whole registrations every
-    30 s have the same version and change nothing.  Who asks this NameServer finds no queue of the
-    other topics on that broker: members share out different lists, queues have two owners or none,
-    and what is in them waits.
-    It ends with the first whole registration of a version that the NameServer does not have, after
-    a topic was made by a send or a heartbeat (at once) or deleted (within 30 s), or with the first
-    one after the NameServer has lost the broker again.  One more changed topic does not end it.
-    Since 5.0.0 a first registration with one topic is refused.
+    A broker announces a changed topic by a registration with this topic alone.  Up to 4.9.8 the
+    NameServer takes it for a complete and current registration: the complete registrations every
+    30 s have the same version and change nothing.  Clients that ask this NameServer find no queue
+    of the other topics on that broker: members rebalance different lists, queues have two owners
+    or none, and messages in queues without an owner wait.
+    It ends with the first complete registration of a version that the NameServer does not have,
+    after a topic was created by a send or a heartbeat (at once) or deleted (within 30 s), or with
+    the first complete one after the NameServer has lost the broker again.  Another changed topic
+    does not end it.  Since 5.0.0 a first registration with one topic is refused.
     """
     topics = {"orders": 4, "invoices": 1}
     await run.cluster(brokers=2, name_servers=2, topics=topics, release=release)
@@ -60,12 +60,12 @@ async def a_topic_grows_while_a_name_server_lacks_a_broker(
 
 @scenario
 async def a_broadcasting_member_forgets_a_queue(run: Run, release: str = "4.9.7") -> None:
-    """A broker is away for 22 s, and a broadcasting member misses what comes after that.
+    """A broker is down for 22 s, and a broadcasting member misses messages sent after that.
 
-    The member gives up the queues of a broker that is missing in a route.  Its file of offsets is
-    written every 5 s, and has the queues that it holds at that time only: when it finds the
-    queues again, here 19 s after producers did, it has no offset and begins at their end.  Since
-    4.9.8 and 5.2.0 the file keeps what it has.
+    The member releases the queues of a broker that is missing in a route.  It writes its offset
+    file every 5 s, with only the queues that it owns at that time.  When it claims the queues
+    again, here 19 s after producers use them again, it has no offset and begins at their end.
+    Since 4.9.8 and 5.2.0 the file keeps the offsets of released queues.
     """
     await run.cluster(brokers=2, topics={"orders": 4}, release=release)
     await run.consumers("news", topic="orders", broadcast=True, starts_ms=15_000)
@@ -82,12 +82,12 @@ async def a_broadcasting_member_forgets_a_queue(run: Run, release: str = "4.9.7"
 async def a_new_group_begins_behind_the_first_message(
     run: Run, release: str = "5.1.0", round_trip_ms: int = 400
 ) -> None:
-    """A new group joins just as the first messages come, and never gets the first of them.
+    """A new group joins while the first messages are stored, and never gets the first of them.
 
-    The member asks the broker for the group's offset in an empty queue.  Up to 5.0.0 the answer
-    is 0.  Since 5.1.0 there is none, and the member goes on to ask where the queue ends: what was
-    stored between the two questions is not the group's.  With a round trip of 400 ms that is
-    what comes within 400 ms; weather found it with 4 ms.
+    The member queries the group's offset in an empty queue.  Up to 5.0.0 the answer is 0.  Since
+    5.1.0 there is no offset, and the member then queries the queue's max offset: the group never
+    gets messages stored between the two queries.  With a round trip of 400 ms these are the
+    messages of 400 ms; a weather run found it with 4 ms.
     """
     await run.cluster(brokers=1, topics={"orders": 1}, release=release)
     with run.slow_link(around="broker-a", ms=round_trip_ms / 2):
@@ -101,13 +101,13 @@ async def a_new_group_begins_behind_the_first_message(
 
 @scenario
 async def a_queue_comes_back_before_it_is_unlocked(run: Run, release: str = "4.9.7") -> None:
-    """An orderly member gives up a queue, claims it again, and then gives its lock back.
+    """An orderly member releases a queue, claims it again, and then its late unlock is sent.
 
-    Up to 5.1.4 a member that gives up a queue with messages left unlocks it 20 s later.  Here the
-    new owner leaves before that, so the queue comes back; the unlock comes all the same, and the
-    member goes on without its lock until it renews it, up to 20 s long.  Another member joins
-    meanwhile and is given the lock, while the first one does not hear of it: its link stalls for
-    10 s.  So two members consume the queue.  Since 5.2.0 nothing is unlocked later.
+    Up to 5.1.4 a member that releases a queue with messages left unlocks it 20 s later.  Here the
+    new owner leaves before that, so the first member claims the queue again.  The unlock is still
+    sent, and the member consumes without its lock until it renews it, for up to 20 s.  Meanwhile
+    another member joins and gets the lock; the first one is not notified, since its link stalls
+    for 10 s.  So two members consume the queue.  Since 5.2.0 there is no delayed unlock.
     """
     await run.cluster(brokers=1, topics={"orders": 1}, release=release)
     slow: dict[str, Any] = {"topic": "orders", "orderly": True, "listener": {"takes_ms": 150}}
@@ -133,9 +133,9 @@ async def a_lite_pull_member_has_more_queues_than_threads(
 ) -> None:
     """One lite pull member has 30 queues, one of which has messages.
 
-    Each pull keeps one of 20 threads for as long as the broker holds it.  So the queue with
-    messages waits for a thread that an empty queue keeps: of 400 messages it gets ten at a time,
-    up to 20 s apart.  With a hold of 1 s it is done in a minute.
+    Each pull occupies one of 20 threads for as long as the broker holds it.  So the queue with
+    messages waits for a thread that an empty queue occupies: it gets its 400 messages ten at a
+    time, up to 20 s apart.  With a hold of 1 s all are consumed in a minute.
     """
     await run.cluster(brokers=1, topics={"orders": 1, "others": 29}, release=release)
     await run.consumers(

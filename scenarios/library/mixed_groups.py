@@ -1,7 +1,7 @@
 """Members of one group that differ, or that a broker cannot distinguish.
 
-They have the same client id, subscribe different things, or share the group's queues by different
-rules; then some queues have no owner.
+They have the same client id, different subscriptions, or different allocation strategies; then
+some queues have no owner, or messages are skipped.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ IN_DOCKER = {"client_ip": "172.17.0.1", "instance_name": "170"}
 
 @scenario(issue="apache/rocketmq#1547")
 async def three_containers_have_one_client_id(run: Run, distinct: bool = False) -> None:
-    """Three consumers in containers call themselves by the same client id.
+    """Three consumers in containers have the same client id.
 
     The broker lists the id once for each connection, and each member finds itself in the first
     place: all consume that share, and the queues of the other two places have no owner.  With
-    ids of their own (distinct) every queue has one.
+    distinct ids (distinct) every queue has an owner.
     """
     await run.cluster(brokers=1, topics={"orders": 9})
     names = {} if distinct else IN_DOCKER
@@ -32,8 +32,8 @@ async def three_containers_have_one_client_id(run: Run, distinct: bool = False) 
 async def members_subscribe_different_tags(run: Run, consistent: bool = False) -> None:
     """Two members of one group subscribe two different tags of a topic.
 
-    The broker keeps one subscription a group, the newest; each queue goes to one member, which
-    takes the messages of its own tag only.  Half of all messages are passed over for good.
+    The broker keeps only the newest subscription of a group.  Each queue goes to one member, which
+    consumes only the messages of its own tag.  Half of all messages are never consumed.
     """
     await run.cluster(brokers=1, topics={"orders": 2})
     both = "TAG1 || TAG2"
@@ -54,11 +54,11 @@ HOSTS = ("10.1.0.1", "10.1.0.2", "10.1.0.3")
 
 @scenario(issue="apache/rocketmq#3465")
 async def a_group_mixes_two_strategies(run: Run, auto: bool = False) -> None:
-    """One member shares the queues averagely, the other one by circle.
+    """One member allocates the queues averagely, the other one by circle.
 
-    Each believes that both compute as itself: some queues have two owners, some none, and what
-    is sent to these waits for ever.  With AveragelyAuto (auto) both go averagely while one of
-    them is of an old release.
+    Each member assumes that the other uses the same strategy: some queues have two owners, some
+    none, and messages in queues without an owner are never consumed.  With AveragelyAuto (auto)
+    both allocate averagely while one of them has an old release.
     """
     await run.cluster(brokers=2, topics={"orders": 2})
     old, new = ("averagely", "by_circle") if not auto else (f"averagely_auto({OLD})",) * 2
@@ -76,10 +76,10 @@ async def a_group_is_upgraded_while_it_works(
 ) -> None:
     """Three members are replaced by newer ones, one every twenty seconds.
 
-    New members that go by circle beside old ones that go averagely leave queues without an
-    owner until the last old one has gone.  With AveragelyAuto (auto) on all of them they change
-    together, when the last old one has gone, so that nobody idles when a broker turns read-only.
-    If the new release is not above the threshold they never change.
+    While new members allocate by circle and old ones averagely, queues are left without an owner,
+    until the last old member has left.  With AveragelyAuto (auto) on all of them they change
+    together when the last old member has left, so that no member idles when a broker turns
+    read-only.  If the new release is not above the threshold they never change.
     """
     cluster = await run.cluster(brokers=2, topics={"orders": 4})
     old, new = (f"averagely_auto({OLD})",) * 2 if auto else ("averagely", "by_circle")
@@ -104,8 +104,8 @@ async def a_group_is_upgraded_while_it_works(
 async def only_chosen_machines_consume(run: Run, strategy: str = "refusing") -> None:
     """A strategy gives an empty list to members that are not on two chosen machines.
 
-    The chosen ones still divide by all three members, so the third part of the queues has no
-    owner.  The strategy must take the others out of the list before it shares (pinned).
+    The chosen members still divide by all three members, so one third of the queues has no owner.
+    The strategy must remove the others from the list before it divides (pinned).
     """
     chosen = f"{strategy}({', '.join(HOSTS[:2])})"
     await run.cluster(brokers=2, topics={"orders": 3})

@@ -1,6 +1,6 @@
-"""Offsets that are wrong: requested in vain, beyond the log, or committed too early or too late.
+"""Wrong offsets: queried without an answer, beyond the log, or committed too early or too late.
 
-Lite pull consumers come last: what they commit, and where they begin.
+The last scenarios are about lite pull consumers: the offsets that they commit and start from.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SLOW_FLUSHES = {
 
 @scenario(issue="apache/rocketmq#2708")
 async def an_offset_is_asked_for_in_vain(run: Run, release: str = "4.9.7") -> None:
-    """An orderly member takes queues over, and some of its questions for offsets get no answer.
+    """An orderly member takes over queues, and some of its queries for offsets get no answer.
 
-    It asks once more at the first pull under the lock.  Up to 4.9.8 a question without an answer
-    comes to -1 there, and is pulled from: the broker corrects that to its first message, and
-    the group consumes everything again.  Since 5.0.0 the member asks again later.
+    It queries the offset once more at the first pull under the lock.  Up to 4.9.8 a query without
+    an answer gives -1 there, and the member pulls from -1: the broker corrects it to its first
+    message, and the group consumes everything again.  Since 5.0.0 the member queries again later.
     """
     await run.cluster(brokers=1, topics={"orders": 8}, release=release)
     await run.consumers("billing", members=2, topic="orders", orderly=True)
@@ -49,11 +49,12 @@ async def an_offset_is_asked_for_in_vain(run: Run, release: str = "4.9.7") -> No
 async def a_broker_dies_between_lock_and_first_pull(run: Run, release: str = "4.9.7") -> None:
     """A broker is killed just when an orderly member has locked its new queues, and comes back.
 
-    The root is that of #2708: the pass has learned each offset, the first pull under the lock asks
-    for it once more, and the broker is gone.  Up to 4.9.8 that comes to -1, which is pulled from
-    when the broker is back: it corrects that to its first message, and the group consumes
-    everything again.  Since 5.0.0 the member asks for the offset again.  Up to 4.9.4 a first pull
-    comes with the next round of renewals only, up to 20 s later: the broker must die then.
+    The cause is that of #2708: the rebalance has queried each offset, the first pull under the
+    lock queries it once more, and the broker is down.  Up to 4.9.8 that gives -1, and the member
+    pulls from -1 when the broker is back: the broker corrects it to its first message, and the
+    group consumes everything again.  Since 5.0.0 the member queries the offset again.  Up to 4.9.4
+    the first pull comes only with the next round of renewals, up to 20 s later: to see this, the
+    broker must be killed then.
     """
     await run.cluster(brokers=1, topics={"orders": 8}, release=release)
     await run.consumers("billing", members=2, topic="orders", orderly=True)
@@ -70,11 +71,11 @@ async def a_broker_dies_between_lock_and_first_pull(run: Run, release: str = "4.
 
 @scenario(issue="apache/rocketmq#7740")
 async def a_broadcasting_member_asks_beyond_the_log(run: Run, release: str = "4.9.7") -> None:
-    """A broker loses the end of its log, and a broadcasting member keeps asking beyond it.
+    """A broker loses the end of its log, and a broadcasting member keeps pulling beyond it.
 
-    The member is corrected, gives the queue up, and finds the old offset again: its file of
-    offsets was written only for queues that it held.  Until the log has grown past that, it
-    consumes nothing.  Since 4.9.8 (5.2.0) the corrected offset is written.
+    The broker corrects the offset, the member releases the queue, and reads the old offset again:
+    its offset file was written only for queues that it owned.  Until the log has grown past that
+    offset, it consumes nothing.  Since 4.9.8 (5.2.0) the corrected offset is written.
     """
     await run.cluster(
         brokers=1, topics={"orders": 1}, release=release, broker_settings=SLOW_FLUSHES
@@ -91,14 +92,14 @@ async def a_broadcasting_member_asks_beyond_the_log(run: Run, release: str = "4.
 
 @scenario(issue="apache/rocketmq#7182")
 async def a_retry_doubles_at_a_restart(run: Run, interrupts: bool = True) -> None:
-    """A consumer is restarted in order while its listener works, and the message is there twice.
+    """A consumer is restarted while its listener works, and its message is duplicated.
 
-    A Java client that is shut down does not wait for its listeners, unless
-    awaitTerminationMillisWhenShutdown says so: since 4.7.1 it interrupts them, then it writes the
-    offsets.  A listener that fails at that (interrupts, a quirk) has its message sent back too
-    late for that offset: the next process consumes the message and its copy, and each restart that
-    hits all copies doubles them: 1, 2, 4, 8.  Here a listener that is cancelled does nothing more,
-    and the message comes again once.
+    A Java client that shuts down does not wait for its listeners, unless
+    awaitTerminationMillisWhenShutdown is set: since 4.7.1 it interrupts them, then it commits the
+    offsets.  If the interrupted listener fails (interrupts, a quirk), its message is sent back too
+    late for that commit: the next process consumes the message and its copy, and each restart
+    during all copies doubles them: 1, 2, 4, 8.  In this emulator a cancelled listener sends
+    nothing back, and the message is delivered again once.
     """
     if interrupts:
         run.quirks("fail_when_interrupted")
@@ -121,11 +122,12 @@ NO_OFFSET = ReplyRule(code=RequestCode.QUERY_CONSUMER_OFFSET, error_code=Respons
 
 @scenario(issue="apache/rocketmq#2732")
 async def a_queue_goes_away_and_comes_back(run: Run, release: str = "4.8.0") -> None:
-    """A queue goes to another lite pull consumer, and comes back while its first pull is held.
+    """A queue moves to another lite pull consumer, and back while its first pull is still held.
 
-    The broker answers the old pull with a new message, which the consumer drops: it is no
-    longer of this assignment.  Up to 4.8.0 the next pull goes on behind it all the same, and the
-    message is lost.  One thread here, as with more queues than threads: the new pull has to wait.
+    The broker answers the old pull with a new message.  The consumer drops it, since the pull is
+    of an earlier assignment.  Up to 4.8.0 the next pull still continues after that message, which
+    is lost.  The consumer has one thread here, so the new pull has to wait, as it does with more
+    queues than threads.
     """
     await run.cluster(brokers=1, topics={"orders": 1}, release=release)
     one_thread = {**FIRST, "pull_threads_max": 1, "client_ip": "10.0.9.2"}
@@ -146,12 +148,12 @@ async def a_queue_goes_away_and_comes_back(run: Run, release: str = "4.8.0") -> 
 
 @scenario(issue="apache/rocketmq#1470")
 async def a_lite_pull_consumer_dies(run: Run, counts_pulled: bool = True) -> None:
-    """One of two lite pull consumers, with work waiting in its memory, is killed.
+    """One of two lite pull consumers is killed, with messages in memory that were not polled.
 
-    The report is older than the first release that has this consumer, 4.6.0: what was pulled
-    counted as consumed (counts_pulled, a quirk), and was committed, so what the application had
-    not polled yet was lost.  It was mended two months before that release (#1461): in each of
-    them a commit stores what was polled.
+    The report is older than the first release with this consumer, 4.6.0: pulled messages counted
+    as consumed (counts_pulled, a quirk) and were committed, so messages that the application had
+    not polled yet were lost.  It was fixed two months before that release (#1461): in all releases
+    a commit stores the offset of polled messages.
     """
     await run.cluster(brokers=1, topics={"orders": 4})
     if counts_pulled:
@@ -174,11 +176,11 @@ async def a_lite_pull_consumer_dies(run: Run, counts_pulled: bool = True) -> Non
 
 @scenario(issue="apache/rocketmq#10176")
 async def an_offset_cannot_be_learned(run: Run, release: str = "4.9.7") -> None:
-    """A lite pull consumer is restarted while its broker refuses to say where the group is.
+    """A lite pull consumer is restarted while its broker refuses queries for the group's offset.
 
-    Up to 4.9.8 an error counts as "no offset is stored", and the group begins anew at its first
-    message.  Since 5.0.0 it asks again.  The issue, of 5.x, also fears a pull at an unknown
-    offset: no release sends one, a pull below 0 is refused in the client.
+    Up to 4.9.8 an error counts as "no offset is stored", and the group starts again at its first
+    message.  Since 5.0.0 the consumer queries again.  The issue, of 5.x, also warns of a pull at
+    an unknown offset: no release sends it, a pull below 0 is refused in the client.
     """
     await run.cluster(brokers=1, topics={"orders": 2}, release=release)
     await run.consumers("billing", kind="lite_pull", topic="orders", settings=FIRST)

@@ -7,15 +7,15 @@ from rocketmq_emulator.scenarios import Run, metric, nothing_lost, scenario
 
 @scenario(issue="apache/rocketmq#2621")
 async def orderly_queues_are_taken_over(run: Run, release: str = "4.9.7") -> None:
-    """One of two orderly consumers ends in order, and the other one takes its queues over.
+    """One of two orderly consumers shuts down, and the other one takes over its queues.
 
     Up to 4.9.4 a queue that was just locked counted as not locked until the next round of
     renewals, so its messages waited for up to 20 s.  Since 4.9.5 they are consumed at once.
     """
     await run.cluster(brokers=1, topics={"orders": 4}, release=release)
     await run.consumers("billing", members=2, topic="orders", orderly=True)
-    # At the start a member may ask for a lock that the other one is about to give back; it is
-    # refused, and asks again after 20 s.  No message waits for that: it is no takeover.
+    # At the start a member may request a lock that the other member is about to release; it is
+    # refused, and requests it again after 20 s.  No message waits for that: it is no takeover.
     await run.sleep(35)
     with run.load("orders", rate=10):
         await run.sleep(26.5)  # members have just renewed their locks, every 20 s
@@ -29,12 +29,12 @@ async def orderly_queues_are_taken_over(run: Run, release: str = "4.9.7") -> Non
 async def an_orderly_listener_suspends_for_minutes(
     run: Run, minutes: int = 3, forgets: bool = True
 ) -> None:
-    """An orderly listener cannot do its work for minutes, and suspends its queues again and again.
+    """An orderly listener fails for minutes, and suspends its queues again and again.
 
-    The queues are full, so they are not pulled; after 120 s the report saw a consumer take each
-    for one whose pull request was lost, give it up and begin it anew, for ever.  No release that
-    can be read does so: a pull that waits since its queue is full counts as a pull.  The quirk
-    forget_full_queues stands for the report.
+    The queues are full, so they are not pulled.  In the report a consumer treated each queue after
+    120 s as one whose pull request was lost, released it and started it again, endlessly.  No
+    release with available sources does so: a pull that waits because its queue is full counts as
+    a pull.  The quirk forget_full_queues imitates the report.
     """
     await run.cluster(brokers=1, topics={"orders": 2})
     if forgets:
@@ -55,10 +55,11 @@ async def an_orderly_listener_suspends_for_minutes(
 
 @scenario(issue="apache/rocketmq-client-go#994")
 async def an_orderly_member_is_killed(run: Run, unlocks: bool = False) -> None:
-    """One of two orderly consumers ends, in order (unlocks) or not.
+    """One of two orderly consumers is killed, or shuts down (unlocks).
 
-    Who ends in order gives its locks back, and the other one goes on at once.  The locks of
-    one that was killed live on at the broker for 60 s, and so long its queues stand still.
+    A consumer that shuts down unlocks its queues, and the other one consumes them at once.  The
+    locks of a killed consumer stay at the broker for 60 s, and its queues are not consumed until
+    then.
     """
     await run.cluster(brokers=1, topics={"orders": 4})
     await run.consumers("billing", members=2, topic="orders", orderly=True)

@@ -1,4 +1,4 @@
-"""How long producers avoid a broker that was ill: three tables, each with its price."""
+"""How long producers avoid a broker after it was faulty: three tables, and the cost of each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ async def a_broker_is_slow_for_forty_seconds(
 ) -> None:
     """One of two brokers answers late for 40 s, and the producer avoids slow brokers.
 
-    Tables decide for how long after each slow answer.  With that of 4.9 hardly a send is slow,
-    and the broker stays without messages long after it is well; with that of 5.1.4 it is used
-    again in 2 s, and more sends are slow meanwhile.  That of articles (articles), which no
-    release has, is short up to a second, and long above.
+    A table gives the time to avoid the broker after each slow answer.  With the table of 4.9
+    hardly any send is slow, and the broker gets no messages long after it has recovered.  With
+    that of 5.1.4 it is used again after 2 s, and more sends are slow meanwhile.  The table
+    "articles" is in articles but in no release: short up to 1 s of latency, and long above.
     """
     await run.cluster(brokers=2, topics={"orders": 4})
     avoids = {"send_latency_fault_enable": True, "fault_table": table}
@@ -35,7 +35,7 @@ async def a_broker_is_slow_for_forty_seconds(
     run.expect(metric("send_ms_p99") <= 500, metric("avoided_after_s") <= 10)
 
 
-# A name for what producers do: the release, and the producer's settings.
+# Values of *avoids*: the release, and the producer's settings.
 AVOIDS: dict[str, tuple[str, dict[str, object]]] = {
     "never": ("4.9.7", {}),
     "4.9": ("4.9.7", {"send_latency_fault_enable": True}),
@@ -62,16 +62,17 @@ async def a_broker_flaps(
     queues: int = 4,
     rate: float = 5,
 ) -> None:
-    """One of two brokers is ill and well by turns; producers avoid it by the table of a release.
+    """One of two brokers is faulty again and again; producers avoid it by a release's table.
 
-    Ill is slow (a round trip takes slow_ms), cut (its connections break) or busy (it answers
-    with errors).  Producers avoid it never, as 4.9, 5.1.4 or 5.2 do, or as articles say (prose).
-    With the long table of 4.9 a broker that flaps is avoided for most of the time in which it is
-    well: for 30 s after one send of 600 ms, for 600 s after one failure.  With 10 and 20 s
-    each 30 s end within the next illness, so it gets next to nothing; that is an accident of these
-    numbers, with 25, 30 and 40 s of health it gets 8, 15 and 24 %.  With the short table it gets
-    its share again in seconds, and more sends meet it while it is ill.  Spells are alike (0), or
-    drawn from a number of that name, with the same means.
+    The fault (fault) is slow (a round trip takes slow_ms), cut (its connections break) or busy (it
+    answers with errors).  Producers (avoids) never avoid the broker, or as 4.9, 5.1.4 or 5.2 do,
+    or as articles describe (prose).  With the long table of 4.9 a broker that flaps is avoided for
+    most of the time in which it is healthy: for 30 s after one send of 600 ms, for 600 s after one
+    failure.  With 10 s faulty and 20 s healthy each 30 s end within the next fault, so it gets
+    hardly any message.  That is a coincidence of these numbers: with 25, 30 and 40 s healthy it
+    gets 8, 15 and 24 %.  With the short table it gets its share again in seconds, and more sends
+    reach it while it is faulty.  The periods are constant (spells 0), or random with the same
+    means (spells is the seed).
     """
     release, settings = named_choice(avoids, AVOIDS, "avoids")
     cluster = await run.cluster(brokers=brokers, topics={"orders": queues}, release=release)
@@ -92,9 +93,9 @@ async def a_broker_flaps(
 
 
 def lengths(spells: int, ill_s: float, well_s: float, flaps: int) -> Iterator[tuple[float, float]]:
-    """How long it is ill and then well, in s, each time; see ``a_broker_flaps``.
+    """Pairs of seconds for ``a_broker_flaps``: how long the broker is faulty, then healthy.
 
-    Drawn ones have no memory (exponential), so that none of them fits a table by accident.
+    Random lengths are exponentially distributed, so that they do not fit a table by coincidence.
     """
     rng = random.Random(f"spells {spells}")
     for _ in range(flaps):
@@ -103,7 +104,7 @@ def lengths(spells: int, ill_s: float, well_s: float, flaps: int) -> Iterator[tu
 
 
 def named_choice(name: str, known: Mapping[str, T], what: str) -> T:
-    """The one of that name; raises ``ValueError`` with those that there are."""
+    """The value of *name* in *known*; raises ``ValueError`` that lists the known names."""
     if name not in known:
         raise ValueError(f"{what} is one of {', '.join(known)}, not {name!r}")
     return known[name]

@@ -1,7 +1,7 @@
-"""What producers do about brokers that are slow, hang or fail.
+"""Producers, and brokers that are slow, hang or fail.
 
-Most of these producers avoid slow brokers (sendLatencyFaultEnable): where they send during the
-fault and after it.
+Most of these producers avoid slow brokers (sendLatencyFaultEnable).  The scenarios show where they
+send during the fault and after it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rocketmq_emulator.scenarios import (
 
 @scenario(issue="apache/rocketmq#8990")
 async def a_broker_hangs(run: Run, release: str = "4.9.7", attempt_ms: int = -1) -> None:
-    """One of two brokers stands still, with its connections open.
+    """One of two brokers hangs, with its connections open.
 
-    The time-out of 3 s is the budget of the whole call, and the first attempt may use all of
-    it: then there is no retry, and the send fails.  Since 5.3.3 an attempt can have a limit of
-    its own (attempt_ms), which leaves time for the other broker.
+    The timeout of 3 s is for the whole call, and the first attempt may use all of it: then there
+    is no retry, and the send fails.  Since 5.3.3 an attempt can have its own limit (attempt_ms),
+    which leaves time for the other broker.
     """
     await run.cluster(brokers=2, topics={"orders": 4}, release=release)
     limit = {"send_timeout_ms_per_attempt": attempt_ms} if attempt_ms > 0 else {}
@@ -48,9 +48,9 @@ BUSY = ReplyRule(code=RequestCode.SEND_MESSAGE_V2, error_code=ResponseCode.SYSTE
 async def a_broker_was_busy_once(run: Run, release: str = "5.1.4", detector: bool = False) -> None:
     """A broker is busy for some seconds, and the producer avoids slow brokers.
 
-    In 5.1.4 a broker that answered with an error counts as unreachable, and is not used again as
-    long as another one is there; only a detector, which is off, would notice that it answers.
-    Since 5.2.0 its isolation ends after 10 s, whether it is reachable or not.
+    In 5.1.4 a broker that answered with an error counts as unreachable, and is not used again
+    while another broker is available; only the detector, which is off by default, would notice
+    that it answers.  Since 5.2.0 its isolation ends after 10 s, whether it is reachable or not.
     """
     await run.cluster(brokers=2, topics={"orders": 4}, release=release)
     settings = {**AVOIDS, "start_detector_enable": detector}
@@ -64,11 +64,11 @@ async def a_broker_was_busy_once(run: Run, release: str = "5.1.4", detector: boo
 
 @scenario(issue="apache/rocketmq#7779")
 async def all_brokers_were_slow_once(run: Run, release: str = "4.9.7") -> None:
-    """Both brokers are slow for a while, one more so, and the producer avoids slow brokers.
+    """Both brokers are slow for a while, one slower, and the producer avoids slow brokers.
 
-    When all are avoided, it sends to the better half of them all the same.  Up to 4.9.7, and from
-    5.0.0 to 5.1.3, this choice is written into the producer's list of queues, which names one
-    broker only in the end: the other gets nothing more until the route changes.
+    When all brokers are avoided, it still sends to the better half of them.  Up to 4.9.7, and from
+    5.0.0 to 5.1.3, this choice is written into the producer's list of queues.  In the end the list
+    names only one broker, and the other gets no more messages until the route changes.
     """
     await run.cluster(brokers=2, topics={"orders": 4}, release=release)
     with run.load("orders", rate=20, settings=AVOIDS):
@@ -82,11 +82,11 @@ async def all_brokers_were_slow_once(run: Run, release: str = "4.9.7") -> None:
 
 @scenario(issue="apache/rocketmq#5672")
 async def one_queue_gets_the_share_of_a_broker(run: Run, release: str = "4.9.7") -> None:
-    """One of two brokers cannot be reached for a moment, and is avoided: for 600 s, or 10 s.
+    """One of two brokers cannot be reached for 1 s, and is avoided: for 600 s, or 10 s.
 
-    Up to 5.1.3 a producer takes one step of its round robin a send, and then looks for a queue
-    that is not avoided from there on: the first queue after those of the avoided broker gets the
-    share of all of them, 25 of 48 messages.  Since 5.1.4 each queue that is passed over is a step.
+    Up to 5.1.3 each send is one step of the producer's round robin; from there it searches for a
+    queue that is not avoided.  So the first queue after those of the avoided broker gets the share
+    of all of them, 25 of 48 messages.  Since 5.1.4 each skipped queue is a step too.
     """
     await run.cluster(brokers=2, topics={"orders": 24}, release=release)
     with run.load("orders", rate=50, settings=AVOIDS):
@@ -99,11 +99,12 @@ async def one_queue_gets_the_share_of_a_broker(run: Run, release: str = "4.9.7")
 
 @scenario(issue="apache/rocketmq#2358")
 async def a_retry_goes_to_the_broker_that_failed(run: Run, release: str = "4.7.1") -> None:
-    """Producers begin while one of two brokers refuses connections, and avoid slow brokers.
+    """Producers start while one of two brokers refuses connections, and avoid slow brokers.
 
     Up to 4.7.1 a retry takes an available queue only of the broker that has just failed, which
-    is avoided now; so the table of known brokers decides, and a producer that has just begun knows
-    none but the one that failed: all attempts go there.  Since 4.8.0 any available queue will do.
+    is avoided now.  So it takes a broker of the latency table, and in a new producer this table
+    has only the failed broker: all attempts go there.  Since 4.8.0 a retry takes any available
+    queue.
     """
     await run.cluster(brokers=2, topics={"orders": 4}, release=release)
     with run.cut(between=("broker-b", "clients")):
@@ -115,11 +116,12 @@ async def a_retry_goes_to_the_broker_that_failed(run: Run, release: str = "4.7.1
 
 @scenario(issue="apache/rocketmq#6272")
 async def a_retry_stays_at_a_slow_disk(run: Run, release: str = "5.1.0") -> None:
-    """A broker's disk is slow, and producers want what was not flushed stored at another one.
+    """A broker's disk is slow, and producers retry unflushed messages at another broker.
 
-    Such an answer comes in time, so the broker is not avoided: only what is known of the last
-    attempt keeps a retry from going there again.  Up to 4.7.1 it must go there, up to 5.1.0 it
-    may, and sends end with FLUSH_DISK_TIMEOUT; since 5.1.1 it goes elsewhere.
+    The answer FLUSH_DISK_TIMEOUT comes in time, so the broker is not avoided: a retry goes to
+    another broker only if it excludes the broker of the last attempt.  Up to 4.7.1 a retry must go
+    to that broker, up to 5.1.0 it may, and sends end with FLUSH_DISK_TIMEOUT; since 5.1.1 it goes
+    to another broker.
     """
     await run.cluster(
         brokers=2,

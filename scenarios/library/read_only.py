@@ -1,4 +1,4 @@
-"""A broker that may be read and not written to: its queues stay assigned, and idle."""
+"""A read-only broker: its queues stay assigned, and idle."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ async def a_broker_turns_read_only(
 ) -> None:
     """A broker turns read-only for maintenance.
 
-    Its queues stay in the shares, so members that hold only such queues have nothing to do once
-    these are read to their end; with a backlog they go on.  When the idle member is taken away
-    (leaves) its queues go to the others, and another one idles.  By circle every member has
-    queues of both brokers.  Which broker it is (read_only) may be its name, or first, middle or
-    last; the member that is taken away (leaver) is the first, the middle or the last of the
-    sorted ids, which are in the order of the members' start, reversed, or interleaved
-    (order_of_ids).
+    Its queues stay in the shares.  So members that hold only such queues are idle after reading
+    them to the end; with a backlog they still have work.  When the idle member leaves (leaves),
+    its queues go to the others, and another member becomes idle.  By circle every member has
+    queues of both brokers.  The broker (read_only) is a name, or first, middle or last.  The
+    member that leaves (leaver) is the first, the middle or the last of the sorted ids; the ids
+    are in the order of the members' start, reversed, or interleaved (order_of_ids).
     """
     cluster = await run.cluster(brokers=brokers, topics={"orders": queues})
     names = cluster.broker_names
@@ -63,7 +62,7 @@ async def a_broker_turns_read_only(
         **slowly,
     )
     by_id = [name for _, name in sorted(zip(ranks, billing.members, strict=False))]
-    with run.load("orders", rate=5 * members / 3):  # more than slow members can take
+    with run.load("orders", rate=5 * members / 3):  # more than slow members can consume
         await run.sleep(20)
         with cluster.read_only(broker):
             await run.sleep(50)

@@ -1,7 +1,7 @@
-"""The owner of each queue, and what it costs to share queues anew.
+"""The owner of each queue, and the cost of a rebalance.
 
-Too many members, members that die, queues that are added; queues that move without need, members
-left without any.
+Too many members, members that die, queues that are added, queues that move without need, members
+without queues.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from rocketmq_emulator.scenarios import Run, metric, nothing_lost, scenario, uno
 async def more_members_than_queues(run: Run, members: int = 8) -> None:
     """Eight consumers share four queues.
 
-    A queue has one owner in a group: members above the number of queues get none, with every
-    strategy.
+    A queue has one owner in a group: with more members than queues some members get none, with
+    every strategy.
     """
     await run.cluster(brokers=1, topics={"orders": 4})
     await run.consumers("billing", members=members, topic="orders")
@@ -31,8 +31,8 @@ async def more_members_than_queues(run: Run, members: int = 8) -> None:
 async def a_member_dies(run: Run) -> None:
     """One of two consumers of a group is killed.
 
-    Its connections close, so the brokers tell the other one at once, which takes all queues in
-    its next pass, and pulls them a second later at most.
+    Its connections close, so the brokers notify the other consumer at once.  It claims all queues
+    in its next rebalance and pulls them 1 s later at most.
     """
     await run.cluster(brokers=2, topics={"orders": 4})
     await run.consumers("billing", members=2, topic="orders")
@@ -48,8 +48,8 @@ async def a_member_dies(run: Run) -> None:
 async def a_topic_gets_more_queues(run: Run) -> None:
     """A topic of four queues gets eight while it is consumed.
 
-    The broker registers at once; consumers learn it with their next route poll (30 s) and take
-    the new queues with the pass after it (20 s).  Producers send there after their own poll.
+    The broker registers at once; consumers get the new route with their next poll (30 s) and claim
+    the new queues with the rebalance after it (20 s).  Producers send there after their own poll.
     """
     await run.cluster(brokers=1, topics={"orders": 4})
     await run.consumers("billing", members=2, topic="orders")
@@ -65,8 +65,8 @@ async def a_topic_gets_more_queues(run: Run) -> None:
 async def ten_topics_tilt(run: Run, topics: int = 10, strategy: str = "averagely") -> None:
     """Two consumers share ten topics of five queues each.
 
-    Every topic is shared out by itself, and the first member gets the odd queue of each: thirty
-    queues against twenty.  No strategy of RocketMQ looks at the other topics.
+    Each topic is allocated separately, and the first member gets the odd queue of each: thirty
+    queues against twenty.  No strategy of RocketMQ considers the other topics.
     """
     names = [f"orders-{number}" for number in range(topics)]
     await run.cluster(brokers=1, topics=dict.fromkeys(names, 5))
@@ -81,10 +81,11 @@ async def ten_topics_tilt(run: Run, topics: int = 10, strategy: str = "averagely
 async def a_member_is_cut_off_from_one_broker(run: Run) -> None:
     """The network between one consumer and one of two brokers fails, and queues get two owners.
 
-    That broker forgets the member, the other one does not.  Who asks the first gets a list
-    without it, and takes queues of the other broker which the member still consumes.  Each time
-    that lasts until the next pass, 20 s, and it begins again until the network is back.  An
-    orderly group claims as much, but only one of two has the lock.
+    That broker removes the member, the other one does not.  A consumer that queries the first
+    broker gets a list without the member, and claims queues of the other broker which the member
+    still consumes.  Each time that lasts until the next rebalance, 20 s, and it happens again
+    until the network is back.  An orderly group claims as much, but only one of two members has
+    the lock.
     """
     await run.cluster(brokers=2, topics={"orders": 4})
     await run.consumers("billing", members=2, topic="orders")
@@ -102,7 +103,7 @@ async def a_member_is_cut_off_from_one_broker(run: Run) -> None:
     )
 
 
-# What it costs to share queues anew ---------------------------------------------------
+# The cost of a rebalance --------------------------------------------------------------
 
 
 HERE = "rocketmq_emulator.scenarios.library.rebalancing"
@@ -116,9 +117,10 @@ ONE_MACHINE = {"client_ip": "10.9.0.1"}  # so that members sort by their numbers
 async def queues_move_for_nothing(run: Run, strategy: str = "averagely") -> None:
     """One of five members that share 24 queues leaves, and more queues move than it had.
 
-    Each pass is computed from the lists alone and nothing remembers who had what: the shares of
-    those who stay shift.  4 queues have to move; averagely moves 10, by circle 16.  A hash ring
-    moves only what the one that left had, and pays with shares that are not even.
+    Each rebalance is computed from the lists of queues and members alone, without the earlier
+    owners, so the shares of the remaining members shift.  4 queues have to move; averagely moves
+    10, by circle 16.  A hash ring moves only the queues of the member that left, but its shares
+    are not even.
     """
     await run.cluster(brokers=1, topics={"orders": 24})
     names = NAMES | FIFTH
@@ -142,9 +144,9 @@ async def queues_move_for_nothing(run: Run, strategy: str = "averagely") -> None
 async def rooms_without_members(run: Run, together: bool = False) -> None:
     """Three rooms have three queues each, and all four members are in the third room.
 
-    The strategy for machine rooms shares each room without members by itself: three queues for
-    four members, so the one that sorts last gets none, three times over.  It was never changed;
-    sharing those rooms' queues together gives everybody work.
+    The strategy for machine rooms allocates each room without members separately: three queues for
+    four members, so the member that sorts last gets none, in each of these rooms.  Upstream never
+    changed it; allocating the queues of these rooms together gives every member queues.
     """
     await run.cluster(brokers=3, topics={"orders": 3})
     names = NAMES
@@ -161,7 +163,7 @@ async def rooms_without_members(run: Run, together: bool = False) -> None:
 def rooms_one_by_one(
     queues: Sequence[MessageQueue], members: Sequence[str], me: str
 ) -> list[MessageQueue]:
-    """As AllocateMachineRoomNearby over averagely does."""
+    """Allocates as AllocateMachineRoomNearby over averagely does."""
     mine: list[MessageQueue] = []
     for room in sorted(set(ROOMS.values())):
         there = [member for member in members if room_of(member) == room]
@@ -172,7 +174,7 @@ def rooms_one_by_one(
 def rooms_together(
     queues: Sequence[MessageQueue], members: Sequence[str], me: str
 ) -> list[MessageQueue]:
-    """The queues of all rooms without members are shared as if they were one room's."""
+    """Allocates the queues of all rooms without members as those of one room."""
     inhabited = {room_of(member) for member in members}
     near = [queue for queue in queues if ROOMS[queue.broker_name] == room_of(me)]
     far = [queue for queue in queues if ROOMS[queue.broker_name] not in inhabited]
