@@ -111,7 +111,7 @@ def _key(plan: Plan) -> bytes:
 
 
 class ShrinkRuns:
-    """Runs plans from one *seed* in *fleet*, *jobs* at once; invalid plans are skipped."""
+    """Runs plans from one *seed* in the pool *fleet*, *jobs* at once; skips invalid plans."""
 
     def __init__(self, fleet: RunPool, seed: int, jobs: int, paths: Sequence[str] = ()) -> None:
         self._fleet = fleet

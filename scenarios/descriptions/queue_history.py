@@ -79,9 +79,7 @@ class GroupQueueHistory:
         self.passes: dict[str, Entry] = {}  # by running member: its last pass of the queue's topic
         self.committed: int | None = None
         self.is_broadcast = False  # each member owns the queue, and stores its offset itself
-        self.shape: TopicCreated | TopicChanged | None = (
-            None  # how many queues the broker's topic has
-        )
+        self.shape: TopicCreated | TopicChanged | None = None  # of the topic at the broker
         self.lock: Entry | None = None  # the last lock that a broker granted
 
     def owners(self) -> list[OwnershipPeriod]:

@@ -96,7 +96,7 @@ class RunPool:
             self._look()
 
     def _begun(self, order: RunOrder) -> _RunProcess:
-        assert self._forker is not None, "a fleet is used inside its `with`"
+        assert self._forker is not None, "a RunPool is used inside its `with`"
         errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the run ends
         try:
             process = self._forker.fork([], errors)
