@@ -1,14 +1,14 @@
-"""What can be done to a cluster on purpose, as values: one struct a fault, tagged by its word.
+"""The faults that a cluster can be given, as values: one struct per fault, tagged by its word.
 
     Kill(node="broker-b")
     SlowLink(between=("broker-a", "billing"), ms=200)
 
-The word is what people write in TOML, on the command line and in JSON for the control address:
+The word is used in TOML files, on the command line and in JSON for the control address:
 ``{"fault": "read_only", "broker": "broker-b"}``.  Values are checked when constructed; ``FAULTS``
-has them by word.  A name may stand for several nodes: ``brokers``, ``name_servers``, ``clients``,
-a consumer group.  The world, not the value, keeps a fault's lifetime: when it ends, what it
-changed is as before; a killed node is started again, a paused one is resumed.  ``VERDICTS`` says
-what a network does about a fault of a link: the virtual one, or proxies before real ports.
+maps each word to its struct.  A name may stand for several nodes: ``brokers``, ``name_servers``,
+``clients``, a consumer group.  The world, not the value, ends a fault and undoes its changes: it
+starts a killed node again and resumes a paused one.  ``VERDICTS`` maps each fault of a link to
+the verdict that the virtual network, or the proxies in front of real ports, apply.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rocketmq_emulator.protocol.bodies.extensions import PoolName, ReplyRule
 
 Nodes: TypeAlias = str | tuple[str, ...]  # one name, or several
 Distribution: TypeAlias = Literal["uniform", "normal", "exponential", "pareto"]
-Reason: TypeAlias = Literal["healed", "time is up", "removed", "run ended"]  # of an end
+Reason: TypeAlias = Literal["healed", "time is up", "removed", "run ended"]  # why a fault ended
 
 
 class Fault(
@@ -44,7 +44,7 @@ class Fault(
     omit_defaults=True,
     tag_field="fault",
 ):
-    """What all faults have: nothing yet but their word."""
+    """The base of all faults; it has no fields of its own."""
 
 
 # A node ------------------------------------------------------------------------------------
@@ -57,28 +57,29 @@ class Kill(Fault, frozen=True, kw_only=True, tag="kill"):
 
 
 class Stop(Fault, frozen=True, kw_only=True, tag="stop"):
-    """The process ends in order; at the end of the fault it is started again."""
+    """The process stops in order; at the end of the fault it is started again."""
 
     node: str
 
 
 class Pause(Fault, frozen=True, kw_only=True, tag="pause"):
-    """The process stands still (SIGSTOP) and goes on at the end."""
+    """The process is paused (SIGSTOP); at the end of the fault it is resumed."""
 
     node: str
 
 
 class PowerOff(Fault, frozen=True, kw_only=True, tag="power_off"):
-    """The machine loses power, and what was not flushed; at the end it boots."""
+    """The machine loses power and all data that was not flushed; at the end it boots."""
 
     node: str
 
 
 class Busy(Fault, frozen=True, kw_only=True, tag="busy"):
-    """Few and slow hands: each request of *pool* takes *service_ms* of one of *threads*.
+    """Few and slow threads: each request of *pool* occupies one of *threads* for *service_ms*.
 
-    What waits longer than upstream's fast-fail time (200 ms for sends) is answered SYSTEM_BUSY;
-    so is what finds *queue_max* requests waiting (None: upstream's number of the pool).
+    A request that waits longer than upstream's fast-fail time (200 ms for sends) is answered
+    SYSTEM_BUSY; so is a request that arrives while *queue_max* requests wait (None: upstream's
+    queue size of the pool).
     """
 
     node: str
@@ -92,14 +93,14 @@ class Busy(Fault, frozen=True, kw_only=True, tag="busy"):
 
 
 class ClockJump(Fault, frozen=True, kw_only=True, tag="clock_jump"):
-    """The wall clock jumps by *ms*, and back at the end."""
+    """The wall clock jumps by *ms*, and jumps back at the end."""
 
     node: str
     ms: int
 
 
 class ClockDrift(Fault, frozen=True, kw_only=True, tag="clock_drift"):
-    """The wall clock runs fast by *ppm* millionths, or slow; at the end it is right."""
+    """The wall clock runs fast by *ppm* (slow if negative); at the end it is correct again."""
 
     node: str
     ppm: int
@@ -109,14 +110,14 @@ class ClockDrift(Fault, frozen=True, kw_only=True, tag="clock_drift"):
 
 
 class FullDisk(Fault, frozen=True, kw_only=True, tag="full_disk"):
-    """Nothing more can be written; *free_bytes* are left."""
+    """The disk is full: at most *free_bytes* more can be written."""
 
     node: str
     free_bytes: int = 0
 
 
 class SlowDisk(Fault, frozen=True, kw_only=True, tag="slow_disk"):
-    """A flush takes *flush_ms* and what *bytes_per_s* makes of its size."""
+    """A flush takes *flush_ms*, plus its size divided by *bytes_per_s*."""
 
     node: str
     flush_ms: float = 500.0
@@ -124,7 +125,7 @@ class SlowDisk(Fault, frozen=True, kw_only=True, tag="slow_disk"):
 
 
 class FailingFlush(Fault, frozen=True, kw_only=True, tag="failing_flush"):
-    """fsync raises an error, each time with *probability*."""
+    """Each fsync fails with *probability*."""
 
     node: str
     probability: float = 1.0
@@ -134,10 +135,10 @@ class FailingFlush(Fault, frozen=True, kw_only=True, tag="failing_flush"):
 
 
 class LinkFault(Fault, frozen=True, kw_only=True):
-    """Where a fault of a link holds: exactly one of *between* and *around*.
+    """The links that a fault affects; exactly one of *between* and *around* is given.
 
-    *between* two sides, both ways; *one_way*: only what the first sends to the second.
-    *around* some nodes and everybody else; *one_way*: only what they send.
+    *between*: two sides, in both directions; with *one_way* only from the first to the second.
+    *around*: between these nodes and all others; with *one_way* only the bytes that they send.
     """
 
     between: tuple[Nodes, Nodes] | None = None
@@ -150,7 +151,7 @@ class LinkFault(Fault, frozen=True, kw_only=True):
 
 
 class SlowLink(LinkFault, frozen=True, kw_only=True, tag="slow_link"):
-    """Later by *ms* and by chance: up to or around *jitter_ms* more, by *distribution*."""
+    """Bytes arrive *ms* later, plus up to or around *jitter_ms* by *distribution*."""
 
     ms: float
     jitter_ms: float = 0.0
@@ -158,39 +159,39 @@ class SlowLink(LinkFault, frozen=True, kw_only=True, tag="slow_link"):
 
 
 class Bandwidth(LinkFault, frozen=True, kw_only=True, tag="bandwidth"):
-    """At most *bytes_per_s* pass, each way."""
+    """At most *bytes_per_s* pass in each direction."""
 
     bytes_per_s: int
 
 
 class StallLink(LinkFault, frozen=True, kw_only=True, tag="stall"):
-    """Nothing passes, nobody is told; at the end what was held arrives."""
+    """Nothing passes and no error is reported; at the end the held bytes arrive."""
 
 
 class Partition(LinkFault, frozen=True, kw_only=True, tag="partition"):
-    """Nothing passes, and nobody new can connect; open streams stay and hold what is sent."""
+    """Nothing passes, new connections time out; open streams stay and hold the bytes sent."""
 
 
 class RefuseConnections(LinkFault, frozen=True, kw_only=True, tag="refuse"):
-    """Nobody new can connect; open streams go on."""
+    """New connections are refused; open streams go on."""
 
 
 class CutLink(LinkFault, frozen=True, kw_only=True, tag="cut"):
-    """Open streams are reset, and nobody can connect."""
+    """Open streams are reset, and new connections are refused."""
 
 
-# What servers answer and know -----------------------------------------------------------------
+# Servers -------------------------------------------------------------------------------------
 
 
 class ReadOnly(Fault, frozen=True, kw_only=True, tag="read_only"):
-    """A broker, or one of its topics, may be read and not written to (perm 4 in its routes)."""
+    """A broker, or one of its topics, can be read but not written (perm 4 in its routes)."""
 
     broker: str
     topic: str = ""  # empty: the whole broker, by brokerPermission
 
 
 class Unregistered(Fault, frozen=True, kw_only=True, tag="unregistered"):
-    """One NameServer does not take a broker's registrations: NameServers disagree."""
+    """One NameServer rejects a broker's registrations, so NameServers have different routes."""
 
     broker: str
     name_server: str
@@ -234,20 +235,20 @@ class FaultState(msgspec.Struct, frozen=True, kw_only=True):
 
     fault_id: int
     fault: AnyFault
-    nodes: tuple[str, ...]  # whom it touches, as known when it began
+    nodes: tuple[str, ...]  # the nodes it affects, as known when it began
     since_ms: int  # wall time
-    left_ms: int | None  # None: until it is ended
-    acted_count: int  # how often it changed what happened, as far as is known
+    left_ms: int | None  # None: until it is ended explicitly
+    acted_count: int  # how often it took effect, as far as is known
 
 
 def word_of(fault: Fault) -> str:
-    """The word that people write: ``slow_link``."""
+    """The word of *fault*, as ``slow_link``."""
     word = type(fault).__struct_config__.tag
     assert isinstance(word, str)
     return word
 
 
-# What networks do about faults of links -----------------------------------------------
+# Verdicts of networks on faults of links -----------------------------------------------
 
 
 VERDICTS: Mapping[type[Fault], Callable[[Any], Verdict]] = {
@@ -261,10 +262,10 @@ VERDICTS: Mapping[type[Fault], Callable[[Any], Verdict]] = {
 
 
 class Proxies(Protocol):
-    """What stands before the nodes of a cluster on real ports: see ``TcpLinks``."""
+    """The proxies in front of a cluster's nodes on real ports: see ``TcpLinks``."""
 
     def under(self, fault: LinkFault, tally: Tally) -> AbstractContextManager[Tally]:
-        """Inside the block *fault* holds; *tally* counts what it does."""
+        """Inside the block *fault* holds; *tally* counts how often it takes effect."""
 
     def client_names(self) -> tuple[str, ...]:
-        """How clients that are connected now may be called in faults."""
+        """The names under which faults can refer to the clients connected now."""

@@ -1,4 +1,4 @@
-"""A node as tools show it: what it is, where, whether it runs, and since when."""
+"""A node as tools show it: its role, its address, its state, and since when."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ RUNNING_STATES: tuple[NodeState, ...] = ("starting", "running", "paused")  # the
 class NodeView(msgspec.Struct, frozen=True):
     """One node now.
 
-    ``starting``: it is not ready yet.  ``stopped``: it was never started, or has ended in
-    order.  ``dead``: it was killed, or has failed.
+    ``starting``: it is not ready yet.  ``stopped``: it was never started, or it stopped in
+    order.  ``dead``: it was killed, or it failed.
     """
 
     name: str
     role: str  # nameserver or broker
-    address: str  # where it listens, or listened when it ran last; empty before
+    address: str  # where it listens, or listened in its last run; empty before its first
     pid: int | None  # None: it has no process
     state: NodeState
     since_ms: int  # wall time at which it was first seen in this state
-    exit_code: int | None = None  # of a process that ended by itself
-    signal: int | None = None  # that ended it
+    exit_code: int | None = None  # of a process that exited by itself
+    signal: int | None = None  # the signal that ended it
 
 
 class NodeCondition(NamedTuple):
-    """What a world knows of a node: ``code`` is its exit code, or minus a signal."""
+    """The state of a node in its world: ``code`` is its exit code, or minus a signal."""
 
     state: NodeState
     pid: int | None = None
@@ -39,14 +39,14 @@ class NodeCondition(NamedTuple):
 
 
 class StateTimes:
-    """Since when each node has been in the condition in which it is."""
+    """Since when each node has been in its present condition."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._now_ms = now_ms
         self._seen: dict[str, tuple[NodeCondition, int]] = {}
 
     def since_ms(self, name: str, condition: NodeCondition) -> int:
-        """Node *name* is seen in *condition* now."""
+        """Wall time in ms since when *name* has been in *condition*, which was observed now."""
         seen = self._seen.get(name)
         if seen is None or seen[0] != condition:
             seen = self._seen[name] = condition, self._now_ms()
@@ -54,7 +54,7 @@ class StateTimes:
 
 
 def is_stopped_by_signal(pid: int) -> bool | None:
-    """Has somebody sent it SIGSTOP?  None where the system does not say."""
+    """Whether process *pid* is stopped by SIGSTOP; None without ``/proc``."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

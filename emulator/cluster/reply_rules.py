@@ -2,9 +2,9 @@
 
     cluster.set_reply_rule("broker-a", ReplyRule(code=310, count=5, error_code=2))
 
-Every world has these verbs.  Where nodes listen on real ports each call has a socket of its
-own and blocks; in the virtual world it comes from a machine of its own, ``operator``, over
-that machine's links: it takes the time that links take, and a link rule can cut it off.
+Every world has these verbs.  If nodes listen on real ports, each call opens its own socket and
+blocks.  In the virtual world the machine ``operator`` makes the calls, over its own links:
+they delay the call, and a link rule can cut it off.
 
 Worlds import this file at the first such call, because it loads the catalog of all calls.
 """
@@ -49,7 +49,7 @@ R = TypeVar("R")
 
 @public
 class ReplyRuleRefused(RefusedByServer):
-    """A node does not take the rule or the clock, or allows none; the text says why."""
+    """A node refused a reply rule or a wrong clock, or allows none; the text gives the reason."""
 
     def __init__(self, node: str, code: int, remark: str) -> None:
         super().__init__(f"{node}: {remark}")
@@ -66,21 +66,21 @@ class ServerCall(NamedTuple, Generic[R]):
 
 
 class Operator(Protocol):
-    """The machine that a call comes from."""
+    """The machine that makes a call."""
 
     @property
     def network(self) -> Network:
-        """Where it connects from."""
+        """The network that it connects through."""
         ...
 
     @property
     def clock(self) -> WallClock:
-        """The time by which it waits."""
+        """The clock that its timeouts use."""
         ...
 
 
 def set_rule(rule: ReplyRule) -> ServerCall[int]:
-    """The rule's id at that node."""
+    """Add *rule*; the result is its id at that node."""
     body = encode_extension_body(rule)
     return ServerCall(
         catalog.SET_REPLY_RULE, body, lambda data: decode_extension_body(data, ReplyRuleId).rule_id
@@ -88,7 +88,7 @@ def set_rule(rule: ReplyRule) -> ServerCall[int]:
 
 
 def list_rules() -> ServerCall[tuple[ReplyRuleState, ...]]:
-    """The rules that hold, in the order in which they are asked."""
+    """The rules that hold, in the order in which they are applied."""
     return ServerCall(
         catalog.LIST_REPLY_RULES,
         b"",
@@ -97,7 +97,7 @@ def list_rules() -> ServerCall[tuple[ReplyRuleState, ...]]:
 
 
 def remove_rule(rule_id: int | None) -> ServerCall[tuple[int, ...]]:
-    """One rule, or all; the ids of those that held until now."""
+    """Remove one rule, or all (None); the result is the ids of the rules removed."""
     body = encode_extension_body(RemoveReplyRule(rule_id=rule_id))
     return ServerCall(
         catalog.REMOVE_REPLY_RULE,
@@ -107,7 +107,7 @@ def remove_rule(rule_id: int | None) -> ServerCall[tuple[int, ...]]:
 
 
 def set_busy_pool(pool: BusyPool) -> ServerCall[BusyPoolState]:
-    """No rule either: how slowly a broker works on some requests; what it did until now."""
+    """Limit how fast a broker handles a pool's requests; the result is the state before."""
     return ServerCall(
         catalog.SET_BUSY_POOL,
         encode_extension_body(pool),
@@ -116,18 +116,18 @@ def set_busy_pool(pool: BusyPool) -> ServerCall[BusyPoolState]:
 
 
 def set_clock_skew(ms: int, drift_ppm: int = 0, since_ms: int = 0) -> ServerCall[None]:
-    """No rule, but a call of our own as well: the node's wall clock is wrong by so much."""
+    """Make the node's wall clock wrong by *ms*, and by *drift_ppm* since *since_ms*."""
     body = ClockSkew(ms=ms, drift_ppm=drift_ppm, since_ms=since_ms)
     return ServerCall(catalog.SET_CLOCK_SKEW, encode_extension_body(body), lambda _: None)
 
 
 def reset_server() -> ServerCall[None]:
-    """No rule either: the node is as if it had just started, but for its connections."""
+    """Reset the node to its state after a start, except for its connections."""
     return ServerCall(catalog.RESET_SERVER, b"", lambda _: None)
 
 
 def advance_time(time: str | int) -> ServerCall[AdvanceTimeReply]:
-    """No rule either: messages that wait for their time come so much earlier."""
+    """Deliver delayed and timed messages *time* earlier ("10m", or ms)."""
     ms = time if isinstance(time, int) else parse_duration_ms(time)
     body = encode_extension_body(AdvanceTime(ms=ms))
     return ServerCall(
@@ -136,14 +136,14 @@ def advance_time(time: str | int) -> ServerCall[AdvanceTimeReply]:
 
 
 def call_server_blocking(node: str, address: str, call: ServerCall[R]) -> R:
-    """Over TCP.  Raises ``ReplyRuleRefused``, and ``OSError`` when nobody answers there."""
+    """Carry out *call* over TCP.  Raises ``ReplyRuleRefused``; ``OSError`` without a reply."""
     ext = ext_of(call.header)
     request = RemotingCommand(code=call.rpc.code, opaque=1, ext=ext, body=call.body)
     return _result(node, call_blocking(address, request), call)
 
 
 def call_servers_blocking(nodes: Mapping[str, str], call: ServerCall[R]) -> list[R]:
-    """The same of several nodes, addresses by name, at the same time; raises the same."""
+    """Carry out *call* at several *nodes* (addresses by name) at once; raises the same."""
     request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
     replies = call_all_blocking(nodes.values(), request)
     return [_result(node, reply, call) for node, reply in zip(nodes, replies, strict=True)]
@@ -152,7 +152,7 @@ def call_servers_blocking(nodes: Mapping[str, str], call: ServerCall[R]) -> list
 async def call_from(
     operator: Operator, node: str, address: str, call: ServerCall[R], release: str
 ) -> R:
-    """From *operator*, over its links.  Raises ``ReplyRuleRefused`` and ``RemoteError``."""
+    """Carry out *call* from *operator*.  Raises ``ReplyRuleRefused`` and ``RemoteError``."""
     rules = Release.parse(release)
     async with tool_connections(operator.network, operator.clock, rules) as client:
         reply = await client.invoke(

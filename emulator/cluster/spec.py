@@ -1,8 +1,8 @@
-"""A cluster as a value: what is to run, not how.
+"""A cluster as a value: its nodes and settings, independent of how they are run.
 
 The same spec starts as operating-system processes, embedded in one thread, or in the
-virtual world.  It answers with each node's own config struct, so that whatever is wrong
-is found before anything is started.
+virtual world.  It builds each node's config struct, so that errors in settings are found
+before any node is started.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
 from rocketmq_emulator.text.values import PORT_MAX
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …: upstream's habit
+BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …, as upstream's examples
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """NameServers and brokers, their settings by our field names.
+    """NameServers and brokers, with settings by the field names of their configs.
 
-    ``port`` is the first NameServer's; the brokers' follow from it; 0 means any free ones.
-    ``advertised_host`` is where clients reach what listens on ``host``, if elsewhere.
+    ``port`` is the first NameServer's; the brokers' ports follow from it; 0 means any free ones.
+    ``advertised_host`` is the host that clients connect to, if it is not ``host``.
     Every node with a store has its own folder below ``store``.  Reply rules are allowed on
-    a loopback ``host``, and elsewhere by the setting ``reply_rules_allowed``.
+    a loopback ``host``; on others the setting ``reply_rules_allowed`` allows them.
     """
 
     name_servers: int = 1
@@ -40,8 +40,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     port: int = 0
     store: str = ""
     name_server_settings: dict[str, Any] = {}
-    broker_settings: dict[str, Any] = {}  # for each
-    settings_of: dict[str, dict[str, Any]] = {}  # for one broker, above those for each
+    broker_settings: dict[str, Any] = {}  # for all brokers
+    settings_of: dict[str, dict[str, Any]] = {}  # for one broker; they override broker_settings
 
     def __post_init__(self) -> None:
         if not 1 <= self.name_servers <= 9:
@@ -57,30 +57,30 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if strangers := sorted(self.settings_of.keys() - set(self.broker_names)):
             raise ValueError(f"there is no broker named {', '.join(strangers)}")
         if self.advertised_host and not self.port:
-            raise ValueError("an advertised host needs a port: brokers tell it to clients")
+            raise ValueError("an advertised host needs a port: brokers register both for clients")
 
     @property
     def name_server_names(self) -> tuple[str, ...]:
-        """``namesrv``, or ``namesrv-a``, ``namesrv-b`` … when there are several."""
+        """``namesrv``, or ``namesrv-a``, ``namesrv-b`` … for more than one."""
         if self.name_servers == 1:
             return ("namesrv",)
         return tuple(f"namesrv-{LETTERS[index]}" for index in range(self.name_servers))
 
     @property
     def broker_names(self) -> tuple[str, ...]:
-        """``broker-a``, ``broker-b`` …"""
+        """The brokers' names: ``broker-a``, ``broker-b`` …"""
         return tuple(f"broker-{LETTERS[index]}" for index in range(self.brokers))
 
     @property
     def is_on_loopback(self) -> bool:
-        """Only this machine reaches its ports: then reply rules are allowed by default."""
+        """Whether ``host`` is a loopback address; then reply rules are allowed by default."""
         try:
             return ipaddress.ip_address(self.host.strip("[]")).is_loopback
         except ValueError:
             return self.host == "localhost"
 
     def name_server_config(self, name: str) -> NameServerConfig:
-        """Raises ``BadField`` for settings that it does not have, or cannot have so."""
+        """The config of NameServer *name*.  Raises ``BadField`` for a bad setting."""
         port = self.port and self.port + self.name_server_names.index(name)
         given = {
             "release": self.release,
@@ -91,7 +91,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return convert_fields(NameServerConfig, given | self.name_server_settings, name)
 
     def broker_config(self, name: str, namesrv: tuple[str, ...] = ()) -> BrokerConfig:
-        """Raises ``BadField`` for settings it does not have."""
+        """The config of broker *name*.  Raises ``BadField`` for a bad setting."""
         own: Mapping[str, Any] = self.settings_of.get(name, {})
         index = self.broker_names.index(name)
         port = self.port and self.port + BROKER_PORT_ABOVE + BROKER_PORT_STEP * index
@@ -107,13 +107,13 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return convert_fields(BrokerConfig, {**given, **self.broker_settings, **own}, name)
 
     def reached_at(self, address: str) -> str:
-        """Where clients reach a node that listens at *address*, ``host:port``."""
+        """The ``host:port`` that clients use for a node that listens at *address*."""
         if not self.advertised_host:
             return address
         return f"{self.advertised_host}:{address.rpartition(':')[2]}"
 
     def check(self) -> None:
-        """Every node's config, made once: raises what the first bad one raises."""
+        """Build every node's config once.  Raises ``BadField`` for the first invalid one."""
         for name in self.name_server_names:
             self.name_server_config(name)
         for name in self.broker_names:
@@ -139,9 +139,9 @@ class SpecFields(TypedDict, total=False):
 
 
 def checked_spec(spec: ClusterSpec | None, fields: SpecFields) -> ClusterSpec:
-    """A whole *spec*, or single fields of one, or the one changed by the others.
+    """*spec*, or a ``ClusterSpec`` of *fields*, or *spec* with *fields* replaced.
 
-    Raises ``BadField`` for a field or a node's setting there is not.
+    Raises ``BadField`` for an unknown or invalid field or node setting.
     """
     if spec is not None and not isinstance(spec, ClusterSpec):
         raise BadField(

@@ -1,16 +1,16 @@
 """The verbs of a running cluster, with one meaning in every world.
 
 A world runs a ``ClusterSpec``: as operating-system processes, embedded in one thread, or on
-virtual machines.  ``World`` says what each verb means; ``CAPABILITIES`` says which world has
-which verb, so that a scenario is refused when it is loaded and not in its middle.  A verb
-that a world does not have raises ``CannotDo``.
+virtual machines.  ``World`` defines each verb; ``CAPABILITIES`` lists the worlds that have it,
+so that a scenario is refused when it is loaded and not during its run.  A verb that a world
+does not have raises ``CannotDo``.
 
 The real worlds block their caller, because users call them from plain code.  Virtual time
-moves only while its caller waits, so there the verbs that take time are coroutines.  Hence
-such a verb returns its result or an awaitable of it, and each world narrows that to the one
-that it has.  ``perform`` hides the difference from code that runs under trio in every world.
+moves only while the caller waits, so in the virtual world the verbs that take time are
+coroutines.  Hence such a verb returns its result or an awaitable of it, and each world narrows
+the type to its own case.  ``perform`` hides the difference from code that runs under trio.
 
-Verbs say what state is wanted: to start what runs, or to kill what is dead, does nothing.
+Verbs are idempotent: starting a running node, or killing a dead one, does nothing.
 """
 
 from __future__ import annotations
@@ -82,17 +82,17 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
 }
 assert set(CAPABILITIES) == set(VERBS)
 
-START_S_MAX = 30.0  # without a sign of progress, from the start of a node to its being ready
+START_S_MAX = 30.0  # from the start of a node until it is ready, without progress
 STOP_S_MAX = 8.0  # an orderly stop that takes longer ends with a kill
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MaybeAwaitable: TypeAlias = T | Awaitable[T]  # the result, or what gives it when it is awaited
+MaybeAwaitable: TypeAlias = T | Awaitable[T]  # the result, or an awaitable of it
 
 
 @public
 class CannotDo(CannotDoHere):
-    """A verb was called that this world does not have; ``instead`` names the worlds that do."""
+    """A verb that this world does not have; ``instead`` names the worlds that have it."""
 
     def __init__(self, world: WorldKind, verb: Verb, what: str, text: str = "") -> None:
         self.world = world
@@ -106,7 +106,7 @@ class CannotDo(CannotDoHere):
 
 @public
 class UnknownNode(Misuse):
-    """A verb names a node that is not there; *near* is the one that was probably meant."""
+    """A verb was given an unknown node name; *near* is the known name most like it."""
 
     def __init__(self, name: str, known: Iterable[str], near: str = "") -> None:
         advice = f"; did you mean {near}?" if near else ""
@@ -117,7 +117,7 @@ class UnknownNode(Misuse):
 
 @public
 class NotReady(NobodyAnswered):
-    """Nodes run, are not ready, and have shown no progress for *after_s*."""
+    """Nodes run, but are not ready and made no progress for *after_s*."""
 
     def __init__(self, after_s: float, names: Iterable[str]) -> None:
         super().__init__(f"not ready after {after_s:g} s: {', '.join(names)}")
@@ -125,42 +125,42 @@ class NotReady(NobodyAnswered):
 
 @public
 class ClusterEnded(CannotDoHere):
-    """A node was to be started while its cluster ends, or after that."""
+    """A node cannot be started, because its cluster is ending or has ended."""
 
 
 @public
 class NotStarted(Misuse):
-    """A cluster is used outside of its ``with``; the text says how to start it."""
+    """A cluster is used outside of its ``with``; the text shows how to start it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: start it first, `with Cluster(…) as cluster:`")
 
 
 class World(ABC):
-    """A cluster and what can be done to its nodes, by name.
+    """A running cluster and the verbs that act on its nodes, by name.
 
-    ``kind`` says which world it is.  ``blocks``: its verbs return None when they are done;
-    otherwise those that take time return an awaitable.  ``keeps_memory``: what a node stored
-    is there after a restart although the spec has no ``store``; otherwise such a node begins
-    empty, because its memory went with its process.
+    ``kind`` is the kind of world.  ``blocks``: its verbs return when they are done; otherwise
+    those that take time return an awaitable.  ``keeps_memory``: without a ``store`` in the spec
+    a node keeps its data through a restart; otherwise such a node restarts empty, because
+    its memory is lost with its process.
     """
 
     kind: ClassVar[WorldKind]
     blocks: ClassVar[bool]
     keeps_memory: ClassVar[bool]
     spec: ClusterSpec
-    links: Proxies | None = None  # the proxies before its nodes, where there are any
+    links: Proxies | None = None  # the proxies in front of its nodes, if it has any
 
     @classmethod
     def can(cls, verb: Verb) -> bool:
-        """Does this world have *verb*?  Known without starting anything."""
+        """Whether this world has *verb*; it need not be started."""
         return cls.kind in CAPABILITIES[verb]
 
-    # What it is -----------------------------------------------------------------------
+    # Its nodes ------------------------------------------------------------------------
 
     @property
     def namesrv(self) -> str:
-        """The NameServers' addresses as clients take them: ``host:port;host:port``.
+        """The NameServers' addresses as client settings need them: ``host:port;host:port``.
 
         Raises ``NotStarted`` before the first start.
         """
@@ -171,64 +171,64 @@ class World(ABC):
 
     @property
     def brokers(self) -> dict[str, str]:
-        """Brokers' addresses, ``host:port`` by name."""
+        """The brokers' addresses for clients, ``host:port`` by name."""
         return {name: self._reached_at(name) for name in self.spec.broker_names}
 
     @property
     @abstractmethod
     def addresses(self) -> Mapping[str, str]:
-        """Where every node listens, or listened when it ran last; ``host:port`` by name."""
+        """Where every node listens, or listened in its last run; ``host:port`` by name."""
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """The spec's nodes, in the order of starting."""
+        """The spec's nodes, in their start order."""
         return (*self.spec.name_server_names, *self.spec.broker_names)
 
     @property
     def client_names(self) -> tuple[str, ...]:
-        """Clients that are processes of this world, so that its verbs take them."""
+        """The names of clients that run in this world, so that its verbs accept them."""
         return ()
 
     @abstractmethod
     def is_running(self, name: str) -> bool:
-        """Is there a process, paused or not?"""
+        """Whether the node has a process, paused or not."""
 
     @abstractmethod
     def is_paused(self, name: str) -> bool:
-        """Does its process stand still?"""
+        """Whether the node's process is paused."""
 
     @abstractmethod
     def add_clock_error(self, name: str, error: ClockError) -> None:
-        """What faults add to the error of its wall clock, beside ``skew_clock``."""
+        """Add *error*, that of faults, to the node's clock error of ``skew_clock``."""
 
     @property
     def has_links(self) -> bool:
-        """Does it carry out faults of links?"""
+        """Whether faults of links can be begun in this cluster."""
         return self.can("link")
 
-    # What can be done to it -----------------------------------------------------------
+    # Verbs ----------------------------------------------------------------------------
 
     @abstractmethod
     def start(self, *names: str) -> MaybeAwaitable[None]:
-        """Start those that do not run; with no name all of them.  Done when they are ready.
+        """Start those that do not run; without names all nodes.  Done when they are ready.
 
-        A node that ran before listens where it listened, on what it stored.  A machine
-        without power is switched on.  Raises what the node could not do, or ``NotReady``.
+        A node that ran before uses the same address and store.  A machine without power is
+        switched on.  Raises the error of a node's start, or ``NotReady``.
         """
 
     @abstractmethod
     def stop(self, *names: str) -> MaybeAwaitable[None]:
-        """An orderly end of these, or of all: brokers first, and they unregister.
+        """Stop these nodes, or all, in order: brokers first, and they unregister.
 
-        A paused node is resumed for it.  One that has not ended after 8 s is killed.
+        A paused node is resumed first.  A node that has not ended after 8 s is killed.
         """
 
     @abstractmethod
     def kill(self, name: str) -> None:
-        """The process ends at once, unregistering nowhere, as by ``kill -9``.
+        """End the process at once, without unregistering, as by ``kill -9``.
 
-        Messages stay; tables that it saves every few seconds, as committed offsets, are as they
-        were saved last.  Its peers see their connections close.
+        Messages stay; tables that it saves every few seconds, as committed offsets, are kept as
+        saved last.  The connections of its peers close.
         """
 
     @abstractmethod
@@ -237,24 +237,24 @@ class World(ABC):
 
     @abstractmethod
     def pause(self, name: str) -> None:
-        """The process stands still, as by SIGSTOP: its connections stay open, it answers nothing.
+        """Pause the process, as by SIGSTOP: its connections stay open, it answers nothing.
 
-        What is sent to it waits, its timers fall due meanwhile, its clock goes on.
+        Bytes sent to it wait, its timers fall due meanwhile, its clock goes on.
         """
 
     @abstractmethod
     def resume(self, name: str) -> None:
-        """A paused process goes on with all that came meanwhile."""
+        """Resume a paused process; it then handles all that arrived meanwhile."""
 
     def power_off(self, name: str) -> None:
-        """The machine loses power: what was not flushed is lost, and no peer is told.
+        """Cut the machine's power: data not flushed is lost, and its peers are not notified.
 
-        Connections stay open on the other side until that side gives up.
+        Its peers' connections stay open until they time out.
         """
         raise CannotDo(self.kind, "power_off", name)
 
     def power_on(self, name: str) -> MaybeAwaitable[None]:
-        """A machine without power boots, and its node starts.  Done when the node is ready."""
+        """Boot a machine without power and start its node.  Done when the node is ready."""
         raise CannotDo(self.kind, "power_on", name)
 
     def link(self, rule: Rule) -> AbstractContextManager[None]:
@@ -267,72 +267,72 @@ class World(ABC):
 
     @abstractmethod
     def skew_clock(self, name: str, ms: int) -> None:
-        """The node's wall clock is *ms* ahead of the true time, or behind it; 0 is right again.
+        """Set the node's wall clock *ms* ahead of the true time (behind if negative).
 
-        It stays so through restarts.
+        The error outlasts restarts; 0 corrects the clock.
         """
 
     def reset(self) -> MaybeAwaitable[None]:
-        """As if it had just started, for the next test; see docs/pytest.md for what stays.
+        """Reset the cluster to its state after a start; docs/pytest.md lists what stays.
 
         Messages, topics, groups, offsets, queue locks, changed settings, faults and reply rules
-        are gone, wrong clocks are right, nodes that are away or paused run.  Connections stay.
+        are removed, clocks are corrected, stopped and paused nodes run.  Connections stay.
         """
         raise CannotDo(self.kind, "reset", "a reset")
 
     @abstractmethod
     def advance(self, time: str | int) -> MaybeAwaitable[int]:
-        """What falls due at its brokers in the next *time* ("10m", or ms) falls due now.
+        """Deliver now the messages that fall due at the brokers in the next *time* ("10m", or ms).
 
-        Delay levels, retries among them, and timer messages; nothing else grows older by it.
-        Returns how many messages came.  Brokers that do not run, or stand still, are left out.
-        Raises ``ReplyRuleRefused``.
+        Messages of delay levels, retries among them, and timer messages; no other timeout is
+        affected.  Returns how many messages fell due.  Brokers that are paused or do not run are
+        left out.  Raises ``ReplyRuleRefused``.
         """
 
-    # What its servers answer, by rules; see docs/reply-rules.md -------------------------
+    # Reply rules; see docs/reply-rules.md ----------------------------------------------
 
     @abstractmethod
     def set_reply_rule(self, node: str, rule: ReplyRule) -> MaybeAwaitable[int]:
-        """Let *node* obey *rule* after those it has; returns the rule's id at that node.
+        """Add *rule* at *node*, after the rules it has; returns the rule's id at that node.
 
-        A node that restarts has no rules.  Raises ``ReplyRuleRefused``.
+        A restart removes a node's rules.  Raises ``ReplyRuleRefused``.
         """
 
     @abstractmethod
     def reply_rules(self, node: str) -> MaybeAwaitable[tuple[ReplyRuleState, ...]]:
-        """The rules that hold at *node* with what they did, in the order they are asked."""
+        """The rules that hold at *node* and their counts, in the order they are applied."""
 
     @abstractmethod
     def remove_reply_rule(
         self, node: str, rule_id: int | None = None
     ) -> MaybeAwaitable[tuple[int, ...]]:
-        """Remove one rule, or all; returns the ids of those that held until now."""
+        """Remove one rule, or all (None); returns the ids of the rules removed."""
 
     @abstractmethod
     def call_server(self, node: str, call: ServerCall[T]) -> MaybeAwaitable[T]:
-        """Carry out *call* at *node*.  Raises ``ReplyRuleRefused`` for what is not granted."""
+        """Carry out *call* at *node*.  Raises ``ReplyRuleRefused`` if the node refuses it."""
 
     # Faults: verbs with a lifetime; see docs/faults.md ------------------------------------
 
     @abstractmethod
     def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> MaybeAwaitable[int]:
-        """Let *fault* hold for *for_ms*, or until it is ended; returns its id.
+        """Begin *fault*, for *for_ms* or until it is ended; returns its id.
 
-        Raises ``CannotDo`` for what this world cannot do; then nothing has happened.
+        Raises ``CannotDo`` if this world cannot do it; then nothing has changed.
         """
 
     @abstractmethod
     def end_fault(self, fault_id: int) -> MaybeAwaitable[bool]:
-        """What the fault changed is as before; returns whether it held until now.
+        """End a fault and undo its changes; returns whether it held until now.
 
-        A node comes back when the last fault that keeps it down has ended.
+        A node is started again when the last fault that keeps it down has ended.
         """
 
     @abstractmethod
     def end_faults(self, reason: Reason = "removed") -> MaybeAwaitable[tuple[int, ...]]:
-        """End all faults, the last one first; returns the ids of those that held.
+        """End all faults, the latest first; returns the ids of those that held.
 
-        *reason* is for the journal.
+        *reason* is written to the journal.
         """
 
     @abstractmethod
@@ -343,31 +343,31 @@ class World(ABC):
     def under(
         self, fault: AnyFault
     ) -> AbstractContextManager[int] | AbstractAsyncContextManager[int]:
-        """Inside the block *fault* holds, and it is healed after it, even on error.
+        """Inside the block *fault* holds; it ends with the block, even on error.
 
-        Gives the fault's id; in the virtual world it is an ``async with``.
+        ``as`` gives the fault's id; in the virtual world it is an ``async with``.
         """
 
     @abstractmethod
     def note(self, fact: Fact) -> None:
-        """Write *fact* in the name of the world itself: the node ``world`` of the journal."""
+        """Write *fact* to the journal under the node name ``world``."""
 
     # For the worlds -------------------------------------------------------------------
 
     @property
     def _name_servers(self) -> tuple[str, ...]:
-        """Where they listen: so brokers beside them reach them."""
+        """Where the NameServers listen: brokers of this cluster use these addresses."""
         return tuple(self.addresses[name] for name in self.spec.name_server_names)
 
     def _reached_at(self, name: str) -> str:
-        """Where clients reach a node."""
+        """The address that clients use for node *name*."""
         return self.spec.reached_at(self.addresses[name])
 
     def _known_names(self) -> tuple[str, ...]:
         return self.node_names
 
     def _address_of(self, name: str) -> str:
-        """Where a server listens.  Raises ``UnknownNode``, for clients too."""
+        """Where server *name* listens.  Raises ``UnknownNode``, also for a client's name."""
         if name not in self.node_names:
             raise UnknownNode(name, self.node_names)
         if name not in self.addresses:
@@ -375,7 +375,7 @@ class World(ABC):
         return self.addresses[name]
 
     def _named(self, *names: str) -> tuple[str, ...]:
-        """*names*, or the spec's nodes for none, in order.  Raises ``UnknownNode``."""
+        """*names* in start order; without any, all nodes.  Raises ``UnknownNode``."""
         known = self._known_names()
         for name in names:
             if name not in known:
@@ -392,7 +392,7 @@ async def perform(
 ) -> T:
     """Carry out *verb*, a method of *world*, from a trio task; returns its result.
 
-    A world that blocks does so in a thread, and the other tasks go on.
+    The verb of a world that blocks runs in a thread, so that other tasks go on.
     """
     call = partial(verb, *arguments, **options)
     if world.blocks:
@@ -403,5 +403,5 @@ async def perform(
 
 
 async def maybe_await(result: MaybeAwaitable[T]) -> T:
-    """The result of a verb, awaited where it has to be."""
+    """The result of a verb, awaited if it is an awaitable."""
     return await result if isinstance(result, Awaitable) else result

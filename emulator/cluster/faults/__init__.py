@@ -1,1 +1,1 @@
-"""Faults: what can be done to a cluster on purpose, and which world can do what."""
+"""Faults of a cluster: their effects, and the worlds that can carry them out."""

@@ -1,13 +1,13 @@
-"""A fault that holds, and what faults of nodes, drives and links do by a world's verbs.
+"""A fault that holds, and the effects of faults of nodes, drives and links, by a world's verbs.
 
-``Effect`` is the base of all effects.  The faults of one world share one record of what holds at
-each node, so faults of one node may begin and end in any order: a node comes back when the last
+``Effect`` is the base of all effects.  The faults of one world share a ``FaultContext``, so
+faults of the same node may begin and end in any order: a node is started again when the last
 fault that keeps it down has ended, and only if it ran before the first one; a pause also holds
-for the process that a restart brings; clock errors add up; a drive outlives the processes of its
-machine.  A rule of a link asks by name which direction is meant, so it also holds for clients
-that join later; the operator's machine is never meant, or a rule could not be taken back.
+for a restarted process; clock errors add up; a drive outlasts the processes of its machine.
+A rule of a link selects source and target by name, so it also holds for clients that join later;
+it never affects the operator's machine, or a rule could not be removed.
 A fault names nodes, or ``brokers``, ``name_servers``, ``clients``, or a consumer group for its
-members (``<group>-1``, ``<group>-2`` …).  The name alone decides whether a node is meant.
+members (``<group>-1``, ``<group>-2`` …).  The name alone decides whether a node is affected.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ T = TypeVar("T")
 class ActiveFault:
     """One fault, from its beginning to its end.
 
-    ``until_ms`` is when its time is up, if it has one.  ``tally`` counts what it did; rules
-    of links share it.  ``placed`` has what it left at which node, as a rule's id; ``blocks`` ends
-    what holds in a block of the world: rules of links, troubles of drives.
+    ``until_ms`` is the time of its end, if it has a duration.  ``tally`` counts its effects; rules
+    of links share it.  ``placed`` maps a node to what the fault set there, as a rule's id;
+    ``blocks`` closes the world's context managers: rules of links, conditions of drives.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ActiveFault:
         note: Callable[[Fact], object],
     ) -> None:
         self.fault_id = fault_id
-        self.fault: Any = fault  # its effect knows which one it is
+        self.fault: Any = fault  # one of AnyFault; its effect knows the type
         self.nodes = nodes
         self.since_ms = since_ms
         self.until_ms = until_ms
@@ -80,44 +80,44 @@ class ActiveFault:
         self.blocks = ExitStack()
 
     def acted(self, what: str, times: int = 1) -> None:
-        """It changed what happened; the first time is a fact."""
+        """Count that the fault took effect; the first time is noted as a fact."""
         self.tally.add(what, times)
 
     @property
     def acted_count(self) -> int:
-        """How often it did."""
+        """How often the fault took effect."""
         return self.tally.count
 
 
 class PendingUndo(NamedTuple):
-    """What is left of a fault that ended while its node could not be asked."""
+    """An undo that waits, because the fault ended while its node could not answer."""
 
     undo: Callable[[], Awaitable[None]]
-    ends_with_process: bool  # it is gone when that process ends
+    ends_with_process: bool  # needless once the process has ended
 
 
 class FaultContext:
-    """What the faults of *world* do to its nodes together."""
+    """The state that the faults of *world* share, by node."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.down: dict[str, list[ActiveFault]] = {}  # by node, those that keep it down
-        self.restart_at_end: set[str] = set()  # it ran when the first of those began
-        self.still: dict[str, list[ActiveFault]] = {}
-        self.paused_before: set[str] = set()  # it was paused before the first of those began
+        self.down: dict[str, list[ActiveFault]] = {}  # by node, the faults that keep it down
+        self.restart_at_end: set[str] = set()  # nodes that ran when the first one began
+        self.still: dict[str, list[ActiveFault]] = {}  # by node, the faults that pause it
+        self.paused_before: set[str] = set()  # nodes paused before the first one
         self.clocks: dict[str, dict[int, ClockError]] = {}  # by node, then by fault
         self.busy: dict[tuple[str, str], list[ActiveFault]] = {}  # by broker and pool
         self.read_only: dict[tuple[str, str], list[ActiveFault]] = {}  # by broker and topic
-        self.perms: dict[tuple[str, str], int] = {}  # of those, as they were before
-        self.pending_undo: dict[str, list[PendingUndo]] = {}  # to be done when the node can answer
+        self.perms: dict[tuple[str, str], int] = {}  # perm before the first of those faults
+        self.pending_undo: dict[str, list[PendingUndo]] = {}  # by node, run when it can answer
         self.start_counts: dict[str, int] = {}  # how often a node was started
 
     def can_answer(self, name: str) -> bool:
-        """Does the node run, and does nobody hold it still?"""
+        """Whether the node runs and is not paused."""
         return self.world.is_running(name) and not self.world.is_paused(name)
 
     async def ask(self, name: str, call: ServerCall[T]) -> T | None:
-        """The node's answer to *call*; None if that process is gone, or stands still."""
+        """The node's answer to *call*; None if its process has ended or is paused."""
         life = self.start_counts.get(name)
         try:
             result = await maybe_await(self.world.call_server(name, call))
@@ -129,35 +129,35 @@ class FaultContext:
 
 
 class Effect(ABC):
-    """What a kind of fault does in every world that can do it; it waits as its world does."""
+    """The effect of a kind of fault in every world; it waits only as its world's verbs do."""
 
     @abstractmethod
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """From now on it holds; what it did before an error is undone by ``end``."""
+        """Carry out the fault; if this raises, ``end`` undoes the part already done."""
 
     @abstractmethod
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """What it changed is as before."""
+        """Undo the changes of the fault."""
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
-        """As ``end``, while the nodes are about to end: nothing that ends with them matters."""
+        """As ``end``, when the nodes are about to end: only undo changes that outlast them."""
         await self.end(context, held)
 
-    async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:  # noqa: B027  # most need not
-        """The node has been started, and *held* holds still."""
+    async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:  # noqa: B027  # most do nothing
+        """Called when the node was started while *held* holds."""
 
-    async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:  # noqa: B027  # most need not
-        """The node stood still and goes on."""
+    async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:  # noqa: B027  # most do nothing
+        """Called when the node was resumed while *held* holds."""
 
-    async def recount(self, context: FaultContext, held: ActiveFault) -> None:  # noqa: B027  # most know it
-        """Bring ``acted_count`` up to date where only the nodes know it."""
+    async def recount(self, context: FaultContext, held: ActiveFault) -> None:  # noqa: B027  # most do nothing
+        """Update ``acted_count`` from the nodes, if only they count it."""
 
 
 def remove_holder(holds: dict[T, list[ActiveFault]], what: T, held: ActiveFault) -> bool:
-    """Is *held* the last that held *what*?"""
+    """Remove *held* from the holders of *what*; returns whether it was the last."""
     holding = holds.get(what, [])
     if held not in holding:
-        return False  # it did not come so far when it began
+        return False  # its begin failed before this
     holding.remove(held)
     if holding:
         return False
@@ -176,13 +176,13 @@ ACTED_TEXTS = {
 
 
 class DownEffect(Effect):
-    """The process ends by a verb of the world, and is started at the end."""
+    """Ends the process by a verb of the world, and starts it at the end of the fault."""
 
     def __init__(self, verb: Literal["kill", "stop", "power_off"]) -> None:
         self._verb: Literal["kill", "stop", "power_off"] = verb
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """End what runs; a power that goes takes a dead node's memory too."""
+        """End running nodes; a power loss also affects the drive of a dead node."""
         for name in held.nodes:
             runs = context.world.is_running(name)
             if runs:
@@ -193,7 +193,7 @@ class DownEffect(Effect):
                 held.acted(ACTED_TEXTS[self._verb])
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """Those that no other fault keeps down are started together."""
+        """Start together the nodes that no other fault keeps down."""
         free = [name for name in held.nodes if remove_holder(context.down, name, held)]
         back = [name for name in free if name in context.restart_at_end]
         context.restart_at_end.difference_update(back)
@@ -201,17 +201,17 @@ class DownEffect(Effect):
             await maybe_await(context.world.start(*back))
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
-        """Nothing is started."""
+        """As ``end``, without starting nodes."""
         for name in held.nodes:
             remove_holder(context.down, name, held)
             context.restart_at_end.discard(name)
 
 
 class PauseEffect(Effect):
-    """The process stands still."""
+    """Pauses the process."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """Those that run; one that is dead stands still when it is started."""
+        """Pause running nodes; a dead node is paused when it is started."""
         for name in held.nodes:
             if name not in context.still and context.world.is_paused(name):
                 context.paused_before.add(name)
@@ -219,7 +219,7 @@ class PauseEffect(Effect):
             await self.on_node_started(context, held, name)
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """A node that was paused by hand before stays so."""
+        """Resume the nodes, except those paused before the first such fault."""
         for name in held.nodes:
             if not remove_holder(context.still, name, held):
                 continue
@@ -229,17 +229,17 @@ class PauseEffect(Effect):
                 await maybe_await(context.world.resume(name))
 
     async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """It was started: it stands still again."""
+        """Pause the new process."""
         if context.can_answer(name):
             await maybe_await(context.world.pause(name))
             held.acted("paused a process")
 
 
 class ClockEffect(Effect):
-    """The wall clock is wrong by so much more: ahead, or drifting since the fault began."""
+    """Adds to the error of the wall clock: an offset, or a drift since the fault began."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """Through restarts, too."""
+        """Add the fault's error to the nodes' clocks; it outlasts restarts."""
         fault = held.fault
         error = ClockError(getattr(fault, "ms", 0), getattr(fault, "ppm", 0), held.since_ms)
         for name in held.nodes:
@@ -248,13 +248,13 @@ class ClockEffect(Effect):
             held.acted("changed a clock")
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """The clock shows what it would have shown without this fault."""
+        """Subtract the fault's error from the nodes' clocks."""
         for name in held.nodes:
             if context.clocks.get(name, {}).pop(held.fault_id, None) is not None:
                 await self.on_node_started(context, held, name)
 
     async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """The errors of all faults of this clock add up."""
+        """Set the sum of the errors of all faults of this clock."""
         del held
         total = ClockError()
         for error in context.clocks[name].values():
@@ -273,17 +273,17 @@ TROUBLES: Mapping[type[Fault], Callable[[Any], DriveCondition]] = {
 
 
 class DriveEffect(Effect):
-    """A trouble of the drive, by the world's verb ``drive``."""
+    """A condition of the drive, by the world's verb ``drive``."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """At each of the nodes, running or not."""
+        """Set the condition at each node's drive, whether the node runs or not."""
         for name in held.nodes:
             condition = TROUBLES[type(held.fault)](held.fault)
             held.blocks.enter_context(context.world.drive(name, DriveFault(condition, held.tally)))
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """The drive is as good as before; what a fault refused was not written."""
-        del context  # each block knows its drive
+        """Remove the condition; data that the drive refused was not written."""
+        del context  # each block holds its drive
         held.blocks.close()
 
 
@@ -291,10 +291,10 @@ class DriveEffect(Effect):
 
 
 class LinkEffect(Effect):
-    """At the world's proxies, or a rule of its network by the verb ``link``."""
+    """A rule at the world's proxies, or in its network by the verb ``link``."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """It holds between all whom the fault means, now and later."""
+        """Set the rule; it selects by name, so it also affects nodes that join later."""
         if (links := context.world.links) is not None:
             held.blocks.enter_context(links.under(held.fault, held.tally))
             return
@@ -303,13 +303,13 @@ class LinkEffect(Effect):
         held.blocks.enter_context(context.world.link(rule))
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """What was held arrives."""
-        del context  # the rule knows its network
+        """Remove the rule; held bytes arrive."""
+        del context  # the block holds its network
         held.blocks.close()
 
 
 def traffic_of(fault: LinkFault, spec: ClusterSpec) -> Traffic:
-    """Which ways *fault* means."""
+    """A predicate: whether *fault* affects bytes from a source to a target, by name."""
     if fault.between is None:
         inside = fault.around
         assert inside is not None, "a fault of a link has either between or around"
@@ -334,10 +334,10 @@ def traffic_of(fault: LinkFault, spec: ClusterSpec) -> Traffic:
     return meant
 
 
-# Which nodes a name in a fault means --------------------------------------------------
+# Names in faults -------------------------------------------------------------------
 
 
-OPERATOR = "operator"  # the virtual machine from which rules are set: no fault cuts it off
+OPERATOR = "operator"  # the virtual machine that sets rules: no fault affects it
 NO_CLIENTS = (OPERATOR, WORLD_NODE)
 
 SELECTORS: Mapping[str, Callable[[ClusterSpec, str], bool]] = {
@@ -350,7 +350,7 @@ SELECTORS: Mapping[str, Callable[[ClusterSpec, str], bool]] = {
 
 
 def is_targeted(spec: ClusterSpec, wanted: Nodes, name: str) -> bool:
-    """Does *wanted*, a name or several, mean the node *name*?"""
+    """Whether *wanted*, a name or several, includes the node *name*."""
     if not isinstance(wanted, str):
         return any(is_targeted(spec, one, name) for one in wanted)
     if (selects := SELECTORS.get(wanted)) is not None:
@@ -359,9 +359,9 @@ def is_targeted(spec: ClusterSpec, wanted: Nodes, name: str) -> bool:
 
 
 def targeted_names(spec: ClusterSpec, wanted: Nodes, known: Iterable[str]) -> tuple[str, ...]:
-    """Those of the *known* nodes, in their order.  Raises ``UnknownNode`` for a name of nobody.
+    """The *known* nodes that *wanted* includes, in their order.
 
-    ``clients`` may be nobody yet.
+    Raises ``UnknownNode`` for a name that matches none; a selector as ``clients`` may match none.
     """
     known = tuple(known)
     for one in (wanted,) if isinstance(wanted, str) else wanted:

@@ -1,8 +1,8 @@
-"""Faults as people write them outside of Python: JSON for the control address, and options.
+"""Parses faults given outside of Python: JSON of the control address, and options.
 
     {"fault": "slow_link", "between": ["broker-a", "clients"], "ms": 200, "for": "20s"}
 
-Errors name what is wrong and the nearest right word.
+Errors name the invalid part and the most similar valid word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rocketmq_emulator.cluster.faults.register import FOR_MS_MAX
 from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.text.suggestions import did_you_mean
 
-WORD, FOR = "fault", "for"  # the members that are no fields of the value
+WORD, FOR = "fault", "for"  # members that are not fields of the struct
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
 WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got .* - at `\$\.(\w+)`")
@@ -26,11 +26,11 @@ MISSING_FIELD = re.compile(r"Object missing required field `(\w+)`")
 
 
 class BadFault(Misuse):
-    """What was written is no fault; nothing has happened."""
+    """The text or JSON is not a valid fault; nothing has changed."""
 
 
 def parse_fault(given: object) -> tuple[AnyFault, int | None]:
-    """The fault, and for how many milliseconds.  Raises ``BadFault``."""
+    """The fault and its duration in ms, if it has one.  Raises ``BadFault``."""
     if not isinstance(given, Mapping):
         raise BadFault('a fault is an object: {"fault": "kill", "node": "broker-a"}')
     values = dict(given)
@@ -54,7 +54,7 @@ def parse_fault(given: object) -> tuple[AnyFault, int | None]:
 
 
 def parse_duration_ms(given: object) -> int:
-    """``"20s"``, ``"200ms"``, ``"2m"``.  Raises ``BadFault``."""
+    """The milliseconds of ``"20s"``, ``"200ms"`` or ``"2m"``.  Raises ``BadFault``."""
     match = DURATION.fullmatch(given) if isinstance(given, str) else None
     if match is None:
         raise BadFault(f"{given!r} is no duration: write 200ms, 20s, 2m or 1h")
@@ -65,13 +65,13 @@ def parse_duration_ms(given: object) -> int:
 
 
 def advice(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence that refuses *word*."""
+    """The end of an error text about an unknown *word*: a suggestion or the known words."""
     known = [*known]
     return did_you_mean(word, known, before="; ", otherwise=f": there are {', '.join(known)}")
 
 
 def _plain(text: str) -> str:
-    """Msgspec's sentence, in the words of the page of faults."""
+    """An error text of msgspec, in the terms of docs/faults.md."""
     if (match := MISSING_FIELD.match(text)) is not None:
         return f"the field {match[1]} is missing"
     if (match := WRONG_TYPE.match(text)) is not None:

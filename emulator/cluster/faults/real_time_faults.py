@@ -1,7 +1,7 @@
-"""Faults of a world of real time: their verbs block, threads end them when their time is up.
+"""Faults of a world in real time: its verbs block, timers end faults when their time is up.
 
-Loaded with every real cluster, so the rest is loaded when the first fault begins: a cluster
-that nobody hurts pays nothing.
+Loaded with every real cluster, so it imports the rest only when the first fault begins: a
+cluster without faults starts as fast as without this module.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ class SystemClock:
     """The clock of this machine, outside of any ``trio.run``."""
 
     def now_ms(self) -> int:
-        """Wall time."""
+        """Wall time in ms."""
         return time.time_ns() // 1_000_000
 
     def mono_us(self) -> int:
-        """The time by which journals of several processes are merged."""
+        """Monotonic time in µs, by which journals of several processes are merged."""
         return time.monotonic_ns() // 1_000
 
 
 def run_without_waiting(work: Coroutine[Any, Any, T]) -> T:
-    """The result of *work*, which waits for nothing: the verbs of such a world block."""
+    """The result of *work*, which never suspends, because the world's verbs block."""
     try:
         work.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
     work.close()
-    raise AssertionError("a verb of a world that blocks returned something to wait for")
+    raise AssertionError("a verb of a world that blocks returned an awaitable")
 
 
 class RealTimeFaults:
-    """Those of *world*; facts go to ``world.jsonl`` in the folder *journal*, if there is one."""
+    """The faults of *world*; facts go to ``world.jsonl`` in the folder *journal*, if given."""
 
     def __init__(self, world: World, journal: str) -> None:
         self._world = world
         self._folder = journal
         self._clock = SystemClock()
-        self._lock = threading.RLock()  # of the journal and of what is made at first use
+        self._lock = threading.RLock()  # for the journal and the objects made at first use
         self._file: LineFile | None = None
         self._journal: Journal | None = None
         self._register: FaultRegister | None = None
@@ -94,33 +94,33 @@ class RealTimeFaults:
         """As ``World.faults``."""
         if self._register is None:
             return ()
-        with suppress(OSError):  # a node that ends just now
+        with suppress(OSError):  # a node that is just ending
             run_without_waiting(self._register.recount())
         return self._register.states(self._clock.now_ms())
 
     def started(self, names: Iterable[str]) -> None:
-        """New processes run."""
+        """Report that these nodes were started."""
         if self._register:
             run_without_waiting(self._register.started(names))
 
     def resumed(self, name: str) -> None:
-        """The node goes on."""
+        """Report that the node was resumed."""
         if self._register is not None:
             run_without_waiting(self._register.resumed(name))
 
     def rule_applied(self, entry: Entry) -> None:
-        """A node has noted ``ReplyRuleApplied``."""
+        """Count a ``ReplyRuleApplied`` of a node."""
         if self._register:
             rule_id: int = entry.fact.rule_id  # type: ignore[attr-defined]  # see above
             self._register.rule_applied(entry.node, rule_id)
 
     def note(self, fact: Fact) -> None:
-        """Write a line of the world itself."""
+        """Write *fact* under the node name ``world``."""
         with self._lock:
             self._open_journal().note(fact)
 
     def note_killed(self, names: Iterable[str]) -> None:
-        """These are killed now; nothing is loaded for it when nobody would read it."""
+        """Note that these nodes are killed, if there is a journal or a listener."""
         if self._folder or self._journal is not None:
             from rocketmq_emulator.facts import NodeKilled  # noqa: PLC0415  # see above
 
@@ -128,18 +128,18 @@ class RealTimeFaults:
                 self.note(NodeKilled(name))
 
     def listen(self, listener: Listener) -> None:
-        """Give *listener* what is noted from now on, in the thread that notes it."""
+        """Call *listener* with later entries, in the thread that notes them."""
         with self._lock:
             self._open_journal().listen(listener)
 
     def unlisten(self, listener: Listener) -> None:
-        """Give *listener* nothing any more."""
+        """Stop calling *listener*."""
         with self._lock:
             if self._journal is not None:
                 self._journal.unlisten(listener)
 
     def close(self) -> None:
-        """The cluster ends: what lasts longer than its processes is healed, nodes stay down."""
+        """End all faults with the cluster: undo changes that outlast processes, start no node."""
         try:
             if self._register is not None:
                 while self._timers:
@@ -159,8 +159,8 @@ class RealTimeFaults:
                 return
             try:
                 self.end(fault_id, "time is up")
-            except Exception:  # nobody waits for it
-                text = "fault %d ended, and what it changed may not be as before"
+            except Exception:  # no caller could handle it
+                text = "fault %d ended, but undoing its changes failed"
                 logging.getLogger(LOGGER).exception(text, fault_id)
 
         timer = self._timers[fault_id] = threading.Timer(for_ms / 1_000, end)

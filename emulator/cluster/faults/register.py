@@ -1,12 +1,11 @@
-"""The faults of one world: which it can do, and those that hold now.
+"""The faults of one world: those that it supports, and those that hold now.
 
-``TABLE`` has one row a fault: its effect, and what each kind of world can do of it.
-``refusal_of`` answers from the table alone, so a scenario is refused when it is loaded.  A world
-of real time can do what the table says ``with_links`` only when its nodes are behind proxies.
+``TABLE`` has one row per fault: its effect, and whether each kind of world supports it.
+``refusal_of`` uses the table alone, so a scenario is refused when it is loaded.  A world in real
+time supports the faults marked ``with_links`` only if its nodes are behind proxies.
 
-Faults are begun, listed and ended here, and written to the world's journal.  The world decides
-how its verbs wait; nothing here waits for anything else, so in a world that blocks each of these
-coroutines runs to its end without a pause.
+``FaultRegister`` begins, lists and ends faults, and writes them to the world's journal.  It waits
+only for the world's verbs, so in a world whose verbs block, its coroutines never suspend.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ Support: TypeAlias = Literal["yes", "with_links", "no"]
 
 
 class FaultRow(NamedTuple):
-    """A fault: its effect, and what each world can do of it."""
+    """A fault's effect, and whether each kind of world supports it."""
 
     effect: Effect
     processes: Support
@@ -62,7 +61,7 @@ class FaultRow(NamedTuple):
     virtual: Support = "yes"
 
     def can(self, world: WorldKind) -> Support:
-        """What that world can do of it."""
+        """Whether *world* supports the fault."""
         found: Support = getattr(self, world)
         return found
 
@@ -95,13 +94,13 @@ TABLE: Mapping[str, FaultRow] = {
 
 
 class CannotBegin(CannotDo):
-    """A fault was asked for that this world cannot do; nothing has happened."""
+    """A fault that this world cannot begin; nothing has changed."""
 
     def __init__(self, world: WorldKind, text: str) -> None:
         super().__init__(world, "begin_fault", text, text=text)
 
 
-PROCESS_FAULTS = ("kill", "stop", "pause")  # of clients, too, where they are the world's
+PROCESS_FAULTS = ("kill", "stop", "pause")  # also for clients that run in the world
 
 
 def refusal_of(
@@ -114,8 +113,8 @@ def refusal_of(
 ) -> str | None:
     """Why a cluster of *spec* in *world* cannot do *fault*; None if it can.
 
-    A client's name is known only when it runs: in the virtual world every name may be one, in
-    others *clients* are those that are processes of that world.
+    In the virtual world any name may be a client's, because clients may start later; in other
+    worlds *clients* are the clients that run as processes of that world.
     """
     return refusal_of_word(word_of(fault), world, has_links=has_links) or _unknown_server(
         fault, world, spec, clients
@@ -123,7 +122,7 @@ def refusal_of(
 
 
 def refusal_of_word(word: str, world: WorldKind, *, has_links: bool = False) -> str | None:
-    """The same for any fault of that word."""
+    """Why *world* cannot do faults of this *word*; None if it can."""
     can = TABLE[word].can(world) if word in TABLE else "no"
     if can == "no":
         ways = [kind for kind in WORLDS if word in TABLE and TABLE[word].can(kind) != "no"]
@@ -136,7 +135,7 @@ def refusal_of_word(word: str, world: WorldKind, *, has_links: bool = False) -> 
 def _unknown_server(
     fault: Fault, world: WorldKind, spec: ClusterSpec, clients: Collection[str]
 ) -> str | None:
-    """Does it name a server that the cluster does not have?"""
+    """The error text if *fault* names a server that the cluster does not have."""
     nodes = (*spec.name_server_names, *spec.broker_names)
     known = {
         "broker": (*spec.broker_names, "brokers"),
@@ -159,19 +158,19 @@ def _unknown_server(
 WORLDS: tuple[WorldKind, ...] = ("processes", "embedded", "virtual")
 
 
-# Those that hold ----------------------------------------------------------------------
+# Faults that hold --------------------------------------------------------------------
 
 
-FAULTS_MAX = 1_000  # that hold at one time
+FAULTS_MAX = 1_000  # holding at the same time
 FOR_MS_MAX = 365 * 24 * 3_600_000
 
 
 class UnknownFault(Misuse):
-    """No fault of this id ever began."""
+    """No fault with this id was ever begun."""
 
 
 class FaultRegister:
-    """Those of *world*, by ids that count up from 1.  *note* writes to its journal."""
+    """The faults of *world*, with ids from 1 upwards.  *note* writes to its journal."""
 
     def __init__(self, world: World, note: Callable[[Fact], object]) -> None:
         self._context = FaultContext(world)
@@ -183,9 +182,9 @@ class FaultRegister:
     async def begin(
         self, fault: AnyFault, known: Iterable[str], now_ms: int, for_ms: int | None
     ) -> int:
-        """Its id.  Raises ``CannotBegin``, ``UnknownNode`` and what stood in its way.
+        """Begin *fault*; returns its id.
 
-        Then nothing of it is left.
+        Raises ``CannotBegin``, ``UnknownNode`` or the error of its effect, which is then undone.
         """
         world = self._context.world
         check_duration(for_ms)
@@ -218,7 +217,7 @@ class FaultRegister:
         return held.fault_id
 
     async def end(self, fault_id: int, reason: Reason) -> bool:
-        """Did it hold until now?  Raises ``UnknownFault``."""
+        """End a fault; returns whether it held until now.  Raises ``UnknownFault``."""
         if not 1 <= fault_id <= self._last_id:
             raise UnknownFault(f"there is no fault {fault_id}: {self._last_id} have begun so far")
         held = self._held.pop(fault_id, None)
@@ -232,26 +231,26 @@ class FaultRegister:
         return True
 
     async def end_all(self, reason: Reason) -> tuple[int, ...]:
-        """The last one first; the ids of those that held.  Raises what the last failure was."""
+        """End all, the latest first; returns their ids.  Raises the last error at the end."""
         ids = tuple(self._held)
         failure: Exception | None = None
         for fault_id in reversed(ids):
             try:
                 await self.end(fault_id, reason)
-            except Exception as error:  # noqa: BLE001  # the others are to end, too
+            except Exception as error:  # noqa: BLE001  # the others must end too
                 failure = error
         if failure is not None:
             raise failure
         return ids
 
     def drop_all(self) -> None:
-        """The world itself ends: nothing is to be healed."""
+        """Note the end of all faults without undoing them: the world itself has ended."""
         for fault_id, held in self._held.items():
             self._note(FaultEnded(fault_id, "run ended", held.acted_count))
         self._held.clear()
 
     async def end_with_world(self) -> None:
-        """The nodes end next: what would outlive them is healed, they are not started again."""
+        """End all faults before the nodes end: undo changes that outlast them, start no node."""
         for fault_id, held in reversed([*self._held.items()]):
             del self._held[fault_id]
             held.is_over = True
@@ -261,12 +260,12 @@ class FaultRegister:
                 self._note(FaultEnded(fault_id, "run ended", held.acted_count))
 
     async def recount(self) -> None:
-        """Ask the nodes what only they know."""
+        """Update the counts that only the nodes know."""
         for held in [*self._held.values()]:
             await effect_of(held).recount(self._context, held)
 
     def states(self, now_ms: int) -> tuple[FaultState, ...]:
-        """Those that hold, in the order in which they began."""
+        """The faults that hold, in the order in which they began."""
         return tuple(
             FaultState(
                 fault_id=held.fault_id,
@@ -279,10 +278,10 @@ class FaultRegister:
             for held in [*self._held.values()]
         )
 
-    # What happens to the nodes ----------------------------------------------------------
+    # Events of the nodes ----------------------------------------------------------------
 
     async def started(self, names: Iterable[str]) -> None:
-        """New processes run: what holds for them is done to them."""
+        """Apply the faults that hold to these nodes, which were just started."""
         for name in names:
             left = self._context.pending_undo.pop(name, [])
             self._context.pending_undo[name] = [one for one in left if not one.ends_with_process]
@@ -293,7 +292,7 @@ class FaultRegister:
                     await effect_of(held).on_node_started(self._context, held, name)
 
     async def resumed(self, name: str) -> None:
-        """A node goes on: what could not be done to it while it stood still is done now."""
+        """Apply changes that node *name* missed while it was paused."""
         if not self._context.can_answer(name):
             return
         await self._undo_leftovers(name)
@@ -302,27 +301,27 @@ class FaultRegister:
                 await effect_of(held).on_node_resumed(self._context, held, name)
 
     async def _undo_leftovers(self, name: str) -> None:
-        """What faults that ended while the node could not be asked have left there."""
+        """Undo faults that ended while the node could not answer."""
         for leftover in self._context.pending_undo.pop(name, ()):
             await leftover.undo()
 
     def rule_applied(self, node: str, rule_id: int) -> None:
-        """A node has noted that it applied one of its reply rules."""
+        """Count that *node* applied one of its reply rules."""
         for held in self._held.values():
             rule_applied(held, node, rule_id)
 
     def __bool__(self) -> bool:
-        """Is there anything to do when a node starts or goes on?"""
+        """Whether ``started`` and ``resumed`` have anything to do."""
         return bool(self._held or self._context.pending_undo)
 
 
 def effect_of(held: ActiveFault) -> Effect:
-    """What carries out the fault."""
+    """The effect that carries out the fault."""
     return TABLE[word_of(held.fault)].effect
 
 
 def nodes_of(fault: AnyFault) -> tuple[str, ...]:
-    """Whom it names; of a link both sides."""
+    """The names in the fault; for a link those of both sides."""
     if isinstance(fault, LinkFault):
         sides = fault.between if fault.between is not None else (fault.around,)
         return tuple(
@@ -333,6 +332,6 @@ def nodes_of(fault: AnyFault) -> tuple[str, ...]:
 
 
 def check_duration(for_ms: int | None) -> None:
-    """Raises ``ValueError``."""
+    """Raises ``ValueError`` for a duration out of range."""
     if for_ms is not None and not 1 <= for_ms <= FOR_MS_MAX:
         raise ValueError(f"for_ms is a number from 1 to {FOR_MS_MAX}, not {for_ms}")

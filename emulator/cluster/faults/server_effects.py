@@ -1,13 +1,13 @@
 """Faults that are set by calls to the servers: reply rules, write permissions, busy pools.
 
-A process that ends forgets them, so they are set again when its node is started; a paused node
-is called when it is resumed.  ``read_only`` uses upstream's admin calls: a whole broker by its
-setting ``brokerPermission`` (UPDATE_BROKER_CONFIG), which a new process does not have, a topic by
+A process loses them when it ends, so they are set again when its node is started; a paused node
+is called when it is resumed.  ``read_only`` uses upstream's admin calls: for a whole broker its
+setting ``brokerPermission`` (UPDATE_BROKER_CONFIG), which a new process does not have; for a topic
 UPDATE_AND_CREATE_TOPIC, which stays in the broker's store.  Either is registered at once, so
 routes show it; senders with an old route are not refused, as upstream.  Of several ``busy`` faults
-at one pool the last one decides.  A broker counts what a pool did since it is busy; each fault
-is credited with what was counted while it decided, as far as the broker can be asked: what it
-did before it was killed is not known.
+at one pool the latest is in effect.  A broker counts the requests that a busy pool delayed or
+refused; each fault gets the counts of the time in which it was in effect, as far as the broker
+can be asked: counts of a broker that was killed are lost.
 """
 
 from __future__ import annotations
@@ -53,30 +53,30 @@ class PlacedRule(NamedTuple):
 
 
 class AnswerEffect(Effect):
-    """A reply rule at each of the nodes; ``placed`` says where it holds."""
+    """A reply rule at each of the nodes; ``placed`` has a ``PlacedRule`` by node."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """At those that run; the others get it when they are started."""
+        """Set it at running nodes; the others get it when they are started."""
         for name in self.servers(held):
             await self.on_node_resumed(context, held, name)
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """Removed where it holds; a rule that ended by its count is not there any more."""
+        """Remove the rules; one that reached its count was removed by its node."""
         await self.recount(context, held)
         for name, placed in held.placed.items():
             await _remove(context, name, placed.rule_id)
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
-        """Rules end with their processes; how often they were applied is still counted."""
+        """Only update the counts: rules end with their processes."""
         await self.recount(context, held)
 
     async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """A new process has no rules."""
+        """Set the rule at the new process, which has none."""
         held.placed.pop(name, None)
         await self.on_node_resumed(context, held, name)
 
     async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """A node that stood still when the fault began gets its rule now."""
+        """Set the rule, if the node was paused when the fault began."""
         is_targeted = name in self.servers(held) and name not in held.placed
         if not is_targeted or not context.can_answer(name):
             return
@@ -84,35 +84,35 @@ class AnswerEffect(Effect):
         if rule_id is None:
             return
         held.placed[name] = PlacedRule(rule_id)
-        if held.is_over:  # it ended meanwhile
+        if held.is_over:  # the fault ended meanwhile
             await _remove(context, name, rule_id)
 
     async def recount(self, context: FaultContext, held: ActiveFault) -> None:
-        """Ask the nodes how often they applied it."""
+        """Ask the nodes how often they applied the rule."""
         for name, (rule_id, known_count) in [*held.placed.items()]:
             if not context.can_answer(name):
                 continue
             states = await context.ask(name, list_rules()) or ()
             found = {state.rule_id: state.applied_count for state in states}
-            # Not there any more: it was applied as often as it was meant to be.
+            # A rule not listed was applied as often as its count says.
             count = found.get(rule_id, self.rule(held).count or known_count)
             held.placed[name] = PlacedRule(rule_id, count)
             held.acted("applied a reply rule", count - known_count)
 
     def servers(self, held: ActiveFault) -> tuple[str, ...]:
-        """Those that are asked."""
+        """The nodes that get the rule."""
         return held.nodes
 
     def rule(self, held: ActiveFault) -> ReplyRule:
-        """What the nodes are asked to obey."""
+        """The rule for the nodes."""
         rule: ReplyRule = held.fault.rule
         return rule
 
 
 class UnregisteredEffect(AnswerEffect):
-    """A NameServer that refuses a broker's registrations, and has forgotten the broker.
+    """Makes a NameServer refuse a broker's registrations, and unregisters the broker there.
 
-    The broker is there again with its next registration after the end, within 30 s.
+    After the end the broker's next registration succeeds, within 30 s.
     """
 
     def servers(self, held: ActiveFault) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class UnregisteredEffect(AnswerEffect):
         return tuple(name for name in held.nodes if name != held.fault.broker)
 
     def rule(self, held: ActiveFault) -> ReplyRule:
-        """Its other calls are answered as ever."""
+        """A rule for REGISTER_BROKER of that broker; other calls are not affected."""
         return ReplyRule(
             code=RequestCode.REGISTER_BROKER,
             broker_name=held.fault.broker,
@@ -129,7 +129,7 @@ class UnregisteredEffect(AnswerEffect):
         )
 
     async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """First the rule, or the broker would be back before anybody looks."""
+        """Set the rule first, or the broker would register again at once; then unregister it."""
         if name in held.placed:
             return
         await super().on_node_resumed(context, held, name)
@@ -138,14 +138,14 @@ class UnregisteredEffect(AnswerEffect):
 
 
 async def _unregister(context: FaultContext, name_server: str, broker: str) -> None:
-    """Unregister *broker* there as it does itself when it ends."""
+    """Unregister *broker* at *name_server*, with the calls of a stopping broker."""
     read = ServerCall(
         catalog.GET_BROKER_CLUSTER_INFO, b"", lambda data: decode_unlimited_body(data, ClusterInfo)
     )
     info = await context.ask(name_server, read)
     data = None if info is None else info.broker_addr_table.get(broker)
     if data is None:
-        return  # it knows nothing of it
+        return  # the broker is not registered there
     for broker_id, address in sorted(data.broker_addrs.items()):
         header = UnregisterBrokerRequest(
             broker_name=broker,
@@ -158,7 +158,7 @@ async def _unregister(context: FaultContext, name_server: str, broker: str) -> N
 
 
 def rule_applied(held: ActiveFault, name: str, rule_id: int) -> None:
-    """A node has noted that it applied a rule: was it that of *held*?"""
+    """Count that node *name* applied a rule, if it is the rule of *held*."""
     placed = held.placed.get(name)
     if isinstance(placed, PlacedRule) and placed.rule_id == rule_id:
         held.placed[name] = placed._replace(applied_count=placed.applied_count + 1)
@@ -180,10 +180,10 @@ SETTING = "brokerPermission"
 
 
 class PermissionEffect(Effect):
-    """Perm 4; the perm of before is kept for the end of the last such fault."""
+    """Sets perm 4; the end of the last such fault restores the perm of before."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """At a broker that runs; at another one when it is started, or goes on."""
+        """Set the perm at running brokers; at others when they are started or resumed."""
         topic = held.fault.topic
         for name in held.nodes:
             context.read_only.setdefault((name, topic), []).append(held)
@@ -193,7 +193,7 @@ class PermissionEffect(Effect):
                 raise CannotDo(context.world.kind, "begin_fault", text, text=text)
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """The perm is as before, now or as soon as the broker can be asked."""
+        """Restore the perm, now or as soon as the broker can answer."""
         for name in held.nodes:
             key = (name, held.fault.topic)
             if remove_holder(context.read_only, key, held) and key in context.perms:
@@ -207,12 +207,12 @@ class PermissionEffect(Effect):
                     context.pending_undo.setdefault(name, []).append(leftover)
 
     async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """The new process may have the perm of before."""
+        """Set the perm again; the new process may have the one of before."""
         held.placed.pop(name, None)
         await self.on_node_resumed(context, held, name)
 
     async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """The broker can be asked."""
+        """Set the perm, if the broker can answer and does not have it from this fault yet."""
         if name in held.placed or not context.can_answer(name):
             return
         key, topic = (name, held.fault.topic), held.fault.topic
@@ -226,7 +226,7 @@ class PermissionEffect(Effect):
 
 
 async def _perm_of(context: FaultContext, name: str, topic: str) -> int | None:
-    """None: the process has gone, or has no such topic."""
+    """The perm of the broker, or of *topic*; None if the process or the topic is gone."""
     if topic:
         config = await context.ask(name, read_topic(topic))
         return None if config is None else config.perm
@@ -234,9 +234,9 @@ async def _perm_of(context: FaultContext, name: str, topic: str) -> int | None:
 
 
 async def _set_perm(context: FaultContext, name: str, topic: str, given: int) -> None:
-    """The broker answers when every NameServer knows; one that does not answer is not waited for.
+    """Set the perm; the broker answers once it is registered at all NameServers that answer.
 
-    Raises what the broker's error was if it has not the flags.
+    Raises the broker's error only if the perm was not set.
     """
     call = write_permission(given)
     if topic:
@@ -252,7 +252,7 @@ async def _set_perm(context: FaultContext, name: str, topic: str, given: int) ->
 
 
 def read_permission() -> ServerCall[int]:
-    """The broker's own flags."""
+    """Read the broker's own perm."""
     return ServerCall(
         catalog.GET_BROKER_CONFIG,
         b"",
@@ -263,14 +263,14 @@ def read_permission() -> ServerCall[int]:
 
 
 def write_permission(given: int) -> ServerCall[None]:
-    """The broker has that flags, and registers."""
+    """Set the broker's own perm; the broker then registers."""
     return ServerCall(
         catalog.UPDATE_BROKER_CONFIG, f"{SETTING}={given}\n".encode(), lambda _: None
     )
 
 
 def read_topic(topic: str) -> ServerCall[TopicConfig | None]:
-    """The topic as that broker has it."""
+    """Read the broker's config of *topic*."""
 
     def found(data: bytes) -> TopicConfig | None:
         return decode_unlimited_body(data, TopicConfigSerializeWrapper).topic_config_table.get(
@@ -281,7 +281,7 @@ def read_topic(topic: str) -> ServerCall[TopicConfig | None]:
 
 
 def write_topic(topic: str, config: TopicConfig, given: int) -> ServerCall[None]:
-    """The topic with another flags, and the broker registers it."""
+    """Write the topic's *config* with perm *given*; the broker then registers."""
     header = CreateTopicRequest(
         topic=topic,
         default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
@@ -301,47 +301,47 @@ ACTED = "had requests wait or refused them"
 
 
 class BusyEffect(Effect):
-    """``placed`` has how much a broker had counted when the fault was last asked."""
+    """Few and slow threads; ``placed`` has the count of a broker when it was last asked."""
 
     async def begin(self, context: FaultContext, held: ActiveFault) -> None:
-        """At those that run; the others get it when they are started."""
+        """Set it at running nodes; the others get it when they are started."""
         for name in held.nodes:
             await _count(context, name, held.fault.pool)
             context.busy.setdefault((name, held.fault.pool), []).append(held)
             await _apply_pool(context, name, held.fault.pool)
 
     async def end(self, context: FaultContext, held: ActiveFault) -> None:
-        """The one that began before it decides, or requests wait for nobody."""
+        """Apply the fault that began before it; without one, requests do not wait."""
         pool = held.fault.pool
         for name in held.nodes:
             holding = context.busy.get((name, pool), [])
             if held not in holding:
-                continue  # it did not come so far when it began
+                continue  # its begin failed before this
             await _count(context, name, pool)
             holding.remove(held)
             await _apply_pool(context, name, pool)
 
     async def end_with_world(self, context: FaultContext, held: ActiveFault) -> None:
-        """Pools end with their processes; what they did is still counted."""
+        """Only update the counts: pools end with their processes."""
         await self.recount(context, held)
 
     async def on_node_started(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """A new process has done nothing yet."""
+        """Apply the pool to the new process, whose counts begin at 0."""
         held.placed.pop(name, None)
         await _apply_pool(context, name, held.fault.pool)
 
     async def on_node_resumed(self, context: FaultContext, held: ActiveFault, name: str) -> None:
-        """A node that stood still when the fault began gets it now."""
+        """Apply the pool, if the node was paused when the fault began."""
         await _apply_pool(context, name, held.fault.pool)
 
     async def recount(self, context: FaultContext, held: ActiveFault) -> None:
-        """Ask the brokers what their pools did."""
+        """Ask the brokers for the counts of their pools."""
         for name in held.nodes:
             await _count(context, name, held.fault.pool)
 
 
 async def _apply_pool(context: FaultContext, name: str, pool: PoolName) -> None:
-    """Have the pool be as the faults that hold want it."""
+    """Set the pool as the latest fault that holds wants it."""
     if not context.can_answer(name):
         if context.world.is_running(name):
             undo = partial(_apply_pool, context, name, pool)
@@ -356,7 +356,7 @@ async def _apply_pool(context: FaultContext, name: str, pool: PoolName) -> None:
         if state is not None and deciding is not None:
             deciding.placed[name] = state.request_count
         if _deciding(context, name, pool) is deciding:
-            return  # else another one began or ended meanwhile, and the broker may know it first
+            return  # else another fault began or ended meanwhile: set the pool again
 
 
 def _deciding(context: FaultContext, name: str, pool: PoolName) -> ActiveFault | None:
@@ -365,7 +365,7 @@ def _deciding(context: FaultContext, name: str, pool: PoolName) -> ActiveFault |
 
 
 async def _count(context: FaultContext, name: str, pool: PoolName) -> None:
-    """Give the fault that decides what the pool did since it was last asked."""
+    """Add the pool's counts since the last call to the fault in effect."""
     holding = context.busy.get((name, pool))
     if not holding or name not in holding[-1].placed or not context.can_answer(name):
         return

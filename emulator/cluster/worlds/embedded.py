@@ -1,11 +1,11 @@
-"""A whole cluster in one thread of this process, behind a plain synchronous face.
+"""A whole cluster in one thread of this process, with a synchronous interface.
 
     with EmbeddedCluster(brokers=2) as cluster:
         use(cluster.namesrv)
 
-The thread has a ``trio.run`` of its own and TCP on loopback, so any client may come, from
-this process or another.  Everything is loaded when this module is: a cluster is then up in
-milliseconds.
+The thread has its own ``trio.run`` and listens on TCP loopback, so any client can connect, from
+this process or another.  Importing this module loads all code of the roles, so that a cluster
+starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 
 
 class EmbeddedCluster(RealWorld):
-    """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start.
+    """A cluster that runs inside its ``with``.  ``__enter__`` raises the error of its start.
 
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
-    *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
+    *journal* is a folder: one file of facts per node.  With *log* its nodes' lines are kept for
     ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.  *control* is
-    the port of a control address, 0 means any.  *with_links* puts a proxy before each node, for
-    faults of links.  *on_progress* is called, in the cluster's thread, while a node reads a
+    the port of a control address, 0 means any.  *with_links* puts a proxy in front of each node,
+    for faults of links.  *on_progress* is called, in the cluster's thread, while a node reads a
     large store.
-    ``ready_s`` is how long the start took, in seconds.  What one node stored in memory
-    outlives its restarts.
+    ``ready_s`` is the duration of the start in seconds.  Data that a node stored in memory
+    outlasts its restarts.
     """
 
     kind = "embedded"
@@ -91,7 +91,7 @@ class EmbeddedCluster(RealWorld):
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._stopping = trio.Event()
-        self._runs = threading.Event()  # the thread's loop, or it has ended already
+        self._runs = threading.Event()  # set when the loop runs, or has ended
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="rocketmq", daemon=True)
 
@@ -128,41 +128,40 @@ class EmbeddedCluster(RealWorld):
             self._end()
             self._close_links()
 
-    # What it is -----------------------------------------------------------------------
+    # Its nodes ------------------------------------------------------------------------
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Where every node that was ready once listens, ``host:port`` by name."""
+        """The address of every node that was ready once, ``host:port`` by name."""
         return {name: node.address for name, node in self._nodes.items() if node.address}
 
     def is_running(self, name: str) -> bool:
-        """Does the node run?"""
         return name in self._nodes and self._nodes[name].is_running
 
     @property
     def pids(self) -> dict[str, int]:
-        """The same process for every node."""
+        """The id of the one process, for every node."""
         return dict.fromkeys(self.node_names, os.getpid())
 
     def check_alive(self) -> None:
-        """Raises what ended the cluster, if anything did."""
+        """Raises the error that ended the cluster, if one did."""
         if self._failure is not None:
             raise self._failure
 
     def deaths(self) -> list[NodeDied]:
-        """None: nodes do not die one by one here.  Raises what ended the cluster."""
+        """Always empty: a failed node ends the whole cluster.  Raises the error that ended it."""
         self.check_alive()
         return []
 
     def log_lines(self) -> list[str]:
-        """New lines of its nodes' logs; none without *log*."""
+        """New lines of the nodes' logs; empty without *log*."""
         texts, self._log_texts[:] = list(self._log_texts), []
         return "".join(texts).splitlines()
 
-    # What can be done to it -----------------------------------------------------------
+    # Verbs ----------------------------------------------------------------------------
 
     def start(self, *names: str) -> None:
-        """All that do not run of one role at the same time."""
+        """Start the nodes that do not run: NameServers, then brokers, those of a role at once."""
         with self._locked(wanted := self._named(*names)):
             down = [name for name in wanted if not self.is_running(name)]
             self._run_in_loop(self._start, down)
@@ -170,28 +169,25 @@ class EmbeddedCluster(RealWorld):
             self._faults.started(down)
 
     def stop(self, *names: str) -> None:
-        """Each node is asked to end, and its scope is cancelled when it does not."""
+        """Stop each node in order; cancel its scope if it has not ended after 8 s."""
         self._run_in_loop(self._stop, [n for n in self._named(*names) if self.is_running(n)])
 
     def kill(self, name: str) -> None:
-        """Its scope is cancelled; nothing that it does while it unwinds reaches its disk."""
+        """Cancel its scope; writes while its code unwinds do not reach its disk."""
         alive = [each for each in self._named(name) if self._is_alive(each)]
         self._faults.note_killed(alive)
         self._run_in_loop(self._kill, alive)
 
     def pause(self, name: str) -> None:
-        """None of its tasks runs."""
         with self._locked(names := self._named(name)):
             self._run_in_loop(self._pause, [n for n in names if self.is_running(n)])
 
     def resume(self, name: str) -> None:
-        """Its tasks go on with what came meanwhile."""
         with self._locked(names := self._named(name)):
             self._run_in_loop(self._resume, [n for n in names if self.is_running(n)])
             self._faults.resumed(name)
 
     def skew_clock(self, name: str, ms: int) -> None:
-        """That node's wall clock alone, through restarts too."""
         for known in self._named(name):
             self._skews_ms[known] = ms
             self._set_clock(known)
@@ -213,12 +209,12 @@ class EmbeddedCluster(RealWorld):
         with self._files:
             try:
                 trio.run(self._run_until_closed)
-            except BaseException as error:  # noqa: BLE001  # carried to whoever started us
+            except BaseException as error:  # noqa: BLE001  # raised in the caller's thread
                 self._failure = first_error(error)
             self._runs.set()
 
     async def _run_until_closed(self) -> None:
-        """A node that fails later than in its start ends the cluster."""
+        """Runs the nodes; one that fails after its start ends the cluster."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self._token = trio.lowlevel.current_trio_token()
@@ -227,7 +223,7 @@ class EmbeddedCluster(RealWorld):
                 await self._stopping.wait()
             finally:
                 for node in self._nodes.values():
-                    node.resume()  # or it would not see that it is cancelled
+                    node.resume()  # a paused node would not notice that it is cancelled
             nursery.cancel_scope.cancel()
 
     async def _start(self, names: list[str]) -> None:
@@ -254,7 +250,7 @@ class EmbeddedCluster(RealWorld):
         except RuntimeError as error:
             if self._is_alive(name):
                 raise
-            # Another thread has ended it before it was ready.
+            # Another thread ended the node before it was ready.
             raise NodeDied(name, -signal.SIGKILL, ()) from error
 
     async def _stop(self, names: list[str]) -> None:
@@ -303,13 +299,13 @@ class EmbeddedCluster(RealWorld):
     def _run_in_loop(
         self, action: Callable[[list[str]], Awaitable[None]], names: list[str]
     ) -> None:
-        """For these nodes, if any.  Raises what *action* raised, or what ended the cluster."""
+        """Run *action* for *names*, if any.  Raises its error, or that of the cluster."""
         if not names:
             return
         if self._token is None:
             raise NotStarted("the cluster does not run")
         try:
-            if trio.lowlevel.in_trio_run():  # a test that is async itself
+            if trio.lowlevel.in_trio_run():  # the caller is async, as a test can be
                 self._run_from_helper_thread(action, names)
             else:
                 trio.from_thread.run(action, names, trio_token=self._token)
@@ -323,13 +319,13 @@ class EmbeddedCluster(RealWorld):
     def _run_from_helper_thread(
         self, action: Callable[[list[str]], Awaitable[None]], names: list[str]
     ) -> None:
-        """The caller's loop stands still meanwhile, as any plain code that is called in it."""
+        """Blocks the caller's loop meanwhile, as any synchronous call in it does."""
         raised: list[BaseException] = []
 
         def run() -> None:
             try:
                 trio.from_thread.run(action, names, trio_token=self._token)
-            except BaseException as error:  # noqa: BLE001  # carried to the caller
+            except BaseException as error:  # noqa: BLE001  # raised in the caller's thread
                 raised.append(error)
 
         between = threading.Thread(target=run, name="rocketmq-call", daemon=True)
@@ -339,7 +335,7 @@ class EmbeddedCluster(RealWorld):
             raise raised[0]
 
     def _end(self) -> None:
-        """The thread and all nodes that still run end now."""
+        """End the thread and all nodes that still run."""
         if self._token is not None:
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._stopping.set)
@@ -351,7 +347,7 @@ class EmbeddedCluster(RealWorld):
         return self._behind_proxies(name, self.spec.broker_config(name, self._name_servers))
 
     def _note_progress(self, entry: Entry) -> None:
-        """A node that reads a large store is waited for as long as it gets on."""
+        """Renew the start's timeout: a node that reads a large store makes progress."""
         self._start_scope.deadline = trio.current_time() + START_S_MAX
         assert isinstance(entry.fact, LogRecovering | TimersRecovering)
         if self._on_progress is not None:

@@ -1,8 +1,8 @@
-"""One node in the thread of an embedded cluster: its lives, and what outlives them.
+"""One node in the thread of an embedded cluster: its runs, and the state that outlasts them.
 
-A node that is killed is cancelled, and Python unwinds it: ``finally`` blocks run that a
-``kill -9`` would not have run.  So a life has a disk and a journal that are detached first,
-and what dying code still writes goes nowhere.
+A killed node is cancelled, and Python unwinds it: ``finally`` blocks run that a ``kill -9``
+would not have run.  So each run has its own view of the disk and its own journal; both are
+detached first, and writes of the unwinding code are dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class DetachableDisk:
-    """A disk seen by one life of a node; after ``detach`` it changes nothing any more."""
+    """One run's view of a node's disk; after ``detach`` it changes nothing."""
 
     def __init__(self, disk: Disk) -> None:
         self.needs_flush = disk.needs_flush
@@ -38,7 +38,7 @@ class DetachableDisk:
         self._is_detached = False
 
     def detach(self) -> None:
-        """From now on nothing that is done here reaches the disk."""
+        """Drop all later writes, instead of passing them to the disk."""
         self._is_detached = True
 
     def space(self) -> Space | None:
@@ -77,7 +77,7 @@ class DetachableDisk:
             self._disk.append(name, data, flushed=flushed)
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
-        """As ``Disk.flush``, while attached; after a kill its end is not reported."""
+        """As ``Disk.flush``, while attached; once detached, ``on_done`` is not called."""
 
         def report(result: int | OSError) -> None:
             if not self._is_detached:
@@ -92,7 +92,7 @@ class DetachableDisk:
 
 
 class NodeRun:
-    """From one start of a node to its end."""
+    """One run of a node, from a start to its end."""
 
     def __init__(
         self, disk: Disk, flush_reports: FlushReports, journal: Journal, scope: trio.CancelScope
@@ -107,7 +107,7 @@ class NodeRun:
 
 
 class FlushReports:
-    """What the flushing thread has to report to a node: held back while the node stands still."""
+    """Reports of the flushing thread to a node, held while the node is paused."""
 
     def __init__(self, soon: RunSoon) -> None:
         self._soon = soon
@@ -115,15 +115,15 @@ class FlushReports:
         self._held: list[Callable[[], object]] = []
 
     def deliver(self, action: Callable[[], object]) -> None:
-        """Call *action* in the loop, when the node runs; from any thread."""
+        """Call *action* in the loop, once the node is not paused; from any thread."""
         self._soon(lambda: self._held.append(action) if self._is_paused else action())
 
     def pause(self) -> None:
-        """From now on nothing is delivered."""
+        """Hold all later reports."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """What was held back comes now, in its order."""
+        """Deliver the held reports now, in their order."""
         self._is_paused = False
         held, self._held = self._held, []
         for action in held:
@@ -131,7 +131,7 @@ class FlushReports:
 
 
 class Readiness(trio.TaskStatus[str]):
-    """Tells the node its address before it tells whoever starts the node."""
+    """Passes a node's address to the node first, then to the caller that starts it."""
 
     def __init__(
         self, on_ready: Callable[[str], object], task_status: trio.TaskStatus[str]
@@ -140,7 +140,7 @@ class Readiness(trio.TaskStatus[str]):
         self._task_status = task_status
 
     def started(self, value: str) -> None:
-        """The node listens at *value*."""
+        """Report that the node listens at *value*."""
         self._on_ready(value)
         self._task_status.started(value)
 
@@ -148,7 +148,7 @@ class Readiness(trio.TaskStatus[str]):
 class EmbeddedNode:
     """A role with its config.  *write* takes journal lines; *log* attaches a log to a journal.
 
-    In memory its disk outlives its lives; so do its address and its clock's error.
+    Its address, its clock error and, without a store, its memory disk outlast its runs.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class EmbeddedNode:
         log: Callable[[Journal], None],
     ) -> None:
         self.name = name
-        self.address = ""  # once it was ready
+        self.address = ""  # empty until it was ready once
         self._config = config
         self._write = write
         self._log = log
@@ -168,25 +168,25 @@ class EmbeddedNode:
         self._clock_error = ClockError()
         self._node_run: NodeRun | None = None
         self._is_ready = False
-        self.was_killed = False  # the last life
+        self.was_killed = False  # the last run
 
     @property
     def is_running(self) -> bool:
-        """Is it ready, and has it not ended?"""
+        """Whether it is ready and has not ended."""
         return self._is_ready
 
     @property
     def is_paused(self) -> bool:
-        """Does it stand still?"""
+        """Whether it is paused."""
         return self._node_run is not None and self._node_run.tasks.is_paused
 
     @property
     def is_alive(self) -> bool:
-        """Has it begun, and not ended?  It may not be ready yet."""
+        """Whether it has begun and not ended; it may not be ready yet."""
         return self._node_run is not None
 
     async def serve(self, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
-        """One life, until ``stop`` or ``kill``; started, with its address, when it is ready."""
+        """One run, until ``stop`` or ``kill``; *task_status* gets its address when it is ready."""
         self.was_killed = False
         if self.address:
             self._config = msgspec.structs.replace(self._config, listen_address=self.address)
@@ -200,7 +200,7 @@ class EmbeddedNode:
             clock.error = self._clock_error
             journal = Journal(self.name, clock, self._write)
             self._log(journal)
-            # One nursery, nothing nested in it: a start takes few milliseconds, and each counts.
+            # One nursery, none nested in it: a start takes few milliseconds, and each counts.
             async with trio.open_nursery() as nursery:
                 life = self._node_run = NodeRun(disk, flush_reports, journal, nursery.cancel_scope)
                 closing.callback(self._end, life)
@@ -220,7 +220,7 @@ class EmbeddedNode:
                 nursery.cancel_scope.cancel()
 
     async def stop(self, within_s: float) -> None:
-        """Ask it to end, and kill it if it has not after *within_s* seconds."""
+        """Request an orderly end, and kill the node if it has not ended after *within_s*."""
         if self._node_run is None:
             return
         self.resume()
@@ -230,7 +230,7 @@ class EmbeddedNode:
         await self.kill()
 
     async def kill(self) -> None:
-        """Cancel it and close its sockets, with its disk and its journal cut off first."""
+        """Cancel it and close its sockets, after its disk and its journal were detached."""
         if (life := self._node_run) is None:
             return
         self.was_killed = not life.stop.is_set()
@@ -241,19 +241,19 @@ class EmbeddedNode:
         await life.ended.wait()
 
     def pause(self) -> None:
-        """None of its tasks runs; sockets stay open, deadlines pass, its clock goes on."""
+        """Stop running its tasks; sockets stay open, deadlines pass, its clock goes on."""
         if self._node_run is not None:
             self._node_run.flush_reports.pause()
             self._node_run.tasks.pause()
 
     def resume(self) -> None:
-        """What came meanwhile is handled now."""
+        """Run its tasks again; they then handle all that arrived meanwhile."""
         if self._node_run is not None:
             self._node_run.flush_reports.resume()
             self._node_run.tasks.resume()
 
     def set_clock(self, error: ClockError) -> None:
-        """Its wall clock is so wrong, through all its lives."""
+        """Set the error of its wall clock, for this run and later ones."""
         self._clock_error = error
         if self._clock is not None:
             self._clock.error = error

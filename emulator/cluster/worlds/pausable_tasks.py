@@ -1,10 +1,10 @@
-"""The tasks of one embedded node, which can all stand still while others in the thread go on.
+"""The tasks of one embedded node, which can be paused while other tasks in the thread go on.
 
-A stopped process does nothing, but its sockets stay open and its deadlines pass.  Here each task
-of the node runs through a loop that takes every step for it: while the node is paused, what trio
-sends to the task (bytes have come, a deadline has passed, it is cancelled) is kept, and the task
-parks until ``resume``.  So the code of a node knows nothing of it.  Public parts of trio are
-enough: a task awaits the loop, and the loop hands on whatever the code of the node awaits.
+A paused process does nothing, but its sockets stay open and its deadlines pass.  Here each task
+of the node runs through a loop that takes every step for it: while the node is paused, the loop
+keeps trio's result for the task (bytes arrived, a deadline passed, it is cancelled), and the task
+parks until ``resume``.  So the code of a node does not depend on it.  Only public parts of trio
+are used: a task awaits the loop, and the loop yields to trio whatever the node's code awaits.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Ts = TypeVarTuple("Ts")
 
 
 class PausableTasks:
-    """Those that were begun by ``run`` and in ``open_nursery``."""
+    """The tasks that were begun by ``run`` and in ``open_nursery``."""
 
     def __init__(self) -> None:
         self.is_paused = False
-        self._parked: list[trio.lowlevel.Task] = []  # in the order in which they were to go on
+        self._parked: list[trio.lowlevel.Task] = []  # in the order in which trio scheduled them
 
     def pause(self) -> None:
-        """From now on none of them takes a step."""
+        """Let none of the tasks take another step until ``resume``."""
         self.is_paused = True
 
     def resume(self) -> None:
-        """They go on with what they got meanwhile, in that order.  Only in trio's thread."""
+        """Continue the parked tasks in their order.  Only in trio's thread."""
         self.is_paused = False
         parked, self._parked = self._parked, []
         for task in parked:
             trio.lowlevel.reschedule(task)
 
     async def run(self, async_fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
-        """What ``async_fn(*args)`` returns; it stands still while the node is paused."""
+        """Run ``async_fn(*args)``, which takes no step while paused; returns its result."""
         coroutine = async_fn(*args)
         assert isinstance(coroutine, Coroutine), "trio, too, wants an async function"
         result: T = await self._steps(coroutine)
@@ -50,13 +50,13 @@ class PausableTasks:
 
     @asynccontextmanager
     async def open_nursery(self) -> AsyncIterator[TaskNursery]:
-        """As ``trio.open_nursery``, for more of these tasks."""
+        """As ``trio.open_nursery``; its tasks are paused and resumed with the others."""
         async with trio.open_nursery() as nursery:
             yield PausableNursery(nursery, self)
 
     @types.coroutine
     def _steps(self, coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        answer: Any = None  # of trio, to what the coroutine waited for
+        answer: Any = None  # trio's result for the await before
         try:
             while True:
                 while self.is_paused:
@@ -71,7 +71,7 @@ class PausableTasks:
 
     async def _park(self) -> None:
         self._parked.append(trio.lowlevel.current_task())
-        # A cancelled task stands still as well: it sees that when it goes on.
+        # A cancelled task stays parked too: it is cancelled when it is resumed.
         await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
 
 

@@ -1,9 +1,9 @@
-"""A cluster of operating-system processes, one a node.
+"""A cluster of operating-system processes, one per node.
 
 All nodes are started at once and load their code at the same time; each gets its config
-as a line on standard input when that can be known: the brokers' as soon as the
-NameServers listen.  So no port is guessed, and nothing waits that
-need not.  That pipe stays open: when the parent dies, however it dies, its nodes end.
+as a line on standard input as soon as it is known: a broker's when the NameServers listen.
+So no port is guessed, and no node waits longer than needed.  The pipe stays open: when the
+parent dies, in whatever way, its nodes end.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class ProcessCluster(RealWorld):
-    """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
+    """A cluster of processes that runs inside ``with ProcessCluster(spec) as cluster:``.
 
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
-    Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
-    *log* is what the nodes show on standard error.  *control* is the port of a control
-    address, 0 means any.  *with_links* puts a proxy before each node, for faults of links.
-    *on_progress* is called while a node
-    reads a large store.  ``ready_s`` is how long the start took, in seconds.
+    Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts per node.
+    *log* selects the lines that the nodes write to standard error.  *control* is the port of
+    a control address, 0 means any.  *with_links* puts a proxy in front of each node, for faults
+    of links.  *on_progress* is called while a node reads a large store.  ``ready_s`` is the
+    duration of the start in seconds.
     """
 
     kind = "processes"
@@ -67,8 +67,8 @@ class ProcessCluster(RealWorld):
         self._log = log
         self._on_progress = on_progress or _ignore_progress
         self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
-        self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
-        self._late_skews: set[str] = set()  # of nodes that stand still: given when they go on
+        self._configs: dict[str, RoleConfig] = {}  # of ready nodes, with bound addresses
+        self._late_skews: set[str] = set()  # nodes whose clock is set when they are resumed
         self._is_over = False
 
     def __enter__(self) -> Self:
@@ -98,36 +98,35 @@ class ProcessCluster(RealWorld):
         self.stop()
         self._close_links()
 
-    # What it is -----------------------------------------------------------------------
+    # Its nodes ------------------------------------------------------------------------
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Where every node that was ready once listens, ``host:port`` by name."""
+        """The address of every node that was ready once, ``host:port`` by name."""
         return {name: config.listen_address for name, config in self._configs.items()}
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids by name."""
+        """Process ids by node name."""
         return {name: node.pid for name, node in self._nodes.items()}
 
     def is_running(self, name: str) -> bool:
-        """Is there a process, paused or not?"""
         return name in self._nodes and self._nodes[name].is_running
 
     def check_alive(self) -> None:
-        """Raises ``NodeDied`` for one that ended and was not stopped."""
+        """Raises ``NodeDied`` for a node that ended and was not stopped."""
         for node in self._dead():
             raise _death_of(node)
 
     def deaths(self) -> list[NodeDied]:
-        """By signals, or by errors of their own; each is reported once."""
+        """Nodes that ended by a signal or by an error of their own; each is reported once."""
         new = [node for node in self._dead() if not node.is_reported]
         for node in new:
             node.is_reported = True
         return [_death_of(node) for node in new]
 
     def log_lines(self) -> list[str]:
-        """New lines of nodes that run: warnings, or what *log* selects."""
+        """New log lines of nodes that run: warnings, or those that *log* selects."""
         return [
             line
             for node in [*self._nodes.values()]
@@ -135,10 +134,10 @@ class ProcessCluster(RealWorld):
             for line in node.log_lines()
         ]
 
-    # What can be done to it -----------------------------------------------------------
+    # Verbs ----------------------------------------------------------------------------
 
     def start(self, *names: str) -> None:
-        """Processes that load together: the brokers' while the NameServers get ready."""
+        """Start all processes at once: brokers load while the NameServers get ready."""
         with self._locked(wanted := self._named(*names)):
             down = [name for name in wanted if not self.is_running(name)]
             self._start(down)
@@ -160,7 +159,7 @@ class ProcessCluster(RealWorld):
         self._wait_ready(brokers)
 
     def stop(self, *names: str) -> None:
-        """SIGTERM, to the brokers before the NameServers."""
+        """Send SIGTERM to the brokers, then to the NameServers."""
         chosen = self._named(*names)
         for server in self._of(name for name in self.spec.name_server_names if name in chosen):
             server.resume()  # brokers unregister there
@@ -168,19 +167,19 @@ class ProcessCluster(RealWorld):
             self._end([name for name in group if name in chosen], "stop")
 
     def kill(self, name: str) -> None:
-        """SIGKILL; done when the process is dead."""
+        """Send SIGKILL; done when the process is dead."""
         names = self._named(name)
         self._faults.note_killed([each for each in names if self.is_running(each)])
         self._end(names, "kill")
 
     def pause(self, name: str) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         with self._locked(names := self._named(name)):
             for node in self._of(names):
                 node.pause()
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """Send SIGCONT, and set the clock error that the node missed while it was paused."""
         with self._locked(names := self._named(name)):
             for node in self._of(names):
                 node.resume()
@@ -189,9 +188,9 @@ class ProcessCluster(RealWorld):
             self._faults.resumed(name)
 
     def skew_clock(self, name: str, ms: int) -> None:
-        """A node that runs is asked to, one that stands still when it goes on.
+        """Send the error to a running node; to a paused one when it is resumed.
 
-        Raises ``ReplyRuleRefused`` where that is not allowed.
+        Raises ``ReplyRuleRefused`` if the node does not allow it.
         """
         for known in self._named(name):
             with self._locked([known]):
@@ -200,11 +199,11 @@ class ProcessCluster(RealWorld):
                 try:
                     self._set_clock(known)
                 except Exception:
-                    self._skews_ms[known] = before_ms  # it is as it was
+                    self._skews_ms[known] = before_ms  # nothing was changed
                     raise
 
     def _reset_clocks(self) -> None:
-        self._skews_ms.clear()  # of those to come: a node that is reset sets its own right
+        self._skews_ms.clear()  # for later starts: a reset node corrects its own clock
 
     # Inside ---------------------------------------------------------------------------
 
@@ -219,7 +218,7 @@ class ProcessCluster(RealWorld):
             self.call_server(name, reply_rules.set_clock_skew(*self._clock_of(name)))
 
     def _clock_of(self, name: str) -> tuple[int, int, int]:
-        """As ``ClockError``; that is not loaded where nobody asks for a wrong clock."""
+        """The fields of a ``ClockError``, whose module is loaded only for a wrong clock."""
         skew_ms, fault = self._skews_ms.get(name, 0), self._clock_faults.get(name)
         if fault is None:
             return skew_ms, 0, 0
@@ -234,13 +233,13 @@ class ProcessCluster(RealWorld):
         return [node for node in nodes if not node.is_running and not node.is_end_requested]
 
     def _end(self, names: Sequence[str], how: Ending) -> None:
-        """A start that is under way in another thread fails by it, so that nobody waits for it."""
+        """End these nodes; a start of them in another thread fails at once instead of waiting."""
         for node in self._of(names):
             node.end(how)
         until_s = time.monotonic() + STOP_S_MAX
         with self._locked(names):
             for node in self._of(names):
-                node.end(how)  # of a restart, which was between two processes
+                node.end(how)  # a restart may have begun a new process meanwhile
             for node in self._of(names):
                 node.wait_ended(until_s)
                 self._node_is_down(node.name)
@@ -249,9 +248,9 @@ class ProcessCluster(RealWorld):
         if self._is_over:
             raise ClusterEnded("the cluster has ended")
         if (dead := self._nodes.get(name)) is not None:
-            dead.wait_ended(time.monotonic())  # it may have died by itself: its files are open
+            dead.wait_ended(time.monotonic())  # if it died by itself, its files are still open
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
-        skew_ms = self._clock_of(name)[0]  # a drift is set when it runs
+        skew_ms = self._clock_of(name)[0]  # a drift is set once it runs
         self._late_skews.discard(name)
         node = self._nodes[name] = NodeProcess(role, name, journal, self._log, skew_ms)
         return node
@@ -266,7 +265,7 @@ class ProcessCluster(RealWorld):
             self._node_is_up(node.name)
 
     def _config(self, name: str) -> RoleConfig:
-        """As it ran before, or as the spec says: a broker's when the NameServers are ready."""
+        """The config of its last run, or the spec's; a broker's needs ready NameServers."""
         if name in self._configs:
             return self._configs[name]
         if name in self.spec.name_server_names:
@@ -282,4 +281,4 @@ def _death_of(node: NodeProcess) -> NodeDied:
 
 
 def _ignore_progress(_name: str, _progress: object) -> None:
-    """Progress only renews the wait."""
+    """The default *on_progress*; progress renews the timeout without it."""

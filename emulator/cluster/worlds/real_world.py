@@ -1,7 +1,7 @@
-"""What the worlds of real time share: their verbs block, their nodes listen on real ports.
+"""The base of the worlds in real time: their verbs block, their nodes listen on real ports.
 
-Several threads may use one: verbs about one node wait for each other.  ``kill`` and ``stop``
-do not wait for a start, they end it.
+Several threads may use one world: verbs on the same node wait for each other.  ``kill`` and
+``stop`` do not wait for a start, they end it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 
 class RealWorld(World):
-    """A cluster that programs outside of it can use.  ``ready_s``: how long its start took."""
+    """A cluster on real ports.  ``ready_s`` is the duration of its start in seconds."""
 
     blocks = True
 
@@ -51,19 +51,19 @@ class RealWorld(World):
     ) -> None:
         self.spec = spec
         self.ready_s = 0.0
-        self._control_port = control  # wanted from the start; None: none
+        self._control_port = control  # opened at the start; None: no control address
         self._control: ControlServer | None = None
         self._with_links = with_links
         self.links: TcpLinks | None = None  # while it runs
         self._state_times = StateTimes()
-        self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
+        self._skews_ms: dict[str, int] = {}  # errors set by skew_clock, also before a start
         self._clock_faults: dict[str, ClockError] = {}  # what faults add to that
         self._faults = RealTimeFaults(self, journal)
         self._locks = {name: threading.RLock() for name in self.node_names}
 
     @abstractmethod
     def __enter__(self) -> Self:
-        """Start everything.  Raises what stood in the way, with nothing left running."""
+        """Start all nodes.  Raises the error of the start, with no node left running."""
 
     @abstractmethod
     def __exit__(
@@ -72,7 +72,7 @@ class RealWorld(World):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop everything."""
+        """Stop all nodes, end all faults, close the control address."""
 
     @property
     @abstractmethod
@@ -81,13 +81,14 @@ class RealWorld(World):
 
     @property
     def control(self) -> str:
-        """Where to send what docs/control.md describes, ``http://…``; empty: nowhere."""
+        """The URL of the control address (docs/control.md), ``http://…``; empty without one."""
         return self._control.url if self._control is not None else ""
 
     def open_control(self, port: int = 0, *, or_any: bool = False) -> None:
-        """Answer at *port* of loopback, 0 means any; *or_any*: also if that one is in use.
+        """Open the control address at *port* of loopback; 0 means any port.
 
-        ``announce_control`` tells the NameServers of it.  Raises ``AddressInUse``.
+        *or_any*: use any port if *port* is in use; without it raises ``AddressInUse``.
+        ``announce_control`` writes the address to the NameServers.
         """
         from rocketmq_emulator.cluster.control.server import ControlServer  # noqa: PLC0415  # not needed by all
 
@@ -104,11 +105,11 @@ class RealWorld(World):
 
     @property
     def nodes(self) -> tuple[NodeView, ...]:
-        """Every node of the spec as it is now, in the order of starting."""
+        """Every node of the spec as it is now, in start order."""
         return tuple(map(self.node, self.node_names))
 
     def node(self, name: str) -> NodeView:
-        """One of them.  Raises ``UnknownNode``."""
+        """Node *name* as it is now.  Raises ``UnknownNode``."""
         self._named(name)
         seen = self._condition(name)
         code = seen.code
@@ -125,26 +126,25 @@ class RealWorld(World):
 
     @abstractmethod
     def check_alive(self) -> None:
-        """Raises what ended a node that nobody stopped, if anything did."""
+        """Raises the error of a node that ended without a verb, if there is one."""
 
     @abstractmethod
     def deaths(self) -> list[NodeDied]:
-        """Nodes that ended since the last call and that nobody ended; the others go on."""
+        """Nodes that ended without a verb since the last call; the others go on."""
 
     @abstractmethod
     def log_lines(self) -> list[str]:
-        """New lines of the nodes' logs."""
+        """The lines of the nodes' logs since the last call."""
 
     def restart(self, name: str) -> None:
-        """Kill it if it runs, then start it."""
         with self._locked(self._named(name)):
             self.kill(name)
             self.start(name)
 
     def reset(self) -> None:
-        """As if it had just started.  Raises what a node that was away could not do.
+        """Reset the cluster, as ``World.reset``.  Raises the error of a node's start.
 
-        NameServers come first: brokers register with them what they have afterwards.
+        NameServers are reset first: the brokers then register again with them.
         """
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
@@ -161,7 +161,7 @@ class RealWorld(World):
             self.announce_control()
 
     def advance(self, time: str | int) -> int:
-        """At all brokers that run, at the same time; how many messages came."""
+        """Advance all running brokers at the same time; returns how many messages fell due."""
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         running = [n for n in self.spec.broker_names if self._condition(n).state == "running"]
@@ -169,28 +169,25 @@ class RealWorld(World):
         answers = reply_rules.call_servers_blocking(addresses, reply_rules.advance_time(time))
         return sum(answer.due_count for answer in answers)
 
-    # Reply rules: they raise ReplyRuleRefused, and OSError when nobody answers there. ----
+    # Reply rules: they raise ReplyRuleRefused, and OSError without a reply. --------------
 
     def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
-        """Let *node* obey *rule* behind those it has; the rule's id at that node."""
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         return self.call_server(node, reply_rules.set_rule(rule))
 
     def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
-        """The rules that hold at *node* with what they did, in the order they are asked."""
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         return self.call_server(node, reply_rules.list_rules())
 
     def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
-        """Remove one rule, or all; the ids of those that held until now."""
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         return self.call_server(node, reply_rules.remove_rule(rule_id))
 
     def call_server(self, node: str, call: ServerCall[R]) -> R:
-        """Over a connection of its own."""
+        """Carry out *call* over its own connection."""
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         return reply_rules.call_server_blocking(node, self._address_of(node), call)
@@ -199,28 +196,27 @@ class RealWorld(World):
 
     @property
     def has_links(self) -> bool:
-        """Do its nodes stand behind proxies?"""
+        """Whether its nodes are behind proxies."""
         return self._with_links
 
     def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
-        """It ends at the latest when the cluster does."""
+        """Begin *fault*; it ends at the latest with the cluster."""
         return self._faults.begin(fault, for_ms)
 
     def end_fault(self, fault_id: int) -> bool:
-        """Done when what it changed is as before; a node that it kept down is ready."""
+        """End a fault; done when its changes are undone and a node it kept down is ready."""
         return self._faults.end(fault_id, "removed")
 
     def end_faults(self, reason: Reason = "removed") -> tuple[int, ...]:
-        """The last one first; *reason* is for the journal."""
         return self._faults.end_all(reason)
 
     def faults(self) -> tuple[FaultState, ...]:
-        """Nodes are asked how often they applied rules, where only they know it."""
+        """The faults that hold; asks nodes for the counts of their reply rules."""
         return self._faults.states()
 
     @contextmanager
     def under(self, fault: AnyFault) -> Iterator[int]:
-        """*fault* holds inside the ``with``."""
+        """Inside the ``with`` *fault* holds."""
         fault_id = self.begin_fault(fault)
         try:
             yield fault_id
@@ -228,38 +224,37 @@ class RealWorld(World):
             self._faults.end(fault_id, "healed")
 
     def note(self, fact: Fact) -> None:
-        """A line of ``world.jsonl``, and to whoever listens at the control address."""
+        """Write *fact* to ``world.jsonl`` and to the clients of the control address."""
         self._faults.note(fact)
 
     def listen(self, listener: Listener) -> None:
-        """Give *listener* entries of the node ``world`` from now on, in any thread."""
+        """Call *listener* with later entries of the node ``world``, in any thread."""
         self._faults.listen(listener)
 
     def unlisten(self, listener: Listener) -> None:
-        """Give *listener* nothing any more."""
+        """Stop calling *listener*."""
         self._faults.unlisten(listener)
 
     def is_paused(self, name: str) -> bool:
-        """Does its process stand still?"""
         return self._condition(name).state == "paused"
 
     def add_clock_error(self, name: str, error: ClockError) -> None:
-        """At a node that runs, or as soon as it does."""
+        """Set the error at a running node, or as soon as it runs."""
         self._clock_faults[name] = error
         self._set_clock(name)
 
     @abstractmethod
     def _reset_clocks(self) -> None:
-        """No node's clock is wrong any more; all of them run."""
+        """Remove the errors of all nodes' clocks; all nodes run."""
 
     # For the worlds -------------------------------------------------------------------
 
     @abstractmethod
     def _set_clock(self, name: str) -> None:
-        """Let the node have the wrong clock that is wanted."""
+        """Apply the node's clock error, of ``skew_clock`` and faults together."""
 
     def _open_links(self) -> None:
-        """Bind the doors, before any node starts.  Raises ``AddressInUse``."""
+        """Bind the proxy ports, before any node starts.  Raises ``AddressInUse``."""
         if self._with_links:
             from rocketmq_emulator.cluster.links.tcp_links import TcpLinks  # noqa: PLC0415  # not needed by all
 
@@ -295,17 +290,17 @@ class RealWorld(World):
             control.close()
 
     def _announce_control(self, servers: Iterable[str]) -> None:
-        """These NameServers have just started, and do not know the control address."""
+        """Write the control address to NameServers that have just started."""
         if self._control is not None:
             self._control.announce(self.addresses[name] for name in servers)
 
     @abstractmethod
     def _condition(self, name: str) -> NodeCondition:
-        """How that node is."""
+        """The present condition of node *name*."""
 
     @contextmanager
     def _locked(self, names: Iterable[str]) -> Iterator[None]:
-        """Inside the block verbs of other threads leave these nodes alone."""
+        """Inside the block verbs of other threads on these nodes wait."""
         wanted = set(names)
         with ExitStack() as held:
             for name, lock in self._locks.items():  # always in this order: no deadlock

@@ -1,8 +1,8 @@
 """The same roles and clients in the virtual world: one machine a node, one a client.
 
-What runs is what runs on TCP, with the same defaults; only the network, the disk, the
-clock and the random numbers are the world's.  Journals of all machines go to one list of
-lines, in the order in which things happened.
+The code and the defaults are those of nodes on TCP; only the network, the disk, the clock and
+the random numbers are the virtual world's.  Journals of all machines go to one list of lines,
+in the order of their events.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
 
-NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where upstream does
+NAMESRV_PORT, BROKER_PORT = 9876, 10911  # one machine per node: all use upstream's default ports
 
 
 class VirtualCluster(World):
     """A spec in a virtual *world*; *lines* takes the journal, *facts_on_demand* included.
 
-    *listener* is given the same as entries, for those who judge what happens as it does.
-    Machines bear the names of the nodes, and the verbs take clients' machines too.  Every
-    machine has a drive, so what a node stored outlives its process without a ``store``.
+    *listener* is called with the same lines as entries, for checks during the run.
+    Machines have the names of the nodes, and the verbs accept clients' machines too.  Every
+    machine has a drive, so a node's data outlasts its process without a ``store``.
     """
 
     kind = "virtual"
@@ -72,49 +72,48 @@ class VirtualCluster(World):
         spec.check()
         self.world = world
         self.spec = spec
-        self.http: HttpFetcher = NoHttp()  # of whoever asks an address server
+        self.http: HttpFetcher = NoHttp()  # fetches from address servers
         self._machines = world.machines
         self._write = lines
         self._listener = listener
         self._facts_on_demand = kinds_on_demand(facts_on_demand)
         self._clients = 0
         self._programs: dict[str, Program] = dict.fromkeys(self.node_names, self._node)
-        self._stops: dict[str, Callable[[], None]] = {}  # how to ask for an orderly end
+        self._stops: dict[str, Callable[[], None]] = {}  # requests an orderly end, by name
         clock = WallClock(world.epoch_ms, 0.0, mono_ns=world.clock.passed_ns)
         self._own_journal = Journal(
             WORLD_NODE, clock, lines, listeners=() if listener is None else (listener,)
         )
         self._faults = FaultRegister(self, self.note)
         self._fault_times: dict[int, trio.CancelScope] = {}
-        self._skews_ms: dict[str, int] = {}  # of clocks set wrong by hand
+        self._skews_ms: dict[str, int] = {}  # errors set by skew_clock
         self._clock_faults: dict[str, ClockError] = {}
 
-    # What it is -----------------------------------------------------------------------
+    # Its nodes ------------------------------------------------------------------------
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Every node's, also before it was started: a machine has its address for ever."""
+        """Every node's address, also before its start: a machine's address never changes."""
         ports = dict.fromkeys(self.spec.name_server_names, NAMESRV_PORT)
         ports |= dict.fromkeys(self.spec.broker_names, BROKER_PORT)
         return {name: f"{self._ip(name)}:{port}" for name, port in ports.items()}
 
     def is_running(self, name: str) -> bool:
-        """Is there a process on the machine *name*, paused or not?"""
+        """Whether the machine *name* has a process, paused or not."""
         return self._machines.machine(name).is_running
 
     def is_paused(self, name: str) -> bool:
-        """Does the process on the machine *name* stand still?"""
+        """Whether the process on the machine *name* is paused."""
         return self._machines.machine(name).is_paused
 
     def add_clock_error(self, name: str, error: ClockError) -> None:
-        """That machine's, through restarts."""
         self._clock_faults[name] = error
         self._set_clock(name)
 
-    # What can be done to it -----------------------------------------------------------
+    # Verbs ----------------------------------------------------------------------------
 
     async def start(self, *names: str) -> None:
-        """Without names: the NameServers, then the brokers.  Clients are started by name."""
+        """Start the NameServers, then the brokers.  Clients are started by name only."""
         wanted = self._named(*names)
         servers = [name for name in wanted if name in self.spec.name_server_names]
         for group in (servers, [name for name in wanted if name not in servers]):
@@ -122,7 +121,7 @@ class VirtualCluster(World):
             machines = [self._started(name) for name in group]
             with trio.move_on_after(START_S_MAX):
                 for machine in machines:
-                    # Whoever restarts it meanwhile gives it another process to wait for.
+                    # A restart meanwhile gives the machine another process to wait for.
                     while machine.is_running and not machine.is_ready:
                         await machine.wait_ready()
             if late := [m.name for m in machines if m.is_running and not m.is_ready]:
@@ -130,21 +129,21 @@ class VirtualCluster(World):
             await self._faults.started(new)
 
     def start_client(self, name: str, program: ClientProgram) -> Machine:
-        """A machine whose one process runs *program* with clients on it."""
+        """Start a machine whose process runs *program* with a ``ClientProcess``."""
         self._clients += 1
         self._programs[name] = self._client(program, pid=1000 + self._clients)
         self._stops.pop(name, None)
         return self._machines.start(name, self._programs[name])
 
     async def stop(self, *names: str) -> None:
-        """A client's program is cancelled, and ends as its blocks end."""
+        """Stop nodes in order; a client's program is cancelled, and its blocks end."""
         running = [name for name in self._named(*names) if self.is_running(name)]
         servers = [name for name in running if name in self.spec.name_server_names]
         for group in ([name for name in running if name not in servers], servers):
             for name in group:
                 self._machines.resume(name)
                 if (ask := self._stops.get(name)) is None:
-                    self.kill(name)  # it has not begun, so there is nothing to end in order
+                    self.kill(name)  # it has not begun, so it cannot end in order
                 else:
                     ask()
             with trio.move_on_after(STOP_S_MAX):
@@ -154,31 +153,29 @@ class VirtualCluster(World):
                 self.kill(name)
 
     def kill(self, name: str) -> None:
-        """At once; its peers see their connections reset."""
+        """Kill the process; its peers' connections are reset."""
         self._named(name)
         if self.is_running(name):
             self.note(NodeKilled(name))
             self._machines.kill(name)
 
     async def restart(self, name: str) -> None:
-        """Kill it if it runs, then start it."""
         self.kill(name)
         await self.start(name)
 
     def pause(self, name: str) -> None:
-        """Its tasks do not run; what is sent to it waits in its kernel."""
+        """Stop running its tasks; bytes sent to it wait in its kernel."""
         self._named(name)
         self._machines.pause(name)
 
     def resume(self, name: str) -> None:
-        """It goes on with what came meanwhile."""
         self._named(name)
         self._machines.resume(name)
         if self._faults:
             self.world.nursery.start_soon(self._faults.resumed, name)
 
     def power_off(self, name: str) -> None:
-        """The drive loses what was not flushed; the journal gets ``PowerLost``."""
+        """Cut the power: the drive loses unflushed data; the journal gets ``PowerLost``."""
         self._named(name)
         if not self._machines.machine(name).has_power:
             return
@@ -187,22 +184,20 @@ class VirtualCluster(World):
         self._journal(self._machines.machine(name)).note(fact)
 
     async def power_on(self, name: str) -> None:
-        """Boot a machine without power and start its program."""
         self._named(name)
         if not self._machines.machine(name).has_power:
             await self.start(name)
 
     def link(self, rule: Rule) -> AbstractContextManager[None]:
-        """*rule* holds between machines inside the ``with``; see ``faults.links_and_drives``."""
+        """Inside the ``with`` *rule* holds; see ``faults.links_and_drives``."""
         return self.world.network.under(rule)
 
     def drive(self, name: str, fault: DriveFault) -> AbstractContextManager[None]:
-        """*fault* holds at the drive of that machine inside the ``with``."""
+        """Inside the ``with`` *fault* holds at the drive of machine *name*."""
         self._named(name)
         return self._machines.machine(name).drive.under(fault)
 
     def skew_clock(self, name: str, ms: int) -> None:
-        """The wall clock of that machine, through restarts too."""
         self._named(name)
         self._skews_ms[name] = ms
         self._set_clock(name)
@@ -213,36 +208,33 @@ class VirtualCluster(World):
         self._machines.machine(name).clock.error = error
 
     async def advance(self, time: str | int) -> int:
-        """For messages alone: the virtual clock does not move by it.  See ``sleep`` for that."""
+        """Advance messages only: the virtual clock does not move.  ``sleep`` moves it."""
         call, due = advance_time(time), 0
         for name in self.spec.broker_names:
             if self.is_running(name) and not self.is_paused(name):
                 due += (await self.call_server(name, call)).due_count
         return due
 
-    # Reply rules: they raise ReplyRuleRefused, and RemoteError when nobody answers there. -
+    # Reply rules: they raise ReplyRuleRefused, and RemoteError without a reply. -----------
 
     async def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
-        """Let *node* obey *rule* behind those it has; the rule's id at that node."""
         return await self.call_server(node, set_rule(rule))
 
     async def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
-        """The rules that hold at *node* with what they did, in the order they are asked."""
         return await self.call_server(node, list_rules())
 
     async def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
-        """Remove one rule, or all; the ids of those that held until now."""
         return await self.call_server(node, remove_rule(rule_id))
 
     async def call_server(self, node: str, call: ServerCall[R]) -> R:
-        """From the machine ``operator``."""
+        """Carry out *call* from the machine ``operator``."""
         address, operator = self._address_of(node), self._machines.machine(OPERATOR)
         return await call_from(operator, node, address, call, self.spec.release)
 
     # Faults ---------------------------------------------------------------------------
 
     async def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
-        """Whom it names may be clients, too; it takes the time of calls to servers."""
+        """Begin *fault*, which may name clients too; takes the time of calls to servers."""
         now_ms = self.world.now_ms()
         until_s = trio.current_time() + (for_ms or 0) / 1_000
         fault_id = await _whole(self._faults.begin(fault, self._known_names(), now_ms, for_ms))
@@ -251,20 +243,19 @@ class VirtualCluster(World):
         return fault_id
 
     async def end_fault(self, fault_id: int) -> bool:
-        """Done when what it changed is as before; a node that it kept down is ready."""
+        """End a fault; done when its changes are undone and a node it kept down is ready."""
         return await self._end_fault(fault_id, "removed")
 
     async def end_faults(self, reason: Reason = "removed") -> tuple[int, ...]:
-        """The last one first; *reason* is for the journal."""
         return await _whole(self._faults.end_all(reason))
 
     def faults(self) -> tuple[FaultState, ...]:
-        """Those that hold; this takes no time."""
+        """The faults that hold; this takes no virtual time."""
         return self._faults.states(self.world.now_ms())
 
     @asynccontextmanager
     async def under(self, fault: AnyFault) -> AsyncIterator[int]:
-        """*fault* holds inside the ``async with``."""
+        """Inside the ``async with`` *fault* holds."""
         fault_id = await self.begin_fault(fault)
         try:
             yield fault_id
@@ -272,7 +263,7 @@ class VirtualCluster(World):
             await self._end_fault(fault_id, "healed")
 
     def note(self, fact: Fact) -> None:
-        """A line of the node ``world``, at the true time."""
+        """Write *fact* under the node name ``world``, at the true time."""
         self._own_journal.note(fact)
 
     async def _end_at(self, fault_id: int, until_s: float) -> None:
@@ -292,10 +283,10 @@ class VirtualCluster(World):
     # Programs -------------------------------------------------------------------------
 
     def _started(self, name: str) -> Machine:
-        """The machine, with its program running."""
+        """Start the program of machine *name* unless it runs; returns the machine."""
         if self.is_running(name):
             return self._machines.machine(name)
-        self._stops.pop(name, None)  # that of a process which has ended
+        self._stops.pop(name, None)  # of the process that ended
         return self._machines.start(name, self._programs[name])
 
     async def _node(self, machine: Machine) -> None:
@@ -360,7 +351,7 @@ class VirtualCluster(World):
         return self._machines.machine(name).network.ip
 
     def _journal(self, machine: Machine) -> Journal:
-        """Of the process now running; one that was killed writes nothing while it unwinds."""
+        """A journal for the machine's process; once killed, the process writes nothing to it."""
         process, write, listener = machine.process, self._write, self._listener
 
         def write_alive(line: bytes) -> None:
@@ -387,7 +378,7 @@ class VirtualCluster(World):
 
 
 async def _whole(work: Awaitable[R]) -> R:
-    """*work* to its end, also while its caller is cancelled: or half of a fault would hold."""
+    """Await *work* even if the caller is cancelled, so that no fault is left half begun."""
     results: list[R] = []
     with trio.CancelScope(shield=True):
         results.append(await work)
