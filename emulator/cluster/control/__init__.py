@@ -1,5 +1,5 @@
 """The control address of a running cluster: HTTP with JSON, for tests in any language.
 
-``conversation`` is HTTP as bytes and values, ``routes`` says what is answered, ``server``
-moves the bytes in a thread of its own.  Nothing here is loaded before the nodes run.
+``http_connection`` parses HTTP without a socket, ``routes`` answers each request, ``server``
+listens in its own thread.  None of these modules is loaded before the nodes run.
 """

@@ -1,7 +1,7 @@
-"""The control address from outside: how commands and tests in Python find it and use it.
+"""A client of the control address, for commands and tests in Python.
 
-caller = find_control("", "127.0.0.1:9876")
-caller.do("broker-b", "kill")
+client = find_control("", "127.0.0.1:9876")
+client.do("broker-b", "kill")
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rocketmq_emulator.cluster.node_view import NodeView
 from rocketmq_emulator.cluster.world import Verb, WorldKind
 
 CONNECT_S_MAX = 5.0
-BELOW_NAMESRV = 1  # the control port of `up` is the one below the NameServer's
+BELOW_NAMESRV = 1  # by default `up` uses the NameServer's port minus this for control
 T = TypeVar("T")
 
 
@@ -32,7 +32,7 @@ class _Nodes(msgspec.Struct):
 
 
 class ClusterAbout(msgspec.Struct):
-    """What ``GET /`` says, as far as commands use it."""
+    """The fields of ``GET /`` that commands use."""
 
     world: WorldKind
     with_links: bool = False
@@ -57,8 +57,8 @@ class _Error(msgspec.Struct):
 class ControlClient:
     """Requests to a control address, ``host:port``.
 
-    Raises ``ClusterUnreachable`` when nobody answers there, ``NotFound`` for what is not there,
-    ``AdminRefused`` for what makes no sense.
+    Raises ``ClusterUnreachable`` without an answer, ``NotFound`` for an unknown node or fault,
+    ``AdminRefused`` for any other refused request.
     """
 
     def __init__(self, address: str) -> None:
@@ -69,12 +69,12 @@ class ControlClient:
         return self._call("GET", "/nodes", _Nodes).nodes
 
     def do(self, name: str, verb: Verb) -> NodeView:
-        """Carry out *verb*, however long that takes; the node afterwards."""
-        path = quote(name, safe="", errors="surrogateescape")  # bytes of no character, too
+        """Carry out *verb*, without a timeout; returns the node's state afterwards."""
+        path = quote(name, safe="", errors="surrogateescape")  # also bytes that are not UTF-8
         return self._call("POST", f"/nodes/{path}/{verb}", NodeView)
 
     def about(self) -> ClusterAbout:
-        """What kind of cluster it is."""
+        """The kind of the cluster, and whether it has links."""
         return self._call("GET", "/", ClusterAbout)
 
     def faults(self) -> tuple[FaultState, ...]:
@@ -82,26 +82,26 @@ class ControlClient:
         return self._call("GET", "/faults", _Faults).faults
 
     def begin_fault(self, given: Mapping[str, object]) -> FaultState:
-        """A fault with its fields, and perhaps ``for``."""
+        """Begin a fault: its word, its fields and optionally ``for``; returns its state."""
         return self._call("POST", "/faults", FaultState, msgspec.json.encode(given))
 
     def end_fault(self, fault_id: int) -> tuple[int, ...]:
-        """What it changed is as before."""
+        """End a fault and undo its changes; returns its id."""
         return self._call("DELETE", f"/faults/{fault_id}", _FaultIds).fault_ids
 
     def end_faults(self) -> tuple[int, ...]:
-        """The ids of all that held."""
+        """End all faults; returns the ids of those that held."""
         return self._call("DELETE", "/faults", _FaultIds).fault_ids
 
     def advance(self, ms: int) -> int:
-        """Advance time for messages that wait; how many came."""
+        """Advance delayed and timer messages by *ms*; returns how many fell due."""
         body = msgspec.json.encode({"time": ms})
         return self._call("POST", "/advance", _Advanced, body).due_count
 
     def facts(self, kinds: Sequence[str]) -> Iterator[bytes]:
         """Lines of facts of these *kinds* from now on, until the cluster ends.
 
-        The first line is an empty one: from then on all nodes that run are listened to.
+        The first line is empty: from then on the facts of all running nodes are included.
         """
         connection = self._connection()
         path = f"/facts?kinds={','.join(kinds)}"
@@ -151,16 +151,16 @@ class ControlClient:
                 return msgspec.json.decode(body, type=kind)
             text = msgspec.json.decode(body, type=_Error).error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            text = f"what answers at {self.address} is no control address of `rmqemu up`"
+            text = f"the server at {self.address} is no control address of `rmqemu up`"
             raise ClusterUnreachable(text) from error
         raise NotFound(text) if status == HTTPStatus.NOT_FOUND else AdminRefused(text)
 
 
 def find_control(given: str, namesrv: str) -> ControlClient:
-    """At the address *given*, else where a NameServer at *namesrv* says.
+    """A client for the address *given*, else for the one that a NameServer at *namesrv* knows.
 
-    When no NameServer answers (it may be the one to be started again), at the port that ``up``
-    takes by default.  Raises ``ClusterUnreachable``.
+    If no NameServer answers (it may be the node to restart), tries the port that ``up`` uses by
+    default.  Raises ``ClusterUnreachable``.
     """
     if given:
         return ControlClient(given)
@@ -184,7 +184,7 @@ def _below(address: str, namesrv: str) -> ControlClient:
     host, _, port = address.rpartition(":")
     caller = ControlClient(f"{host}:{int(port) - BELOW_NAMESRV}")
     if is_loopback(host):
-        with contextlib.suppress(ClusterUnreachable):  # said below, with what can be done
+        with contextlib.suppress(ClusterUnreachable):  # raised below, with advice
             caller.nodes()
             return caller
     text = f"no NameServer answers at {namesrv}: start one with `rmqemu up`, or give --control"

@@ -1,4 +1,4 @@
-"""What the control address needs of a cluster: verbs that block, and a table of nodes."""
+"""The members of a cluster that the control address needs: blocking verbs, a list of nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ControlledCluster(Protocol):
-    """A cluster in real time; its members mean what ``World`` and ``RealWorld`` say."""
+    """A cluster in real time, with the members of ``World`` and ``RealWorld`` used here."""
 
     kind: ClassVar[WorldKind]
     spec: ClusterSpec

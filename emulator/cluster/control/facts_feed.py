@@ -1,8 +1,8 @@
 """Facts of several nodes as one stream of lines, from now on.
 
-Each node is asked over a connection of its own, and only while somebody reads: one who
-reads slowly is waited for, and the node itself drops and counts what does not fit into its
-bounded store of lines.  A node that starts again is followed again.
+Each node has its own connection, and is asked for more only after the client has read the
+lines before.  While a client reads slowly, the node itself drops and counts lines that do not
+fit into its bounded buffer.  A node that starts again is followed again.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from rocketmq_emulator.text.values import split_address
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-WAIT_MS = 10_000  # for a fact, in one call
-LISTEN_S_MAX = 1.0  # for a node that does not answer, before the others begin
-AGAIN_S = 0.1  # until a node that did not run is looked at again
+WAIT_MS = 10_000  # how long one call waits for a fact
+LISTEN_S_MAX = 1.0  # wait for a node that does not answer, then stream the others
+AGAIN_S = 0.1  # until the state of a node that does not run is checked again
 READ_BYTES = 64 * 1024
-WORLD_LINES_MAX = 20_000  # as many as a node keeps
+WORLD_LINES_MAX = 20_000  # the limit of a node's buffer, too
 
 Send: TypeAlias = "trio.MemorySendChannel[bytes]"
 
 
 class FactsRefused(RefusedByServer):
-    """A node gives no facts; the text says why."""
+    """A node refused to send facts; the text gives the reason."""
 
 
 class FactsFeed(msgspec.Struct, frozen=True):
-    """Which facts are wanted of which nodes; *kinds* None: all that are not on demand."""
+    """The nodes and kinds of facts wanted; *kinds* None: all kinds that are not on demand."""
 
     nodes: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
@@ -48,7 +48,7 @@ class FactsFeed(msgspec.Struct, frozen=True):
     def opened(
         self, world: ControlledCluster
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Whole lines as they come.  Inside the block every node that answers is listened to."""
+        """Whole lines as they arrive; inside the block every node that answers is followed."""
         return _opened(self, world)
 
 
@@ -74,7 +74,7 @@ async def _opened(
 
 
 class _Follower:
-    """One node of a feed.  ``began``: it is listened to, or does not run."""
+    """One node of a feed.  ``began`` is set when it is followed, or does not run."""
 
     def __init__(
         self, world: ControlledCluster, name: str, kinds: Sequence[str] | None, send: Send
@@ -91,7 +91,7 @@ class _Follower:
             if node.state == "running":
                 try:
                     with contextlib.suppress(OSError, trio.BrokenResourceError, BadFrame):
-                        await self._follow(node.address)  # until it has gone
+                        await self._follow(node.address)  # until the node closes the connection
                 except FactsRefused as refused:
                     self.began.set()
                     await self._send_note(error=str(refused))
@@ -100,7 +100,7 @@ class _Follower:
             await trio.sleep(AGAIN_S)
 
     async def _follow(self, address: str) -> None:
-        """As long as the connection lasts."""
+        """Send the node's lines until the connection closes.  Raises ``FactsRefused``."""
         async with await trio.open_tcp_stream(*split_address(address)) as stream:
             reader, wait_ms = _Reader(stream), 0
             while reply := await reader.ask(FetchFacts(kinds=self._kinds, wait_ms=wait_ms)):
@@ -116,12 +116,12 @@ class _Follower:
                     await self._send_note(lost=lost)
 
     async def _send_note(self, **more: int | str) -> None:
-        """A line that is no fact."""
+        """Send a line about the feed itself, not a fact."""
         await self._send.send(msgspec.json.encode({"node": self._name, **more}) + b"\n")
 
 
 class _WorldFollower:
-    """The world itself: what it does to its nodes is noted in this process, in any thread."""
+    """The node ``world``: its facts are noted in this process, in any thread."""
 
     def __init__(self, world: ControlledCluster, kinds: Sequence[str] | None, send: Send) -> None:
         self.began = trio.Event()
@@ -134,7 +134,7 @@ class _WorldFollower:
         noted, lines = trio.open_memory_channel[bytes](WORLD_LINES_MAX)
 
         def put(line: bytes) -> None:
-            with contextlib.suppress(trio.WouldBlock):  # who reads so slowly loses some
+            with contextlib.suppress(trio.WouldBlock):  # a slow client loses lines
                 noted.send_nowait(line)
 
         def take(entry: Entry) -> None:
@@ -152,7 +152,7 @@ class _WorldFollower:
 
 
 class _Reader:
-    """Calls over one connection, one after the other."""
+    """Makes calls over one connection, one after the other."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -160,7 +160,7 @@ class _Reader:
         self._opaque = 0
 
     async def ask(self, wanted: FetchFacts) -> RemotingCommand | None:
-        """The reply; None when the node has closed the connection."""
+        """Returns the reply; None if the node has closed the connection."""
         self._opaque += 1
         request = RemotingCommand(
             code=RequestCode.FETCH_FACTS, opaque=self._opaque, body=encode_extension_body(wanted)

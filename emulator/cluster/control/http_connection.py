@@ -1,13 +1,13 @@
-"""One HTTP/1.1 connection seen from the server, without a socket: bytes in, requests out.
+"""The server's side of one HTTP/1.1 connection, without a socket: bytes in, requests out.
 
     connection.feed(data)
     while (request := connection.next_request()) is not None:
         write(connection.answer(response))
 
-h11 knows the protocol; here are the limits, what a request is to the routes, and who may send it.
-Only programs of this machine may, and no page of a browser: the listener is on loopback, but a
-page from anywhere runs in a browser of this machine.  Its requests bear its origin, or a host name
-that was made to resolve to loopback (DNS rebinding); both are refused.
+h11 implements the protocol; this file adds limits, the ``HttpRequest`` that routes get, and the
+check of senders.  Only programs of this machine may send requests.  The listener is on loopback,
+but a web page from anywhere can run in a browser of this machine: its requests carry its origin,
+or a host name that resolves to loopback (DNS rebinding), and both are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JSON_LINES = "application/x-ndjson"
 
 
 class Refused(RefusedByServer):
-    """The request is answered with *status* and one sentence."""
+    """A request that is refused with *status* and one sentence."""
 
     def __init__(self, status: HTTPStatus, text: str, **headers: str) -> None:
         super().__init__(text)
@@ -38,7 +38,7 @@ class Refused(RefusedByServer):
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """``path`` is decoded and without its query; names of headers are in lower case."""
+    """A request; ``path`` is decoded and has no query; header names are in lower case."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """A whole answer."""
+    """A whole response."""
 
     status: HTTPStatus
     body: bytes
@@ -58,17 +58,17 @@ class HttpResponse(msgspec.Struct, frozen=True):
     def json(
         cls, value: object, status: HTTPStatus = HTTPStatus.OK, **headers: str
     ) -> HttpResponse:
-        """*value* as a line of JSON."""
+        """A response with *value* as a line of JSON."""
         return cls(status, msgspec.json.encode(value) + b"\n", headers)
 
     @classmethod
     def refusal(cls, refused: Refused) -> HttpResponse:
-        """The sentence as JSON: ``{"error": "…"}``."""
+        """A response with the text of *refused* as JSON: ``{"error": "…"}``."""
         return cls.json({"error": str(refused)}, refused.status, **refused.headers)
 
 
 class HttpConnection:
-    """Requests of one client, one after the other."""
+    """The requests of one client, one after the other."""
 
     def __init__(self) -> None:
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
@@ -77,22 +77,22 @@ class HttpConnection:
 
     @property
     def is_over(self) -> bool:
-        """No further request can come: the connection is to be closed."""
+        """Whether no further request can follow, so that the connection must be closed."""
         state = self._connection.our_state
         return state in (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
 
     @property
     def is_begun(self) -> bool:
-        """Has a part of the next request come?"""
+        """Whether a part of the next request was received."""
         return self._head is not None or bool(self._connection.trailing_data[0])
 
     def feed(self, data: bytes) -> None:
-        """What came from the client; empty: it sends no more."""
+        """Take bytes of the client; empty: it has closed its side."""
         self._connection.receive_data(data)
 
     def next_request(self) -> HttpRequest | None:
-        """The next one that is complete.  Raises ``Refused`` for what cannot be read."""
-        if self.is_over:  # what a client sent behind its last request is nobody's
+        """The next complete request, or None.  Raises ``Refused`` for invalid HTTP."""
+        if self.is_over:  # bytes after the last request are ignored
             return None
         try:
             return self._next_request()
@@ -101,14 +101,14 @@ class HttpConnection:
             raise Refused(status, f"this is no HTTP/1.1 that is understood: {error}") from error
 
     def continue_response(self) -> bytes:
-        """What to write to a client that waits for permission to send its body."""
+        """The 100 Continue to write, if the client waits for it; else empty."""
         if not self._connection.they_are_waiting_for_100_continue:
             return b""
         go_on = h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[])
         return self._connection.send(go_on) or b""
 
     def answer(self, response: HttpResponse) -> bytes:
-        """The bytes of a whole answer."""
+        """The bytes of *response*."""
         headers = {"content-length": str(len(response.body)), **response.headers}
         data = self._begin(response.status, JSON, headers)
         if self._head is None or self._head.method != b"HEAD":
@@ -118,15 +118,15 @@ class HttpConnection:
         return data
 
     def begin_stream(self) -> bytes:
-        """The head of an answer whose length nobody knows: lines of JSON follow."""
+        """The head of a response of unknown length; lines of JSON follow."""
         return self._begin(HTTPStatus.OK, JSON_LINES, {"connection": "close"})
 
     def stream_part(self, data: bytes) -> bytes:
-        """More of it."""
+        """The bytes of the next part of the stream."""
         return self._connection.send(h11.Data(data=data)) or b""
 
     def end_stream(self) -> bytes:
-        """Its end."""
+        """The bytes that end the stream."""
         return self._connection.send(h11.EndOfMessage()) or b""
 
     def _next_request(self) -> HttpRequest | None:
@@ -137,7 +137,7 @@ class HttpConnection:
                 case h11.Data(data=data):
                     self._take_body(data)
                 case h11.EndOfMessage():
-                    assert self._head is not None, "a message that ends has begun"
+                    assert self._head is not None, "EndOfMessage without a Request"
                     return _request_of(self._head, bytes(self._body))
                 case _:
                     return None
@@ -175,11 +175,11 @@ def _request_of(head: h11.Request, body: bytes) -> HttpRequest:
 # Which senders are allowed ------------------------------------------------------------
 
 
-OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: our own page, or typed by the user
+OWN_SITES = ("same-origin", "none")  # Sec-Fetch-Site of a page of this address, or a typed URL
 
 
 def check_sender(headers: Mapping[str, str]) -> None:
-    """Raises ``Refused``; *headers* have their names in lower case."""
+    """Raises ``Refused`` for a request of a web page; *headers* have lower-case names."""
     host = headers.get("host", "")
     if not is_loopback(host):
         text = f"Host is {host!r}: this address answers to 127.0.0.1, [::1] and localhost only"
@@ -188,12 +188,12 @@ def check_sender(headers: Mapping[str, str]) -> None:
     is_foreign = origin is not None and origin != f"http://{host}"
     if is_foreign or headers.get("sec-fetch-site", "none") not in OWN_SITES:
         where = f" (Origin {origin})" if origin else ""
-        text = f"requests of pages from elsewhere{where} are refused: this is for programs"
+        text = f"requests from web pages of another origin{where} are refused"
         raise Refused(HTTPStatus.FORBIDDEN, text)
 
 
 def is_loopback(host: str) -> bool:
-    """Is *host*, perhaps with a port, this machine as only itself reaches it?"""
+    """Whether *host*, with or without a port, is a loopback address."""
     name = host.partition("]")[0].removeprefix("[") if host[:1] == "[" else host.partition(":")[0]
     if name.lower().removesuffix(".") == "localhost":
         return True

@@ -1,9 +1,9 @@
-"""What the control address answers: a table of methods and paths, and a function for each.
+"""The routes of the control address: a table of methods and paths, and a function for each.
 
 Nodes and their verbs, reply rules and clocks of a node, faults, facts as a stream (``GET /facts``;
-``facts_feed`` reads them), and ``POST /advance`` for messages that wait for their time.
-The functions block, as the world's verbs do.  A verb that makes no sense for a node as it is now
-is refused here: the world itself would do nothing and report nothing.
+``facts_feed`` reads them), and ``POST /advance`` for delayed and timer messages.
+The functions block, as the world's verbs do.  A verb that is not possible in a node's present
+state is refused here: the world itself would do nothing and report nothing.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Answer: TypeAlias = Callable[[ControlledCluster, HttpRequest, Names], HttpRespon
 
 
 class Route(NamedTuple):
-    """``path`` has names in braces for what a request puts there."""
+    """A method and a path; names in braces in ``path`` match any segment of a request's path."""
 
     method: str
     path: str
     answer: Answer
 
     def match(self, path: str) -> dict[str, str] | None:
-        """What *path* has in place of the names; None if it is another path."""
+        """The segments of *path* by the names in braces; None if it does not match."""
         mine, theirs = self.path.split("/"), path.split("/")
         if len(mine) != len(theirs):
             return None
@@ -62,7 +62,7 @@ class Route(NamedTuple):
 
 
 def check_state(node: NodeView, possible: tuple[NodeState, ...], done: str) -> None:
-    """Raises ``Refused`` if the node is in no state in which it can be *done* to."""
+    """Raises ``Refused`` if the node's state is not in *possible*; *done* is the participle."""
     if node.state not in possible:
         ways = ", ".join(possible[:-1]) + " or " * (len(possible) > 1) + possible[-1]
         text = f"{node.name} is {node.state}: only a node that is {ways} can be {done}"
@@ -70,7 +70,7 @@ def check_state(node: NodeView, possible: tuple[NodeState, ...], done: str) -> N
 
 
 def body_of(request: HttpRequest, kind: type[T]) -> T:
-    """The body, read as JSON.  Raises ``Refused`` with the field that is wrong."""
+    """The body, decoded from JSON.  Raises ``Refused``, which names the invalid field."""
     try:
         return msgspec.json.decode(request.body or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -128,7 +128,7 @@ def _skew_clock(world: ControlledCluster, request: HttpRequest, names: Names) ->
 
 @contextmanager
 def _answering(world: ControlledCluster, name: str) -> Iterator[str]:
-    """The node runs, so it can be asked; what it refuses is refused here."""
+    """Check that the node runs; inside the block its refusals become ``Refused``."""
     check_state(world.node(name), ("running",), "asked about its rules")
     with refusals(name):
         yield name
@@ -136,7 +136,7 @@ def _answering(world: ControlledCluster, name: str) -> Iterator[str]:
 
 @contextmanager
 def refusals(name: str) -> Iterator[None]:
-    """What *name* refuses, and that it does not answer, as answers of the control address."""
+    """Turn a refusal of *name*, or its missing answer, into ``Refused``."""
     try:
         yield
     except ReplyRuleRefused as refused:
@@ -213,7 +213,7 @@ def _begin_fault(world: ControlledCluster, request: HttpRequest, _names: Names) 
     with refusals("the cluster"):
         fault_id = world.begin_fault(fault, for_ms)
         states = {state.fault_id: state for state in world.faults()}
-    over = FaultState(  # it was a short one
+    over = FaultState(  # it has ended already
         fault_id=fault_id, fault=fault, nodes=(), since_ms=0, left_ms=0, acted_count=0
     )
     return HttpResponse.json(states.get(fault_id, over), HTTPStatus.CREATED)
@@ -228,7 +228,7 @@ def _end_fault(world: ControlledCluster, _request: HttpRequest, names: Names) ->
     with refusals("the cluster"):
         held = world.end_fault(int(fault_id))
     if not held:
-        text = f"fault {fault_id} holds no more: it was removed, or its time was up"
+        text = f"fault {fault_id} does not hold any more: it was removed, or its time was up"
         raise Refused(HTTPStatus.NOT_FOUND, text)
     return HttpResponse.json({"fault_ids": [int(fault_id)]})
 
@@ -257,13 +257,13 @@ FAULT_ROUTES: tuple[Route, ...] = (
 
 
 class AdvanceWanted(msgspec.Struct, forbid_unknown_fields=True):
-    """How far: "10m", "2h", or a number of ms."""
+    """The body of ``POST /advance``: "10m", "2h", or a number of ms."""
 
     time: str | int
 
 
 class AdvanceDone(msgspec.Struct):
-    """How many messages have come by it."""
+    """The answer of ``POST /advance``: how many messages fell due."""
 
     due_count: int
 
@@ -286,7 +286,7 @@ ENDED_STATES: tuple[NodeState, ...] = ("stopped", "dead")
 
 
 class VerbStates(NamedTuple):
-    """Of which states a verb makes sense, which one it leads to, and how one says that."""
+    """The states in which a verb is possible, the state it leads to, and its participle."""
 
     possible: tuple[NodeState, ...]
     result: NodeState
@@ -304,7 +304,7 @@ VERB_STATES: Mapping[Verb, VerbStates] = {
 
 
 def answer(world: ControlledCluster, request: HttpRequest) -> HttpResponse | FactsFeed:
-    """The answer to *request*, be it a refusal; anything raised here is a bug."""
+    """The response to *request*, also for a refusal; an exception raised here is a bug."""
     try:
         return _dispatched(world, request)
     except Refused as refused:
@@ -389,7 +389,7 @@ def _verb(verb: Verb) -> Answer:
 
 
 def check_verb(node: NodeView, verb: Verb) -> None:
-    """Raises ``Refused`` where *verb* makes no sense for the node as it is."""
+    """Raises ``Refused`` if *verb* is not possible in the node's state."""
     possible, result, done = VERB_STATES[verb]
     if node.state == result and result not in possible:
         raise Refused(HTTPStatus.CONFLICT, f"{node.name} is {node.state} already")
@@ -410,7 +410,7 @@ ROUTES: tuple[Route, ...] = (
 
 
 def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # rarely asked
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # slow to import, rarely used
 
     try:
         return version("rocketmq-emulator")

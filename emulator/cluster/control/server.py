@@ -1,12 +1,13 @@
-"""The control address: a listener on loopback, served by a thread of its own.
+"""The control address: a listener on loopback, served by its own thread.
 
-The port is bound at once, so that it can be given to everybody.  The thread loads trio and h11
-when the first client connects, who waits for that: a cluster without faults pays nothing.
-A request is answered in a worker thread, because the verbs of a world block.
+The port is bound at once, so that the address can be announced before it is used.  The thread
+loads trio and h11 only when the first client connects, and that client waits for it: a cluster
+whose control address is not used does not load them.  A request is answered in a worker thread,
+because the verbs of a world block.
 
-The address is in the NameServers' KV config (namespace ``RMQEMU``, key ``control``), so that tools
-that know the cluster find it.  A NameServer without a store forgets it when it ends, so it is
-written again when that NameServer is back.
+The address is in the NameServers' KV config (namespace ``RMQEMU``, key ``control``), where tools
+find it.  A NameServer without a store loses it when it ends, so it is written again when that
+NameServer has started.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
 # In the KV config of the NameServers --------------------------------------------------
 
 
-NAMESPACE, KEY = "RMQEMU", "control"  # no RocketMQ uses that namespace
+NAMESPACE, KEY = "RMQEMU", "control"  # RocketMQ itself does not use this namespace
 
-FIND_MS_MAX = 1_000  # somebody waits for it
+FIND_MS_MAX = 1_000  # a command waits for it
 
 
 def announce(namesrv: str, address: str) -> None:
-    """Tell the NameServer at *namesrv*; one that does not answer is not told."""
+    """Write *address* to the NameServer at *namesrv*; no error if it does not answer."""
     fields = {"namespace": NAMESPACE, "key": KEY, "value": address}
     request = RemotingCommand(code=RequestCode.PUT_KV_CONFIG, opaque=1, ext=_ext(fields))
     with contextlib.suppress(OSError):
@@ -51,7 +52,7 @@ def announce(namesrv: str, address: str) -> None:
 def find_announced(namesrv: str) -> str | None:
     """The control address that the NameServer at *namesrv* knows, ``host:port``.
 
-    Raises ``OSError`` when it does not answer.
+    Raises ``OSError`` if the NameServer does not answer.
     """
     fields = {"namespace": NAMESPACE, "key": KEY}
     request = RemotingCommand(code=RequestCode.GET_KV_CONFIG, opaque=1, ext=_ext(fields))
@@ -74,7 +75,7 @@ END_S_MAX = 5.0
 
 
 class ControlServer:
-    """Started at birth; ``address`` is ``host:port``.  Raises ``AddressInUse``."""
+    """Serves *world* once constructed; ``address`` is ``host:port``.  Raises ``AddressInUse``."""
 
     def __init__(self, world: ControlledCluster, port: int) -> None:
         self._world = world
@@ -89,18 +90,18 @@ class ControlServer:
 
     @property
     def url(self) -> str:
-        """What an HTTP client takes."""
+        """The URL of the address."""
         return f"http://{self.address}"
 
     def announce(self, namesrvs: Iterable[str]) -> None:
-        """Tell these NameServers, ``host:port``, where we are; who does not answer is not told."""
+        """Write the address to these NameServers, ``host:port``, as far as they answer."""
         from rocketmq_emulator.cluster.control.server import announce  # noqa: PLC0415  # see above
 
         for namesrv in namesrvs:
             announce(namesrv, self.address)
 
     def close(self) -> None:
-        """Answer nobody any more; what a request has begun in the world goes on."""
+        """Stop answering; a verb that a request has begun goes on in the world."""
         with self._lock:
             self._is_closed = True
             self._waker.close()
@@ -116,7 +117,7 @@ class ControlServer:
                 self._serve()
 
     def _wait_for_client(self) -> None:
-        """Or for ``close``."""
+        """Wait for the first client, or for ``close``."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)

@@ -1,7 +1,7 @@
-"""Connections of the control address: each reads a request, has it answered, writes the answer.
+"""Connections of the control address: read a request, call the routes, write the response.
 
-Everything has a limit: connections, the time a request may take to arrive, how long a
-connection may be idle, and how long the answer may wait for its reader.
+Limits: the number of connections, the time for a request to arrive, the idle time of a
+connection, and the time to write a response.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ CONNECTIONS_MAX = 64
 IDLE_S_MAX = 60.0  # between two requests
 REQUEST_S_MAX = 10.0  # from its first byte to its last
 WRITE_S_MAX = 10.0
-END_S_MAX = 0.5  # for the last bytes of a stream when the cluster ends
-LINGER_S_MAX = 1.0  # for a client that still sends while it is refused
+END_S_MAX = 0.5  # to write the last bytes of a stream when the cluster ends
+LINGER_S_MAX = 1.0  # to read from a client that still sends after a refusal
 READ_BYTES = 16 * 1024
-CLIENT_GONE = (trio.BrokenResourceError, trio.ClosedResourceError)  # the client
+CLIENT_GONE = (trio.BrokenResourceError, trio.ClosedResourceError)  # the client has closed
 
 
 async def serve_control(world: ControlledCluster, listener: socket.socket) -> None:
-    """Until cancelled."""
+    """Serve the connections of *listener* until cancelled."""
     control = ControlHandler(world)
     await trio.serve_listeners(
         control.serve, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
@@ -46,7 +46,7 @@ async def serve_control(world: ControlledCluster, listener: socket.socket) -> No
 
 
 class ControlHandler:
-    """Serves streams of bytes for *world*."""
+    """Serves connections for *world*."""
 
     def __init__(self, world: ControlledCluster) -> None:
         self._world = world
@@ -54,7 +54,7 @@ class ControlHandler:
         self._threads = trio.CapacityLimiter(CONNECTIONS_MAX)
 
     async def serve(self, stream: trio.abc.HalfCloseableStream) -> None:
-        """One connection, to its end."""
+        """Serve one connection to its end."""
         self._connections += 1
         try:
             async with stream:
@@ -96,7 +96,7 @@ class ControlHandler:
     async def _feed(
         self, stream: trio.abc.HalfCloseableStream, connection: HttpConnection, feed: FactsFeed
     ) -> None:
-        """Until the client has gone, or the cluster ends."""
+        """Write *feed* until the client closes, or the cluster ends."""
         async with cancelling_nursery() as nursery, feed.opened(self._world) as lines:
             nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
             await stream.send_all(connection.begin_stream())
@@ -114,7 +114,7 @@ class ControlHandler:
                 limiter=self._threads,
                 abandon_on_cancel=True,
             )
-        except Exception as error:  # … or this request alone
+        except Exception as error:  # a bug of ours ends this request alone
             logging.getLogger(LOGGER).exception("%s %s", request.method, request.path)
             text = f"an error of the emulator itself: {error!r}"
             raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, text) from error
@@ -123,7 +123,7 @@ class ControlHandler:
 async def _next_request(
     stream: trio.abc.HalfCloseableStream, connection: HttpConnection
 ) -> HttpRequest | None:
-    """None at the end, or when none came for too long.  Raises ``Refused``."""
+    """The next request; None at the end, or after IDLE_S_MAX.  Raises ``Refused``."""
     scope = trio.CancelScope(deadline=trio.current_time() + IDLE_S_MAX)
     is_begun = False
     with scope:
@@ -151,7 +151,7 @@ async def _cancel_at_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope
 
 
 async def _drain(stream: trio.abc.HalfCloseableStream) -> None:
-    """Read what still comes: a connection closed on unread bytes takes the answer with it."""
+    """Read the remaining bytes: closing with unread bytes would reset and lose the response."""
     with trio.move_on_after(LINGER_S_MAX):
         await stream.send_eof()
         while await stream.receive_some(READ_BYTES):

@@ -1,13 +1,12 @@
-"""The names of the two ends of a stream, and which faults of links mean them.
+"""The names of the two ends of a stream, and which faults of links affect them.
 
 A node has its own name and its role's (``brokers``, ``name_servers``).  Every other peer is one of
-the ``clients``; at a NameServer no more is known.  At a broker a connection also has its client's
-id, the part of it that names the instance, and its groups, from the first heartbeat on that
-connection.
+the ``clients``; at a NameServer no more is known.  At a broker, after the first heartbeat on a
+connection, its client also has its client id, the instance name in that id, and its groups.
 
-The heartbeat is read off the bytes that the proxy passes on: frames are cut by their lengths
-alone, and of each frame only the request code is looked at unless it is a heartbeat.  Bytes that
-are no frames end this reading, never the stream.
+The heartbeat is read from the bytes that the proxy forwards: frames are split by their lengths
+alone, and only the request code is decoded unless the frame is a heartbeat.  Invalid frames end
+this reading, never the stream.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ SOME_CLIENTS: Names = frozenset([CLIENTS])
 
 
 def names_of_client(client_id: str, groups: Iterable[str]) -> Names:
-    """Of one whose heartbeat was read: ``10.0.0.1@billing-1`` is also ``billing-1``."""
+    """The names of a client by its heartbeat: ``10.0.0.1@billing-1`` is also ``billing-1``."""
     parts = client_id.split("@")
     instance = parts[1] if len(parts) > 1 else client_id
     return frozenset([CLIENTS, client_id, instance, *groups])
 
 
 def is_targeted(fault: LinkFault, source: Names, target: Names) -> bool:
-    """Does *fault* hold for what *source* sends to *target*?"""
+    """Whether *fault* affects bytes from *source* to *target*."""
     if fault.around is not None:
         leaves, arrives = _is_one_of(fault.around, source), _is_one_of(fault.around, target)
         return leaves and not arrives if fault.one_way else leaves != arrives
@@ -50,7 +49,7 @@ def is_targeted(fault: LinkFault, source: Names, target: Names) -> bool:
 
 
 def _is_one_of(wanted: Nodes, names: Names) -> bool:
-    """A group is also meant by the names of its members: ``billing-1``, ``billing-2`` …"""
+    """Whether *wanted* includes *names*; a group also includes ``<group>-1``, ``<group>-2`` …"""
     if not isinstance(wanted, str):
         return any(_is_one_of(one, names) for one in wanted)
     if wanted in names:
@@ -61,8 +60,8 @@ def _is_one_of(wanted: Nodes, names: Names) -> bool:
 # A client's names, from its heartbeats ------------------------------------------------
 
 
-HEAD_BYTES = 8  # of a frame: its length, then type and length of its header
-CODE_BYTES_MAX = 64 * 1024  # of a header: a longer one is no heartbeat's
+HEAD_BYTES = 8  # of a frame: frame length, then type and length of the header
+CODE_BYTES_MAX = 64 * 1024  # of a header: a longer one is not a heartbeat's
 _JSON_CODE = re.compile(rb'"code"\s*:\s*(\d+)')
 
 
@@ -80,16 +79,16 @@ _heartbeats = msgspec.json.Decoder(_Heartbeat)
 
 
 class ClientNameReader:
-    """Fed with what a client sends; ``names`` are what its heartbeats have told."""
+    """Reads the bytes that a client sends; ``names`` are those of its latest heartbeat."""
 
     def __init__(self) -> None:
         self.names: Names | None = None
         self._buffer = b""
-        self._skipped_bytes = 0  # of a frame that is none of ours, still to come
-        self._is_lost = False  # these are no frames
+        self._skipped_bytes = 0  # bytes of a frame without interest, not received yet
+        self._is_lost = False  # the bytes are not frames
 
     def feed(self, data: bytes) -> bool:
-        """Look at bytes in their order; True if ``names`` changed."""
+        """Take the next bytes; returns whether ``names`` changed."""
         if self._is_lost:
             return False
         if self._skipped_bytes >= len(data):
@@ -107,11 +106,11 @@ class ClientNameReader:
                 break
             whole = data[start : start + length]
             if len(whole) < HEAD_BYTES + header_bytes and header_bytes <= CODE_BYTES_MAX:
-                break  # until its header is here
+                break  # until its header is complete
             code = _code(word >> 24, whole[HEAD_BYTES : HEAD_BYTES + header_bytes])
             if code == RequestCode.HEART_BEAT:
                 if len(whole) < length:
-                    break  # until it is whole
+                    break  # until it is complete
                 self._read_heartbeat(whole[HEAD_BYTES + header_bytes :])
             start += length
         if start > len(data):
@@ -124,7 +123,7 @@ class ClientNameReader:
         try:
             told = _heartbeats.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return  # the broker says what is wrong with it
+            return  # the broker reports the error
         groups = [*told.consumer_data_set, *told.producer_data_set]
         if told.client_id:
             self.names = names_of_client(

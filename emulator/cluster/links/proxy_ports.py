@@ -1,7 +1,7 @@
-"""A door: where one side reaches one node, ``host:port`` for as long as the cluster lives.
+"""A proxy port: the ``host:port`` at which one source reaches one node, until the cluster ends.
 
-It is open, or refuses as the address of a dead process does, or is silent as that of a
-machine behind a partition: who connects there waits.  The port is ours in all three.
+It is open, or refuses connections as the address of a dead process, or is silent as a machine
+behind a partition: clients wait until they time out.  The port stays bound in all three states.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ LOOK_AGAIN_S = 0.1
 
 
 class ProxyPort:
-    """From *names*' first to its second, at *address* of ours; the node listens elsewhere.
+    """Forwards connections at *address* to a node; *names* are those of source and target.
 
-    Raises ``AddressInUse``, or ``OSError`` for an address that is not ours.
+    Raises ``AddressInUse``, or ``OSError`` for an address that is not of this machine.
     """
 
     def __init__(self, address: str, names: tuple[Names, Names], *, learns_names: bool) -> None:
@@ -40,11 +40,11 @@ class ProxyPort:
         self._sock = bound_socket(address)
         self.address = join_address(self._sock.getsockname())
         self._state: PortState = "refusing"
-        self._filler: socket.socket | None = None  # what makes it silent
+        self._filler: socket.socket | None = None  # fills the backlog while silent
         self._accepting: trio.CancelScope | None = None
 
     def set_state(self, context: ProxyContext) -> None:
-        """As the faults that hold, and the node, want it now."""
+        """Enter the state that follows from the faults that hold and whether the node is up."""
         state, causes = port_state(
             context.rules.values(), *self.names, is_up=bool(self.node_address)
         )
@@ -62,7 +62,7 @@ class ProxyPort:
             context.nursery.start_soon(self._accept, context, self._accepting)
 
     def close(self) -> None:
-        """Give the port back; streams are closed by who ends the loop."""
+        """Close the port; ``TcpLinks`` closes the streams."""
         self._end_filler()
         self._sock.close()
 
@@ -73,13 +73,13 @@ class ProxyPort:
         self._sock.listen(BACKLOG)
 
     def _refuse(self) -> None:
-        """A port that is bound and does not listen refuses."""
+        """Bind without listening: the kernel then refuses connections."""
         self._end_filler()
         self._sock.close()
         self._sock = bound_socket(self.address)
 
     def _drop_connects(self) -> None:
-        """Room for one who is never accepted: the kernel ignores whoever comes after that."""
+        """Fill the backlog with our own connection: the kernel then ignores all others."""
         self._sock.listen(0)
         self._filler = socket.socket(self._sock.family)
         self._filler.setblocking(False)
@@ -87,12 +87,12 @@ class ProxyPort:
             self._filler.connect(self._sock.getsockname())
 
     def _end_filler(self) -> None:
-        """What made the door silent leaves again; who has come in its place is accepted later."""
+        """Close the connection that fills the backlog; waiting clients can then be accepted."""
         if self._filler is not None:
             _reset(self._filler)
             self._filler = None
 
-    # Who connects ---------------------------------------------------------------------
+    # Connections ----------------------------------------------------------------------
 
     async def _accept(self, context: ProxyContext, scope: trio.CancelScope) -> None:
         with scope:
@@ -106,16 +106,16 @@ class ProxyPort:
                     except ConnectionAbortedError:
                         continue
                     except OSError:
-                        await trio.sleep(LOOK_AGAIN_S)  # no more files: who is here is served
+                        await trio.sleep(LOOK_AGAIN_S)  # no file descriptors left
                         break
-                    if _has_left(near):  # so has what made the door silent
+                    if _has_left(near):  # as the connection that filled the backlog
                         near.close()
                         continue
                     near.setblocking(False)
                     context.nursery.start_soon(self._connect_to_node, context, near)
 
     async def _connect_to_node(self, context: ProxyContext, near: socket.socket) -> None:
-        """Connect to the node.  Where nobody listens, who came here is reset."""
+        """Connect to the node.  If the node refuses, reset the client's connection."""
         try:
             with trio.fail_after(CONNECT_S_MAX):
                 far = await _connected(self.node_address)
@@ -142,7 +142,7 @@ class ProxyPort:
 
 
 _CHANGES: dict[PortState, Callable[[ProxyPort], None]] = {
-    "open": ProxyPort._open,  # noqa: SLF001  # its own table
+    "open": ProxyPort._open,  # noqa: SLF001  # the class's own table
     "refusing": ProxyPort._refuse,  # noqa: SLF001
     "silent": ProxyPort._drop_connects,  # noqa: SLF001
 }

@@ -1,8 +1,8 @@
-"""What faults of links do to bytes, streams and new connections over TCP: no sockets here.
+"""Effects of link faults on bytes, streams and new connections over TCP, without sockets.
 
     fault       bytes that are sent     open streams    new connections
-    slow_link   come later              stay            are accepted
-    bandwidth   come at a rate          stay            are accepted
+    slow_link   arrive later            stay            are accepted
+    bandwidth   arrive at a rate        stay            are accepted
     stall       wait for its end        stay            are accepted (by the proxy's kernel)
     partition   wait for its end        stay            get no answer, until they time out
     refuse      pass                    stay            are refused
@@ -10,8 +10,8 @@
 
 The verdicts are those of the virtual network.  Several faults may hold for the same bytes: their
 delays add up, and the lowest bandwidth counts.  Bytes, the end of a stream and its reset wait in
-one queue: behind a partition a peer does not even learn that the other side has died.  Time is
-an argument.
+one queue: behind a partition a peer does not notice that the other side has died.  Time is an
+argument.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from rocketmq_emulator.faults.links_and_drives import (
 
 PortState: TypeAlias = Literal["open", "refusing", "silent"]
 
-PIECES_A_S = 20  # of what passes a narrow link: so often something comes
+PIECES_A_S = 20  # pieces per second in which bytes pass a limited bandwidth
 PIECE_BYTES_MIN = 256
 
-# What a tally counts.  Who is refused by the kernel is not seen: doors that shut are counted.
+# What a tally counts.  Refusals by the kernel are not seen: closing a proxy port is counted.
 HELD, DELAYED, SHUT, CUT = "held bytes", "delayed bytes", "shut a door", "reset a stream"
 
 
 class LinkRule:
-    """A fault from its beginning to its end; *tally* counts what it does.
+    """A link fault from its begin to its end; *tally* counts its effects.
 
-    *number* orders faults, and streams among them: see ``ProxiedStream``.
+    *number* is the order of faults, which streams refer to: see ``ProxiedStream``.
     """
 
     def __init__(self, number: int, fault: LinkFault, tally: Tally) -> None:
@@ -53,10 +53,10 @@ class LinkRule:
         self.fault = fault
         self.verdict = VERDICTS[type(fault)](fault)
         self.tally = tally
-        self._free_at_s: dict[tuple[Names, Names], float] = {}  # narrow ways, by their ends
+        self._free_at_s: dict[tuple[Names, Names], float] = {}  # by source and target
 
     def passed_at_s(self, source: Names, target: Names, size: int, now_s: float) -> float:
-        """When *size* bytes have passed a narrow way, after all that are before them."""
+        """When *size* bytes have passed the limited bandwidth, after all bytes before them."""
         assert isinstance(self.verdict, Throttle)
         begins_s = max(now_s, self._free_at_s.get((source, target), 0.0))
         self._free_at_s[source, target] = ends_s = begins_s + size / self.verdict.bytes_per_s
@@ -64,7 +64,7 @@ class LinkRule:
 
 
 class Effects:
-    """What all *rules* that mean *source* and *target* do to bytes that go that way."""
+    """The effects of all *rules* that affect bytes from *source* to *target*."""
 
     def __init__(self, rules: Iterable[LinkRule], source: Names, target: Names) -> None:
         self._ends = source, target
@@ -79,21 +79,21 @@ class Effects:
 
     @property
     def is_shut(self) -> bool:
-        """Does nothing pass?"""
+        """Whether nothing passes."""
         return bool(self._holds)
 
     @property
     def passes_all(self) -> bool:
-        """Do bytes pass as if there were no proxy?"""
+        """Whether bytes pass without delay."""
         return not (self._holds or self._slow or self._narrow)
 
     def piece_bytes_max(self) -> int | None:
-        """In which pieces bytes pass, so that they come evenly; None: all at once."""
+        """The size of pieces, so that bytes arrive evenly at a bandwidth; None: no pieces."""
         rates = [throttle.bytes_per_s for _, throttle in self._narrow]
         return max(PIECE_BYTES_MIN, min(rates) // PIECES_A_S) if rates else None
 
     def due_s(self, size: int, now_s: float, rng: random.Random) -> float:
-        """When *size* bytes that are read now may leave; the gate is another matter."""
+        """When *size* bytes read now may leave; ``is_shut`` can hold them longer."""
         for rule in self._holds:
             rule.tally.add(HELD, held_bytes=size)
         due_s = now_s
@@ -109,9 +109,9 @@ class Effects:
 def port_state(
     rules: Iterable[LinkRule], source: Names, target: Names, *, is_up: bool
 ) -> tuple[PortState, list[LinkRule]]:
-    """How a door from *source* to *target* treats who connects, and because of which rules."""
+    """The state of a proxy port from *source* to *target*, and the rules that cause it."""
     rules = list(rules)
-    ways = ((source, target), (target, source))  # an answer that is lost is no answer
+    ways = ((source, target), (target, source))  # a lost answer prevents a connection too
     lost = [
         rule
         for rule in rules
@@ -126,35 +126,35 @@ def port_state(
     return ("open" if is_up else "refusing"), []
 
 
-# Bytes that are held up ---------------------------------------------------------------
+# Held bytes ---------------------------------------------------------------------------
 
 
 End: TypeAlias = Literal["eof", "reset"]
 
 
 class Waiting(NamedTuple):
-    """Bytes that leave together, or the end of the stream."""
+    """Bytes that leave together, or the end of the stream, and when."""
 
     due_s: float
     what: bytes | End
 
 
 class Direction:
-    """From one end of a stream to the other, under *effects* that may change."""
+    """One direction of a stream: its held bytes, under *effects* that may change."""
 
     def __init__(self, effects: Effects, rng: random.Random) -> None:
-        self.effects = effects  # as they are now; ``apply`` changes them
+        self.effects = effects  # ``apply`` changes them
         self.held_bytes = 0
         self._rng = rng
         self._row: deque[Waiting] = deque()
 
     @property
     def is_free(self) -> bool:
-        """Need nothing wait, and does nothing?"""
+        """Whether no bytes wait and none need to."""
         return not self._row and self.effects.passes_all
 
     def put(self, data: bytes, now_s: float) -> None:
-        """Bytes that were read now, behind all that wait."""
+        """Add bytes read now, after all that wait."""
         size = self.effects.piece_bytes_max() or len(data)
         for start in range(0, len(data), size):
             piece = data[start : start + size]
@@ -162,12 +162,12 @@ class Direction:
             self.held_bytes += len(piece)
 
     def end(self, how: End, now_s: float) -> None:
-        """Nothing comes any more; the other side learns it when it has all that was before."""
+        """Add the end of the stream, after all bytes that wait."""
         due_s = now_s if self.effects.passes_all else self.effects.due_s(0, now_s, self._rng)
         self._add(how, due_s)
 
     def apply(self, effects: Effects, now_s: float) -> None:
-        """*effects* hold from now on; what waited for a bandwidth that is gone may leave."""
+        """Replace the effects; bytes that waited for an ended bandwidth limit may leave now."""
         was_narrow, self.effects = self.effects.piece_bytes_max(), effects
         if effects.passes_all or (was_narrow and not effects.piece_bytes_max()):
             self._row = deque(
@@ -175,11 +175,11 @@ class Direction:
             )
 
     def next_due_s(self) -> float | None:
-        """When ``take`` gives something; None while nothing waits, or nothing passes."""
+        """When ``take`` next returns something; None if nothing waits or nothing passes."""
         return self._row[0].due_s if self._row and not self.effects.is_shut else None
 
     def take(self, now_s: float) -> bytes | End | None:
-        """What leaves now, all bytes that are due together; None if nothing does."""
+        """Remove and return the bytes due now, or the end; None if nothing is due."""
         pieces: list[bytes] = []
         while (due_s := self.next_due_s()) is not None and due_s <= now_s:
             what = self._row[0].what
@@ -194,6 +194,6 @@ class Direction:
         return b"".join(pieces) if pieces else None
 
     def _add(self, what: bytes | End, due_s: float) -> None:
-        if self._row:  # order is kept, whatever the draws say
+        if self._row:  # keep the order, in spite of random delays
             due_s = max(due_s, self._row[-1].due_s)
         self._row.append(Waiting(due_s, what))

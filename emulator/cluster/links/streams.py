@@ -1,8 +1,8 @@
-"""A stream through a proxy: two sockets, and the way each of them leads to the other.
+"""A stream through a proxy: two sockets, and two ``_HalfStream`` that forward between them.
 
-While no fault holds, what is read at one end is written at the other in the same step.  A
-side that does not read slows the other one down, as without a proxy: what waits is bounded,
-and then nothing more is read.  The end of a stream and a reset are passed on as such.
+While no fault holds, bytes read at one end are written at the other in the same step.  A side
+that does not read slows down the other, as without a proxy: held bytes are bounded, and at the
+bound nothing more is read.  The end of a stream and a reset are forwarded as such.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from rocketmq_emulator.net.epoll_reader import Readable
 from rocketmq_emulator.net.timers import Timers
 
 READ_BYTES = 256 * 1024
-HELD_BYTES_MAX = 1024 * 1024  # of one way; then the sender's kernel holds the rest
+HELD_BYTES_MAX = 1024 * 1024  # per direction; then the sender's kernel holds the rest
 LINGER_0 = struct.pack("ii", 1, 0)  # close with a reset
 
 
 class Reading(Protocol):
-    """Who reads sockets: ``EpollReader``, or a task for each."""
+    """Reads sockets: ``EpollReader``, or ``ReaderTasks``."""
 
     def add(self, socket: Readable) -> None:
-        """Read it from now on."""
+        """Start reading *socket*."""
 
     def remove(self, socket: Readable) -> None:
-        """Read it no more."""
+        """Stop reading *socket*."""
 
 
 class ProxyContext:
-    """What all streams of one loop share."""
+    """The objects that all streams of one loop share."""
 
     def __init__(
         self, nursery: trio.Nursery, reading: Reading, timers: Timers, rng: random.Random
@@ -46,16 +46,16 @@ class ProxyContext:
         self.reading = reading
         self.timers = timers
         self.rng = rng
-        self.rules: dict[int, LinkRule] = {}  # of the faults that hold, by number
+        self.rules: dict[int, LinkRule] = {}  # the faults that hold, by number
         self.last_number = 0
 
 
 class ProxiedStream:
-    """Between *near*, a client or a node that has connected, and *far*, the node behind the port.
+    """A stream between *near*, the peer that connected, and *far*, the node behind the port.
 
-    ``source`` is the name of the peer that has connected, as far as it is known.
-    ``_created_after`` is the number of the last fault that began before: a fault that refuses new
-    connections is about those which are younger than it is.
+    ``source`` has the names of that peer known so far.  ``_created_after`` is the number of the
+    latest fault begun before the stream: a fault that refuses new connections affects only streams
+    created after it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ProxiedStream:
             half.read()
 
     def apply(self, rules: Iterable[LinkRule]) -> None:
-        """These, and no others, hold from now on."""
+        """Replace the rules that hold; reset the stream if one of them cuts it."""
         if self._is_over:
             return
         rules = list(rules)
@@ -102,19 +102,19 @@ class ProxiedStream:
         self._to_client.apply(back, now_s)
 
     def on_data(self, half: _HalfStream, data: bytes) -> None:
-        """Bytes were read; those of a client may say who it is."""
+        """Read the client's names from its bytes; new names may select other rules."""
         if half is self._to_node and self._learned is not None and self._learned.feed(data):
             assert self._learned.names is not None
             self.source = self._learned.names
             self.apply(self._context.rules.values())
 
     def on_half_closed(self) -> None:
-        """All that came one way has been written."""
+        """Close the stream once both directions are done."""
         if self._to_node.is_done and self._to_client.is_done:
             self._close()
 
     def on_target_error(self, half: _HalfStream) -> None:
-        """What *half* writes to has gone: the other one has to tell its side."""
+        """Pass on that *half*'s target failed: the other half's source is that socket."""
         (self._to_client if half is self._to_node else self._to_node).on_source_error()
         self.on_half_closed()
 
@@ -127,7 +127,7 @@ class ProxiedStream:
 
     @property
     def is_over(self) -> bool:
-        """Are both sockets closed?"""
+        """Whether both sockets are closed."""
         return self._is_over
 
     @property
@@ -144,7 +144,7 @@ class ProxiedStream:
 
 
 class _HalfStream:
-    """What is read from *source* is written to *target*, when the way lets it."""
+    """Forwards bytes from *source* to *target*, when its ``Direction`` releases them."""
 
     def __init__(
         self,
@@ -154,20 +154,20 @@ class _HalfStream:
         stream: ProxiedStream,
     ) -> None:
         self.source = source
-        self.is_done = False  # the end of the stream was passed on
+        self.is_done = False  # the end of the stream was forwarded
         self._context = context
         self._target = target
         self._stream = stream
         self._direction = Direction(Effects((), frozenset(), frozenset()), context.rng)
-        self._unwritten = b""  # what the kernel of the target does not take yet
+        self._unwritten = b""  # bytes that the target's kernel did not accept yet
         self._is_read = False
-        self._has_ended = False  # nothing comes from the source any more
+        self._has_ended = False  # the source sends nothing more
         self._planned_s: float | None = None
 
     # Reading --------------------------------------------------------------------------
 
     def read(self) -> None:
-        """Read from now on, unless too much waits."""
+        """Start or stop reading the source: stop at the end, or while too many bytes wait."""
         wants = not (self._has_ended or self._unwritten or self.is_done)
         wants = wants and self._direction.held_bytes < HELD_BYTES_MAX and self.source.fileno() >= 0
         if wants and not self._is_read:
@@ -194,7 +194,7 @@ class _HalfStream:
             return
         self._stream.on_data(self, data)
         if self.source.fileno() < 0:
-            return  # it said whose it is, and a fault has cut it
+            return  # its names became known, and a fault has cut it
         if self._direction.is_free and not self._unwritten:
             self._write(data)
             return
@@ -206,17 +206,17 @@ class _HalfStream:
         self._stream.abort()
 
     def apply(self, effects: Effects, now_s: float) -> None:
-        """These effects hold from now on."""
+        """Replace the effects, and write the bytes that are due now."""
         self._direction.apply(effects, now_s)
         self._go_on()
 
     def on_source_error(self) -> None:
-        """A write to the source failed."""
+        """Treat a failed write to the source as a reset by it."""
         if not self._has_ended:
             self._end("reset")
 
     def close(self) -> None:
-        """Close the source; what waits is dropped."""
+        """Close the source; held bytes are dropped."""
         if self._is_read:
             self._context.reading.remove(self)
             self._is_read = False
@@ -233,7 +233,7 @@ class _HalfStream:
     # Writing --------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """Write what is due, and plan the rest."""
+        """Write the bytes that are due, and set a timer for the rest."""
         while not self._unwritten and not self.is_done and self._target.fileno() >= 0:
             what = self._direction.take(trio.current_time())
             if what is None:
@@ -250,7 +250,7 @@ class _HalfStream:
         if how == "reset":
             self._stream.abort()
             return
-        with contextlib.suppress(OSError):  # the other side has gone meanwhile
+        with contextlib.suppress(OSError):  # the target has closed meanwhile
             self._target.shutdown(socket.SHUT_WR)
         self._stream.on_half_closed()
 
@@ -279,7 +279,7 @@ class _HalfStream:
         self._go_on()
 
     def _give_up(self) -> None:
-        """The target has gone; its side of the stream says how, in its turn."""
+        """Stop forwarding: the target has closed."""
         self._unwritten = b""
         self.is_done = True
         self.read()

@@ -3,10 +3,10 @@
     clients ──port──► broker-a          broker-a ──port──► namesrv
     clients ──port──► namesrv           broker-b ──port──► namesrv
 
-Nodes listen at ports that are given to no peer; brokers register, and clients are given, proxy
-ports.  Each broker has its own ports to the NameServers, so the port tells which node connects.
-With no fault a port passes everything on; what it costs is in BENCHMARKS.md.
-Where there is no epoll, a task reads each socket: as ``EpollReader``, and slower.
+Nodes listen at ports that no peer uses directly; brokers register proxy ports, and clients use
+them.  Each broker has its own ports to the NameServers, so the port identifies the source.
+Without a fault a port forwards everything; BENCHMARKS.md has its cost.
+On systems without epoll one task per socket reads it: as ``EpollReader``, but slower.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-NODE_HOST = "127.0.0.1"  # where nodes listen that are reached by doors only
-FAULTS_MAX = 1_000  # at one time: each is asked about each stream
+NODE_HOST = "127.0.0.1"  # where nodes behind proxy ports listen
+FAULTS_MAX = 1_000  # holding at the same time: each is checked for each stream
 END_S_MAX = 5.0
 CALL_S_MAX = 10.0
-FROM_CLIENTS = ""  # the source of clients' doors
+FROM_CLIENTS = ""  # the source of clients' proxy ports
 
 
 class TcpLinks:
-    """Doors are bound when it is made, and refuse until their node is up.
+    """The proxy ports of a cluster; bound at once, they refuse until their node is up.
 
     Its methods may be called from any thread.  Raises ``AddressInUse``.
     """
@@ -75,7 +75,7 @@ class TcpLinks:
         self._runs.wait()
 
     def close(self) -> None:
-        """Reset all streams and give the ports back."""
+        """Reset all streams and close the ports."""
         assert self._token is not None
         self._token.run_sync_soon(self._scope.cancel)
         self._thread.join(END_S_MAX)
@@ -83,11 +83,11 @@ class TcpLinks:
     # Addresses ------------------------------------------------------------------------
 
     def address(self, name: str) -> str:
-        """Where clients reach a node, ``host:port``."""
+        """The address that clients use for a node, ``host:port``."""
         return self._spec.reached_at(self._proxy_ports[FROM_CLIENTS, name].address)
 
     def fitted(self, name: str, config: RoleConfig) -> RoleConfig:
-        """*config* of a node behind doors: it listens inside, and uses doors itself."""
+        """*config* changed for a node behind proxy ports: its own address, and those it uses."""
         config = msgspec.structs.replace(config, listen_address=f"{NODE_HOST}:0")
         if not isinstance(config, BrokerConfig):
             return config
@@ -99,20 +99,20 @@ class TcpLinks:
         )
 
     def node_is_up(self, name: str, address: str) -> None:
-        """The node listens at *address*: its doors lead there."""
+        """Let the node's proxy ports forward to *address*."""
         self._call(lambda: self._set_node_address(name, address))
 
     def node_is_down(self, name: str) -> None:
-        """The node has ended: its doors refuse."""
+        """Let the node's proxy ports refuse: it has ended."""
         self._call(lambda: self._set_node_address(name, ""))
 
     # Faults ---------------------------------------------------------------------------
 
     @contextmanager
     def under(self, fault: LinkFault, tally: Tally | None = None) -> Iterator[Tally]:
-        """Inside the block *fault* holds; *tally* counts what it does, in the links' thread.
+        """Inside the block *fault* holds; *tally* counts its effects, in the links' thread.
 
-        After it, what was held passes.  Raises ``ValueError`` where too many hold.
+        After it, held bytes pass.  Raises ``ValueError`` if FAULTS_MAX faults hold.
         """
         tally = tally or Tally()
         number = self._call(lambda: self._begin(fault, tally))
@@ -122,7 +122,7 @@ class TcpLinks:
             self._call(lambda: self._end(number))
 
     def client_names(self) -> tuple[str, ...]:
-        """Of clients: what they have told brokers, and the name for all."""
+        """The names of connected clients from their heartbeats, and ``clients`` for all."""
         return self._call(self._client_names)
 
     # In the thread --------------------------------------------------------------------
@@ -218,7 +218,7 @@ class TcpLinks:
         return self._context
 
     def _call(self, action: Callable[[], R]) -> R:
-        """*action* in the thread, from any other; what it returns or raises."""
+        """Run *action* in the links' thread, called from another; returns or raises as it does."""
         results: list[R] = []
         errors: list[BaseException] = []
         is_done = threading.Event()
@@ -226,7 +226,7 @@ class TcpLinks:
         def act() -> None:
             try:
                 results.append(action())
-            except BaseException as error:  # noqa: BLE001  # carried to the caller
+            except BaseException as error:  # noqa: BLE001  # raised in the caller's thread
                 errors.append(error)
             is_done.set()
 
@@ -250,13 +250,13 @@ class ReaderTasks:
         self._scopes: dict[Readable, trio.CancelScope] = {}
 
     def add(self, socket: Readable) -> None:
-        """Read it from now on, if it is not read already."""
+        """Start reading *socket*, unless it is read already."""
         if socket not in self._scopes:
             self._scopes[socket] = trio.CancelScope()
             self._nursery.start_soon(self._read, socket, self._scopes[socket])
 
     def remove(self, socket: Readable) -> None:
-        """Read it no more; to be called before it is closed."""
+        """Stop reading *socket*; must be called before it is closed."""
         if (scope := self._scopes.pop(socket, None)) is not None:
             scope.cancel()
 

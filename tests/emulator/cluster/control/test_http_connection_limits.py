@@ -45,7 +45,7 @@ def test_other_names_are_refused_whatever_they_resolve_to(host) -> None:
     ids=str,
 )
 def test_pages_of_other_origins_are_refused(headers) -> None:
-    with pytest.raises(Refused, match="this is for programs") as caught:
+    with pytest.raises(Refused, match="pages of another origin") as caught:
         check_sender({**OWN, **headers})
     assert caught.value.status == 403
 
