@@ -1,1 +1,1 @@
-"""A node as an operating-system process: from outside (started, forked, ended) and from inside."""
+"""A node as an operating-system process: how it is started, observed and ended, and its code."""

@@ -1,12 +1,12 @@
-"""One process that has loaded every role, and forks a node whenever it is asked for one.
+"""One process that has loaded every role, and forks a node for each request.
 
-A node forked is ready in some 20 ms, where one that loads its code needs half a second of a
-processor; and what was loaded is in memory once.  It has no thread and runs no trio, so
-that a fork is whole.  Each request comes over a socket with the files that become the
-node's standard input, output and error, and one to which its exit code is written.  When
-the socket ends this process ends, and nodes end with their own standard input.
+A forked node is ready in some 20 ms; a node that loads its code needs half a second of a
+processor.  The loaded code is in memory once.  The process has no threads and does not run
+trio, so a fork is a complete copy.  Each request arrives over a socket, with the files that
+become the node's standard input, output and error, and one to which its exit code is written.
+When the socket closes this process ends; nodes end with their own standard input.
 
-``ForkServer`` is the part that knows no nodes: other processes are forked by it, too.
+``ForkServer`` does not depend on nodes: it can fork other processes too.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from rocketmq_emulator.processes import node
 from rocketmq_emulator.processes.roles import CONFIG_OF_ROLE, import_role
 
 REQUEST_BYTES_MAX = 64 * 1024
-FILES = 4  # standard input, output, error; where the exit code goes
+FILES = 4  # standard input, output, error; the file for the exit code
 
 
 def main() -> None:
-    """Serve the socket whose number is the first argument."""
+    """Serve the socket whose file descriptor is the first argument."""
     for role in CONFIG_OF_ROLE:
         import_role(role)
     gc.collect()
-    gc.freeze()  # else the first collection of every node would copy all of it
+    gc.freeze()  # else the first collection in every node would copy all these objects
     ForkServer(socket.socket(fileno=int(sys.argv[1])), node.main).run()
 
 
 class ForkRequest(msgspec.Struct):
-    """A process's command line, and the folder it stands in."""
+    """The arguments and the working folder of a process to fork."""
 
     arguments: list[str]
     folder: str
 
 
 class ForkServer:
-    """Processes forked here that have not ended; each runs *become*, which returns its exit code.
+    """Forks processes on request; each runs *become*, which returns its exit code.
 
-    *kills* those that are left when nobody asks any more; else they end by themselves.
+    *kills*: when the socket closes, kill the processes that still run; else they end themselves.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ForkServer:
         self._selector.register(requests, selectors.EVENT_READ)
 
     def run(self) -> None:
-        """Fork and reap until nobody asks any more."""
+        """Fork and reap until the client closes the socket."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is not self._requests:
@@ -71,10 +71,10 @@ class ForkServer:
                     return
 
     def _fork(self) -> bool:
-        """Fork one node, and answer with its id and a file that names it; False at the end."""
+        """Fork one process; answer with its id and its pidfd.  False when the socket is closed."""
         try:
             text, files, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES_MAX, FILES)
-        except ConnectionResetError:  # who asked ended before it read the last answer
+        except ConnectionResetError:  # the client ended before it read the last answer
             return False
         if not text:
             return False
@@ -89,7 +89,7 @@ class ForkServer:
         self._selector.register(pidfd, selectors.EVENT_READ, (pid, exit_code))
         try:
             socket.send_fds(self._requests, [b"%d" % pid], [pidfd])
-        except BrokenPipeError:  # who asked has died, and the node sees that as well
+        except BrokenPipeError:  # the client has died; the node notices it too
             return False
         return True
 
@@ -106,8 +106,8 @@ class ForkServer:
                 signal.pidfd_send_signal(key.fd, signal.SIGKILL)
 
     def _run_forked(self, request: ForkRequest, files: list[int]) -> None:
-        """Be that process from here on; never returns."""
-        os.setpgid(0, 0)  # Ctrl-C in a terminal is for who started us
+        """Run as the forked process; never returns."""
+        os.setpgid(0, 0)  # Ctrl-C in a terminal is for the client
         nodes = [key for key in self._selector.get_map().values() if key.data]
         others = [file for key in nodes for file in (key.fd, key.data[1])]
         self._selector.close()
@@ -121,7 +121,7 @@ class ForkServer:
         code = node.FAILED
         try:
             code = self._become()
-        except BaseException:  # noqa: BLE001  # whatever it is, this is the end of the process
+        except BaseException:  # noqa: BLE001  # any error ends the process
             traceback.print_exc()
         finally:
             sys.stdout.flush()

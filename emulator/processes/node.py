@@ -1,19 +1,19 @@
-"""One role as one operating-system process, with a log that never stops it.
+"""One role as one operating-system process, whose log never blocks it.
 
     python -m rocketmq_emulator.processes.node broker '{"name": …}'
 
 The second argument is the role's config struct as JSON, or ``-``: then it is the first line of
-standard input, and may come when everything is loaded already.  Imports are a budget here: no
-terminal library, so that three servers are up in a fraction of a second and small.  A line of
-JSON on standard output says when the node is ready; errors of the world (a port in use, an
-unwritable store) are one line on standard error.
+standard input, which can arrive after all code is loaded.  Imports are kept few (no terminal
+library), so that three servers start in a fraction of a second and use little memory.  When the
+node is ready it writes a line of JSON to standard output; errors of the environment (a port in
+use, an unwritable store) are one line on standard error.
 
-Options: ``--journal FILE`` appends facts as JSON Lines, and begins anew when long (FILE.1 …);
-``--log JSON`` (a ``LogSettings``) selects the facts on standard error, without it warnings and
-errors; lines that nobody reads there are left out and counted, and the file is polled before each
-write, since others may share it.  ``--with-parent`` ends the node with its standard input, so no
-orphan outlives its parent, and reports how far it is with a large store.  A second signal ends it
-at once.  ``--skew-ms N`` sets its wall clock wrong from its first fact on.
+Options: ``--journal FILE`` appends facts as JSON Lines, and rotates the file (FILE.1 …);
+``--log JSON`` (a ``LogSettings``) selects the facts on standard error, by default warnings and
+errors; lines that are not read there are dropped and counted, and the file is polled before each
+write, since other processes may share it.  ``--with-parent`` ends the node with its standard
+input, so that it does not outlast its parent, and reports the progress of reading a large store.
+A second signal ends it at once.  ``--skew-ms N`` sets its wall clock wrong before its first fact.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ from rocketmq_emulator.processes.starting import NodeProgress, process_age_s
 from rocketmq_emulator.processes.stopping import calling_on_stop
 from rocketmq_emulator.settings.config import BrokerConfig
 
-_PIECE_BYTES = select.PIPE_BUF  # a pipe with any room takes that much without waiting
+_PIECE_BYTES = select.PIPE_BUF  # a pipe with room accepts that much without blocking
 
 
 class LogOutput:
-    """The open file with that number; None where there is none, and everything is dropped."""
+    """Writes to the open file descriptor *file* without blocking; None drops everything."""
 
     def __init__(self, file: int | None) -> None:
         self._file = file
         self._room = select.poll()
         if file is not None:
             self._room.register(file, select.POLLOUT)
-        self.dropped_lines = 0  # since the last one that was written
-        self._is_torn = False  # the last line has no end
+        self.dropped_lines = 0  # since the last line that was written
+        self._is_torn = False  # the last line was written in part
 
     def write(self, text: str) -> None:
-        """Write whole lines if somebody takes them; never waits, never raises."""
+        """Write whole lines if there is room; never blocks, never raises."""
         if self._put(self._remark() + text):
             self.dropped_lines = 0
         else:
             self.dropped_lines += text.count("\n")
 
     def close(self) -> None:
-        """Say what was dropped, if there is room by now; the file stays open."""
+        """Write the count of dropped lines, if there is room; the file stays open."""
         if self.dropped_lines:
             self.write("")
 
@@ -94,7 +94,7 @@ class LogOutput:
             return 0
         try:
             return os.write(self._file, piece)
-        except OSError:  # its reader has gone, or it is a file on the very disk that is full
+        except OSError:  # its reader has closed, or it is a file on a full disk
             return 0
 
     def _has_room(self) -> bool:
@@ -105,16 +105,16 @@ class LogOutput:
 
 
 FAILED, BAD_USE = 1, 2
-PREFIX = "rmqemu: "  # of the errors of a command; a parent has its own
+PREFIX = "rmqemu: "  # before errors; a parent writes its own
 LINE_BYTES_MAX = 1024 * 1024
 
 
 def main() -> int:
-    """Serve the role that the command line names; the exit code."""
+    """Serve the role that the command line names; returns the exit code."""
     role, text, *options = sys.argv[1:]
     import_role(role)
     if text == "-" and not (text := _first_line()):
-        return 0  # the parent wants no node any more
+        return 0  # the parent has closed the pipe
     try:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
         log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
@@ -135,12 +135,12 @@ def run(
     with_parent: bool = False,
     skew_ms: int = 0,
 ) -> int:
-    """Serve in this process until a signal; the exit code."""
+    """Serve in this process until a signal; returns the exit code."""
     errors = _standard_error()
     try:
         main = partial(_serve_until_stopped, with_parent=with_parent, skew_ms=skew_ms)
         trio.run(main, config, journal, log, errors)
-    except Exception as error:  # noqa: BLE001  # bugs keep their traceback
+    except Exception as error:  # noqa: BLE001  # bugs are written with their traceback
         text = _text_of_end(name_of(config), first_error(error))
         errors.write(f"{text}\n" if with_parent else f"{PREFIX}{text}\n")
         return FAILED
@@ -150,9 +150,9 @@ def run(
 
 
 def _allow_open_files() -> None:
-    """As many as this user may have, as a JVM does: each connection and each segment is one."""
+    """Raise the limit to the user's maximum, as a JVM does, for connections and segments."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with contextlib.suppress(ValueError, OSError):  # some systems name a limit they do not grant
+    with contextlib.suppress(ValueError, OSError):  # some systems do not grant their limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -173,12 +173,12 @@ def _option(options: list[str], name: str, default: str) -> str:
 
 
 def _standard_error() -> LogOutput:
-    """It may be closed, and then its number may be that of another file by now."""
+    """Standard error; if it is closed, its number may be another file's, so nothing is written."""
     return LogOutput(None if sys.stderr is None else sys.stderr.fileno())
 
 
 def _first_line() -> str:
-    """Read byte by byte: what follows the line is not ours to take."""
+    """The first line, read byte by byte: bytes after it must stay in the pipe."""
     line = bytearray()
     while len(line) < LINE_BYTES_MAX and (byte := os.read(0, 1)):
         if byte == b"\n":
@@ -196,12 +196,12 @@ async def _serve_until_stopped(
     with_parent: bool,
     skew_ms: int,
 ) -> None:
-    """Until a signal, or the end of standard input, sets *stop*."""
+    """Serve until a signal, or the end of standard input, sets *stop*."""
     stop = trio.Event()
     token = trio.lowlevel.current_trio_token()
 
     def ask_to_stop() -> None:
-        with contextlib.suppress(trio.RunFinishedError):  # we end already
+        with contextlib.suppress(trio.RunFinishedError):  # the node is already ending
             token.run_sync_soon(stop.set)
 
     with calling_on_stop(ask_to_stop, with_parent=with_parent):
@@ -225,7 +225,7 @@ async def _serve_until_stopped(
 
 
 async def _cancel_at(stop: trio.Event, starting: trio.CancelScope) -> None:
-    """A node that reads a large log need not finish that to stop."""
+    """Cancel the start at *stop*: a node that reads a large log need not finish first."""
     await stop.wait()
     starting.cancel()
 
@@ -236,7 +236,7 @@ def _say_progress(entry: Entry) -> None:
 
 
 def _freeze_what_was_imported() -> None:
-    """What was imported lives as long as the node: full collections need not walk it again."""
+    """Exclude the imported objects, which live as long as the node, from full collections."""
     gc.collect()
     gc.freeze()
 

@@ -1,7 +1,7 @@
-"""One node as an operating-system process, seen from outside: configured, ready, ended.
+"""One node as an operating-system process, seen from its parent: configured, ready, ended.
 
-A node that is ready writes a line of JSON to standard output, and before that how far it is
-with a large store.  One that dies leaves its last lines on standard error.
+A node writes a line of JSON to standard output when it is ready, and before that the progress
+of reading a large store.  The last lines of a dead node are on its standard error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.processes.roles import RoleConfig
 
 Ending: TypeAlias = Literal["stop", "kill"]
-OnProgress: TypeAlias = Callable[[str, NodeProgress], object]  # the name of a node first
+OnProgress: TypeAlias = Callable[[str, NodeProgress], object]  # a node's name, its progress
 
 ENDING_SIGNALS: Mapping[Ending, tuple[signal.Signals, ...]] = {
     "stop": (signal.SIGTERM, signal.SIGCONT),
@@ -38,12 +38,12 @@ PAUSE_S_MAX, PAUSE_POLL_S = 1.0, 0.001
 READ_BYTES = 64 * 1024
 ERROR_BYTES_MAX = 64 * 1024
 LAST_LINES = 5
-EXPECTED_CODES = (1, 2)  # of a node that wrote in one line what was wrong
+EXPECTED_CODES = (1, 2)  # of a node that wrote its error in one line
 
 
 @public
 class NodeDied(NobodyAnswered):
-    """A node ended that should run; ``last_lines`` are those of its standard error."""
+    """A node ended that should run; ``last_lines`` are the last of its standard error."""
 
     def __init__(self, name: str, code: int, last_lines: Sequence[str]) -> None:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -58,8 +58,8 @@ class NodeDied(NobodyAnswered):
 class NodeProcess:
     """A process that waits for its config, then serves, then ends.
 
-    ``address`` is where it listens, once it is ready.  ``requested_end``: its end was asked for in
-    that way, so it is no failure.  Several threads may ask and end it.
+    ``address`` is where it listens, once it is ready.  ``requested_end`` is set if its end was
+    requested, so that it is not a failure.  Several threads may use one.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class NodeProcess:
         self.address = ""
         self.config: RoleConfig | None = None
         self.requested_end: Ending | None = None
-        self.is_reported = False  # its death, to whoever asks for deaths
+        self.is_reported = False  # whether its death was returned by ``deaths``
         self._errors_read_to = 0
         self._files = threading.Lock()
         self.popen, self._errors = spawn(
@@ -89,17 +89,17 @@ class NodeProcess:
 
     @property
     def is_running(self) -> bool:
-        """Has it not ended yet?  A stopped process (SIGSTOP) runs."""
+        """Whether it has not ended; a paused process (SIGSTOP) runs."""
         return self.popen.poll() is None
 
     @property
     def is_end_requested(self) -> bool:
-        """Has somebody asked for its end?"""
+        """Whether its end was requested."""
         return self.requested_end is not None
 
     @property
     def condition(self) -> NodeCondition:
-        """Whether it runs, stands still or has ended, and how, whoever did that."""
+        """Whether it runs, is paused or has ended, and its exit code; by whatever cause."""
         if (code := self.popen.poll()) is None:
             state: NodeState = "running" if self.address else "starting"
             return NodeCondition("paused" if is_stopped_by_signal(self.pid) else state, self.pid)
@@ -108,7 +108,7 @@ class NodeProcess:
         )
 
     def configure(self, config: RoleConfig) -> None:
-        """Let it go on; one that has died already is found out when it is waited for."""
+        """Write its config to its standard input; a wait reports a node that has died already."""
         self.config = config
         assert self.popen.stdin is not None
         try:
@@ -123,29 +123,29 @@ class NodeProcess:
             self.popen.send_signal(number)
 
     def end(self, how: Ending) -> None:
-        """Tell it once to end, if it runs: a second SIGTERM ends it at once."""
+        """Send the ending signals once, if it runs: a second SIGTERM would end it at once."""
         if self.is_running and self.requested_end != how:
             self.requested_end = how
             for number in ENDING_SIGNALS[how]:
                 self.signal(number)
 
     def pause(self) -> None:
-        """SIGSTOP; done when it stands still."""
+        """Send SIGSTOP; done when the process is stopped."""
         self.signal(signal.SIGSTOP)
         until_s = time.monotonic() + PAUSE_S_MAX
         while is_stopped_by_signal(self.pid) is False and time.monotonic() < until_s:
             time.sleep(PAUSE_POLL_S)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.signal(signal.SIGCONT)
 
     def log_lines(self) -> list[str]:
-        """What it wrote to standard error since the last call."""
+        """The lines it wrote to standard error since the last call."""
         with self._files:
             if self._errors.closed:
                 return []
-            # pread, for the position in the file is shared with the node that writes there.
+            # pread: the node, which writes to the file, shares its position.
             data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._errors_read_to)
             self._errors_read_to += len(data)
         return data.decode(errors="replace").splitlines()
@@ -163,7 +163,7 @@ class NodeProcess:
             self.popen.kill()
             self.popen.wait()
         with self._files:
-            self._read_last_lines()  # once more, since the file goes
+            self._read_last_lines()  # once more, before the file is closed
             for file in (self.popen.stdin, self.popen.stdout, self._errors):
                 assert file is not None
                 file.close()
@@ -179,9 +179,9 @@ class NodeProcess:
 def wait_all_ready(
     nodes: Sequence[NodeProcess], silence_s_max: float, on_progress: OnProgress
 ) -> None:
-    """Until every node has written where it listens.  Raises ``NodeDied`` and ``NotReady``.
+    """Wait until every node has written its address.  Raises ``NodeDied`` and ``NotReady``.
 
-    *on_progress* is called with the name of a node that reads a large store, and how far it is.
+    *on_progress* is called with the name and the progress of a node that reads a large store.
     """
     began_s = time.monotonic()
     starts = {node.name: NodeStart(node.name, began_s, silence_s_max) for node in nodes}

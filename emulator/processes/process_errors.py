@@ -1,6 +1,6 @@
-"""What the environment can refuse a process, as one line: what, where, what to do.
+"""Errors of a process's environment as one line: the error, its place, advice.
 
-A port, a folder, room on a disk.  Anything else is a bug of ours and keeps its traceback.
+A port, a folder, room on a disk.  Any other error is a bug of ours and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rocketmq_emulator.net.transport import AddressInUse, HostUnknown
 from rocketmq_emulator.settings.setting_rules import SettingRefused
 
 ADVICE: tuple[tuple[type[Exception], str], ...] = (
-    (AddressInUse, "stop what listens there, or choose another port (0 = any free one)"),
+    (AddressInUse, "stop the process that uses it, or choose another port (0 = any free one)"),
     (HostUnknown, "correct the name, or give an IP address"),
     (StoreInUse, "stop that process, or choose another folder"),
     (StoreUnwritable, "choose a folder that this user may write to"),
@@ -23,13 +23,13 @@ ADVICE: tuple[tuple[type[Exception], str], ...] = (
 )
 ADVICE_BY_NUMBER = {
     errno.EADDRNOTAVAIL: "listen on an address of this machine",
-    errno.EACCES: "choose what this user is allowed to use (ports from 1024 on)",
+    errno.EACCES: "choose a path or a port that this user may use (ports from 1024 on)",
     errno.EMFILE: "allow more open files (ulimit -n)",
 }
 
 
 def user_message(error: BaseException) -> str | None:
-    """One line for the user; None for what only a bug can cause."""
+    """One line for the user; None for an error that only a bug can cause."""
     for kind, advice in ADVICE:
         if isinstance(error, kind):
             return f"{_what(error)}: {advice}"
@@ -42,7 +42,7 @@ def user_message(error: BaseException) -> str | None:
 
 
 def first_error(error: BaseException) -> BaseException:
-    """The error itself, or the first one in however many groups trio has wrapped it."""
+    """*error*, or the first error inside the groups that trio has wrapped it in."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,10 +1,10 @@
-"""A role's config, put together from several sources; each beats those before it.
+"""A role's config from several sources; each overrides those before it.
 
 The order is: defaults, a RocketMQ properties file (``-c``), a TOML file, the environment
-(``RMQEMU_NAME=broker-a``), ``--set``, flags.  In a properties file and with ``--set``
-upstream's property names are understood beside ours; TOML and the environment
-(``RMQEMU_<FIELD>``) have ours only.  A name nobody knows is refused, with the nearest one
-that exists; one that is harmless here is listed as ignored.
+(``RMQEMU_NAME=broker-a``), ``--set``, flags.  Properties files and ``--set`` accept upstream's
+property names and ours; TOML and the environment (``RMQEMU_<FIELD>``) accept ours only.  An
+unknown name is refused, with the most similar known one; a property that has no effect here is
+listed as ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rocketmq_emulator.settings.property_names import (
 from rocketmq_emulator.settings.setting_rules import refusal_of, unknown_setting, wrong_type
 
 ENVIRONMENT_PREFIX = "RMQEMU_"
-RESERVED_VARIABLES = ("RMQEMU_CONTROL",)  # what tools read
+RESERVED_VARIABLES = ("RMQEMU_CONTROL",)  # variables that tools read
 PROPERTY_TABLES: dict[type[RoleConfig], PropertyTable] = {
     NameServerConfig: NAME_SERVER,
     BrokerConfig: BROKER,
@@ -40,7 +40,7 @@ PROPERTY_TABLES: dict[type[RoleConfig], PropertyTable] = {
 ROLES: dict[type[RoleConfig], str] = {NameServerConfig: "NameServer", BrokerConfig: "broker"}
 NET = "net."
 
-FLAGS = {  # of settings that have a shorter one
+FLAGS = {  # settings with a shorter flag
     "listen_address": "listen",
     "advertised_address": "advertise",
     "advertised_to": "advertise",
@@ -48,24 +48,24 @@ FLAGS = {  # of settings that have a shorter one
 
 
 class BadSetting(Misuse):
-    """A setting nobody knows, or with a value it cannot have; the text names its source."""
+    """An unknown setting, or an invalid value; the text names its source."""
 
 
 class Settings:
-    """What was given so far for a config of *kind*, by our field names; ``ignored`` by theirs."""
+    """The settings given for a config of *kind*, by our field names; ``ignored`` by upstream's."""
 
     def __init__(self, kind: type[RoleConfig]) -> None:
         self.kind = kind
         self.given: dict[str, Any] = {}
         self.ignored: list[str] = []
-        self._sources: dict[str, str] = {}  # where each of those was given last
+        self._sources: dict[str, str] = {}  # the last source of each setting
         self._properties = PROPERTY_TABLES[kind]
         self._types = _types(kind, "") | _types(NetConfig, NET)
 
     # Sources --------------------------------------------------------------------------
 
     def add_properties_file(self, path: str) -> None:
-        """A RocketMQ .conf file: ``key=value`` lines.  Raises ``BadSetting``."""
+        """Add a RocketMQ .conf file: ``key=value`` lines.  Raises ``BadSetting``."""
         try:
             pairs = java_properties.parse_bytes(_data(path))
         except ValueError as error:
@@ -73,7 +73,7 @@ class Settings:
         self.add_texts(pairs, path)
 
     def add_toml_file(self, path: str) -> None:
-        """A TOML file with our names.  Raises ``BadSetting``."""
+        """Add a TOML file with our names.  Raises ``BadSetting``."""
         try:
             table = tomllib.loads(_text(path))
         except tomllib.TOMLDecodeError as error:
@@ -84,7 +84,7 @@ class Settings:
             self._set(name, value, path)
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
-        """``RMQEMU_<FIELD>`` variables.  Raises ``BadSetting``."""
+        """Add ``RMQEMU_<FIELD>`` variables.  Raises ``BadSetting``."""
         for variable, text in environment.items():
             if variable.startswith(ENVIRONMENT_PREFIX) and variable not in RESERVED_VARIABLES:
                 name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
@@ -92,7 +92,7 @@ class Settings:
                 self.add_texts({name: text}, f"the environment, {variable}")
 
     def add_assignments(self, assignments: Iterable[str]) -> None:
-        """``--set key=value``, our names or upstream's.  Raises ``BadSetting``."""
+        """Add ``--set key=value`` by our names or upstream's.  Raises ``BadSetting``."""
         for assignment in assignments:
             name, equals, text = assignment.partition("=")
             if not equals:
@@ -100,8 +100,8 @@ class Settings:
             self.add_texts({name.strip(): text.strip()}, f"--set {assignment}")
 
     def add_texts(self, pairs: Mapping[str, str], where: str) -> None:
-        """Values as text, by either name; errors name *where*.  Raises ``BadSetting``."""
-        parts: dict[str, str] = {}  # of addresses: they make sense together only
+        """Add values as text, by our names or upstream's.  ``BadSetting`` names *where*."""
+        parts: dict[str, str] = {}  # parts of addresses, which are set together
         for name, text in pairs.items():
             property_ = self._properties.settings.get(name)
             if name in self._types:
@@ -115,7 +115,7 @@ class Settings:
         self._set_addresses(parts, where)
 
     def add_flags(self, **flags: str | Mapping[str, str] | None) -> None:
-        """Flags by our field names; None: not given.  Raises ``BadSetting``."""
+        """Add flags by our field names; None: not given.  Raises ``BadSetting``."""
         for name, value in flags.items():
             if value is not None:
                 flag = FLAGS.get(name, name)
@@ -124,20 +124,20 @@ class Settings:
     # The result -----------------------------------------------------------------------
 
     def config(self) -> RoleConfig:
-        """Raises ``BadSetting`` when a value cannot be, or some do not fit together."""
+        """The config.  Raises ``BadSetting`` for invalid values or combinations."""
         try:
             return msgspec.convert(self.nested(), self.kind)
         except msgspec.ValidationError as error:
             raise self.refused(error) from error
 
     def refused(self, error: Exception) -> BadSetting:
-        """*error*, raised by a config of these settings, with where they come from."""
+        """*error* of a config of these settings as ``BadSetting``, with their sources."""
         refusal = refusal_of(error)
         sources = {self._sources[name]: None for name in refusal.settings if name in self._sources}
         return BadSetting(": ".join((*sources, str(refusal))))
 
     def nested(self) -> dict[str, object]:
-        """What was given, in the shape of the config struct."""
+        """The settings given, nested as in the config struct."""
         net = {k.removeprefix(NET): v for k, v in self.given.items() if k.startswith(NET)}
         plain = {k: v for k, v in self.given.items() if not k.startswith(NET)}
         return {**plain, "net": net} if net else plain
@@ -185,7 +185,7 @@ class Settings:
 
 
 def _parts(text: str) -> list[str]:
-    """A list as one text.  A ";" at its end ends the last part, as upstream's split has it."""
+    """The parts of a list in one text; a ";" at the end adds no part, as in upstream's split."""
     if not text.strip():
         return []
     parts = text.strip().removesuffix(";").replace(",", ";").split(";")

@@ -1,7 +1,7 @@
-"""A config struct is a role: its type says what to serve.
+"""The roles of nodes; the type of the config struct selects the role.
 
-Each role imports only its own half, when it is served: memory and start-up time are
-budgets of a node.
+Each role's code is imported only when it is served, to keep a node's memory and start-up time
+small.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIG_OF_ROLE: dict[str, type[RoleConfig]] = {
 
 
 def import_role(role: str) -> None:
-    """Load now what serving *role* would load later."""
+    """Import the code of *role* now, before it is served."""
     importlib.import_module(f"rocketmq_emulator.{role}.service")
 
 
@@ -49,9 +49,9 @@ async def serve_role(
     open_nursery: OpenNursery | None = None,
     task_status: trio.TaskStatus[str],
 ) -> None:
-    """Serve until *stop*; started, with the bound address, once it is ready.
+    """Serve until *stop*; *task_status* gets the bound address once the node is ready.
 
-    *open_nursery* makes the nurseries of its tasks, ``trio.open_nursery`` without it.
+    *open_nursery* opens the nurseries of its tasks; by default ``trio.open_nursery``.
     """
     if open_nursery is None:
         from trio import open_nursery as of_trio  # noqa: PLC0415  # `up` loads it later

@@ -1,12 +1,12 @@
-"""Nodes as operating-system processes, from the outside: how one is started.
+"""Starts nodes as operating-system processes.
 
-Where it can be done (Linux) nodes are forked by a process that has loaded their code.  A command
-that is about to want a cluster starts that process first, and reads its own arguments while it
-loads.  A forked node is no child of ours: its end is read off a file that names the process
-(pidfd), and its exit code off one that its parent writes.
+On Linux nodes are forked by a process that has loaded their code, the fork server.  A command
+that needs a cluster starts that process first, and parses its own arguments while it loads.  A
+forked node is not our child: its pidfd shows its end, and its parent writes its exit code to a
+file.
 
-This is loaded before anything else: only the standard library, and nothing slow.  The other end
-of the socket is ``fork_server``.
+Commands load this module first, so it imports only fast modules of the standard library.  The
+other end of the socket is ``fork_server``.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ REPLY_BYTES_MAX = 64
 
 
 class NoForks(Exception):
-    """The process that forks is gone; nothing was started."""
+    """The fork server has ended; no node was started."""
 
 
 class ForkedNode:
-    """A node as ``subprocess.Popen`` would show it, as far as we use that."""
+    """A forked node, with the members of ``subprocess.Popen`` that are used here."""
 
     def __init__(self, pid: int, pidfd: int, exit_code: int, stdin: int, stdout: int) -> None:
         self.pid = pid
@@ -44,10 +44,10 @@ class ForkedNode:
         self.stdout: IO[bytes] = os.fdopen(stdout, "rb")
         self._pidfd = pidfd
         self._exit_code = exit_code
-        self._lock = threading.Lock()  # of what is closed at its end
+        self._lock = threading.Lock()  # for the files that are closed at its end
 
     def poll(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """Its exit code; None while it runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
@@ -57,7 +57,7 @@ class ForkedNode:
         with self._lock:
             if self.returncode is not None:
                 return self.returncode
-            pidfd = os.dup(self._pidfd)  # ours, while another thread may close that one
+            pidfd = os.dup(self._pidfd)  # our copy: another thread may close the original
         ended = select.poll()
         ended.register(pidfd, select.POLLIN)
         try:
@@ -68,27 +68,27 @@ class ForkedNode:
         with self._lock:
             if self.returncode is None:
                 text = os.read(self._exit_code, REPLY_BYTES_MAX)
-                self.returncode = int(text) if text else -signal.SIGKILL  # nobody is left to say
+                self.returncode = int(text) if text else -signal.SIGKILL  # its parent has ended
                 os.close(self._exit_code)
                 os.close(self._pidfd)
             return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Unless it has ended."""
+        """Send the signal, unless the node has ended."""
         if self.poll() is None:
             with self._lock, contextlib.suppress(ProcessLookupError):
                 if self.returncode is None:
                     signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 class ForkClient:
-    """A process that forks others, which serves the other end of the socket *requests*.
+    """The client of a fork server, which has the other end of the socket *requests*.
 
-    *wait* returns when that process has ended.
+    *wait* returns when the fork server has ended.
     """
 
     def __init__(self, requests: socket.socket, wait: Callable[[], object]) -> None:
@@ -98,7 +98,7 @@ class ForkClient:
         self._lock = threading.Lock()
 
     def fork(self, arguments: Sequence[str], errors: IO[bytes]) -> ForkedNode:
-        """A node with *arguments*, which writes to *errors*.  Raises ``NoForks``."""
+        """Fork a node with *arguments*; its standard error is *errors*.  Raises ``NoForks``."""
         text = json.dumps({"arguments": [*arguments], "folder": os.getcwd()}).encode()  # noqa: PTH109  # pathlib is not loaded for this
         stdin_read, stdin_write = os.pipe()
         stdout_read, stdout_write = os.pipe()
@@ -116,7 +116,7 @@ class ForkClient:
         return ForkedNode(pid, pidfd, code_read, stdin_write, stdout_read)
 
     def close(self) -> None:
-        """Let it end; its nodes go on as long as their standard input does."""
+        """End the fork server; its nodes run until their standard input closes."""
         self._requests.close()
         self._wait()
 
@@ -125,14 +125,14 @@ class ForkClient:
             socket.send_fds(self._requests, [text], files)
             reply, received, _, _ = socket.recv_fds(self._requests, REPLY_BYTES_MAX, 1)
         if not reply:
-            raise ConnectionResetError("it has ended")
+            raise ConnectionResetError("the fork server has ended")
         return int(reply), received[0]
 
 
 class NodeForkClient(ForkClient):
-    """The process that forks, started now; it loads while we go on.
+    """Starts a fork server, which loads its code while the caller goes on.
 
-    *module* is what it runs: nodes', or another one that serves with ``processes.fork_server``.
+    *module* is its main module: that of nodes, or another one that runs a ``ForkServer``.
     """
 
     def __init__(
@@ -160,17 +160,17 @@ NODE = (sys.executable, "-P", "-m", "rocketmq_emulator.processes.node")
 
 
 class Spawned(NamedTuple):
-    """A process that loads its role, and the file its standard error goes to."""
+    """A process that loads its role, and the file of its standard error."""
 
     popen: subprocess.Popen[bytes] | ForkedNode
     errors: IO[bytes]
 
 
-_forkers: list[NodeForkClient] = []  # at most one, started when the first node is wanted
+_forkers: list[NodeForkClient] = []  # at most one, started for the first node
 
 
 def node_command(role: str, config: str, journal: str = "", log: str = "") -> list[str]:
-    """What to execute for one role; it never looks for code in the current folder.
+    """The command line of one role; it never imports code from the current folder.
 
     *config* and *log* are JSON: the role's config struct, and ``LogSettings`` if not default.
     """
@@ -178,37 +178,37 @@ def node_command(role: str, config: str, journal: str = "", log: str = "") -> li
 
 
 def node_environment() -> dict[str, str]:
-    """Ours, with this very copy of the code first in the path, wherever we stand."""
+    """Our environment, with the folder of this code first in PYTHONPATH."""
     root = str(Path(__file__).absolute().parents[2])
     path = os.environ.get("PYTHONPATH", "")
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
 def spawn(role: str, journal: str = "", log: str = "", skew_ms: int = 0) -> Spawned:
-    """A node that waits for its config: forked where that can be done, else loading its code."""
+    """Start a node that waits for its config: forked if possible, else by a new interpreter."""
     arguments = [*_arguments(role, "-", journal, log), "--with-parent"]
     arguments += ["--skew-ms", str(skew_ms)] if skew_ms else []
-    errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
+    errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the node
     if CAN_FORK:
         start_fork_server()
         try:
             return Spawned(_forkers[0].fork(arguments, errors), errors)
         except NoForks:
-            stop_fork_server()  # the next node finds a new one
+            stop_fork_server()  # the next node starts a new one
     return Spawned(_loading(arguments, errors), errors)
 
 
 def start_fork_server() -> None:
-    """Let the process load that forks nodes, where nodes can be forked."""
+    """Start the fork server, if there is none and nodes can be forked."""
     if _forkers and _forkers[0].owner != os.getpid():
-        _forkers.clear()  # we are a fork ourselves: it is somebody else's
+        _forkers.clear()  # this process is a fork: the fork server is its parent's
     if CAN_FORK and not _forkers:
         _forkers.append(NodeForkClient(node_environment()))
 
 
 @atexit.register
 def stop_fork_server() -> None:
-    """End that process; the nodes that it forked go on."""
+    """End the fork server; the nodes that it forked go on."""
     while _forkers:
         forker = _forkers.pop()
         if forker.owner == os.getpid():
@@ -228,5 +228,5 @@ def _loading(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]
         stdout=subprocess.PIPE,
         stderr=errors,
         env=node_environment(),
-        process_group=0,  # Ctrl-C in a terminal is for the parent, who stops us in order
+        process_group=0,  # Ctrl-C in a terminal is for the parent, which stops the node in order
     )

@@ -1,10 +1,10 @@
-"""What a node writes to standard output while it starts, and how long its parent waits.
+"""The lines that a node writes to standard output while it starts, and its parent's timeout.
 
-Lines of JSON: how far it has read the store that it found, then where it listens.  Each renews
-the wait, so a node that reads a large log is waited for as long as it makes progress, and one
-that writes nothing is not.  ``ready_s`` in the last line counts from the start of the process,
-before any of its code was loaded, because that is when the user began to wait.  A process that
-is replaced (``execve``) keeps its beginning.
+Lines of JSON: the progress of reading its store, then its address.  Each line renews the timeout,
+so the parent waits for a node that reads a large log as long as it makes progress, but not for a
+node that writes nothing.  ``ready_s`` in the last line counts from the start of the process,
+before its code was loaded, because the user waits from then on.  A process that is replaced
+(``execve``) keeps its start time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class NodeProgress(NamedTuple):
 
     @property
     def percent(self) -> int:
-        """0 to 100."""
+        """The progress, from 0 to 100."""
         return 100 * self.done // max(1, self.total)
 
     def line(self) -> str:
-        """As a node writes it."""
+        """The line of JSON that a node writes."""
         return json.dumps({"recovering": self.what, "done": self.done, "total": self.total})
 
     @classmethod
     def of(cls, fact: LogRecovering | TimersRecovering) -> Self:
-        """What a node notes while it reads its store."""
+        """The progress in a fact that a node notes while it reads its store."""
         if isinstance(fact, LogRecovering):
             return cls("log", fact.done_bytes, fact.total_bytes)
         return cls("timers", fact.done_count, fact.total_count)
@@ -45,8 +45,8 @@ class NodeProgress(NamedTuple):
 class NodeStart:
     """The start of one node, seen from outside.
 
-    ``address`` is where it listens, once it has said so.  ``silent_at_s``: if nothing comes by
-    then it is waited for no longer.  Times are of one clock, in seconds.
+    ``address`` is where it listens, once it has written it.  ``silent_at_s`` is the time at which
+    the parent gives up, if no line arrives before.  Times are in seconds of one clock.
     """
 
     def __init__(self, name: str, now_s: float, silence_s_max: float) -> None:
@@ -58,7 +58,7 @@ class NodeStart:
         self._rest = b""
 
     def feed(self, data: bytes, now_s: float) -> list[NodeProgress]:
-        """Take what it wrote; the progress that this was."""
+        """Take bytes that it wrote; returns the progress in them."""
         self.silent_at_s = now_s + self._silence_s_max
         *lines, self._rest = (self._rest + data).split(b"\n")
         found = []
@@ -76,15 +76,15 @@ class NodeStart:
         return f"{self.name} (at {self._progress.percent} % of its {self._progress.what})"
 
 
-# Since when this process runs ---------------------------------------------------------
+# Age of this process ------------------------------------------------------------------
 
 
 _LOADED_S = time.monotonic()
-_START_FIELD = 19  # starttime, counted from behind the name of the program: proc(5)
+_START_FIELD = 19  # starttime, counted from the field after the program's name: proc(5)
 
 
 def process_age_s() -> float:
-    """Seconds, exact to a hundredth; where no ``/proc`` tells, since this module was loaded."""
+    """Seconds since the start, to 0.01 s; without ``/proc`` since this module was loaded."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         began_s = int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK")

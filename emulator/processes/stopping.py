@@ -1,10 +1,10 @@
-"""How a process learns that it is to stop: by a signal, or by the end of its parent.
+"""Stops a process at a signal, or at the end of its parent.
 
-The first signal and the end of standard input ask for an orderly stop, which needs the loop.  A
-loop that is busy does not see that, so neither a second signal nor a parent that is gone waits
-for it: then the process ends at once.  What was stored stays, as after ``kill -9``.
+The first signal and the end of standard input request an orderly stop, which needs the loop.  A
+busy loop does not handle the request, so after a second signal, or some time after the parent's
+end, the process ends at once.  Stored data stays, as after ``kill -9``.
 
-Nodes use handlers and a thread; commands that may wait for their loop use the trio tasks below.
+Nodes use handlers and a thread; commands that can wait for their loop use the trio tasks below.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import FrameType
 
 import trio
 
-ORPHAN_S_MAX = 1.5  # from the end of the parent to ours, if the loop stays busy
+ORPHAN_S_MAX = 1.5  # from the parent's end to ours, if the loop stays busy
 ORPHANED = 1
 SIGNALLED = 128  # plus the signal's number, as shells count
 READ_BYTES = 4096
@@ -26,10 +26,10 @@ READ_BYTES = 4096
 
 @contextmanager
 def calling_on_stop(ask: Callable[[], object], *, with_parent: bool = False) -> Iterator[None]:
-    """Inside the block, *ask* is called when the process is to stop, from any thread.
+    """Inside the block, *ask* is called, in any thread, when the process must stop.
 
-    *with_parent*: standard input is a pipe from who started us; nobody writes there, so it
-    ends when they do.  To be entered in the main thread, where signal handlers belong.
+    *with_parent*: standard input is a pipe of the parent, which never writes to it, so it closes
+    when the parent ends.  Must be entered in the main thread, because it sets signal handlers.
     """
     asked = False
 
@@ -55,7 +55,7 @@ def calling_on_stop(ask: Callable[[], object], *, with_parent: bool = False) -> 
 
 
 def _watch_parent(ask: Callable[[], object], ended: threading.Event) -> None:
-    """A thread of its own: it runs between any two steps of a busy loop."""
+    """Runs in its own thread, so that a busy loop does not block it."""
     while os.read(0, READ_BYTES):
         continue
     ask()
@@ -69,7 +69,7 @@ def _watch_parent(ask: Callable[[], object], ended: threading.Event) -> None:
 async def stop_on_signal(
     stop: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """SIGTERM and SIGINT set *stop*."""
+    """Set *stop* at SIGTERM and SIGINT."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for _ in signals:
@@ -77,7 +77,7 @@ async def stop_on_signal(
 
 
 async def stop_with_parent(stop: trio.Event) -> None:
-    """The end of standard input sets *stop*: nobody writes there, so the parent has died."""
+    """Set *stop* when standard input closes: the parent, which never writes to it, has died."""
     stdin = trio.lowlevel.FdStream(os.dup(0))
     async with stdin:
         async for _ in stdin:

@@ -103,7 +103,7 @@ def test_an_address_that_is_taken_or_not_of_this_machine_is_one_line(role) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         lines = {
-            address: f"{address} is in use: stop what listens there, or choose another port",
+            address: f"{address} is in use: stop the process that uses it, or choose another port",
             "192.0.2.1:9876": "cannot listen on 192.0.2.1:9876: cannot assign requested address",
             "nowhere.invalid:9876": "nowhere.invalid",
         }

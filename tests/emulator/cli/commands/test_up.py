@@ -166,7 +166,7 @@ def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
             taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             port = taken.getsockname()[1]
         text = said_one_line(rmqemu("up", "--brokers", "0", "--port", str(port)), 1)
-    assert f"127.0.0.1:{port} is in use: stop what listens there, or choose another port" in text
+    assert f"127.0.0.1:{port} is in use: stop the process that uses it" in text
 
 
 @pytest.mark.parametrize("how", [(), ("--embedded",)], ids=["processes", "embedded"])

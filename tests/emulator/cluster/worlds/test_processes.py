@@ -119,6 +119,6 @@ def test_a_start_that_fails_says_what_the_node_said_and_leaves_nobody(cluster) -
         pass
     assert str(caught.value) == (
         f"namesrv: 127.0.0.1:{port} is in use: "
-        "stop what listens there, or choose another port (0 = any free one)"
+        "stop the process that uses it, or choose another port (0 = any free one)"
     )
     assert not any(map(is_alive, second.pids.values()))
