@@ -1,1 +1,1 @@
-"""Tools at a cluster: the calls of operators, and what several of them show together."""
+"""Tools for a cluster: admin calls, and the overview of brokers, topics and groups."""

@@ -1,8 +1,8 @@
-"""The calls of tools to a cluster: one method a call, and deletions made of several calls.
+"""Admin calls of tools to a cluster: one method per call, and deletions made of several calls.
 
-A cluster that does not answer, a topic or group that does not exist, a refusal: each is an error
-of its own, whose text can be shown to a user as it is.  A topic or a group is deleted on every
-broker with what belongs to it: routes, offsets, retries, dead letters.
+A cluster that does not answer, a missing topic or group, and a refusal each have an error class,
+whose text can be shown to users.  A topic or a group is deleted on every broker, with its routes,
+offsets, retries and dead letters.
 
 Upstream: MQClientAPIImpl's part for tools; DeleteTopicSubCommand, DeleteSubscriptionGroupCommand.
 """
@@ -83,25 +83,25 @@ if TYPE_CHECKING:
 
 
 CALL_MS_MAX = 5_000  # DefaultMQAdminExt.timeoutMillis
-NAMESRV_MS_MAX = 2_500  # ours, for all NameServers together: a person waits for the answer
-TOOL_RELEASE = R_4_9_7  # in whose shape bodies are written: every release reads it
+NAMESRV_MS_MAX = 2_500  # ours, for all NameServers together: a user waits for the answer
+TOOL_RELEASE = R_4_9_7  # the format of request bodies; every release reads it
 B = TypeVar("B", bound=Body)
 
 
 class AdminError(Picklable, Exception):
-    """A call of a tool failed; the text says why."""
+    """A call of a tool failed; the text gives the reason."""
 
 
 class ClusterUnreachable(AdminError, NobodyAnswered):
-    """No server answers at that address."""
+    """No server answered at the address."""
 
 
 class NotFound(AdminError, RefusedByServer):
-    """There is no such topic, group or broker."""
+    """A topic, group or broker does not exist."""
 
 
 class TopicMissing(NotFound):
-    """There is no topic of that name."""
+    """A topic does not exist."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"there is no topic {topic}: make it with `rmqemu topic create {topic}`")
@@ -117,13 +117,13 @@ class AdminRefused(AdminError, RefusedByServer):
 
 
 class NotAnEmulator(AdminError, CannotDoHere):
-    """A server that does not know a call that only this emulator answers."""
+    """A server does not support a call that only this emulator answers."""
 
 
 class Admin:
     """Calls to the NameServers at *namesrv* ("host:port;host:port") and to brokers by address.
 
-    Each fails after *call_ms_max* without an answer.
+    Each call fails after *call_ms_max* without an answer.
     """
 
     def __init__(
@@ -133,19 +133,19 @@ class Admin:
         self._remoting = remoting
         self._call_ms_max = call_ms_max
 
-    # To a NameServer ------------------------------------------------------------------
+    # NameServers ----------------------------------------------------------------------
 
     async def cluster_info(self) -> ClusterInfo:
-        """Clusters, their brokers, and the brokers' addresses by id."""
+        """The clusters, their brokers, and the brokers' addresses by id."""
         body = await self.call_namesrv(catalog.GET_BROKER_CLUSTER_INFO)
         return decode_unlimited_body(body, ClusterInfo)
 
     async def masters(self) -> dict[str, str]:
-        """Masters' addresses, ``host:port`` by broker name."""
+        """The masters' addresses, ``host:port`` by broker name."""
         return masters_of(await self.cluster_info())
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where *topic* is.  Raises ``TopicMissing``."""
+        """The route of *topic*.  Raises ``TopicMissing``."""
         request = GetRouteInfoRequest(topic=topic)
         try:
             body = await self.call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
@@ -154,21 +154,21 @@ class Admin:
         return decode_unlimited_body(body, TopicRouteData)
 
     async def brokers_of(self, topic: str) -> dict[str, str]:
-        """Addresses of the masters that have *topic*, by name.  Raises ``NotFound``."""
+        """The addresses of the masters in the route of *topic*, by name.  Raises ``NotFound``."""
         route = await self.route(topic)
         return masters_of(ClusterInfo({data.broker_name: data for data in route.broker_datas}))
 
     async def delete_topic_in_namesrv(self, topic: str) -> None:
-        """Take *topic* out of the routes of every NameServer that answers."""
+        """Remove *topic* from the routes of every NameServer that answers."""
         header = DeleteTopicFromNamesrvRequest(topic=topic)
         for address in self._namesrv:
             with suppress(ClusterUnreachable):
                 await self.call(address, catalog.DELETE_TOPIC_IN_NAMESRV, header)
 
-    # To a broker ----------------------------------------------------------------------
+    # Brokers --------------------------------------------------------------------------
 
     async def overview(self, broker: str) -> BrokerOverview:
-        """Its topics and groups, all at once.  Raises ``NotAnEmulator`` at a real RocketMQ."""
+        """The broker's topics and groups, in one call.  Raises ``NotAnEmulator`` at a RocketMQ."""
         try:
             reply = await self.call(broker, catalog.GET_BROKER_OVERVIEW)
         except AdminRefused as error:
@@ -178,7 +178,7 @@ class Admin:
         return msgspec.json.decode(reply.body, type=BrokerOverview)
 
     async def topics(self, broker: str) -> list[TopicConfig]:
-        """All topics of the broker at address *broker*, its own ones too."""
+        """All topics of the broker at address *broker*, with its system topics."""
         reply = await self.call(broker, catalog.GET_ALL_TOPIC_CONFIG)
         return list(
             decode_unlimited_body(
@@ -187,44 +187,44 @@ class Admin:
         )
 
     async def create_topic(self, broker: str, config: TopicConfig) -> None:
-        """Make a topic on one broker, or change it."""
+        """Create or update a topic on one broker."""
         header = topic_request(config)
         await self.call(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
 
     async def create_topic_everywhere(self, config: TopicConfig) -> list[str]:
-        """Make a topic on every master, or change it; returns the masters' names."""
+        """Create or update a topic on every master; returns the masters' names."""
         masters = await self.masters()
         for address in masters.values():
             await self.create_topic(address, config)
         return list(masters)
 
     async def topic_stats(self, broker: str, topic: str) -> TopicStatsTable:
-        """First and next offset of every queue of *topic*.  Raises ``NotFound``."""
+        """The first and the next offset of every queue of *topic*.  Raises ``NotFound``."""
         header = GetTopicStatsInfoRequest(topic=topic)
         reply = await self.call(broker, catalog.GET_TOPIC_STATS_INFO, header)
         return decode_unlimited_body(reply.body, TopicStatsTable)
 
     async def topic_stats_if_any(self, broker: str, topic: str) -> TopicStatsTable:
-        """As ``topic_stats``, but empty for a broker without that topic."""
+        """As ``topic_stats``, but empty if the broker does not have *topic*."""
         try:
             return await self.topic_stats(broker, topic)
         except NotFound:
             return TopicStatsTable()
 
     async def groups(self, broker: str) -> list[SubscriptionGroupConfig]:
-        """All consumer groups that the broker knows."""
+        """All consumer groups in the broker's table."""
         reply = await self.call(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         wrapper = decode_unlimited_body(reply.body, SubscriptionGroupWrapper)
         return list(wrapper.subscription_group_table.values())
 
     async def groups_of_topic(self, broker: str, topic: str) -> list[str]:
-        """Consumer groups that subscribe *topic* or have offsets in it."""
+        """The consumer groups that subscribe to *topic* or have offsets in it."""
         header = QueryTopicConsumeByWhoRequest(topic=topic)
         reply = await self.call(broker, catalog.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_unlimited_body(reply.body, GroupList).group_list
 
     async def connections(self, broker: str, group: str) -> ConsumerConnection:
-        """Which members of *group* are connected, and what they subscribe; perhaps none."""
+        """The connected members of *group* and their subscriptions; empty if none is connected."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
         reply = await self.invoke(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
         if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
@@ -232,7 +232,7 @@ class Admin:
         return decode_unlimited_body(checked(broker, reply).body, ConsumerConnection)
 
     async def running_info(self, broker: str, group: str, client: str) -> ConsumerRunningInfo:
-        """What a member says of itself; the broker at address *broker* asks it."""
+        """The running info of a member, which the broker at address *broker* requests from it."""
         header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client)
         reply = await self.call(broker, catalog.GET_CONSUMER_RUNNING_INFO, header)
         return decode_unlimited_body(reply.body, ConsumerRunningInfo)
@@ -240,7 +240,7 @@ class Admin:
     async def consume_stats(
         self, broker: str, group: str, topic: str | None = None
     ) -> ConsumeStats:
-        """Stored and committed offsets of every queue that *group* has, or has in *topic*."""
+        """The stored and committed offsets of *group*'s queues, of all topics or of *topic*."""
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
         reply = await self.call(broker, catalog.GET_CONSUME_STATS, header)
         return decode_unlimited_body(reply.body, ConsumeStats)
@@ -252,7 +252,7 @@ class Admin:
         return reply.decode(OffsetReply).offset
 
     async def commit(self, broker: str, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the offset from which *group* goes on."""
+        """Set the committed offset of *group* in *queue*."""
         header = UpdateConsumerOffsetRequest(
             consumer_group=group,
             topic=queue.topic,
@@ -266,7 +266,7 @@ class Admin:
     ) -> list[dict[str, object]]:
         """Commit, for every queue, its first offset, its last, or the one at *at_ms*.
 
-        Returns one row a queue: broker, queue, offset.  Raises ``NotFound`` for the topic.
+        Returns one row per queue: broker, queue, offset.  Raises ``NotFound`` for the topic.
         """
         await self.route(topic)
         moved: list[dict[str, object]] = []
@@ -281,12 +281,12 @@ class Admin:
         return moved
 
     async def create_group(self, broker: str, config: SubscriptionGroupConfig) -> None:
-        """Make a consumer group on one broker, or change it."""
+        """Create or update a consumer group on one broker."""
         body = encode_body(config, TOOL_RELEASE)
         await self.call(broker, catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
 
     async def delete_topic(self, broker: str, topic: str) -> None:
-        """Delete a topic and its messages on one broker; one that there is not is no error."""
+        """Delete a topic and its messages on one broker; no error if it does not exist."""
         header = DeleteTopicRequest(topic=topic)
         await self.call(broker, catalog.DELETE_TOPIC_IN_BROKER, header)
 
@@ -300,7 +300,7 @@ class Admin:
     # Inside ---------------------------------------------------------------------------
 
     async def call_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
-        """The body of the first one that answers."""
+        """The reply's body from the first NameServer that answers."""
         reasons: list[str] = []
         patience_ms = NAMESRV_MS_MAX // len(self._namesrv)
         for address in self._namesrv:
@@ -310,7 +310,7 @@ class Admin:
                 reasons.append(str(error))
                 continue
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise ClusterUnreachable(f"what answers at {address} is no NameServer")
+                raise ClusterUnreachable(f"the server at {address} is no NameServer")
             return checked(address, reply).body
         raise ClusterUnreachable(
             f"no NameServer answers at {', '.join(reasons)}; start one with `rmqemu up`"
@@ -341,7 +341,7 @@ class Admin:
 
 
 def topic_request(config: TopicConfig) -> CreateTopicRequest:
-    """What makes the topic at a broker, or changes it."""
+    """The request that creates or updates the topic."""
     return CreateTopicRequest(
         topic=config.topic_name or "",
         default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
@@ -363,14 +363,14 @@ def tool_client(nursery: trio.Nursery) -> RemotingClient:
 async def admin_on(
     network: Network, clock: WallClock, namesrv: str, call_ms_max: int = CALL_MS_MAX
 ) -> AsyncIterator[Admin]:
-    """An ``Admin`` that calls over *network*, and lives as long as the block."""
+    """An ``Admin`` that calls over *network*, until the block ends."""
     async with tool_connections(network, clock, TOOL_RELEASE) as remoting:
         yield Admin(namesrv, remoting, call_ms_max)
 
 
 @asynccontextmanager
 async def admin_over_tcp(namesrv: str, call_ms_max: int = CALL_MS_MAX) -> AsyncIterator[Admin]:
-    """The same over TCP."""
+    """As ``admin_on``, over TCP."""
     async with cancelling_nursery() as nursery:
         network, clock = TcpNetwork(nursery), WallClock.of_this_machine()
         async with admin_on(network, clock, namesrv, call_ms_max) as admin:
@@ -378,7 +378,7 @@ async def admin_over_tcp(namesrv: str, call_ms_max: int = CALL_MS_MAX) -> AsyncI
 
 
 def masters_of(info: ClusterInfo) -> dict[str, str]:
-    """Masters' addresses, ``host:port`` by broker name, in natural order."""
+    """The masters' addresses, ``host:port`` by broker name, in natural order."""
     table = info.broker_addr_table
     return {
         name: table[name].broker_addrs[MASTER_ID]
@@ -388,7 +388,7 @@ def masters_of(info: ClusterInfo) -> dict[str, str]:
 
 
 def checked(address: str, reply: RemotingCommand) -> RemotingCommand:
-    """*reply*, from *address*.  Raises ``AdminError`` unless it is SUCCESS."""
+    """*reply* of the server at *address*.  Raises ``AdminError`` unless it is SUCCESS."""
     if reply.code == ResponseCode.SUCCESS:
         return reply
     remark = (reply.remark or "no reason given").split("\n", 1)[0]
@@ -401,22 +401,22 @@ def checked(address: str, reply: RemotingCommand) -> RemotingCommand:
 
 
 class GroupLosses(msgspec.Struct, frozen=True):
-    """What goes with a group: offsets in so many topics, and messages that only it had."""
+    """The data lost with a group: its offsets in *topics*, its retries and dead letters."""
 
     group: str
     topics: tuple[str, ...]
-    retries: int  # waiting to be consumed again
+    retries: int  # messages waiting to be consumed again
     dead_letters: int
 
     @property
     def text(self) -> str:
-        """As part of a sentence."""
+        """The losses as a part of a sentence."""
         where = f"its offsets in {', '.join(self.topics)}" if self.topics else "no offsets"
         return f"{where}, {self.retries:,} retries and {self.dead_letters:,} dead letters"
 
 
 async def losses_of(admin: Admin, group: GroupView) -> GroupLosses:
-    """What deleting *group* loses.  Raises ``AdminError``."""
+    """The data that deleting *group* would lose.  Raises ``AdminError``."""
     retry, dead = retry_topic(group.name), dlq_topic(group.name)
     stored = 0
     for address in (await admin.masters()).values():
@@ -431,7 +431,7 @@ async def losses_of(admin: Admin, group: GroupView) -> GroupLosses:
 
 
 async def delete_group_everywhere(admin: Admin, group: str) -> None:
-    """The group, its offsets, its retries and its dead letters.  Raises ``AdminError``."""
+    """Delete a group, its offsets, retries and dead letters.  Raises ``AdminError``."""
     masters = await admin.masters()
     for address in masters.values():
         await admin.delete_group(address, group)
@@ -440,7 +440,7 @@ async def delete_group_everywhere(admin: Admin, group: str) -> None:
 
 
 async def delete_topic_everywhere(admin: Admin, topic: str, brokers: Mapping[str, str]) -> None:
-    """On *brokers*, then in the routes.  Raises ``AdminError``."""
+    """Delete a topic on *brokers*, then in the routes.  Raises ``AdminError``."""
     for address in brokers.values():
         await admin.delete_topic(address, topic)
     await admin.delete_topic_in_namesrv(topic)

@@ -1,8 +1,8 @@
-"""Reads what the brokers of a cluster have, all at the same time, each with a short timeout.
+"""Reads the topics and groups of all brokers at the same time, each with a short timeout.
 
-Tables are read, never facts: by one call of our own, or, from any other RocketMQ, by calls
-that each answers.  A broker that does not answer costs the others nothing.
-What a broker keeps for itself (its system topics and groups) is left out.
+It reads tables, never facts: by one call of our own, or from any other RocketMQ by upstream's
+admin calls.  A broker that does not answer does not delay the others.
+System topics and groups of the brokers are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rocketmq_emulator.protocol.messages.names import (
 )
 
 BROKER_S_MAX = 4.0  # one broker, with all its topics and groups
-PROBLEMS = (  # why a broker did not answer, as a table says it beside the broker's address
+PROBLEMS = (  # why a broker did not answer; shown beside its address
     (TimedOut, "does not answer"),
     (NeverSent, "cannot be reached"),
     (NoAnswer, "closed the connection"),
@@ -47,14 +47,14 @@ PROBLEMS = (  # why a broker did not answer, as a table says it beside the broke
 
 
 class ClusterReader:
-    """Reads a cluster.  A broker that does not answer is reported as one that does not."""
+    """Reads a cluster.  A broker that does not answer has a ``problem`` in its report."""
 
     def __init__(self, admin: Admin, namesrv: str) -> None:
         self._admin = admin
         self._namesrv = namesrv
 
     async def read(self) -> Overview:
-        """Everything.  Raises ``AdminError`` only when no NameServer answers."""
+        """Read all brokers.  Raises ``AdminError`` only if no NameServer answers."""
         info = await self._admin.cluster_info()
         reports: list[BrokerReport] = []
 
@@ -68,7 +68,7 @@ class ClusterReader:
         return overview_of(self._namesrv, reports)
 
     async def report(self, name: str, address: str, cluster: str) -> BrokerReport:
-        """One broker; never longer than ``BROKER_S_MAX``."""
+        """Read one broker, for at most ``BROKER_S_MAX``."""
         try:
             with trio.fail_after(BROKER_S_MAX):
                 found = await self.broker(name, address, cluster)
@@ -80,12 +80,12 @@ class ClusterReader:
         return BrokerReport(name, address, cluster, found)
 
     async def group(self, name: str, brokers: Mapping[str, str]) -> GroupView:
-        """One group; an unknown one has no members and no queues."""
+        """Read one group; an unknown group has no members and no queues."""
         rows = {broker: await self._group(name, where) for broker, where in brokers.items()}
         return group_of(name, rows)
 
     async def broker(self, broker: str, address: str, cluster: str) -> BrokerOverview:
-        """What one broker has.  Raises ``AdminError``."""
+        """The topics and groups of one broker.  Raises ``AdminError``."""
         try:
             found = await self._admin.overview(address)
         except NotAnEmulator:

@@ -1,9 +1,8 @@
-"""Dead letters: the messages that a group gave up, and how they are sent again.
+"""Dead letters: the messages that a group gave up, and their replay.
 
-How far the dead letters of a group were replayed is an offset of the tools' group in their
-topic, committed after each send: so a second replay goes on where the first one ended, the
-group's own offsets and lag do not change, and a tool that dies between a send and its
-commit repeats one message.
+The position of a replay is an offset of the tools' group in the dead-letter topic, committed
+after each send: so a second replay continues where the first one ended, the group's own offsets
+and lag do not change, and a tool that dies between a send and its commit repeats one message.
 
 Upstream: SendMessageProcessor.asyncConsumerSendMsgBack writes them; it has no replay.
 """
@@ -28,9 +27,9 @@ from rocketmq_emulator.protocol.messages.names import (
 )
 from rocketmq_emulator.protocol.requests.offsets import OffsetReply, QueryConsumerOffsetRequest
 
-REPLAYED_FROM = "REPLAYED_FROM"  # ours: the offset id of the dead letter that was sent again
+REPLAYED_FROM = "REPLAYED_FROM"  # ours: the offset id of the replayed dead letter
 KEPT = frozenset({names.KEYS, names.TAGS, names.UNIQ_KEY, names.INSTANCE_ID, names.BUYER_ID})
-DROPPED = (names.RESERVED - KEPT) | {  # what brokers and consumers wrote on the way
+DROPPED = (names.RESERVED - KEPT) | {  # properties that brokers and consumers have added
     names.BORN_HOST,
     names.BORN_TIMESTAMP,
     names.CRC32,
@@ -47,11 +46,11 @@ DROPPED = (names.RESERVED - KEPT) | {  # what brokers and consumers wrote on the
 
 
 class NoOrigin(DamagedData, ValueError):
-    """A dead letter that does not say which topic it was in."""
+    """A dead letter has no property that names its original topic."""
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """Those of one group: how many are stored, and how many were not replayed yet."""
+    """The dead letters of one group: how many are stored, and how many not replayed yet."""
 
     group: str
     stored: int
@@ -67,7 +66,7 @@ class DeadLetterQueue:
         self._admin = admin
 
     async def spans(self) -> list[QueueSpan]:
-        """Its queues; none if nothing was ever given up.  Raises ``AdminError``."""
+        """Its queues; empty if the group never gave up a message.  Raises ``AdminError``."""
         try:
             return await self.reader.spans()
         except NotFound:
@@ -78,7 +77,7 @@ class DeadLetterQueue:
         return [await self._replayed_to(span) for span in spans]
 
     async def count(self) -> DeadLetters:
-        """Raises ``AdminError``."""
+        """Count the dead letters.  Raises ``AdminError``."""
         spans = await self.spans()
         starts = await self.replayed_to(spans)
         return DeadLetters(
@@ -88,7 +87,7 @@ class DeadLetterQueue:
         )
 
     async def note_replayed(self, span: QueueSpan, letter: MessageExt) -> None:
-        """The next replay begins after *letter*, which lies in *span*.  Raises ``AdminError``."""
+        """Commit that *letter*, of queue *span*, was replayed.  Raises ``AdminError``."""
         after = letter.queue_offset + 1
         await self._admin.commit(span.address, TOOLS_CONSUMER_GROUP, span.queue, after)
 
@@ -107,7 +106,7 @@ class DeadLetterQueue:
 
 
 async def groups_with_dead_letters(admin: Admin) -> list[str]:
-    """Groups that ever gave up a message.  Raises ``AdminError``."""
+    """The groups that ever gave up a message.  Raises ``AdminError``."""
     found: set[str] = set()
     for address in (await admin.masters()).values():
         topics = (config.topic_name or "" for config in await admin.topics(address))
@@ -118,21 +117,21 @@ async def groups_with_dead_letters(admin: Admin) -> list[str]:
 
 
 def origin_of(letter: MessageExt) -> str | None:
-    """The topic that a dead letter was in before it was retried."""
+    """The topic of a dead letter before its first retry."""
     found = letter.properties
     return found.get(names.DLQ_ORIGIN_TOPIC) or found.get(names.RETRY_TOPIC)
 
 
 def replayed(letter: MessageExt, to: str = "") -> Message:
-    """*letter* as it was sent at first, for topic *to* or the one it was in.
+    """*letter* as it was first sent, for topic *to* or its original topic.
 
-    Its id, keys, tag and the application's properties are kept; a retry topic's message
-    keeps its topic, too, which its group then sees.  Raises ``NoOrigin``.
+    Its id, keys, tag and the application's properties are kept; if *to* is a retry topic, the
+    message also names its original topic, which consumers then see.  Raises ``NoOrigin``.
     """
     origin = origin_of(letter)
     topic = to or origin
     if not topic:
-        raise NoOrigin(f"dead letter {letter.queue_offset} does not say which topic it was in")
+        raise NoOrigin(f"dead letter {letter.queue_offset} does not name its original topic")
     kept = {name: value for name, value in letter.properties.items() if name not in DROPPED}
     kept[REPLAYED_FROM] = letter.offset_msg_id
     if is_retry_topic(topic) and origin:

@@ -1,10 +1,11 @@
-"""Messages as tools read them: a topic from some offset on, or single ones by id or key.
+"""Reads messages for tools: a topic from some offset on, or single messages by id or key.
 
-A topic is read by plain pulls that leave no group, no offset and no trace.  A pull needs the name
+A topic is read by plain pulls, which create no group and commit no offset.  A pull needs the name
 of a group that the broker knows; every broker has one for tools.  The pull carries its
-subscription, so no heartbeat is needed, and it commits nothing.  A message id is either a place
-(the broker's address and a position) or what the producer gave it, and the text does not show
-which: it is a place if a broker of the cluster has that address, else every topic is asked.
+subscription, so no heartbeat is needed.  A message id is either an offset message id (the
+broker's address and a log position) or the producer's unique key, and its text does not show
+which.  If a broker of the cluster has that address it is an offset message id, else every topic
+is queried for it as a key.
 
 Upstream: the pulls of mqadmin's PrintMessageSubCommand (TOOLS_CONSUMER_GROUP);
 MQAdminImpl.viewMessage, queryMessage; QueryMsgByUniqueKeySubCommand.
@@ -50,14 +51,14 @@ from rocketmq_emulator.protocol.requests.pulling import (
     ViewMessageRequest,
 )
 
-MESSAGES_A_PULL = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory: more are not given
+MESSAGES_A_PULL = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory, the broker's limit
 CALL_MS_MAX = 5_000
 Age: TypeAlias = tuple[int, int, str]
 EMPTY_PULLS = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
 class QueueSpan(msgspec.Struct, frozen=True):
-    """A queue, the address of its broker, and the offsets it has: ``first`` to below ``end``."""
+    """A queue, the address of its broker, and its offsets: from ``first`` to below ``end``."""
 
     queue: MessageQueue
     address: str
@@ -66,7 +67,7 @@ class QueueSpan(msgspec.Struct, frozen=True):
 
 
 class Pulled(msgspec.Struct, frozen=True):
-    """Messages, perhaps none, and the offset from which to pull next."""
+    """The messages of a pull, or none, and the offset for the next pull."""
 
     messages: list[MessageExt]
     next_offset: int
@@ -81,7 +82,7 @@ class TopicReader:
         self._wanted = build_subscription(topic, tags)
 
     async def spans(self) -> list[QueueSpan]:
-        """All its queues now, in order.  Raises ``AdminError``: ``NotFound`` without a route."""
+        """The topic's queues now.  Raises ``AdminError``; ``NotFound`` without a route."""
         route = await self._admin.route(self.topic)
         found: dict[MessageQueue, QueueSpan] = {}
         for broker in route.broker_datas:
@@ -95,7 +96,7 @@ class TopicReader:
         return [found[queue] for queue in sorted_queues(found)]
 
     async def starts(self, spans: Iterable[QueueSpan], where: str, at_ms: int | None) -> list[int]:
-        """For each queue the offset to begin with: the first, the last, or that of a time."""
+        """The start offset of each queue: the first, the last, or that at *at_ms*."""
         starts = []
         for span in spans:
             offset = span.end if where == "last" else span.first
@@ -106,9 +107,9 @@ class TopicReader:
         return starts
 
     async def pull(self, span: QueueSpan, offset: int, *, hold_ms: int = 0) -> Pulled:
-        """What the queue has from *offset* on; the broker may wait *hold_ms* for it.
+        """Pull from *offset* on; the broker may hold the pull for *hold_ms*.
 
-        Raises ``AdminError``: ``NotFound`` when the topic was deleted.
+        Raises ``AdminError``; ``NotFound`` if the topic was deleted.
         """
         header = PullMessageRequest(
             consumer_group=TOOLS_CONSUMER_GROUP,
@@ -123,7 +124,7 @@ class TopicReader:
             subscription=self._wanted.sub_string,
             expression_type=TAG,
         )
-        timeout_ms = CALL_MS_MAX + 2 * hold_ms  # the broker's sweep sees the end of a hold late
+        timeout_ms = CALL_MS_MAX + 2 * hold_ms  # the broker checks held pulls only now and then
         reply = await self._admin.invoke(span.address, PULL_MESSAGE, header, timeout_ms=timeout_ms)
         if reply.code == ResponseCode.SUCCESS:
             header_back = reply.decode(PullMessageReply)
@@ -138,7 +139,7 @@ class TopicReader:
     async def stored(
         self, spans: list[QueueSpan], starts: list[int]
     ) -> AsyncGenerator[MessageExt]:
-        """What the queues have from *starts* to their ends, oldest first by the time of storing.
+        """The messages of the queues from *starts* to their ends, oldest first by store time.
 
         Raises ``AdminError``.
         """
@@ -158,22 +159,22 @@ class TopicReader:
 
 
 class _QueueCursor:
-    """One queue's messages in order, pulled when they are asked for."""
+    """Iterates over one queue's messages in order, and pulls them on demand."""
 
     def __init__(self, reader: TopicReader, span: QueueSpan, start: int) -> None:
         self._reader = reader
         self._span = span
         self._offset = start
-        self._ready: list[MessageExt] = []  # the last one comes first
+        self._ready: list[MessageExt] = []  # in reverse order
 
     async def next(self) -> MessageExt | None:
-        """None when the end that the queue had at first is reached."""
+        """The next message; None at the end that the queue had when its span was read."""
         while not self._ready and self._offset < self._span.end:
             pulled = await self._reader.pull(self._span, self._offset)
             below_end = [m for m in pulled.messages if m.queue_offset < self._span.end]
             self._ready = below_end[::-1]
             if pulled.next_offset <= self._offset:
-                break  # a broker that has lost its end since
+                break  # the broker has lost the end of the queue meanwhile
             self._offset = pulled.next_offset
         return self._ready.pop() if self._ready else None
 
@@ -186,7 +187,7 @@ async def _push(
 
 
 def age(message: MessageExt) -> Age:
-    """Sorts messages by age; those of one producer and one millisecond as they were sent."""
+    """A sort key by age; messages of one producer and millisecond sort in send order."""
     return message.store_timestamp, message.born_timestamp, message.msg_id
 
 
@@ -199,13 +200,13 @@ TIMESTAMP_MS_MAX = 2**63 - 1
 
 
 class BadMessageId(Misuse, ValueError):
-    """A text that no message has as its id."""
+    """A text that is no valid message id."""
 
 
 async def find_by_id(admin: Admin, msg_id: str, topic: str = "") -> list[MessageExt]:
-    """The message at that place, or all copies with that key: in *topic*, or anywhere.
+    """The message at an offset message id, or all copies with a unique key, in *topic* or all.
 
-    Raises ``BadMessageId``, ``AdminError``; ``NotFound`` for a topic that there is not.
+    Raises ``BadMessageId``, ``AdminError``; ``NotFound`` for an unknown topic.
     """
     host = _host_of(msg_id)
     for name, address in (await _addresses(admin)).items():
@@ -224,13 +225,13 @@ async def find_by_id(admin: Admin, msg_id: str, topic: str = "") -> list[Message
 async def find_by_key(admin: Admin, topic: str, key: str, count_max: int) -> list[MessageExt]:
     """The newest *count_max* messages of *topic* with *key* among their keys, oldest first.
 
-    Raises ``AdminError``: ``NotFound`` for a topic that there is not.
+    Raises ``AdminError``; ``NotFound`` for an unknown topic.
     """
     return (await _query_message(admin, topic, key, count_max, is_id=False))[-count_max:]
 
 
 def _host_of(msg_id: str) -> str:
-    """The address in an id that is a place; any other text in one that is none."""
+    """The broker's address in an offset message id; a meaningless one in a unique key."""
     try:
         data = bytes.fromhex(msg_id)
     except ValueError:
@@ -241,7 +242,7 @@ def _host_of(msg_id: str) -> str:
 
 
 async def _addresses(admin: Admin) -> dict[str, str]:
-    """Of all brokers, slaves too, by a name that their messages get."""
+    """The addresses of all brokers, slaves too, by broker name."""
     table = (await admin.cluster_info()).broker_addr_table
     return {name: at for name, data in table.items() for at in data.broker_addrs.values()}
 
@@ -250,7 +251,7 @@ async def _view_message(admin: Admin, address: str, broker: str, msg_id: str) ->
     try:
         header = ViewMessageRequest(offset=position_of(msg_id))
     except ValueError:
-        return None  # no place, although it begins with an address that exists
+        return None  # a unique key that begins with a broker's address
     try:
         reply = await admin.call(address, VIEW_MESSAGE_BY_ID, header)
     except AdminRefused:
@@ -260,7 +261,7 @@ async def _view_message(admin: Admin, address: str, broker: str, msg_id: str) ->
 
 
 async def _topics(admin: Admin) -> list[str]:
-    """All topics that messages of applications are in, retries and dead letters too."""
+    """All topics with applications' messages, retries and dead letters too."""
     names: set[str] = set()
     for address in (await admin.masters()).values():
         names |= {config.topic_name or "" for config in await admin.topics(address)}
@@ -270,7 +271,7 @@ async def _topics(admin: Admin) -> list[str]:
 async def _query_message(
     admin: Admin, topic: str, key: str, count_max: int, *, is_id: bool
 ) -> list[MessageExt]:
-    """Oldest first.  Brokers compare hashes: the keys themselves are compared here."""
+    """The messages with *key*, oldest first.  Brokers compare hashes, so compare keys here."""
     header = QueryMessageRequest(
         topic=topic,
         key=key,

@@ -1,9 +1,9 @@
-"""A cluster at one moment, as tools show it, and what has changed between two moments.
+"""A cluster at one moment, as tools show it, and the changes between two moments.
 
-Values only: ``cluster_reader`` reads what each broker has, and here that becomes one whole of
-brokers, topics and groups, names in natural order.  The live view adds the nodes, rates and the
-queues that members report as theirs.  A node that hangs or has died keeps the figures that it had:
-they are shown as old ones.
+Values only: ``cluster_reader`` reads each broker, and this module merges the reports into one
+``Overview`` of brokers, topics and groups, names in natural order.  The live view adds the nodes,
+rates and the queues that members report as their own.  The last figures of a node that hangs or
+has died are kept and shown as old.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from rocketmq_emulator.text.values import in_natural_order, natural
 
 
 class BrokerView(msgspec.Struct, frozen=True):
-    """A broker that is in the route; ``problem`` says why it did not answer."""
+    """A broker in the route; ``problem`` is the reason if it did not answer."""
 
     name: str
     address: str
     cluster: str
     topics: int = 0
-    messages: int = 0  # ever stored and still counted, over its shown topics
+    messages: int = 0  # ever stored, in the topics shown
     problem: str = ""
 
 
 class TopicView(msgspec.Struct, frozen=True):
-    """A topic, over all brokers that have it.
+    """A topic on all brokers that have it.
 
-    ``no_load_ratio`` is the part of its *queues* to which nobody can write.  ``idle_queues`` are,
-    by group with members, those declared idle: read-only, and read to their end (#3465).
+    ``no_load_ratio`` is the part of its *queues* that cannot be written.  ``idle_queues`` counts,
+    by group with members, the queues declared idle: read-only, and consumed to the end (#3465).
     """
 
     name: str
     queues: int
-    messages: int  # stored and not yet dropped
+    messages: int  # stored and not deleted yet
     stored: int  # ever stored
     brokers: tuple[str, ...]
     no_load_ratio: float = 0.0
-    read_only: tuple[str, ...] = ()  # brokers
+    read_only: tuple[str, ...] = ()  # names of brokers
     idle_queues: dict[str, int] = {}
 
 
 class QueueView(msgspec.Struct, frozen=True, gc=False):
-    """One queue as one group sees it."""
+    """One queue, with the committed offset of one group."""
 
     topic: str
     broker: str
@@ -68,12 +68,12 @@ class QueueView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def lag(self) -> int:
-        """Messages stored and not committed."""
+        """The number of messages stored and not committed."""
         return max(0, self.end - self.committed)
 
 
 class GroupView(msgspec.Struct, frozen=True):
-    """A consumer group: who is online, what they want, how far they are."""
+    """A consumer group: connected members, their subscriptions, committed offsets."""
 
     name: str
     model: str
@@ -83,7 +83,7 @@ class GroupView(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """Messages stored and not committed, over all queues."""
+        """The number of messages stored and not committed, over all queues."""
         return sum(queue.lag for queue in self.queues)
 
     @property
@@ -93,9 +93,9 @@ class GroupView(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Brokers, topics and groups, as they were read at about the same time.
+    """Brokers, topics and groups, read at about the same time.
 
-    ``more_topics`` and ``more_groups`` are those that are too many to be listed.
+    ``more_topics`` and ``more_groups`` count those beyond the limit of the lists.
     """
 
     namesrv: str
@@ -107,12 +107,12 @@ class Overview(msgspec.Struct, frozen=True):
 
     @property
     def silent(self) -> tuple[BrokerView, ...]:
-        """Brokers of which nothing is known, because they did not answer."""
+        """The brokers that did not answer."""
         return tuple(broker for broker in self.brokers if broker.problem)
 
 
 class BrokerReport(msgspec.Struct, frozen=True):
-    """One broker of a route: what it has, or why that is not known."""
+    """One broker of a route: its topics and groups, or why they are unknown."""
 
     name: str
     address: str
@@ -121,14 +121,14 @@ class BrokerReport(msgspec.Struct, frozen=True):
     problem: str = ""
 
     def view(self) -> BrokerView:
-        """The broker as a row."""
+        """The broker as a row of the overview."""
         topics = self.found.topics if self.found else ()
         stored = sum(topic.stored for topic in topics)
         return BrokerView(self.name, self.address, self.cluster, len(topics), stored, self.problem)
 
 
 def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
-    """What all brokers have, together."""
+    """The reports of all brokers, merged."""
     every = sorted(reports, key=lambda report: natural(report.name))
     topics: dict[str, dict[str, TopicRow]] = {}
     groups: dict[str, dict[str, GroupRow]] = {}
@@ -150,7 +150,7 @@ def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
 
 
 def group_of(name: str, rows: Mapping[str, GroupRow]) -> GroupView:
-    """One group over the brokers of *rows*, in their order; one that none knows is empty.
+    """One group on the brokers of *rows*, in their order; empty if no broker knows it.
 
     Its queues are ordered by topic, broker and number.
     """
@@ -205,7 +205,7 @@ def _topic(
 
 
 def _idle_queues(topic: str, read_only: Iterable[QueueData], group: Mapping[str, GroupRow]) -> int:
-    """Of *topic*, at the brokers that are *read_only*, as *group* has read them."""
+    """How many queues of *topic* at *read_only* brokers *group* has consumed to the end."""
     return sum(
         queue.topic == topic and is_read_only_and_drained(each.perm, queue.end - queue.committed)
         for each in read_only
@@ -214,11 +214,11 @@ def _idle_queues(topic: str, read_only: Iterable[QueueData], group: Mapping[str,
     )
 
 
-# Snapshots of a running cluster, and what changed between two -------------------------
+# Snapshots of a running cluster, and changes between two ------------------------------
 
 
 SeenState: TypeAlias = NodeState | Literal["silent", "unlisted"]
-NAMES_MAX = 3  # in one line about several topics or groups
+NAMES_MAX = 3  # listed in one line about several topics or groups
 RETURN_TEXTS: Mapping[tuple[SeenState, SeenState], str] = {
     ("dead", "running"): "is back",
     ("stopped", "running"): "was started",
@@ -238,10 +238,10 @@ GONE_TEXTS: Mapping[SeenState, str] = {
 
 
 class NodeSnapshot(msgspec.Struct, frozen=True):
-    """A node, and since when it is so.
+    """A node's state, and since when.
 
-    ``silent``: it runs and does not answer.  ``unlisted``: it answers, and no NameServer has
-    it in its route.  ``messages`` are those it had when it answered last.
+    ``silent``: it runs and does not answer.  ``unlisted``: it answers, but no NameServer has it in
+    a route.  ``messages`` is the number in its last answer.
     """
 
     name: str
@@ -255,7 +255,7 @@ class NodeSnapshot(msgspec.Struct, frozen=True):
 
 
 class Rates(msgspec.Struct):
-    """Messages a second between two looks, by name."""
+    """Messages per second between two samples, by name."""
 
     brokers: dict[str, float] = {}
     topics: dict[str, float] = {}
@@ -263,9 +263,10 @@ class Rates(msgspec.Struct):
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
-    """``is_complete``: every broker that answers has been read at least once.
+    """A running cluster at one moment.
 
-    ``owned``: which queues a member says it has, by group and client; None if it says nothing.
+    ``is_complete``: every broker that answers was read at least once.  ``owned`` has the queues
+    that a member reports as its own, by group and client; None if it reports nothing.
     """
 
     nodes: tuple[NodeSnapshot, ...]
@@ -276,14 +277,14 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
 
 
 class BrokerSample(msgspec.Struct, frozen=True):
-    """What a broker had at a moment of some clock, in seconds."""
+    """A broker's topics and groups at a time in seconds, of any one clock."""
 
     at_s: float
     found: BrokerOverview
 
 
 def rates_between(looks: Iterable[tuple[str, BrokerSample, BrokerSample]]) -> Rates:
-    """By broker its name and two looks; a broker that lost messages has no negative rate."""
+    """Rates from two samples of each broker, by name; never negative, even after a loss."""
     rates = Rates()
     for broker, before, after in looks:
         seconds = after.at_s - before.at_s
@@ -301,7 +302,7 @@ def rates_between(looks: Iterable[tuple[str, BrokerSample, BrokerSample]]) -> Ra
 
 
 def changes_between(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
-    """What a user should know of, a line each."""
+    """The changes to report to a user, one line each."""
     lines = list(_of_nodes(before.nodes, after.nodes))
     if before.is_complete and after.is_complete:
         lines += _of_topics(before.overview, after.overview)
