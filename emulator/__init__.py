@@ -1,12 +1,12 @@
-"""The public names: what users import.
+"""The public names that users import.
 
     from rocketmq_emulator import Cluster, Message, Producer, PushConsumer
 
-A name is loaded at its first use: a program that sends messages never loads a broker.
+A name is imported at its first use: a program that sends messages never imports a broker.
 
-In a checkout this folder is ``emulator/``: ``rocketmq_emulator`` is a link to it, and in it
-``protocol``, ``scenarios`` and ``pipeline`` are links to the folders beside it.  An installed
-package has no links.
+In a checkout this folder is ``emulator/``, and ``rocketmq_emulator`` is a link to it;
+``protocol``, ``scenarios`` and ``pipeline`` in it are links to the folders beside it.  An
+installed package has no links.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ __all__ = [
     "run",
 ]
 
-_NAMES_OF = {  # by the module that has them; all others are of rocketmq_emulator.client
+_NAMES_OF = {  # by module; all others are of rocketmq_emulator.client
     "rocketmq_emulator.processes.node_process": ("NodeDied",),
     "rocketmq_emulator.cluster.node_view": ("NodeView",),
     "rocketmq_emulator.cluster.worlds.processes": ("ProcessCluster",),
@@ -190,7 +190,7 @@ _NAMES_OF = {  # by the module that has them; all others are of rocketmq_emulato
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
-if __name__ != "rocketmq_emulator":  # in a checkout, the folder by its own name
+if __name__ != "rocketmq_emulator":  # imported as ``emulator`` in a checkout
     from rocketmq_emulator.text.old_names import new_name
 
     asked = next((word for word in sys.orig_argv if word.startswith(f"{__name__}.")), __name__)
@@ -218,7 +218,7 @@ def __getattr__(name: str) -> object:
     else:
         module = importlib.import_module(_MODULE_OF.get(name, "rocketmq_emulator.client"))
         value = getattr(module, name)
-    globals()[name] = value  # the next use does not come here
+    globals()[name] = value  # so that the next use does not call this
     return value
 
 

@@ -1,4 +1,4 @@
-"""``python -m rocketmq_emulator`` is ``rmqemu``."""
+"""``python -m rocketmq_emulator`` runs the command ``rmqemu``."""
 
 from rocketmq_emulator.cli import main
 

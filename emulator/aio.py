@@ -6,8 +6,8 @@
         await producer.send(Message("orders", b"two cups"))
 
 Names, settings and errors are those of the trio client, which does the work in one
-background thread.  A client may be used from several loops.  Where an ``async with`` does
-not fit, ``await start()`` and ``await close()`` do the same.
+background thread.  A client may be used from several loops.  If ``async with`` cannot be used,
+``await start()`` and ``await close()`` do the same.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Producer(ProducerMethods):
 
     @property
     def config(self) -> ProducerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
     def start_send(
@@ -109,9 +109,9 @@ class Producer(ProducerMethods):
         timeout_ms: int | None = None,
         worker: int = 0,
     ) -> Sending:
-        """Begin a send and go on; ``await sending.wait_sent()`` for the result.
+        """Begin a send without waiting; ``await sending.wait_sent()`` returns the result.
 
-        *callback* gets the result or the ``SendError``, in the loop that this was called in.
+        *callback* gets the result or the ``SendError``, in the loop of the caller.
         Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
         """
         check_background_send(message, callback, queue, timeout_ms, worker)
@@ -125,7 +125,7 @@ class Producer(ProducerMethods):
                 self._core.start_send(
                     message, sending.end, queue=queue, timeout_ms=timeout_ms, worker=worker
                 )
-            except Exception as error:  # noqa: BLE001  # whatever it raises is its end
+            except Exception as error:  # noqa: BLE001  # any error ends the send
                 sending.end(error)
 
         self.portal.soon(begin)
@@ -133,7 +133,7 @@ class Producer(ProducerMethods):
 
 
 class Sending:
-    """A send under way.  ``result`` is there once it is over."""
+    """A send in progress.  ``result`` is set once it has ended."""
 
     def __init__(self, inbox: LoopInbox, callback: Callback | None = None) -> None:
         self.result: SendResult | SendError | None = None
@@ -142,7 +142,7 @@ class Sending:
         self._done: asyncio.Future[SendResult | Exception] = inbox.loop.create_future()
 
     async def wait_sent(self) -> SendResult:
-        """Where the message was stored.  Raises the ``SendError`` it ended with.
+        """Wait for the result.  Raises the ``SendError`` of the send.
 
         Cancelling this does not cancel the send.
         """
@@ -152,8 +152,8 @@ class Sending:
         return result
 
     def end(self, result: SendResult | Exception) -> None:
-        """Called once, in trio's thread, with what the send came to."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        """Called once, in trio's thread, with the result of the send."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._inbox.soon(self._end, result)
 
     def _end(self, result: SendResult | Exception) -> None:
@@ -167,15 +167,15 @@ class Sending:
 class PushConsumer(PushConsumerMethods):
     """Consumes topics as a member of one group.
 
-    With a *listener*, a function of the messages or of the messages and a
-    ``ConsumeContext``: a coroutine function runs in the loop that the consumer is started
-    in, ``consume_threads_max`` tasks at most; a plain one in threads.  Without one its messages
-    come in a loop: ``async for message in consumer``.
+    A *listener* is a function of the messages, or of the messages and a ``ConsumeContext``: a
+    coroutine function runs in the loop that the consumer is started in, in at most
+    ``consume_threads_max`` tasks; a plain function runs in threads.  Without a listener iterate
+    over the messages: ``async for message in consumer``.
 
     *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
     expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
     ``PushConsumerConfig``: give a whole one, or single fields by name.
-    ``on_queues(topic, all, mine)`` is called after every change of the queues it holds, in
+    ``on_queues(topic, all, mine)`` is called after every change of its queues, in
     the loop that the consumer is started in.
     """
 
@@ -210,15 +210,15 @@ class PushConsumer(PushConsumerMethods):
 
     @property
     def config(self) -> PushConsumerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
     def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
         """A loop over its messages; ``async for message in consumer`` is one without limits.
 
-        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
-        Asking for the next message acknowledges the last one; so does leaving the loop by
-        ``break`` or ``return``.  After an exception it comes again later.
+        It ends when none arrives for *timeout_s*, after *count*, and when the consumer ends.
+        The next iteration acknowledges the message before; so does leaving the loop by
+        ``break`` or ``return``.  After an exception the message is delivered again later.
         Raises ``Misuse`` if there is a listener.
         """
         return Messages(self, self._plain(lambda: self._core.loops), timeout_s, count)
@@ -233,8 +233,8 @@ class PushConsumer(PushConsumerMethods):
     async def _listen(
         self, messages: list[MessageExt], context: ConsumeContext
     ) -> ConsumeResult | None:
-        """In trio's thread."""
-        assert self._in_loop is not None, "opened before it is called"
+        """Runs in trio's thread; the listener runs in the start loop."""
+        assert self._in_loop is not None, "_before_open runs first"
         return await self._in_loop.wait_done(messages, context)
 
 
@@ -272,10 +272,10 @@ def _without_context(listener: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class PullConsumer(PullConsumerMethods):
-    """Pulls queues as its application asks, as a member of one group.
+    """Pulls queues when its application calls it, as a member of one group.
 
-    *subscriptions* are the topics it tells brokers of; it may pull others, too.  The rest
-    is as with ``PushConsumer``: settings by name are those of ``PullConsumerConfig``.
+    *subscriptions* are the topics in its heartbeats; it may pull others too.  The other parameters
+    are those of ``PushConsumer``; settings by name are those of ``PullConsumerConfig``.
     """
 
     def __init__(
@@ -302,7 +302,7 @@ class PullConsumer(PullConsumerMethods):
 
     @property
     def config(self) -> PullConsumerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
 
@@ -311,7 +311,7 @@ class LitePullConsumer(LitePullConsumerMethods):
 
     *subscriptions* are as with ``PushConsumer``; without any, subscribe or assign later.
     *assign_expressions* are tags by topic, for assigned queues.  Settings by name are those
-    of ``LitePullConsumerConfig``.  Functions of queues are called in the loop that the
+    of ``LitePullConsumerConfig``.  Callbacks of queues are called in the loop that the
     consumer is started in.
     """
 
@@ -341,7 +341,7 @@ class LitePullConsumer(LitePullConsumerMethods):
 
     @property
     def config(self) -> LitePullConsumerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
     async def subscribe(
@@ -354,9 +354,9 @@ class LitePullConsumer(LitePullConsumerMethods):
     ) -> None:
         """Subscribe *topic* too, or with another expression; sends heartbeats at once.
 
-        Its queues come when the brokers have told the group.  An *on_queues* replaces the
-        one there is, for all topics.  Raises ``BadSubscription``, and ``Misuse`` if queues
-        are assigned.
+        Its queues are assigned after the brokers have notified the group.  *on_queues* replaces
+        the present callback, for all topics.  Raises ``BadSubscription``, and ``Misuse`` if queues
+        are assigned by hand.
         """
         callback = self._in_start_loop("on_queues", on_queues)
         await self._call(self._core.subscribe, topic, expression, kind, on_queues=callback)
@@ -364,25 +364,25 @@ class LitePullConsumer(LitePullConsumerMethods):
     async def register_topic_message_queue_change_listener(
         self, topic: str, listener: TopicQueuesChanged
     ) -> None:
-        """Call ``listener(topic, queues)`` when *topic* has other queues: looked at every 30 s.
+        """Call ``listener(topic, queues)`` when the queues of *topic* change; checked every 30 s.
 
-        One listener a topic: a second one replaces the first.  Raises what
-        ``fetch_message_queues`` raises.
+        One listener per topic: a second one replaces the first.  Raises the errors of
+        ``fetch_message_queues``.
         """
         callback = self._in_start_loop("listener", listener, takes="topic, queues")
-        assert callback is not None, "there is one"
+        assert callback is not None, "a listener was given"
         await self._call(self._core.register_topic_message_queue_change_listener, topic, callback)
 
     async def poll(self, timeout_ms: int | None = None) -> list[MessageExt]:
-        """The messages of one pull, [] if none came within *timeout_ms*.
+        """The messages of one pull; [] if none arrived within *timeout_ms*.
 
-        Commits first what earlier polls returned, when that is due.  Without a *timeout_ms*:
-        ``poll_timeout_ms``.  A poll that is cancelled loses nothing: the next one has it.
+        First commits the messages of earlier polls, if that is due.  *timeout_ms* is by default
+        ``poll_timeout_ms``.  A cancelled poll loses no message: the next poll returns it.
         """
         return await self._call_or_requeue(self._core.requeue, self._core.poll, timeout_ms)
 
     def __aiter__(self) -> Self:
-        """``async for message in consumer``: polls again and again, until the loop is left."""
+        """``async for message in consumer`` polls repeatedly, until the loop is left."""
         return self
 
     async def __anext__(self) -> MessageExt:

@@ -1,4 +1,4 @@
-"""How a group shares its queues: RocketMQ's strategies, to be given as ``strategy=``.
+"""RocketMQ's allocation strategies of a group's queues, for the parameter ``strategy``.
 
 from rocketmq_emulator.allocation import AVG_BY_CIRCLE, consistent_hash, nearby
 """

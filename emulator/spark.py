@@ -1,9 +1,9 @@
-"""What Apache Spark is used for here: topics as a source, sweeps over seeds, journals as tables.
+"""Uses of Apache Spark: topics as a source, sweeps over seeds, journals as tables.
 
     from rocketmq_emulator.spark import TableFolder, register, sweep
 
 Needs the extra ``spark`` (``pip install 'rocketmq-emulator[spark]'``) and Java 17 or later.  A
-name is loaded at its first use.
+name is imported at its first use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from rocketmq_emulator.pipeline.tables.journal_files import NoJournals, run_id
 
-_NAMES_OF = {  # by the module that has them
+_NAMES_OF = {  # by module
     "rocketmq_emulator.pipeline.session": (
         "SparkUnavailable",
         "spark_session",

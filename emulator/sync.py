@@ -6,8 +6,8 @@
         producer.send(Message("orders", b"two cups"))
 
 Names, settings and errors are those of the trio client, which does the work in one
-background thread.  A client may be used from any number of threads.  Where a ``with`` does
-not fit, ``start`` and ``close`` do the same.  Ctrl-C cancels the call that waits.
+background thread.  A client may be used from any number of threads.  If ``with`` cannot be
+used, ``start`` and ``close`` do the same.  Ctrl-C cancels the call that waits.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Producer(ProducerMethods):
 
     @property
     def config(self) -> ProducerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
     def start_send(
@@ -105,10 +105,10 @@ class Producer(ProducerMethods):
         timeout_ms: int | None = None,
         worker: int = 0,
     ) -> Sending:
-        """Begin a send and go on; ``sending.wait_sent()`` for the result.
+        """Begin a send without waiting; ``sending.wait_sent()`` returns the result.
 
-        *callback* gets the result or the ``SendError``, in a thread of the callbacks: one at
-        a time, so it should be quick; what it raises is logged.
+        *callback* gets the result or the ``SendError``, in the thread of the callbacks: one at
+        a time, so it should be quick; its exceptions are logged.
         Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
         """
         check_background_send(message, callback, queue, timeout_ms, worker)
@@ -122,7 +122,7 @@ class Producer(ProducerMethods):
                 self._core.start_send(
                     message, sending.end, queue=queue, timeout_ms=timeout_ms, worker=worker
                 )
-            except Exception as error:  # noqa: BLE001  # whatever it raises is its end
+            except Exception as error:  # noqa: BLE001  # any error ends the send
                 sending.end(error)
 
         self.portal.soon(begin)
@@ -130,7 +130,7 @@ class Producer(ProducerMethods):
 
 
 class Sending:
-    """A send under way.  ``result`` is there once it is over."""
+    """A send in progress.  ``result`` is set once it has ended."""
 
     def __init__(self, portal: Portal, callback: Callback | None = None) -> None:
         self.result: SendResult | SendError | None = None
@@ -141,9 +141,9 @@ class Sending:
         self._done_lock.acquire()  # until it ends
 
     def wait_sent(self, timeout_s: float | None = None) -> SendResult:
-        """Where the message was stored.  Raises the ``SendError`` it ended with.
+        """Wait for the result.  Raises the ``SendError`` of the send.
 
-        Raises ``TimeoutError`` when it is still under way after *timeout_s*; ``BadArgument``.
+        Raises ``TimeoutError`` if the send has not ended after *timeout_s*; ``BadArgument``.
         """
         check_timeout_s(timeout_s)
         patience_s = -1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)
@@ -152,11 +152,11 @@ class Sending:
         self._done_lock.release()
         if self._failure is not None:
             raise self._failure
-        assert isinstance(self.result, SendResult), "over without a result"
+        assert isinstance(self.result, SendResult), "the send ended without a result"
         return self.result
 
     def end(self, result: SendResult | Exception) -> None:
-        """Called once, in trio's thread, with what the send came to."""
+        """Called once, in trio's thread, with the result of the send."""
         if isinstance(result, Exception):
             self._failure = result
         if isinstance(result, SendResult | SendError):
@@ -169,14 +169,14 @@ class Sending:
 class PushConsumer(PushConsumerMethods):
     """Consumes topics as a member of one group.
 
-    With a *listener*, a plain function of the messages or of the messages and a
-    ``ConsumeContext``: it is called in threads, ``consume_threads_max`` at most.  Without one
-    its messages come in a loop: ``for message in consumer``.
+    A *listener* is a plain function of the messages, or of the messages and a ``ConsumeContext``;
+    it is called in at most ``consume_threads_max`` threads.  Without a listener iterate over the
+    messages: ``for message in consumer``.
 
     *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
     expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
     ``PushConsumerConfig``: give a whole one, or single fields by name.
-    ``on_queues(topic, all, mine)`` is called after every change of the queues it holds, in
+    ``on_queues(topic, all, mine)`` is called after every change of its queues, in
     the thread of the callbacks.
     """
 
@@ -195,7 +195,7 @@ class PushConsumer(PushConsumerMethods):
         if listener is not None and is_coroutine_function(listener):
             raise ClientMisuse(
                 "a listener of rocketmq_emulator.sync is a plain function; "
-                "for async ones there is rocketmq_emulator.aio"
+                "for async functions use rocketmq_emulator.aio"
             )
         core = CoreConsumer(
             listener,
@@ -211,15 +211,15 @@ class PushConsumer(PushConsumerMethods):
 
     @property
     def config(self) -> PushConsumerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
     def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
         """A loop over its messages; ``for message in consumer`` is one without limits.
 
-        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
-        Asking for the next message acknowledges the last one; so does leaving the loop by
-        ``break`` or ``return``.  After an exception it comes again later.
+        It ends when none arrives for *timeout_s*, after *count*, and when the consumer ends.
+        The next iteration acknowledges the message before; so does leaving the loop by
+        ``break`` or ``return``.  After an exception the message is delivered again later.
         Raises ``Misuse`` if there is a listener.
         """
         return Messages(self, self._plain(lambda: self._core.loops), timeout_s, count)
@@ -258,10 +258,10 @@ class Messages(MessageLoop):
 
 
 class PullConsumer(PullConsumerMethods):
-    """Pulls queues as its application asks, as a member of one group.
+    """Pulls queues when its application calls it, as a member of one group.
 
-    *subscriptions* are the topics it tells brokers of; it may pull others, too.  The rest
-    is as with ``PushConsumer``: settings by name are those of ``PullConsumerConfig``.
+    *subscriptions* are the topics in its heartbeats; it may pull others too.  The other parameters
+    are those of ``PushConsumer``; settings by name are those of ``PullConsumerConfig``.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class PullConsumer(PullConsumerMethods):
 
     @property
     def config(self) -> PullConsumerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
 
@@ -297,7 +297,7 @@ class LitePullConsumer(LitePullConsumerMethods):
 
     *subscriptions* are as with ``PushConsumer``; without any, subscribe or assign later.
     *assign_expressions* are tags by topic, for assigned queues.  Settings by name are those
-    of ``LitePullConsumerConfig``.  Functions of queues are called in the thread of the
+    of ``LitePullConsumerConfig``.  Callbacks of queues are called in the thread of the
     callbacks.
     """
 
@@ -327,7 +327,7 @@ class LitePullConsumer(LitePullConsumerMethods):
 
     @property
     def config(self) -> LitePullConsumerConfig:
-        """Its settings."""
+        """The settings."""
         return self._core.config
 
     def subscribe(
@@ -340,9 +340,9 @@ class LitePullConsumer(LitePullConsumerMethods):
     ) -> None:
         """Subscribe *topic* too, or with another expression; sends heartbeats at once.
 
-        Its queues come when the brokers have told the group.  An *on_queues* replaces the
-        one there is, for all topics.  Raises ``BadSubscription``, and ``Misuse`` if queues
-        are assigned.
+        Its queues are assigned after the brokers have notified the group.  *on_queues* replaces
+        the present callback, for all topics.  Raises ``BadSubscription``, and ``Misuse`` if queues
+        are assigned by hand.
         """
         callback = in_callback_thread("on_queues", on_queues)
         self._call(self._core.subscribe, topic, expression, kind, on_queues=callback)
@@ -350,25 +350,25 @@ class LitePullConsumer(LitePullConsumerMethods):
     def register_topic_message_queue_change_listener(
         self, topic: str, listener: TopicQueuesChanged
     ) -> None:
-        """Call ``listener(topic, queues)`` when *topic* has other queues: looked at every 30 s.
+        """Call ``listener(topic, queues)`` when the queues of *topic* change; checked every 30 s.
 
-        One listener a topic: a second one replaces the first.  Raises what
-        ``fetch_message_queues`` raises.
+        One listener per topic: a second one replaces the first.  Raises the errors of
+        ``fetch_message_queues``.
         """
         callback = in_callback_thread("listener", listener, takes="topic, queues")
-        assert callback is not None, "there is one"
+        assert callback is not None, "a listener was given"
         self._call(self._core.register_topic_message_queue_change_listener, topic, callback)
 
     def poll(self, timeout_ms: int | None = None) -> list[MessageExt]:
-        """The messages of one pull, [] if none came within *timeout_ms*.
+        """The messages of one pull; [] if none arrived within *timeout_ms*.
 
-        Commits first what earlier polls returned, when that is due.  Without a *timeout_ms*:
-        ``poll_timeout_ms``.  A poll that Ctrl-C ends loses nothing: the next one has it.
+        First commits the messages of earlier polls, if that is due.  *timeout_ms* is by default
+        ``poll_timeout_ms``.  A poll that Ctrl-C ends loses no message: the next poll returns it.
         """
         return self.portal.wait_or_requeue(self._core.requeue, self._core.poll, timeout_ms)
 
     def __iter__(self) -> Self:
-        """``for message in consumer``: polls again and again, until the loop is left."""
+        """``for message in consumer`` polls repeatedly, until the loop is left."""
         return self
 
     def __next__(self) -> MessageExt:

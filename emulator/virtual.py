@@ -1,4 +1,4 @@
-"""The virtual world: a cluster in one process, on virtual machines, links and time.
+"""The virtual world: a cluster in one process, on virtual machines, links and clocks.
 
     async def main(world):
         cluster = VirtualCluster(world, ClusterSpec(brokers=2))
@@ -6,7 +6,7 @@
 
     run_virtual(main, seed=7)
 
-Apart from ``rocketmq_emulator``, because only scenarios need it and its names are general.
+Its names are not in ``rocketmq_emulator``, because only scenarios need them and they are general.
 """
 
 from __future__ import annotations
