@@ -129,7 +129,7 @@ def test_a_replay_to_the_retry_topic_is_for_its_group_alone(rmqemu, cluster, top
 def test_a_dead_letter_without_an_origin_needs_a_topic() -> None:
     letter = Message("%DLQ%g", b"x")
     letter.queue_offset, letter.offset_msg_id = 7, "0A"
-    with pytest.raises(NoOrigin, match="dead letter 7 does not say"):
+    with pytest.raises(NoOrigin, match="dead letter 7 does not name"):
         replayed(letter)
     again = replayed(letter, "orders")
     assert (again.topic, again.properties["REPLAYED_FROM"]) == ("orders", "0A")
