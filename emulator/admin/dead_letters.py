@@ -125,8 +125,8 @@ def origin_of(letter: MessageExt) -> str | None:
 def replayed(letter: MessageExt, to: str = "") -> Message:
     """*letter* as it was first sent, for topic *to* or its original topic.
 
-    Its id, keys, tag and the application's properties are kept; if *to* is a retry topic, the
-    message also names its original topic, which consumers then see.  Raises ``NoOrigin``.
+    Its id, keys, tag and the application's properties are kept; in a retry topic the message
+    also names its original topic, which consumers then see.  Raises ``NoOrigin``.
     """
     origin = origin_of(letter)
     topic = to or origin

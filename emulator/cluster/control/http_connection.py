@@ -98,7 +98,7 @@ class HttpConnection:
             return self._next_request()
         except h11.RemoteProtocolError as error:
             status = HTTPStatus(error.error_status_hint)
-            raise Refused(status, f"this is no HTTP/1.1 that is understood: {error}") from error
+            raise Refused(status, f"this is no HTTP/1.1 request: {error}") from error
 
     def continue_response(self) -> bytes:
         """The 100 Continue to write, if the client waits for it; else empty."""

@@ -37,7 +37,7 @@ def parse_fault(given: object) -> tuple[AnyFault, int | None]:
     word, duration = values.pop(WORD, None), values.pop(FOR, None)
     for_ms = None if duration is None else parse_duration_ms(duration)
     if not isinstance(word, str):
-        raise BadFault(f"which fault? The member fault is one of {', '.join(FAULTS)}")
+        raise BadFault(f"the member fault must be one of {', '.join(FAULTS)}")
     kind = FAULTS.get(word)
     if kind is None:
         raise BadFault(f"there is no fault {word!r}{advice(word, FAULTS)}")

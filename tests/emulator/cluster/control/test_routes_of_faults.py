@@ -63,7 +63,7 @@ def test_all_faults_end_at_once(http_of: Http) -> None:
     ("body", "status", "text"),
     [
         ([], 400, 'a fault is an object: {"fault": "kill", "node": "broker-a"}'),
-        ({"node": "broker-a"}, 400, "which fault? The member fault is one of kill, stop,"),
+        ({"node": "broker-a"}, 400, "the member fault must be one of kill, stop,"),
         ({"fault": "stal"}, 400, "there is no fault 'stal'; did you mean stall?"),
         ({"fault": "kill", "nod": 1}, 400, "kill has no field 'nod'; did you mean node?"),
         ({"fault": "kill"}, 400, "kill: the field node is missing"),
