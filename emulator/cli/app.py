@@ -1,11 +1,10 @@
-"""The command line itself: what stands before a command, where each command is, how misuse is
-answered.
+"""The command line: its options before a command, the module of each command, usage errors.
 
-A command loads no other one.  What draws, talks HTTP, reads scenarios or judges journals takes
-tenths of a second to load, and most commands need none of it; only a command line that names no
-command (``-h``, a word with a typing error) is answered from all of them.  ``COMMANDS`` is in the
-order in which ``rmqemu -h`` lists them.  Errors of every command and of the parser look alike, so
-that a script that reads standard error knows one form:
+A command loads no other command.  Modules that draw, use HTTP, read scenarios or judge journals
+take tenths of a second to load, and most commands need none of them; all commands are loaded
+only if the command line names none of them (``-h``, a misspelled command).  ``COMMANDS`` is in the
+order in which ``rmqemu -h`` lists them.  Errors of every command and of the parser have one form,
+so that a script can read them from standard error:
 
     rmqemu: no such option: --topik (Possible options: --topic)
     Try "rmqemu produce -h".
@@ -41,11 +40,11 @@ from rocketmq_emulator.text.docstrings import docstring_of
 
 
 def application(wanted: str = "") -> typer.Typer:
-    """The command line with the command *wanted*; with all of them if none has that name."""
+    """The command line with the command *wanted*, or with all commands if none has that name."""
     app = typer.Typer(
         name="rmqemu",
         cls=CommandLine,
-        help="A RocketMQ for tests: starts in half a second, speaks the real protocol.",
+        help="A RocketMQ for tests: starts in half a second, uses the real protocol.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -59,7 +58,7 @@ def application(wanted: str = "") -> typer.Typer:
 
 
 def show_version(wanted: bool) -> None:
-    """What a report of a bug needs, and nothing else."""
+    """If *wanted*, print the versions that a bug report needs, and exit."""
     if wanted:
         from importlib import metadata  # noqa: PLC0415  # `up` starts without it
 
@@ -72,29 +71,29 @@ def show_version(wanted: bool) -> None:
 
 
 def rmqemu(
-    version: Annotated[  # its callback does all
+    version: Annotated[  # handled by its callback
         bool,
         typer.Option(
             "--version", callback=show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
 ) -> None:
-    """One command starts a cluster; small ones look at it and use it."""
+    """Take the options that stand before a command."""
 
 
 def run() -> None:
     """Parse the command line and run the command."""
-    if sys.stdout is None:  # ``>&-``: there is none, and nobody misses what goes there
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # until the end
+    if sys.stdout is None:  # closed by ``>&-``: discard the output
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # open until exit
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # what a locale does not have is a ?, no error
-    command = get_command(application("".join(sys.argv[1:2])))  # takes as long as loading it
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # until here: see ``main``
+        sys.stdout.reconfigure(errors="replace")  # a character that the locale lacks is a ?
+    command = get_command(application("".join(sys.argv[1:2])))  # imports the command
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set by ``main`` during imports
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    command(prog_name="rmqemu")  # however it was started
+    command(prog_name="rmqemu")  # for each way to start it
 
 
-# Where each command is ----------------------------------------------------------------
+# The module of each command -----------------------------------------------------------
 
 
 SETTINGS_ORDER = (
@@ -149,7 +148,7 @@ COMMANDS: Mapping[str, CommandPlace] = {
 
 
 def add_commands(app: typer.Typer, wanted: str = "") -> None:
-    """Give *app* the command *wanted*; all of them if there is none of that name."""
+    """Add the command *wanted* to *app*, or all commands if none has that name."""
     for name in (wanted,) if wanted in COMMANDS else COMMANDS:
         place = COMMANDS[name]
         command = getattr(import_module(f"rocketmq_emulator.cli.{place.module}"), place.name)
@@ -161,7 +160,7 @@ def add_commands(app: typer.Typer, wanted: str = "") -> None:
 
 
 def _add_help(app: typer.Typer) -> None:
-    """Each command's help is its docstring, also where Python has removed it (``-OO``)."""
+    """Make each command's docstring its help, even if Python has removed it (``-OO``)."""
     for command in app.registered_commands:
         command.help = command.help or docstring_of(command.callback)
     for group in app.registered_groups:
@@ -173,7 +172,7 @@ def _add_help(app: typer.Typer) -> None:
 
 
 class CommandLine(TyperGroup):
-    """All commands.  Whatever ends one becomes an exit code here."""
+    """The group of all commands; turns the exception that ends a command into an exit code."""
 
     def main(
         self,
@@ -184,7 +183,7 @@ class CommandLine(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,  # noqa: ANN401  # as click takes them
     ) -> object:
-        """Parse *args* and run the command.  Standing alone, ends the program."""
+        """Parse *args* and run the command; in standalone mode, exit with its code."""
         extra |= {
             "prog_name": prog_name,
             "complete_var": complete_var,

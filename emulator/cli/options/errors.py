@@ -1,6 +1,6 @@
-"""Errors of the world are one line on standard error and an exit code.
+"""Errors of users and of the environment: one line on standard error and an exit code.
 
-Each family is known by its base class; what is in none of them is a bug of ours and
+Each family is recognised by its base class.  An exception of no family is our bug and
 keeps its traceback.
 """
 
@@ -24,27 +24,27 @@ from rocketmq_emulator.scenarios.plan.problems import BadScenario
 
 FAILED, BAD_USE, UNREACHABLE, NOT_FOUND, INCOMPLETE, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 refused or failed, 2 bad use, 3 nobody answers, "
-    "4 no such topic, group, message or node, 5 shown without a broker that does not answer, "
+    "Exit codes: 0 done, 1 refused or failed, 2 bad use, 3 no server answers, "
+    "4 no such topic, group, message or node, 5 incomplete: a broker does not answer, "
     "130 stopped by Ctrl-C before the end."
 )
-OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # stdout has no filename
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a full or broken output
 OUTPUT_FAILED = "cannot write to standard output"
-# The family of the parser's own errors, of which typer exports only the most special one.
+# The base class of the parser's errors; typer exports only its subclass ``BadParameter``.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 PARSER_EXITS = (PARSER_ERROR, typer.Exit, typer.Abort)
 
 
 class BadUse(Misuse):
-    """The command line makes no sense as it is."""
+    """The command line is invalid; the text says why."""
 
 
 class OutputFailed(CannotDoHere):
-    """Standard output takes no more; the text says why."""
+    """Writing to standard output failed; the text says why."""
 
 
 class Missing(Misuse):
-    """What was asked for is not there."""
+    """The command line names a thing that does not exist."""
 
 
 EXIT_CODE_OF: dict[type[Exception], int] = {
@@ -61,7 +61,7 @@ EXIT_CODE_OF: dict[type[Exception], int] = {
 
 @contextmanager
 def errors_as_exit_codes() -> Iterator[None]:
-    """Inside, errors that are no bugs of ours end the program with one line."""
+    """Turn an exception that is not our bug into one line and ``typer.Exit``."""
     try:
         yield
     except BrokenPipeError:
@@ -80,7 +80,7 @@ def errors_as_exit_codes() -> Iterator[None]:
 
 
 def _line_and_code(error: Exception) -> tuple[str | None, int]:
-    """What to show of *error*; None if only a bug can cause it."""
+    """The line to print for *error*, None if it is a bug of ours, and the exit code."""
     for kind, code in EXIT_CODE_OF.items():
         if isinstance(error, kind):
             return str(error), code
@@ -90,9 +90,9 @@ def _line_and_code(error: Exception) -> tuple[str | None, int]:
 
 
 def close_output() -> int:
-    """Write what is still to be written.  An exit code: 0, or that of a failure, which is shown.
+    """Flush standard output.  Returns the exit code: 0, or 1 after an error, which is printed.
 
-    A reader that has gone (``| head``) has read enough: that is no failure to tell of.
+    If the reader has closed the pipe (``| head``), no error is printed.
     """
     try:
         sys.stdout.flush()
@@ -106,31 +106,31 @@ def close_output() -> int:
 
 
 def output_failed(error: OSError) -> str:
-    """Why standard output takes no more, as a line."""
+    """The error line for a failed write to standard output."""
     return f"{OUTPUT_FAILED}: {error.strerror or error}"
 
 
 def output_closed() -> typer.Exit:
-    """The reader of our output has gone (``| head``), so there is nobody to report it to."""
+    """The exit after a reader has closed our output (``| head``); discards further output."""
     _redirect_to_devnull(1, 2)
     return typer.Exit(FAILED)
 
 
 def _redirect_to_devnull(*numbers: int) -> None:
-    """What is still buffered goes nowhere, or the interpreter would complain at its end."""
+    """Discard buffered output; else the interpreter would report an error at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in numbers:
         os.dup2(nowhere, number)
 
 
 def print_error(text: str) -> None:
-    """One line on standard error, with the prefix of all such lines."""
+    """Print *text* as an error line: on standard error, with the prefix ``rmqemu:``."""
     print_note(f"rmqemu: {text}")
 
 
 def print_note(text: str) -> None:
-    """A line on standard error that only continues another one."""
-    with suppress(OSError):  # there is no third place
+    """Print *text* on standard error, without a prefix."""
+    with suppress(OSError):  # no other place to report to
         typer.echo(text, err=True)
 
 
@@ -141,13 +141,13 @@ def fail(text: str, code: int = FAILED) -> typer.Exit:
 
 
 def interrupted(text: str) -> typer.Exit:
-    """Ctrl-C came before everything was done; *text* says how much was."""
+    """Print *text*, the work done before Ctrl-C; the caller raises what this returns."""
     print_note(text)
     return typer.Exit(INTERRUPTED)
 
 
 def _remote_error_line(error: Exception) -> tuple[str, int] | None:
-    # Commands that call nobody have not loaded these, and need not.
+    # Imported only now: commands that call no server do not need them.
     from rocketmq_emulator.admin.calls import AdminError, ClusterUnreachable, NotFound  # noqa: PLC0415
     from rocketmq_emulator.errors.call_errors import (  # noqa: PLC0415
         ClientError,

@@ -1,6 +1,6 @@
 """Options of the commands that start servers: ``up``, ``broker``, ``nameserver``.
 
-What these commands log on standard error is theirs in common: ``log_settings``.
+``log_settings`` decides what all of them log on standard error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Advertise: TypeAlias = Annotated[
     typer.Option(
         "--advertise",
         metavar="HOST",
-        help="The address that clients use, if another, as 127.0.0.1 for a container.",
+        help="The address that clients use, if it differs: 127.0.0.1 for a container.",
     ),
 ]
 ControlPort: TypeAlias = Annotated[
@@ -95,10 +95,10 @@ Format = Annotated[
 
 
 def log_settings(format_: LogFormat, *, everything: bool) -> LogSettings:
-    """Warnings and errors, or *everything* but routine.
+    """Log warnings and errors; with *everything*, all facts but routine ones.
 
-    A node does not know where its lines end up, so it is told here whether to colour them;
-    the live view of ``up`` has colours of its own.
+    A node cannot see whether its log goes to a terminal, so the colours are decided here;
+    the live view of ``up`` has its own colours.
     """
     is_terminal = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return LogSettings(

@@ -1,4 +1,4 @@
-"""What the small commands share: where the cluster is, how to call it, how to show a result.
+"""Options and helpers of the small commands: the NameServer's address, calls, output.
 
 A command makes its calls in one short ``trio.run``, then prints a table, or one value with
 ``--json``.
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NAMESRV = "127.0.0.1:9876"
-WIDTH_IN_A_PIPE = 10_000  # so that nothing is cut
-OVERVIEW_CALL_MS_MAX = 1_500  # for one answer, where the others are to be shown soon
+WIDTH_IN_A_PIPE = 10_000  # wide enough that nothing is cut
+OVERVIEW_CALL_MS_MAX = 1_500  # for one answer, so that a silent broker does not delay the others
 
 
 def checked_namesrv(text: str) -> str:
-    """*text* if NameServers can be at such addresses; else bad use, before anything is dialled."""
-    text = text.removeprefix("=")  # of ``-n=HOST:PORT``, which the parser takes for its value
+    """The NameServers' addresses in *text*.  Raises ``BadParameter``, before any connection."""
+    text = text.removeprefix("=")  # of ``-n=HOST:PORT``: the parser leaves it in the value
     parts = [part.strip() for part in text.split(";") if part.strip()]
     if not parts:
         raise typer.BadParameter(f"it is empty; give HOST:PORT, such as {NAMESRV}")
@@ -61,7 +61,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value, not 
 
 
 def call_cluster(namesrv: str, action: Callable[[Admin], Awaitable[T]]) -> T:
-    """What *action* returns.  Raises ``AdminError``."""
+    """Run *action* with an admin client and return its result.  Raises ``AdminError``."""
 
     async def called() -> T:
         async with admin_over_tcp(namesrv) as admin:
@@ -71,7 +71,7 @@ def call_cluster(namesrv: str, action: Callable[[Admin], Awaitable[T]]) -> T:
 
 
 def read_cluster(namesrv: str) -> Overview:
-    """Everything at once, in a few seconds whoever is silent.  Raises ``AdminError``."""
+    """Read the whole cluster, within seconds even if a node is silent.  Raises ``AdminError``."""
 
     async def read() -> Overview:
         async with admin_over_tcp(namesrv, OVERVIEW_CALL_MS_MAX) as admin:
@@ -81,7 +81,10 @@ def read_cluster(namesrv: str) -> Overview:
 
 
 def check_complete(overview: Overview) -> None:
-    """After what is known was shown.  Raises ``Exit`` when a broker did not answer."""
+    """Print the brokers that did not answer.  Raises ``Exit`` if there are any.
+
+    Call it after *overview* was shown.
+    """
     silent = overview.silent
     for broker in silent[:-1]:
         fail(_no_answer_text(broker))
@@ -90,16 +93,16 @@ def check_complete(overview: Overview) -> None:
 
 
 def _no_answer_text(broker: BrokerView) -> str:
-    return f"{broker.name} at {broker.address} {broker.problem}: what it has is not shown"
+    return f"{broker.name} at {broker.address} {broker.problem}: its data is not shown"
 
 
 def show_json(value: object) -> None:
-    """One line of JSON on standard output."""
+    """Print *value* as one line of JSON."""
     typer.echo(msgspec.json.encode(value).decode())
 
 
 def show_as(value: T, draw: Callable[[T], RenderableType], *, as_json: bool) -> None:
-    """One line of JSON, or what *draw* makes of it."""
+    """Print *value* as one line of JSON, or as *draw* renders it."""
     if as_json:
         show_json(value)
     else:
@@ -107,21 +110,21 @@ def show_as(value: T, draw: Callable[[T], RenderableType], *, as_json: bool) -> 
 
 
 def show(screen: RenderableType) -> None:
-    """Draw on standard output."""
+    """Print *screen* on standard output."""
     make_console().print(screen)
 
 
 def make_console() -> Console:
-    """Of the terminal's width; in a pipe plain text that is not folded."""
+    """A console of the terminal's width; in a pipe, one that writes plain, unfolded text."""
     if sys.stdout.isatty():
-        return Console()  # which knows NO_COLOR and TERM=dumb
+        return Console()  # follows NO_COLOR and TERM=dumb
     return Console(width=WIDTH_IN_A_PIPE, no_color=True)
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on standard error, unless *yes*; anything but yes ends the command with exit code 1.
+    """Ask *question* on standard error, unless *yes*; any answer but yes exits with code 1.
 
-    Raises ``BadUse`` where there is nobody to answer.
+    Raises ``BadUse`` if standard input is not a terminal.
     """
     if yes:
         return

@@ -1,8 +1,8 @@
 """How many brokers ``up`` may start before its command line is parsed.
 
-``up`` starts its nodes before it loads what parses a command line: they load meanwhile.  So this
-knows which options leave nodes as they are, and imports nothing.  The options themselves are in
-``server_arguments``; a test compares both.
+``up`` starts its nodes before it imports the parser, so that both load at the same time.  This
+module lists the options that do not change how nodes start, and imports nothing.  The options
+themselves are in ``server_arguments``; a test compares both.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PLAIN_SWITCHES = frozenset(("--exit-on-death",))
 
 
 def brokers_to_start_early(arguments: Sequence[str]) -> int:
-    """How many brokers ``up`` with these *arguments* will surely want as plain processes.
+    """How many brokers ``up`` with *arguments* certainly starts as plain processes.
 
-    0 when there are none, or when that takes a closer look: another option, a bad value.
+    0 if there are none, or if only the parser can decide: another option, a bad value.
     """
     brokers = BROKERS_DEFAULT
     rest = iter(arguments)

@@ -117,7 +117,7 @@ def test_a_broker_that_does_not_answer_is_named_and_the_others_are_shown(
     done = {what: rmqemu(*what.split(), code=5) for what in ("status", "topic list", "group list")}
     cluster.resume("broker-b")
     where = cluster.brokers["broker-b"]
-    complaint = f"rmqemu: broker-b at {where} does not answer: what it has is not shown\n"
+    complaint = f"rmqemu: broker-b at {where} does not answer: its data is not shown\n"
     assert {each.stderr for each in done.values()} == {complaint}
     assert "does not answer" in done["status"].stdout
     assert "half-seen" in done["topic list"].stdout
