@@ -1,5 +1,5 @@
-"""``demo``: your own lines flow through a cluster while a consumer and a broker are killed.
+"""``demo``: lines of a file flow through a cluster while a consumer and a broker are killed.
 
-``run`` says what happens when, ``member`` is a producer or a consumer as a process,
-``ledger`` counts what their facts prove, ``screen`` draws it.
+``run`` runs the timeline, ``member`` is the process of a producer or consumer, ``ledger`` counts
+their facts, ``screen`` draws the run.
 """

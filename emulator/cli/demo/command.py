@@ -1,6 +1,6 @@
 """The command ``demo``: checks the file, starts the cluster, runs the demo, prints the account.
 
-The account at the end is plain enough for a pipe: what became of every line, and every gap.
+The account at the end is plain text that fits a pipe: counts of all lines, and every gap.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ async def _draw(display: DemoDisplay) -> None:
 
 
 def _name_of_the_command() -> str:
-    """As the user can type it again."""
+    """The name or path by which the user can start this command again."""
     called = Path(sys.argv[0]).absolute()
     if called.name not in ("rmqemu", "rocketmq-emulator"):
         return "python -m rocketmq_emulator"
@@ -147,7 +147,7 @@ NEXT = (
 
 
 def account(ledger: Ledger, counts: Counts, *, was_interrupted: bool) -> list[Text]:
-    """Gaps and takeovers by queue, then what was sent, delivered, and is missing."""
+    """Gaps and takeovers by queue, then the numbers of sent, delivered and lost messages."""
     lines = _gaps(ledger)
     heading = Text("The account", "bold")
     if was_interrupted:
@@ -156,7 +156,7 @@ def account(ledger: Ledger, counts: Counts, *, was_interrupted: bool) -> list[Te
 
 
 def next_steps(command: str) -> list[Text]:
-    """What to try now; *command* is how this one was called."""
+    """Suggested commands; *command* is the name by which this one was called."""
     rows = [(left.format(command=command), right) for left, right in NEXT]
     width = max(len(left) for left, _ in rows)
     return [

@@ -1,6 +1,6 @@
-"""What the members' facts prove: sent, delivered, twice, waiting; who owned each queue, and when.
+"""Counts from the members' facts: sent, delivered, duplicates, waiting; owners of each queue.
 
-A value: it is fed with journal entries and with the times of the kills, and read at the end.
+``Ledger`` takes journal entries and the times of the kills; it reads no file and no clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = (MessageSent, SendFailed, MessageConsumed, QueuesClaimed, QueuesReleased
 
 
 class MemberEntry(msgspec.Struct, frozen=True):
-    """One journal entry of a producer or consumer, as far as the demo reads it."""
+    """One journal entry of a producer or consumer, with the fields that the demo reads."""
 
     seq: int
     at_ms: int
@@ -40,7 +40,7 @@ read_entry = msgspec.json.Decoder(MemberEntry).decode
 
 
 class Bar(msgspec.Struct):
-    """What was delivered from a queue within one bar's time, and to whom last."""
+    """Number of deliveries from a queue within one bar's time, and the last consumer."""
 
     delivered: int = 0
     consumer: str = ""
@@ -49,8 +49,8 @@ class Bar(msgspec.Struct):
 class QueueHistory(msgspec.Struct):
     """One queue's deliveries.
 
-    ``waiting``: acknowledged to the producer, not delivered yet.  ``bars``: where something was
-    delivered, by wall time divided by the bar's time.
+    ``waiting``: acknowledged to the producer, not delivered yet.  ``bars``: the bars with
+    deliveries, by wall time divided by the bar's time.
     """
 
     delivered: int = 0
@@ -61,7 +61,7 @@ class QueueHistory(msgspec.Struct):
     gap_began_ms: int = 0
 
     def deliver(self, at_ms: int, consumer: str, bar_ms: int) -> None:
-        """*consumer* has consumed a message of the queue."""
+        """Count a message of the queue that *consumer* consumed."""
         bar = self.bars.setdefault(at_ms // bar_ms, Bar())
         bar.delivered += 1
         bar.consumer = consumer
@@ -72,7 +72,7 @@ class QueueHistory(msgspec.Struct):
 
 
 class Takeover(msgspec.Struct):
-    """A queue that lost its owner, and who has it since."""
+    """A queue whose owner was killed, and its next owner."""
 
     queue: Queue
     lost_by: str
@@ -83,13 +83,13 @@ class Takeover(msgspec.Struct):
 
 
 class Ledger:
-    """Fed entry by entry; all times are wall milliseconds.  *bar_ms* is a bar of a strip."""
+    """Counts entry by entry; all times are wall milliseconds.  *bar_ms* is a bar's time."""
 
     def __init__(self, bar_ms: int = 1_000) -> None:
         self.bar_ms = bar_ms
         self.sent: dict[str, Queue] = {}  # acknowledged, by unique key
         self.delivered: set[str] = set()  # unique keys
-        self.undelivered = 0  # acknowledged, and not delivered to anybody so far
+        self.undelivered = 0  # acknowledged, not delivered yet
         self.deliveries = 0
         self.failed_sends = 0
         self.maybe_stored = 0
@@ -103,10 +103,10 @@ class Ledger:
         self.broker_resumed_ms = 0  # first delivery from the restarted broker
         self._dead: set[str] = set()
 
-    # What it is fed with -----------------------------------------------------------------
+    # Input ------------------------------------------------------------------------------
 
     def read(self, entry: MemberEntry) -> None:
-        """One entry; those of one member in their order."""
+        """Count *entry*; the entries of one member must come in their order."""
         fact = entry.fact
         if isinstance(fact, MessageSent):
             self._sent(entry.node, fact)
@@ -122,7 +122,7 @@ class Ledger:
                 self.owners.release(entry.node, GROUP, queue)
 
     def consumer_killed(self, name: str, at_ms: int) -> None:
-        """Its queues are nobody's until somebody claims them."""
+        """Remove the consumer *name* as owner; its queues wait for a takeover."""
         self._dead.add(name)
         ended = self.owners.end(name)
         for queue in self.queues:
@@ -130,30 +130,30 @@ class Ledger:
                 self.takeovers.append(Takeover(queue, name, at_ms))
 
     def broker_killed(self, name: str, at_ms: int) -> None:
-        """The broker whose return is measured."""
+        """Measure the return of the broker *name* from now on."""
         self.broker, self.broker_killed_ms = name, at_ms
 
     def broker_back(self, at_ms: int) -> None:
-        """It was started again and is ready."""
+        """Note that the killed broker was started again and is ready."""
         self.broker_back_ms = at_ms
 
-    # What it proves --------------------------------------------------------------------
+    # Results ----------------------------------------------------------------------------
 
     def owners_of(self, queue: Queue) -> tuple[str, ...]:
-        """The last one to claim it comes last; two or none while queues change hands."""
+        """The owners of *queue*, the latest claim last; two or none during a rebalance."""
         return tuple(self.owners.of_queue(GROUP, queue))
 
     @property
     def duplicates(self) -> int:
-        """Deliveries of what had been delivered before."""
+        """Number of deliveries of messages that had been delivered before."""
         return self.deliveries - len(self.delivered)
 
     @property
     def unacknowledged(self) -> int:
-        """Delivered although its producer got no acknowledgement."""
+        """Number of delivered messages whose producer got no acknowledgement."""
         return len(self.delivered - self.sent.keys())
 
-    # Inside ---------------------------------------------------------------------------
+    # Counting ---------------------------------------------------------------------------
 
     def _sent(self, node: str, fact: MessageSent) -> None:
         self._count(node)

@@ -2,8 +2,8 @@
 
     python -m rocketmq_emulator.cli.demo.member ROLE JSON
 
-Its journal goes to standard output, a fact a line, before anything follows from the fact:
-so whoever reads it knows what happened up to the very moment of a ``kill -9``.
+It writes its journal to standard output, one fact per line, before anything follows from the
+fact: the journal is complete up to the moment of a ``kill -9``.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from rocketmq_emulator.protocol.messages.message import MessageExt
 
 SENDS_AT_ONCE_MAX = 32
 ATTEMPTS_MAX, PAUSE_S = 10, 0.5
-WORK_S = 0.002  # what a listener takes for a line
+WORK_S = 0.002  # a listener's time for a line
 
 
 class MemberConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member does: the argument of its process."""
+    """Settings of a member: the JSON argument of its process."""
 
     name: str
     role: Literal["producer", "consumer"]
     namesrv: str
     timers: dict[str, Any] = {}
     file: str  # of lines to send
-    lines_a_second: float = 0.0  # 0: as fast as it goes
+    lines_a_second: float = 0.0  # 0: no limit
 
 
 def main() -> None:
-    """Run one member until it has sent everything, or is stopped."""
+    """Run one member until it has sent all lines, or a signal stops it."""
     own = msgspec.json.decode(sys.argv[1], type=MemberConfig)
     with Path(own.file).open("rb") as file:
         trio.run(_run_member, own, file)
@@ -76,7 +76,7 @@ async def _run_member(own: MemberConfig, file: IO[bytes]) -> None:
 
 
 def _write(line: bytes) -> None:
-    os.write(1, line)  # no buffer: what is written is known, even if we die now
+    os.write(1, line)  # no buffer: a kill loses no fact
 
 
 async def _consume(
@@ -119,7 +119,7 @@ async def _cancelled_by(stop: trio.Event, scope: trio.CancelScope) -> None:
 async def _send(
     producer: Producer, numbered: Iterator[tuple[int, bytes]], own: MemberConfig, began_s: float
 ) -> None:
-    """One of several senders: takes the next line, waits for its time, sends it until stored."""
+    """Take the next line, wait for its time, send it until stored; several tasks do this."""
     for number, line in numbered:
         if own.lines_a_second:
             await trio.sleep_until(began_s + number / own.lines_a_second)
@@ -127,7 +127,7 @@ async def _send(
             try:
                 await producer.send(Message(TOPIC, line, keys=str(number + 1)))
             except SendError:
-                await trio.sleep(PAUSE_S)  # the journal knows; a person would press again
+                await trio.sleep(PAUSE_S)  # the journal has SendFailed
             else:
                 break
 

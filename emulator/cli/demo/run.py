@@ -1,8 +1,8 @@
 """One run of the demo: clients start, a consumer is killed, a broker is killed and comes back.
 
-The clock decides what happens when, not progress, so any file makes a demo.  Producer and
-consumers are processes (``MemberProcess``): started, read, killed.  All that is known of the run
-afterwards comes from the facts that they write to standard output.
+Events happen at fixed times, not at a share of the lines, so any file makes a demo.  Producer and
+consumers are processes (``MemberProcess``).  All counts of the run come from the facts that they
+write to standard output.
 """
 
 from __future__ import annotations
@@ -73,11 +73,14 @@ class DemoRun:
 
     @property
     def now_s(self) -> float:
-        """Seconds since the run was made."""
+        """Seconds since this object was made."""
         return time.monotonic() - self._began_s
 
     async def execute(self) -> None:
-        """From the first client to the last delivery.  Raises ``NodeDied`` for a death unasked."""
+        """Run from the first client to the last delivery.
+
+        Raises ``NodeDied`` if a process ends that was not killed here.
+        """
         await self._make_topic()
         async with cancelling_nursery() as nursery:
             nursery.start_soon(self._watch_nodes)
@@ -99,7 +102,7 @@ class DemoRun:
             )
 
     def stop_early(self) -> None:
-        """The user has seen enough."""
+        """Note that the user ended the run."""
         self.was_interrupted = True
         self._add_caption(timeline.STOPPED_EARLY)
 
@@ -141,7 +144,7 @@ class DemoRun:
         return not self.ledger.undelivered
 
     async def _wait_until(self, condition: Callable[[], bool], within_s: float) -> None:
-        """Checked again with every entry that is read."""
+        """Wait for *condition*, *within_s* at most; it is checked after each entry."""
         self._condition, self._is_met = condition, trio.Event()
         with trio.move_on_after(within_s):
             if not condition():
@@ -169,7 +172,7 @@ class DemoRun:
             lines_a_second=self.lines / self.plan.send_until_s,
         )
 
-    # Their journals -------------------------------------------------------------------
+    # The members' journals --------------------------------------------------------------
 
     def _read_entry(self, entry: MemberEntry) -> None:
         ledger, fact = self.ledger, entry.fact
@@ -197,7 +200,7 @@ class DemoRun:
         self.on_event()
 
     def _caption_values(self) -> dict[str, Any]:
-        """What the sentences of the story have places for."""
+        """Values for the placeholders of the event texts."""
         heartbeat_ms = self.plan.timers.get("heartbeat_interval_ms", HEARTBEAT_MS)
         return {
             "consumer": CONSUMER_KILLED,
@@ -221,7 +224,7 @@ def queues_text(queues: Sequence[Queue]) -> str:
 
 
 def _no_display() -> None:
-    """The events are kept anyhow."""
+    """Draw nothing: the default of ``on_event``."""
 
 
 def _wall_ms() -> int:
@@ -238,13 +241,13 @@ KILLED = "killed"
 
 
 class MemberProcess:
-    """One client.  ``state`` is what the screen shows."""
+    """The process of one member.  The screen shows its ``state``."""
 
     def __init__(self, config: MemberConfig) -> None:
         self.name = config.name
         self.state = "running"
         self.ended = trio.Event()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as we do
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed by ``wait_ended``
         self.popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
             [
                 *(sys.executable, "-P", "-m", "rocketmq_emulator.cli.demo.member"),
@@ -258,7 +261,7 @@ class MemberProcess:
         )
 
     async def read(self, on_entry: Callable[[MemberEntry], None]) -> None:
-        """Give every line to *on_entry*, also those a killed one left.  Raises ``NodeDied``."""
+        """Call *on_entry* for each line, also for those before a kill.  Raises ``NodeDied``."""
         assert self.popen.stdout is not None
         rest = b""
         async with trio.lowlevel.FdStream(os.dup(self.popen.stdout.fileno())) as stream:
@@ -274,12 +277,12 @@ class MemberProcess:
             raise NodeDied(self.name, code, self._last_lines())
 
     def kill(self) -> None:
-        """SIGKILL; its end is seen by ``read``."""
+        """Send SIGKILL; ``read`` notes the end of the process."""
         self.state = KILLED
         self.popen.send_signal(signal.SIGKILL)
 
     def ask_to_stop(self) -> None:
-        """SIGTERM, unless it has ended."""
+        """Send SIGTERM, unless the process has ended."""
         if self.popen.poll() is None:
             self.state = "stopped"
             self.popen.terminate()
@@ -301,7 +304,7 @@ class MemberProcess:
 
 
 def stop_all(members: list[MemberProcess]) -> None:
-    """Ask all of them to stop, and wait until they have."""
+    """Stop *members* by SIGTERM and wait for their ends; kill them after ``STOP_S_MAX``."""
     for member in members:
         member.ask_to_stop()
     until_s = time.monotonic() + STOP_S_MAX

@@ -1,13 +1,12 @@
-"""The demo drawn: what happens and why, the owner of each queue, the state of each process.
+"""The demo's screen: events and their reasons, the owner of each queue, each process's state.
 
-A screen that is drawn again and again, or plain lines: pipes, dumb terminals and windows that are
-too small get lines.  A window may change its size at any time, so this is decided with every
-frame. A frame is a list of lines, none longer than the width, so nothing wraps; when there are too
-many for the height, the oldest events are left out, never the newest.
+It is a screen that is drawn again and again, or plain lines: pipes, dumb terminals and small
+windows get lines.  A window may change its size at any time, so each frame decides this anew.  A
+frame is a list of lines, none longer than the width, so nothing wraps; if there are too many for
+the height, the oldest events are left out, never the newest.
 
-A queue's last seconds are a row of bars, so a gap is seen, and so is its consumer.  A bar is
-compared with the usual rate, not with the highest one: the burst after a gap would make everything
-else look flat.
+A row of bars shows a queue's last seconds, with its gaps and consumers.  A bar is relative to the
+usual rate, not to the highest one: the burst after a gap would make all other bars look flat.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DemoDisplay:
-    """``with Stage(run, console) as stage:`` leaves the terminal as it was, even on error."""
+    """``with DemoDisplay(run, console) as display:`` restores the terminal, even on error."""
 
     def __init__(self, run: DemoRun, console: Console) -> None:
         self._run = run
@@ -49,7 +48,7 @@ class DemoDisplay:
         self._leave_screen()
 
     def show(self) -> None:
-        """The screen as it is now, or as lines the events that were not printed yet."""
+        """Draw the screen, or print the events that were not printed yet as lines."""
         if self._has_room():
             self._draw()
             return
@@ -58,14 +57,14 @@ class DemoDisplay:
             self.print(event_paragraph(event, self._console.width))
 
     def print_last_frame(self) -> None:
-        """The screen as it is now, to stay; with those of all its events that no line has told."""
+        """Print the current state for good, then the events that were not printed as lines."""
         self._leave_screen()
         last_bar_is_over_ms = _wall_ms() + self._run.plan.bar_ms
         self.print([Text(), *self._screen.state(last_bar_is_over_ms, self._console.width)])
         self.print(map(event_line, self._unprinted()))
 
     def print(self, lines: Iterable[Text]) -> None:
-        """Lines that stay."""
+        """Print *lines* for good: no later frame replaces them."""
         for line in lines:
             self._console.print(self._encodable(line))
 
@@ -106,7 +105,7 @@ def _wall_ms() -> int:
 # Frames -------------------------------------------------------------------------------
 
 
-COLUMNS_MIN, ROWS_MIN = 80, 24  # smaller windows get plain lines
+COLUMNS_MIN, ROWS_MIN = 80, 24  # in smaller windows: plain lines
 STATE_STYLES = {"running": "green", "back": "green", KILLED: "red"}
 QUEUE_COLUMNS = f"{'queue':<10}  {'owner':<10}  {'delivered':>9}  {'waiting':>7}  "
 PROCESS_COLUMNS = 20
@@ -115,21 +114,21 @@ TIME_COLUMNS = 10  # of "  12.3 s  "
 
 
 class DemoScreen:
-    """Draws a run of the demo; rates are those of the last second between two drawings."""
+    """Draws a run of the demo; rates are those of the last second."""
 
     def __init__(self, run: DemoRun) -> None:
         self._run = run
         self._counts: list[tuple[float, dict[str, int]]] = []
 
     def frame(self, now_ms: int, columns: int, rows: int) -> list[Text]:
-        """What a window of that size shows at *now_ms* of wall time; the newest event is last."""
+        """The lines of a window of that size at wall time *now_ms*; the newest event is last."""
         lines = self.state(now_ms, columns)
         room = max(0, rows - len(lines))
         recent = self._run.events[-room:] if room else []
         return [_fitted(line, columns) for line in (*lines, *map(event_line, recent))]
 
     def state(self, now_ms: int, columns: int) -> list[Text]:
-        """All but the events."""
+        """The lines above the events."""
         lines = (
             self._head(),
             *self._now(),
@@ -158,7 +157,7 @@ class DemoScreen:
 
     def _queues(self, now_ms: int, columns: int) -> list[Text]:
         run, bar_ms = self._run, self._run.plan.bar_ms
-        until = now_ms // bar_ms  # the bar of now is not complete
+        until = now_ms // bar_ms  # the current bar is not complete
         length = max(0, min(LENGTH, columns - len(QUEUE_COLUMNS)))
         heading = QUEUE_COLUMNS + f"last {length * bar_ms / 1000:g} seconds" * bool(length)
         legend = f"{'× killed, ↑ back':>{len(QUEUE_COLUMNS) - 2}}  "
@@ -175,7 +174,7 @@ class DemoScreen:
         return lines
 
     def _usual(self, until: int) -> float:
-        """Messages of one queue in a bar's time: as planned, or as many as this machine can."""
+        """Messages of one queue in a bar's time: as planned, or as measured if that is less."""
         plan, queues = self._run.plan, QUEUES_A_BROKER * len(self._run.broker_state)
         planned = self._run.lines / plan.send_until_s * plan.bar_ms / 1000 / queues
         bars = [bar for history in self._run.ledger.queues.values() for bar in history.bars]
@@ -187,7 +186,7 @@ class DemoScreen:
         )
 
     def _processes(self, columns: int) -> list[Text]:
-        """A line for the servers and one for the clients; more of them where there is no room."""
+        """A line for the servers and one for the clients; more lines in a narrow window."""
         run, rates = self._run, self._rates()
         states = {"namesrv": "running", **run.broker_state}
         servers = [_process(name, state, state) for name, state in states.items()]
@@ -214,12 +213,12 @@ class DemoScreen:
 
 
 def event_line(event: DemoEvent) -> Text:
-    """One line of the timeline, as long as it is."""
+    """*event* as one line of any length."""
     return Text(f"{event.at_s:6.1f} s  {event.text}", "red" if event.is_bad else "")
 
 
 def event_paragraph(event: DemoEvent, columns: int) -> list[Text]:
-    """An event and its reason in *columns*, folded between words: for who sees only lines."""
+    """*event* and its reason as lines of *columns*, folded between words."""
     indent = " " * TIME_COLUMNS
     told = textwrap.wrap(f"{event.at_s:6.1f} s  {event.text}", columns, subsequent_indent=indent)
     why = textwrap.wrap(event.why, columns, initial_indent=indent, subsequent_indent=indent)
@@ -256,7 +255,7 @@ def _producer_first(item: tuple[str, object]) -> tuple[bool, str]:
 
 
 def _fitted(line: Text, columns: int) -> Text:
-    """No longer than *columns*; what is cut off ends with an ellipsis."""
+    """*line*, cut to *columns*; a cut line ends with an ellipsis."""
     line = line.copy()
     line.rstrip()
     line.truncate(columns, overflow="ellipsis")
@@ -268,7 +267,7 @@ def _fitted(line: Text, columns: int) -> Text:
 
 LENGTH = 30
 OWNER_STYLES = {"consumer-a": "yellow", "consumer-b": "magenta", "consumer-c": "cyan"}
-# Deliveries compared with the usual ones: below the factor stands its bar.
+# Deliveries divided by the usual number: the first limit above it gives the bar.
 BARS = ((0.25, "▁"), (0.75, "▂"), (1.5, "▃"), (2.5, "▅"), (5.0, "▆"), (10.0, "▇"))
 TALLEST, NOTHING = "█", "·"
 MARKS = {KILL: ("×", "bold red"), RETURN: ("↑", "bold green")}
@@ -278,10 +277,10 @@ PLAIN = str.maketrans("▁▂▃▅▆▇█·×↑─…", "__-=+##.x^-.")  # f
 def strip(
     history: QueueHistory, until: int, usual: float, *, length: int = LENGTH, is_cut: bool
 ) -> Text:
-    """*length* bars before number *until*; ``·`` where nothing came, red if something should have.
+    """The *length* bars before bar number *until*; ``·`` has no deliveries, and is red in a gap.
 
-    *usual* is the number of messages that a bar stands for.  *is_cut*: the queue cannot deliver
-    now, or has messages that wait, so that its last silence is a gap as well.
+    *usual* is the usual number of messages in a bar.  *is_cut*: the queue cannot deliver now, or
+    has waiting messages, so the time since its last delivery is a gap as well.
     """
     text = Text()
     first = min(history.bars, default=until)
@@ -305,7 +304,7 @@ def height(share: float) -> str:
 
 
 def marks(events: list[DemoEvent], until: int, bar_ms: int, *, length: int = LENGTH) -> Text:
-    """Over the bars: when something was killed, and when it came back."""
+    """The line above the bars, with a mark at each kill and each return."""
     text = Text("─" * length)
     for event in events:
         place = event.at_ms // bar_ms - (until - length)

@@ -1,10 +1,10 @@
-"""The demo's timeline: when what happens, with which timers, and what is shown for each event.
+"""The demo's timeline: the time of each event, the clients' timers, and the text of each event.
 
-The default keeps every timer of RocketMQ's: a consumer's death is noticed at once, since its
-connection closes; a restarted broker knows its consumers again with their next heartbeat, half a
-minute after they started.  The quick plan divides all of it.
+The default plan keeps all of RocketMQ's timers: brokers notice a consumer's death at once, since
+its connection closes; a restarted broker registers its consumers with their next heartbeat, half a
+minute after they started.  The quick plan divides all times.
 
-An event is shown in two lines: what happened, and what RocketMQ does because of it.  Both fit a
+An event is shown in two lines: the event, and the reaction of RocketMQ.  Both fit a
 terminal of 80 columns.  Loaded by each demo client, so it imports nothing but msgspec.
 """
 
@@ -19,7 +19,7 @@ QUEUES_A_BROKER = 4
 
 
 class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The times of one run, since the consumers share the queues and sending begins."""
+    """The times of one run, counted from the start of sending, when all queues have owners."""
 
     kill_consumer_s: float = 6.0
     kill_broker_s: float = 12.0
@@ -31,7 +31,7 @@ class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quick_plan() -> DemoPlan:
-    """Everything five times as fast, and impatient clients."""
+    """A plan that is five times as fast, with shorter timers for the clients."""
     return DemoPlan(
         kill_consumer_s=1.2,
         kill_broker_s=2.4,
@@ -56,7 +56,7 @@ KILL, RETURN, LOSS = "kill", "return", "loss"
 
 
 class DemoEvent(msgspec.Struct, frozen=True):
-    """One line of the timeline; with a *why* it is what is shown until the next one of these."""
+    """One event.  The screen shows the latest event that has a *why*."""
 
     at_ms: int
     at_s: float  # since the demo began
@@ -67,14 +67,14 @@ class DemoEvent(msgspec.Struct, frozen=True):
 
 
 class EventTemplate(msgspec.Struct, frozen=True):
-    """A turn of the story, with places for what only the run knows."""
+    """The texts of an event, with placeholders for values of the run."""
 
     text: str
     why: str
     kind: str = ""
 
     def event(self, at_ms: int, at_s: float, **known: object) -> DemoEvent:
-        """It happens now."""
+        """The event at that time; *known* fills the placeholders."""
         texts = self.text.format(**known), self.why.format(**known)
         return DemoEvent(at_ms, at_s, *texts, kind=self.kind, is_bad=self.kind in (KILL, LOSS))
 
@@ -89,7 +89,7 @@ SENDING_STARTS = EventTemplate(
 )
 CONSUMER_KILLED = EventTemplate(
     "{consumer} is killed with -9",
-    "Its connections close, the brokers tell the others: they take its queues.",
+    "Its connections close; brokers notify the others, which take its queues.",
     KILL,
 )
 BROKER_KILLED = EventTemplate(

@@ -1,1 +1,1 @@
-"""Messages on standard input and output: how lines become messages, and messages lines."""
+"""Messages on standard input and output: lines become messages, messages become lines."""

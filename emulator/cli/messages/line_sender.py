@@ -1,10 +1,9 @@
-"""What ``produce`` sends: bodies from a source, one message after the other, at a rate, and
-counted.
+"""The sender of ``produce``: sends the bodies of a source one by one, at a rate, and counts them.
 
-A source is an async generator of batches (lines that are read while others are sent, or generated
-bodies), so that a slow pipe keeps nothing from being sent that it gave already.  A signal ends the
+A source is an async generator of batches: lines of a file, or generated bodies.  It is read while
+earlier batches are sent, so a slow pipe does not delay lines that have arrived.  A signal ends the
 reading of the source at once, but never a send: each send in flight is acknowledged or refused, so
-the counts are true.
+the counts are exact.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ if TYPE_CHECKING:
 
 
 class MessageTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What the messages of one command have in common."""
+    """Topic, tag, key, properties and delay level of the messages of one command."""
 
     topic: str
     tag: str = ""
     key: str = ""
-    keyed: Any = None  # KeyedLines: each line has a key of its own
+    keyed: Any = None  # KeyedLines: each line begins with its own key
     properties: dict[str, str] = {}
     delay: int = 0
 
     def __post_init__(self) -> None:
-        self.message(b"a body")  # what is wrong is noticed before anything is sent
+        self.message(b"a body")  # raises ``BadUse`` before anything is sent
 
     def message(self, line: bytes) -> Message:
-        """Raises ``BadUse`` for a tag, a key or a property that cannot be."""
+        """The message for *line*.  Raises ``BadUse`` for an invalid tag, key or property."""
         key, body = self.key or None, line
         if isinstance(self.keyed, KeyedLines):
             key, body = self.keyed.split(line)
@@ -62,20 +61,20 @@ class MessageTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be sent where, and how fast."""
+    """The messages to send, their source, queue, count and rate."""
 
     shape: MessageTemplate
     file: str
     count: int  # 0: all
     size: int
     is_generated: bool
-    per_second: float  # 0: as fast as it goes
+    per_second: float  # 0: no limit
     queue: str  # "ID" or "BROKER:ID"; empty: all queues in turn
     as_json: bool
 
 
 class SendCounts(msgspec.Struct):
-    """What became of the lines so far."""
+    """How many lines were read, were empty and were acknowledged so far."""
 
     read: int = 0
     empty: int = 0
@@ -83,7 +82,7 @@ class SendCounts(msgspec.Struct):
 
 
 class LineSender:
-    """Does one job with one producer."""
+    """Sends the messages of one ``SendJob`` with one producer."""
 
     def __init__(
         self, producer: Producer, job: SendJob, sent: SendCounts, progress: SendingProgress
@@ -96,7 +95,7 @@ class LineSender:
         self._began_s = 0.0
 
     async def send_all(self, batches: AsyncGenerator[list[bytes]], stopped: trio.Event) -> None:
-        """Until the source or the count ends, or *stopped* is set."""
+        """Send until the source ends, the count is reached or *stopped* is set."""
         self._queue = await self._find_queue()
         self._began_s = trio.current_time()
         give, take = trio.open_memory_channel[list[bytes]](0)
@@ -122,7 +121,7 @@ class LineSender:
             nursery.cancel_scope.cancel()
 
     async def _send_batch(self, batch: list[bytes], stopped: trio.Event) -> bool:
-        """True when this was the last one."""
+        """True if no more batches are to be sent."""
         for line in batch:
             await self._wait_turn(stopped)
             if stopped.is_set() or self._is_enough:
@@ -182,7 +181,7 @@ class LineSender:
 
 
 def send_result_value(result: SendResult) -> dict[str, object]:
-    """By the names that ``consume`` gives the same things."""
+    """*result* for JSON, with the field names of ``consume --json``."""
     return {
         "topic": result.queue.topic,
         "broker": result.queue.broker_name,
@@ -202,9 +201,9 @@ GENERATED_A_BATCH = 64
 
 
 async def lines_of(file: IO[bytes]) -> AsyncGenerator[list[bytes]]:
-    """The lines of *file* as they come, without their ends.
+    """Batches of the lines of *file* as they arrive, without line ends.
 
-    The file is read in a thread, which is left behind when this is cancelled: it may wait
+    The file is read in a thread.  Cancellation abandons the thread, which may be waiting
     for a terminal.
     """
     rest = b""
@@ -217,9 +216,9 @@ async def lines_of(file: IO[bytes]) -> AsyncGenerator[list[bytes]]:
 
 
 def _some_of(file: IO[bytes]) -> bytes:
-    """At most one read of the system's; empty at the end.
+    """The bytes of at most one read system call; empty at the end of *file*.
 
-    Past the file's buffer, whose lock a thread that was left behind would hold for ever.
+    It does not use the file's buffer: an abandoned thread would hold its lock for ever.
     """
     try:
         number = file.fileno()
@@ -229,7 +228,10 @@ def _some_of(file: IO[bytes]) -> bytes:
 
 
 async def generated_bodies(count: int, size: int) -> AsyncGenerator[list[bytes]]:
-    """*count* bodies of *size* bytes, numbered from 1; 0: without end, as long as they are."""
+    """Batches of *count* bodies of *size* bytes, numbered from 1.
+
+    A *count* of 0 means without end; a *size* of 0 means the bare text.
+    """
     number = 1
     while not count or number <= count:
         last = number + GENERATED_A_BATCH - 1
@@ -248,13 +250,13 @@ def generated_body(number: int, size: int) -> bytes:
 
 
 class KeyedLines:
-    """``A-17:two cups``: a key, the delimiter, the body.  A line without one has no key."""
+    """Splits ``A-17:two cups`` into key and body.  A line without the delimiter has no key."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter.encode()
 
     def split(self, line: bytes) -> tuple[str | None, bytes]:
-        """Raises ``BadUse`` for a key that is no text."""
+        """The key and the body of *line*.  Raises ``BadUse`` if the key is not UTF-8."""
         key, found, body = line.partition(self._delimiter)
         if not found:
             return None, line
@@ -265,7 +267,7 @@ class KeyedLines:
 
 
 def properties_of(assignments: list[str]) -> Iterator[tuple[str, str]]:
-    """``NAME=VALUE`` each.  Raises ``BadUse``."""
+    """Name and value of each ``NAME=VALUE``.  Raises ``BadUse``."""
     for text in assignments:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
@@ -274,7 +276,7 @@ def properties_of(assignments: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def rate_of(text: str) -> float:
-    """``100`` or ``100/s``: messages a second; 0: as fast as it goes.  Raises ``BadUse``."""
+    """Messages per second in ``100`` or ``100/s``; 0 means no limit.  Raises ``BadUse``."""
     try:
         rate = float(text.removesuffix("/s") or "0")
     except ValueError:
@@ -288,21 +290,20 @@ def rate_of(text: str) -> float:
 
 
 class SendingProgress(DelayedProgressBar):
-    """``with SendingProgress(total) as progress``; a total of 0 is not known."""
+    """``with SendingProgress(total) as progress``; a *total* of 0 means unknown."""
 
     def __init__(self, total: int, *, is_shown: bool) -> None:
         super().__init__(is_shown=is_shown)
         self._total = total or None
 
     def columns(self) -> list[ProgressColumn]:
-        """The text, and a bar if there is an end."""
-        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for long work
 
         bar = [BarColumn()] if self._total else []
         return [TextColumn("{task.description}"), *bar]
 
     def show(self, sent: int) -> None:
-        """Draw, if it is time to."""
+        """Draw that *sent* messages were sent, if a draw is due."""
         if not self.is_time():
             return
         of = f" of {self._total:,}" if self._total else ""

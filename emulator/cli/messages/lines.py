@@ -1,7 +1,7 @@
-"""Lines of a file as bodies: their bytes without the line's end, whatever system wrote them.
+"""Lines of a file as message bodies: their bytes without the line end, LF or CR LF.
 
-RocketMQ takes no empty body and none above its limit: such lines are told apart here, and
-those who send count them instead of failing in the middle of a file.
+RocketMQ refuses an empty body and a body above its limit.  This module finds such lines, so
+that a sender counts them and does not fail in the middle of a file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX, cl
 
 
 class Counts(msgspec.Struct):
-    """How many lines there are of each kind."""
+    """How many lines can be sent, are empty, and are too long."""
 
     sendable: int = 0
     empty: int = 0
@@ -22,17 +22,17 @@ class Counts(msgspec.Struct):
 
 
 def bodies(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines without their ends."""
+    """*lines* without their ends."""
     return (line.removesuffix(b"\n").removesuffix(b"\r") for line in lines)
 
 
 def is_sendable(body: bytes) -> bool:
-    """Does RocketMQ take such a body?"""
+    """True if RocketMQ accepts a body of this length."""
     return client_refuses_body(len(body)) is None
 
 
 def counted(lines: Iterable[bytes]) -> Counts:
-    """How many lines could be sent, and how many not, and why."""
+    """Count the lines that can be sent, are empty, and are too long."""
     counts = Counts()
     for body in bodies(lines):
         counts.sendable += is_sendable(body)

@@ -1,6 +1,6 @@
-"""Places in a topic as a user names them: its first message, its end, or a time.
+"""Positions in a topic as options name them: its first message, its end, or a time.
 
-Times are ``2024-05-31T12:00`` (of this machine's zone, unless it says another), epoch
+A time is ``2024-05-31T12:00`` (in this machine's time zone, unless it has an offset), epoch
 milliseconds, or an age such as ``10m``: ten minutes ago.
 """
 
@@ -19,18 +19,18 @@ TIMES = "TIME: 2024-05-31T12:00, epoch milliseconds, or an age such as 10m"
 WORDS = {"earliest": "first", "latest": "last", "first": "first", "last": "last"}
 _MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGE = re.compile(r"(\d+)([smhd])")
-_EPOCH_DIGITS_MIN = 12  # fewer would be before 1973: seconds, most likely
+_EPOCH_DIGITS_MIN = 12  # fewer digits mean before 1973: probably seconds
 
 
 class Position(msgspec.Struct, frozen=True):
-    """``where`` is first, last or time; ``at_ms`` is known for a time."""
+    """``where`` is first, last or time; ``at_ms`` is set for a time."""
 
     where: str
     at_ms: int | None = None
 
 
 def position(text: str, option: str, now_ms: int) -> Position:
-    """The place that *text*, given for *option*, names.  Raises ``BadUse``."""
+    """The position that *text*, the value of *option*, names.  Raises ``BadUse``."""
     if (where := WORDS.get(text)) is not None:
         return Position(where)
     if age := _AGE.fullmatch(text):

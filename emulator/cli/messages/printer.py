@@ -1,13 +1,11 @@
-"""Messages on standard output, a line each: how a message becomes a line, and the options that say
-how.
+"""Messages on standard output, one line each: the line formats, their options and the printer.
 
 ``--format`` has named fields in braces (``FIELDS``):
 
     {stored}  {keys}  {body}          {topic}/{queue}@{offset} {property:colour}
 
-A body goes out as the bytes it is; what a message does not have is empty.  A line that was not
-written is not printed: ``Printer.error`` keeps why, and ``consume`` looks at it before a message
-counts as consumed.
+A body is written byte for byte; a field that a message does not have is empty.  If a write fails,
+``Printer.error`` keeps the error; ``consume`` checks it before a message counts as consumed.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 Part: TypeAlias = "Callable[[MessageExt], bytes]"
 Field: TypeAlias = "Callable[[MessageExt], object]"
 
-FIELDS: dict[str, tuple[Field, str]] = {  # and what it is
+FIELDS: dict[str, tuple[Field, str]] = {  # value and description
     "topic": (lambda m: m.topic, "its topic"),
     "broker": (lambda m: m.broker_name, "the name of the broker that stores it"),
     "queue": (lambda m: m.queue_id, "the number of its queue on that broker"),
@@ -61,7 +59,7 @@ ESCAPES = {r"\t": "\t", r"\n": "\n", r"\0": "\0", r"\\": "\\"}
 
 
 class LineFormat:
-    """A compiled format.  Raises ``BadUse`` for a field there is not."""
+    """A compiled format.  Raises ``BadUse`` for an unknown field."""
 
     def __init__(self, text: str) -> None:
         self._parts: list[Part] = []
@@ -75,12 +73,12 @@ class LineFormat:
             raise BadUse(f"--format {text}: {error}; a brace itself is written twice") from None
 
     def line(self, message: MessageExt) -> bytes:
-        """*message*, without the line's end."""
+        """*message* as a line, without the line end."""
         return b"".join(part(message) for part in self._parts)
 
 
 def unescaped(text: str) -> str:
-    r"""With real tabs and line ends for ``\t`` and ``\n``."""
+    r"""*text* with the characters that ``\t``, ``\n``, ``\0`` and ``\\`` stand for."""
     parts = text.split(r"\\")
     for written, meant in ESCAPES.items():
         if written != r"\\":
@@ -89,23 +87,23 @@ def unescaped(text: str) -> str:
 
 
 def short_line(message: MessageExt) -> bytes:
-    """Time, place, tag, keys and body: what somebody who only watches wants to see."""
+    """Time, broker, queue, offset, tag, keys and body: the default line of ``watch``."""
     place = f"{message.broker_name}/{message.queue_id}/{message.queue_offset}"
     about = (local_time(message.store_timestamp)[11:], place, message.tags, message.keys)
     return "  ".join(filter(None, about)).encode() + b"  " + message.body
 
 
 def local_time(at_ms: int) -> str:
-    """``2024-05-31T12:00:00.000``, in this machine's zone; a form that ``--from`` reads."""
+    """``2024-05-31T12:00:00.000``, in this machine's time zone; ``--from`` accepts it."""
     try:
         at = datetime.fromtimestamp(at_ms / 1000).astimezone()
     except (ValueError, OverflowError, OSError):
-        return str(at_ms)  # a clock that was never set
+        return str(at_ms)  # out of range: the sender's clock is wrong
     return at.replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
 def message_value(message: MessageExt) -> dict[str, object]:
-    """Everything, for JSON.  A body that is no text comes as base64."""
+    """All fields of *message*, for JSON.  A body that is not UTF-8 is base64."""
     try:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:
@@ -128,7 +126,7 @@ def message_value(message: MessageExt) -> dict[str, object]:
 
 
 def json_line(message: MessageExt) -> bytes:
-    """One JSON object, without the line's end."""
+    """*message* as one JSON object, without the line end."""
     return msgspec.json.encode(message_value(message))
 
 
@@ -152,7 +150,7 @@ def _field(name: str, spec: str, conversion: str | None) -> Part:
         near = nearest(name, FIELDS)
         meant = f" (did you mean {{{near}}}?)" if near and not spec else ""
         known = ", ".join([*FIELDS, f"{PROPERTY}:NAME"])
-        raise BadUse(f"--format has no field {name!r}{meant}: it knows {known}")
+        raise BadUse(f"--format has no field {name!r}{meant}: its fields are {known}")
     value = found[0]
     return lambda message: _as_bytes(value(message))
 
@@ -169,13 +167,13 @@ def _as_bytes(value: object) -> bytes:
 Line: TypeAlias = "Callable[[MessageExt], bytes]"
 
 Tags = Annotated[str, typer.Option(help='Only messages with these tags: "paid || shipped".')]
-Key = Annotated[str, typer.Option(help="Print only messages with this key; pass over the others.")]
+Key = Annotated[str, typer.Option(help="Print only messages with this key; skip the others.")]
 Format = Annotated[str, typer.Option("--format", metavar="TEXT", help=FORMAT_HELP)]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON line per message.")]
 
 
 def line_of(form: str, default: Line, *, as_json: bool) -> Line:
-    """How a message becomes a line.  Raises ``BadUse``."""
+    """The function that turns a message into a line.  Raises ``BadUse``."""
     if form and as_json:
         raise BadUse("give --format or --json, not both")
     if as_json:
@@ -184,7 +182,7 @@ def line_of(form: str, default: Line, *, as_json: bool) -> Line:
 
 
 class Printer:
-    """Writes messages to standard output, until there were enough or writing fails."""
+    """Writes messages to standard output until *count_max* were written or a write fails."""
 
     def __init__(self, line: Line, *, key: str = "", count_max: int = 0) -> None:
         self.printed = 0
@@ -195,11 +193,11 @@ class Printer:
         self._count_max = count_max
 
     def matches_key(self, message: MessageExt) -> bool:
-        """Has it the key, if one is asked for?"""
+        """True if *message* has the key, or if no key was given."""
         return not self._key or self._key in split_keys(message.keys or "")
 
     def print(self, message: MessageExt) -> None:
-        """Write its line and flush it; afterwards ``error`` says whether that failed."""
+        """Write *message* as a line and flush it; a failure sets ``error``."""
         try:
             sys.stdout.buffer.write(self._line(message) + b"\n")
             sys.stdout.buffer.flush()
@@ -213,6 +211,6 @@ class Printer:
                 self.done.set()
 
     def fail(self, error: Exception) -> None:
-        """Nothing more is printed, because of *error*; the first one counts."""
+        """End the printing because of *error*; ``error`` keeps the first one."""
         self.error = self.error or error
         self.done.set()
