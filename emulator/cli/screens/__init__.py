@@ -1,1 +1,1 @@
-"""What commands draw: tables, live screens, progress bars."""
+"""Tables, live screens and progress bars of commands."""

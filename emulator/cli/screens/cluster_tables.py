@@ -1,6 +1,6 @@
-"""A cluster drawn as tables: for a terminal of any width, and for a pipe.
+"""The tables of a cluster, for a terminal of any width and for a pipe.
 
-Green is as it should be, yellow is work waiting, red is wrong; the rest is plain.  Nothing is
+Green means correct, yellow means waiting work, red means wrong; the rest is plain.  No line is
 folded, and names are in natural order.
 """
 
@@ -59,7 +59,7 @@ MEMBER_COLUMNS = (
 
 
 def cluster_screen(overview: Overview) -> RenderableType:
-    """Brokers, topics, groups with their members; what nobody can write to, if there is such."""
+    """Brokers, topics, groups and members; also topics with queues that refuse writes, if any."""
     return Group(
         brokers_table(overview.brokers),
         "",
@@ -71,14 +71,14 @@ def cluster_screen(overview: Overview) -> RenderableType:
 
 
 def brokers_table(brokers: Sequence[BrokerView]) -> RenderableType:
-    """Brokers; those that did not answer with the reason."""
+    """A row per broker; the row of a broker that did not answer has the reason."""
     if not brokers:
         return none_yet("brokers")
     return Sheet(BROKER_COLUMNS, [_broker_row(broker) for broker in brokers])
 
 
 def topics_table(topics: Sequence[TopicView], more: int = 0) -> RenderableType:
-    """Topics over all brokers; *more* of them are too many to be shown."""
+    """A row per topic, summed over all brokers; *more* is the number of topics left out."""
     if not topics:
         return none_yet("topics")
     sheet = Sheet(TOPIC_COLUMNS, [topic_row(topic) for topic in topics])
@@ -86,7 +86,7 @@ def topics_table(topics: Sequence[TopicView], more: int = 0) -> RenderableType:
 
 
 def no_load_table(topics: Sequence[TopicView]) -> list[RenderableType]:
-    """Topics with queues that nobody can write to, and whose groups have read those."""
+    """A row per topic with queues that refuse writes, with the groups that have read these."""
     rows = [_no_load_row(topic) for topic in topics if topic.no_load_ratio > 0]
     return ["", Sheet(NO_LOAD_COLUMNS, rows)] if rows else []
 
@@ -104,7 +104,7 @@ def groups_table(groups: Sequence[GroupView], more: int = 0) -> RenderableType:
 
 
 def topic_row(topic: TopicView) -> Row:
-    """Its cells in ``TOPIC_COLUMNS``."""
+    """The cells of *topic* in ``TOPIC_COLUMNS``."""
     return (
         clean(topic.name),
         f"{topic.queues}",
@@ -114,7 +114,7 @@ def topic_row(topic: TopicView) -> Row:
 
 
 def group_row(group: GroupView) -> Row:
-    """``queues`` are those of the topics; ``lag`` has also what waits to be retried."""
+    """The cells of *group*; ``queues`` are without retry queues, ``lag`` includes retries."""
     return (
         clean(group.name),
         members_text(group),
@@ -125,12 +125,12 @@ def group_row(group: GroupView) -> Row:
 
 
 def members_text(group: GroupView) -> Text:
-    """How many there are; nobody is worth a colour."""
+    """The number of members; 0 is yellow."""
     return Text(f"{len(group.members)}", "" if group.members else "yellow")
 
 
 def some_names(names: Sequence[str], what: str) -> Cell:
-    """All names, or how many they are."""
+    """All *names*, or their number if there is no room."""
     return (clean(" ".join(names)), f"{len(names)} {what}")
 
 
@@ -148,13 +148,13 @@ def subscriptions(group: GroupView) -> Cell:
 
 
 def lag_text(lag: int) -> Text:
-    """A lag in its colour."""
+    """*lag* in its colour: green is 0, red is ``LAG_IS_MUCH`` or more."""
     style = "green" if lag == 0 else "yellow" if lag < LAG_IS_MUCH else "red"
     return Text(f"{lag:,}", style)
 
 
 def none_yet(what: str) -> Text:
-    """Instead of an empty table."""
+    """The text in place of an empty table."""
     return Text(f"  no {what} yet")
 
 
@@ -203,5 +203,5 @@ def _and_more(count: int) -> list[RenderableType]:
 
 
 def _is_users_own(topic: str) -> bool:
-    """Neither a group's retries nor its dead letters."""
+    """False for the retry topic and the dead letter topic of a group."""
     return not topic.startswith("%")

@@ -1,8 +1,7 @@
-"""Rows in columns that fit the width there is, and do not jump from one draw to the next.
+"""Rows in columns that fit the available width and keep their places from draw to draw.
 
-Nothing is folded: a cell may have shorter versions of itself, columns that can be spared
-are left out, and what is still too long ends in "…".  With a memory of widths a column
-never gets narrower.
+No line is folded: a cell may have shorter versions, spare columns are left out, and text
+that is still too long ends in "…".  With a memory of widths a column never gets narrower.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Widths: TypeAlias = dict[str, int]  # by the title of a column
 
 
 class Column(NamedTuple):
-    """*narrow*: how far it gives way, None if it does not; *spare*: it may be left out."""
+    """*narrow*: the least width, None if the width is fixed; *spare*: may be left out."""
 
     title: str
     is_number: bool = False
@@ -40,12 +39,12 @@ class Sheet(NamedTuple):
     rows: Sequence[Row]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """All of it, as wide as the console is."""
+        """All lines, at the console's width."""
         del console
         yield from self.lines(options.max_width)
 
     def lines(self, width: int, memory: Widths | None = None) -> list[Text]:
-        """The head and the rows, none wider than *width*; *memory* is read and written."""
+        """The head and the rows, none wider than *width*; *memory* keeps the widths of columns."""
         widths = {} if memory is None else memory
         for at, column in enumerate(self.columns):
             known = widths.get(column.title, max(column.width_min, cell_len(column.title)))
@@ -56,7 +55,7 @@ class Sheet(NamedTuple):
 
 
 def clean(text: str) -> str:
-    """Names come from anywhere: what a terminal would obey becomes a dot."""
+    """*text* with dots for control characters, which names may contain."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
 
 
@@ -78,7 +77,7 @@ def _fitted(columns: Sequence[Column], natural: Widths, width: int) -> list[_Pla
 
 
 def _narrowed(places: Sequence[_Place], width: int) -> list[_Place]:
-    """The widest that can gives way first."""
+    """The columns within *width* if possible; the widest one is reduced first."""
     widths = {place.at: place.width for place in places}
     soft = {p.at: min(p.width, p.column.narrow) for p in places if p.column.narrow is not None}
     over = _total(places) - width

@@ -1,11 +1,9 @@
-"""The live view of ``up`` in a terminal: drawn every second until a signal, from what is known
-then.
+"""The live view of ``up`` in a terminal: drawn every second until a signal, from the latest data.
 
-Two clocks, so that nothing waits for a node.  ``watch`` draws what is known; ``ClusterWatch``
-finds it out, each node in a task of its own.  A node that hangs stops nothing: its last figures
-are there still, with their age.  Which member has which queues is asked only of the members of
-``shown_groups``, on connections of their own, because a call without an answer closes its
-connection.  ``live_screen`` makes the lines.
+Drawing never waits for a node: ``watch`` draws the latest data, ``ClusterWatch`` reads it, each
+node in its own task.  If a node hangs, its last figures are still shown, with their age.  Only the
+members of ``shown_groups`` are asked for their queues, on connections of their own, because a call
+without an answer closes its connection.  ``live_screen`` makes the lines.
 """
 
 from __future__ import annotations
@@ -51,14 +49,14 @@ if TYPE_CHECKING:
 
 
 DRAW_EVERY_S = 1.0
-CPU_SHARE_MAX = 0.1  # of one core: a cluster that costs more is looked at less often
+CPU_SHARE_MAX = 0.1  # of one core: above it, the cluster is read less often
 PERIOD_S_MAX = 10.0
 EVENTS_KEPT_MAX = 100
 LOG_SHOWN_S = 120.0
 
 
 async def watch(cluster: RealWorld, news: Callable[[], list[str]]) -> None:
-    """Draw until SIGINT or SIGTERM.  *news* gives new lines; what it raises is raised here."""
+    """Draw until SIGINT or SIGTERM.  *news* returns new lines; its exceptions are raised here."""
     spec = cluster.spec
     screen = LiveScreen(ClusterSummary(spec.release, cluster.namesrv, spec.store, cluster.control))
     async with cancelling_nursery() as nursery:
@@ -102,14 +100,14 @@ async def _draw(
 
 
 class PollInterval:
-    """How often to look at the cluster, from what the looks cost.  *cpu_s* is spent already."""
+    """How often to read the cluster, from the cost of reads.  *cpu_s* is the time used so far."""
 
     def __init__(self, cpu_s: float) -> None:
         self._cpu_s = cpu_s
         self._period_s = DRAW_EVERY_S
 
     def period_s(self, cpu_s: float) -> float:
-        """Called at each draw with the CPU time that this thread has taken."""
+        """The period of reads; to be called at each draw with the CPU time of this thread."""
         share = (cpu_s - self._cpu_s) / DRAW_EVERY_S
         self._cpu_s = cpu_s
         wanted_s = self._period_s * share / CPU_SHARE_MAX
@@ -122,21 +120,21 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-# What is known of the cluster ---------------------------------------------------------
+# Reading the cluster ------------------------------------------------------------------
 
 
 CALL_MS_MAX = 3_000
-SILENT_AFTER_S = 1.5  # an answer that takes longer is worth a word
-UNLISTED_AFTER_S = 4.0  # from the start of a broker: the routes are read less often
+SILENT_AFTER_S = 1.5  # a node is shown as silent if its answer takes longer
+UNLISTED_AFTER_S = 4.0  # after a broker's start: routes are read less often
 MEMBER_MS_MAX = 1_000
 MEMBERS_EVERY_S = 2.0
 MEMBERS_ASKED_MAX = 30  # a round
 FIRST_ANSWERS_S_MAX = 1.0
-ANSWERING_STATES: tuple[SeenState, ...] = ("running", "unlisted")  # those answer
+ANSWERING_STATES: tuple[SeenState, ...] = ("running", "unlisted")  # nodes that answer
 
 
 class ClusterWatch:
-    """What is known of *cluster*; ``run`` keeps it up to date, every ``period_s`` seconds."""
+    """The latest data of *cluster*; ``run`` reads it again every ``period_s`` seconds."""
 
     def __init__(self, cluster: RealWorld) -> None:
         self._cluster = cluster
@@ -145,14 +143,14 @@ class ClusterWatch:
         self._looks: dict[
             str, tuple[BrokerSample, BrokerSample]
         ] = {}  # the last two of each broker
-        self._asked_ms: dict[str, int] = {}  # since when a node owes an answer
+        self._asked_ms: dict[str, int] = {}  # since when a node has not answered
         self._listed: dict[str, frozenset[str]] = {}  # brokers, by NameServer
         self._owned: dict[tuple[str, str], tuple[MessageQueue, ...] | None] = {}
-        self._waiting_for = set(cluster.node_names)  # for a first look
+        self._waiting_for = set(cluster.node_names)  # for the first read of each node
         self._first_answers = trio.Event()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Read nodes and members until cancelled."""
         async with trio.open_nursery() as nursery:
             remoting, members_client = tool_client(nursery), tool_client(nursery)
             spec = self._cluster.spec
@@ -163,12 +161,12 @@ class ClusterWatch:
             nursery.start_soon(self._watch_members, Admin("", members_client, MEMBER_MS_MAX))
 
     async def wait_first_answers(self) -> None:
-        """Until every node has answered once, or a moment has passed."""
+        """Wait for the first read of every node, ``FIRST_ANSWERS_S_MAX`` at most."""
         with trio.move_on_after(FIRST_ANSWERS_S_MAX):
             await self._first_answers.wait()
 
     def snapshot(self) -> ClusterSnapshot:
-        """What is known now; what a silent broker had counts, its members do not."""
+        """The latest data; the last figures of a silent broker count, its members do not."""
         nodes = tuple(map(self._node_snapshot, self._cluster.nodes))
         answering = {node.name for node in nodes if node.state in ANSWERING_STATES}
         brokers = [node for node in nodes if node.role == "broker"]
@@ -187,7 +185,7 @@ class ClusterWatch:
             is_complete=answering <= {*self._looks, *self._listed},
         )
 
-    # What the tasks do ----------------------------------------------------------------
+    # Tasks ----------------------------------------------------------------------------
 
     async def _watch(
         self,
@@ -200,7 +198,7 @@ class ClusterWatch:
             view = self._cluster.node(name)
             if view.state in RUNNING_STATES and view.address:
                 self._asked_ms.setdefault(name, _now_ms())
-                with contextlib.suppress(AdminError):  # it owes its answer
+                with contextlib.suppress(AdminError):  # ``_asked_ms`` stays
                     await read(view, remoting)
                     del self._asked_ms[name]
             else:
@@ -233,7 +231,7 @@ class ClusterWatch:
             await trio.sleep(max(MEMBERS_EVERY_S, self.period_s))
 
     def _members_shown(self) -> Iterator[tuple[str, str, str]]:
-        """Group, client, and the address of a broker that both know."""
+        """Group, client, and the address of a broker to which the client is connected."""
         addresses = self._cluster.addresses
         online: dict[tuple[str, str], str] = {}
         for broker, (_, look) in self._looks.items():
@@ -246,7 +244,7 @@ class ClusterWatch:
             if group_name in self.shown_groups:
                 yield group_name, client, address
 
-    # What is seen ---------------------------------------------------------------------
+    # States of nodes ------------------------------------------------------------------
 
     def _node_snapshot(self, view: NodeView) -> NodeSnapshot:
         state, since_ms = self._state(view)
@@ -266,7 +264,7 @@ class ClusterWatch:
         asked_ms = self._asked_ms.get(view.name)
         if view.state != "running":
             if asked_ms is not None:
-                self._asked_ms[view.name] = _now_ms()  # it owes its answer once it runs
+                self._asked_ms[view.name] = _now_ms()  # counts again once it runs
             return view.state, view.since_ms
         if asked_ms is not None and _now_ms() - asked_ms >= SILENT_AFTER_S * 1_000:
             return "silent", asked_ms
@@ -276,12 +274,12 @@ class ClusterWatch:
         return "running", view.since_ms
 
     def _is_listed(self, broker: str) -> bool:
-        """By a NameServer, or nobody knows."""
+        """True if a NameServer lists *broker*, or if no NameServer was read yet."""
         listed = self._listed.values()
         return not listed or any(broker in each for each in listed)
 
     def _recent(self, answering: set[str]) -> Iterator[tuple[str, BrokerSample, BrokerSample]]:
-        """The last two looks of those that still get their messages."""
+        """The last two samples of each broker that answers, unless they are too old."""
         oldest_s = trio.current_time() - 2 * self.period_s - SILENT_AFTER_S
         for name, (before, after) in self._looks.items():
             if name in answering and after.at_s >= oldest_s:

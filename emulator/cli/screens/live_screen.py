@@ -1,7 +1,7 @@
-"""The screen of ``up`` drawn: the facts on top, what happened last, nodes, topics, groups.
+"""The screen of ``up``: addresses on top, the last event, then nodes, topics and groups.
 
-A pure function of what is seen and of the size there is.  Where not everything fits, what is
-wrong or at work comes first, and a line says how many more there are.
+It depends only on its frames and the window's size.  If not all rows fit, those that are wrong
+or busy come first, and a line gives the number of the others.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from rocketmq_emulator.protocol.bodies.extensions import MemberView
 from rocketmq_emulator.protocol.queues import MessageQueue
 
 COMFORTABLE_ROWS = 20  # from here on there is room for blank lines
-LOGS_MAX, LOG_SHARE = 3, 8  # so many logged lines, in three rows and an eighth of the others
+LOGS_MAX, LOG_SHARE = 3, 8  # log lines; their rows: 3 and an eighth of the height
 INDENT = 2  # of members, below their group
-BUSY_MS = 10_000  # who was at work that short ago still is
+BUSY_MS = 10_000  # a topic or group counts as busy for so long
 Named = TypeVar("Named", TopicView, GroupView)
 
 NODE_COLUMNS = (
@@ -66,7 +66,7 @@ MEMBER_COLUMNS = (  # without a head, under their group
     Column("says", width_min=6),
     Column("has", narrow=18),
 )
-STATES: Mapping[SeenState, tuple[str, str]] = {  # most urgent first: in words, their colour
+STATES: Mapping[SeenState, tuple[str, str]] = {  # most urgent first: text, colour
     "dead": ("dead", "red"),
     "silent": ("not answering", "red"),
     "paused": ("paused, not answering", "red"),
@@ -76,11 +76,11 @@ STATES: Mapping[SeenState, tuple[str, str]] = {  # most urgent first: in words, 
     "running": ("running", "green"),
 }
 URGENCY = {state: rank for rank, state in enumerate(STATES)}
-CURRENT: tuple[SeenState, ...] = ("running", "unlisted")  # their figures are of now
+CURRENT: tuple[SeenState, ...] = ("running", "unlisted")  # their figures are current
 
 
 class ClusterSummary(NamedTuple):
-    """What a test suite is about to need."""
+    """The cluster's release, addresses and store: the top lines of the screen."""
 
     release: str
     namesrv: str
@@ -89,14 +89,14 @@ class ClusterSummary(NamedTuple):
 
 
 class ClusterEvent(NamedTuple):
-    """Something that happened, as a line."""
+    """The line of one event."""
 
     at_ms: int
     text: str
 
 
 class LiveFrame(NamedTuple):
-    """What is drawn: newest last."""
+    """The data of one drawing; ``news`` and ``logs`` have the newest line last."""
 
     now_ms: int
     up_s: float
@@ -108,7 +108,7 @@ class LiveFrame(NamedTuple):
 class LiveScreen:
     """Draws one frame after the other; columns keep their widths, busy rows their places.
 
-    ``shown_groups`` are those that were drawn last.
+    ``shown_groups`` are the groups of the last drawing.
     """
 
     def __init__(self, facts: ClusterSummary) -> None:
@@ -116,12 +116,12 @@ class LiveScreen:
         self._facts = facts
         self._width = 0
         self._widths: dict[str, Widths] = {}
-        self._busy_ms: dict[tuple[str, str], int] = {}  # when a topic or group was last at work
+        self._busy_ms: dict[tuple[str, str], int] = {}  # when a topic or group was last busy
         self._lags: dict[str, int] = {}  # by group: sums over many queues
 
     def draw(self, frame: LiveFrame, width: int, height: int) -> list[Text]:
-        """At most *height* lines, none wider than *width*."""
-        if width != self._width:  # another window: begin anew
+        """The lines of *frame*: at most *height*, none wider than *width*."""
+        if width != self._width:  # resized: forget the widths
             self._width, self._widths = width, {}
         self._notice_busy(frame)
         overview, gap = frame.snapshot.overview, int(height >= COMFORTABLE_ROWS)
@@ -168,14 +168,14 @@ class LiveScreen:
         return [self._cut(title), *(self._cut(Text(line)) for line in lines)]
 
     def _news(self, news: Sequence[ClusterEvent], style: str = "bold") -> list[Text]:
-        """The newest first."""
+        """The lines of *news*, the newest first."""
         return [
             self._cut(Text(f"{clock(each.at_ms)}  {clean(each.text)}", style))
             for each in reversed(news)
         ]
 
     def _logs(self, logs: Sequence[str], room: int) -> list[Text]:
-        """The newest of *room* lines: what a node warns of is read to its end."""
+        """The last *room* rows of *logs*, which are folded, not cut: warnings stay readable."""
         rows = [row for line in logs for row in wrap(clean(line), self._width) or [""]]
         return [self._cut(Text(row, "red")) for row in rows[-room:]]
 
@@ -216,7 +216,7 @@ class LiveScreen:
     def _members(
         self, frame: LiveFrame, groups: Sequence[GroupView], rooms: Sequence[int]
     ) -> list[list[Text]]:
-        """Lines by group."""
+        """The member lines of each group."""
         rows = [
             [_member_row(group, member, frame.snapshot) for member in group.members][
                 : _fitting(len(group.members), room)
@@ -243,7 +243,7 @@ class LiveScreen:
         lines = Sheet(columns, rows).lines(self._width, self._widths.setdefault(what, {}))
         return [*lines, *([Text(f"+{more} more", "dim")] if more else [])]
 
-    # What is interesting --------------------------------------------------------------
+    # Choice of rows -------------------------------------------------------------------
 
     def _notice_busy(self, frame: LiveFrame) -> None:
         snapshot, now_ms = frame.snapshot, frame.now_ms
@@ -258,7 +258,7 @@ class LiveScreen:
     def _chosen(
         self, kind: str, rows: Sequence[Named], frame: LiveFrame, room: int
     ) -> list[Named]:
-        """All in natural order if they fit; otherwise as many as do, those at work first."""
+        """All *rows* in natural order if they fit; else as many as fit, busy ones first."""
         if len(rows) <= room:
             return list(rows)
         ranked = sorted(rows, key=lambda row: self._interest(kind, row, frame.now_ms))
@@ -279,7 +279,7 @@ class LiveScreen:
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:
-    """*room* dealt out one by one to those who still want some."""
+    """*room* divided among *wanted*, one each in turn, until all have what they want."""
     given = [0] * len(wanted)
     while room > 0 and (unserved := [at for at in range(len(given)) if given[at] < wanted[at]]):
         for at in unserved[:room]:
@@ -289,12 +289,12 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def clock(ms: int) -> str:
-    """A wall time of this machine."""
-    return f"{datetime.fromtimestamp(ms / 1_000):%H:%M:%S}"  # noqa: DTZ006  # the user's own
+    """*ms* as local time: ``12:00:00``."""
+    return f"{datetime.fromtimestamp(ms / 1_000):%H:%M:%S}"  # noqa: DTZ006  # local time
 
 
 def age(ms: int) -> str:
-    """How long ago, in one unit."""
+    """A duration of *ms* in one unit: ``5 s``, ``3 min``."""
     seconds = max(0, ms) // 1_000
     if seconds < 60:
         return f"{seconds} s"
@@ -302,7 +302,7 @@ def age(ms: int) -> str:
 
 
 def owned_text(queues: Sequence[MessageQueue]) -> Cell:
-    """Which queues, by topic and broker: ``orders broker-a 0-3 broker-b 1``."""
+    """*queues* by topic and broker, ``orders broker-a/0-3 broker-b/1``; also shorter versions."""
     if not queues:
         return Text("no queue", "yellow")
     numbers: dict[str, dict[str, list[int]]] = {}
@@ -332,7 +332,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _fitting(count: int, room: int) -> int:
-    """How many rows are shown: the last line of the room says how many are not."""
+    """How many of *count* rows are shown; if not all, a line is left for the number of others."""
     return count if count <= room else max(0, room - 1)
 
 

@@ -1,6 +1,6 @@
-"""A bar for work that takes longer than a moment, on standard error.
+"""A progress bar on standard error, for work that takes longer than ``FIRST_S``.
 
-It is drawn by whoever works, a few times a second, and leaves nothing behind.
+The working code draws it, at most every ``EVERY_S``; it is removed at the end.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from rich.console import Console
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
-FIRST_S = 0.5  # what ends sooner needs no bar
+FIRST_S = 0.5  # shorter work has no bar
 EVERY_S = 0.1
 
 
 class DelayedProgressBar(ABC):
-    """``with … as progress``; the columns of the bar are each subclass's own."""
+    """``with … as progress``; each subclass defines the columns of its bar."""
 
     def __init__(self, *, is_shown: bool) -> None:
         self._stack = ExitStack()
@@ -37,25 +37,25 @@ class DelayedProgressBar(ABC):
 
     @abstractmethod
     def columns(self) -> list[ProgressColumn]:
-        """What the bar has; called once, before it is drawn first."""
+        """The columns of the bar; called once, before the first draw."""
 
     def is_time(self) -> bool:
-        """Is it time to draw?"""
+        """True if a draw is due."""
         return time.monotonic() >= self._next_s
 
     def passed_s(self) -> float:
-        """Since it was made; never 0."""
+        """Seconds since the bar was made; never 0."""
         return max(time.monotonic() - self._began_s, 0.001)
 
     def draw(self, text: str, done: int, total: int | None) -> None:
-        """So far; a *total* of None is not known."""
+        """Draw that *done* of *total* is done; a *total* of None means unknown."""
         self._next_s = time.monotonic() + EVERY_S
         bar, task = self._started(total)
         bar.update(task, completed=done, description=text, refresh=True)
 
     def _started(self, total: int | None) -> tuple[Progress, TaskID]:
         if self._bar is None or self._task is None:
-            from rich.progress import Progress  # noqa: PLC0415  # only for what takes long
+            from rich.progress import Progress  # noqa: PLC0415  # only for long work
 
             self._bar = Progress(
                 *self.columns(),

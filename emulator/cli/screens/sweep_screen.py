@@ -1,7 +1,7 @@
-"""How a sweep is shown: a bar or lines while it runs, then a table.
+"""The screen of a sweep: a bar or lines while it runs, then a table.
 
-Of seeds (``rmqemu run --seeds``) the table has a row for each verdict; of a grid
-(``rmqemu sweep``) one for each combination, those with bad rows first, and the command that
+For seeds (``rmqemu run --seeds``) the table has a row for each seed; for a grid
+(``rmqemu sweep``) a row for each combination, those with bad rows first, and the command that
 repeats the worst row.
 """
 
@@ -58,31 +58,30 @@ REAL_COLUMNS = tuple(
 
 
 class SweepProgress(DelayedProgressBar):
-    """``with SweepProgress() as progress``; *look* draws it when it is time to."""
+    """``with SweepProgress(…) as progress``; ``look`` draws it, if a draw is due."""
 
     def __init__(self, *, is_shown: bool) -> None:
         super().__init__(is_shown=is_shown)
         self.tally: SweepTally | None = None
 
     def columns(self) -> list[ProgressColumn]:
-        """A short bar, and a text that needs the room."""
-        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for long work
 
         return [BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)]
 
     def look(self) -> None:
-        """Draw, if it is time to."""
+        """Draw the counts, if a draw is due."""
         if self.tally is not None and self.is_time():
             text = progress_text(self.tally, self.passed_s())
             self.draw(text, self.tally.done, self.tally.total)
 
 
 def progress_text(tally: SweepTally, passed_s: float) -> str:
-    """``12 of 100, 3.1/s, 1 failed; worst so far: seed 7, …``."""
+    """The counts as text: ``12 of 100, 3.1/s, 1 failed; worst so far: seed 7, …``."""
     if tally.world == "virtual":
         speed = f"{(tally.done - tally.cached_count) / passed_s:.1f}/s"
-    else:  # time is real there
-        speed = f"{passed_s:.0f} s; one takes at least {expected_s(tally.plan):.0f} s"
+    else:  # in real time
+        speed = f"{passed_s:.0f} s; a run takes at least {expected_s(tally.plan):.0f} s"
     text = f"{tally.done:,} of {tally.total:,}, {speed}"
     for verdict in ("failed", "error"):
         if count := tally.counts[verdict]:
@@ -100,7 +99,7 @@ def progress_text(tally: SweepTally, passed_s: float) -> str:
 
 
 def expected_s(plan: Plan) -> float:
-    """How long a run in real time takes, as far as the plan says it."""
+    """How many seconds a run in real time takes at least, by its plan."""
     if plan.lasts_ms is not None:
         return plan.lasts_ms / 1_000
     ends = [(step.at_ms or 0) + step.after_ms + (step.for_ms or 0) for step in plan.timeline]
@@ -110,7 +109,7 @@ def expected_s(plan: Plan) -> float:
 def sweep_screen(
     tally: SweepTally, rows: Sequence[RunResult], *, is_for_people: bool
 ) -> RenderableType:
-    """The table, and what it comes to; people see those that did not pass, and how many more."""
+    """The table and its summary; for people only the seeds that did not pass, if many ran."""
     shown = list(rows)
     if is_for_people and len(rows) > 1:
         shown = [row for row in rows if row.verdict != "passed"][:ROWS_MAX]
@@ -155,7 +154,7 @@ def _summary(tally: SweepTally) -> list[str]:
 
 
 def coverage_screen(coverage: Coverage) -> RenderableType:
-    """How often each fault began in which state; states by short names, to fit."""
+    """How often each fault began in each state; states have short names, to fit."""
     columns = (Column("fault"), *(Column(SHORT.get(s, s), is_number=True) for s in STATES))
     rows = [tuple(row) for row in coverage.table()[1:]]
     pairs = [coverage.met(row[0], state) for row in rows for state in STATES]
@@ -184,7 +183,7 @@ VERDICTS: tuple[Verdict, ...] = ("passed", "failed", "error")
 
 
 class GridProgress(DelayedProgressBar):
-    """``with GridProgress(…) as progress``; *look* draws, or writes a line, when it is time to."""
+    """``with GridProgress(…) as progress``; ``look`` draws or writes a line, if one is due."""
 
     def __init__(self, *, is_silent: bool) -> None:
         is_terminal = sys.stderr.isatty()
@@ -192,20 +191,19 @@ class GridProgress(DelayedProgressBar):
         self._writes_lines = not is_terminal and not is_silent
         self._line_s = time.monotonic() + LINE_EVERY_S
         self._made: SparkSweep | None = None
-        self._first: tuple[int, float] | None = None  # how many there were with the first, when
+        self._first: tuple[int, float] | None = None  # number and time of the first rows
 
     def begin(self, made: SparkSweep) -> None:
-        """*made* begins now."""
+        """Show the progress of *made* from now on."""
         self._made = made
 
     def columns(self) -> list[ProgressColumn]:
-        """A short bar, and a text that needs the room."""
-        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for long work
 
         return [BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)]
 
     def look(self) -> None:
-        """Draw, if it is time to."""
+        """Draw or write the counts, if that is due."""
         if self._made is None:
             return
         total = self._made.grid.row_count
@@ -216,7 +214,7 @@ class GridProgress(DelayedProgressBar):
             print_note(self._text(self._made))
 
     def _text(self, made: SparkSweep) -> str:
-        """Rates are from the first row on: before it Spark gets ready."""
+        """The rate counts from the first row on: before it Spark gets ready."""
         now_s = time.monotonic()
         if self._first is None and made.new_count:
             self._first = made.new_count, now_s
@@ -247,11 +245,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6_000 else f"{seconds / 3_600:.1f} h"
 
 
-# When it is over --------------------------------------------------------------------------
+# The result of a sweep over a grid ----------------------------------------------------
 
 
 class WorstCell(msgspec.Struct):
-    """The worst value of an expectation, in which combination, from which seed."""
+    """The worst value of an expectation, with its combination and seed."""
 
     expectation: str
     value: float
@@ -260,7 +258,7 @@ class WorstCell(msgspec.Struct):
 
 
 class GridSummary(msgspec.Struct):
-    """What a sweep came to; ``worst_row`` says why, ``replay`` is the command that repeats it."""
+    """The result; ``worst_row`` has the reason of the worst row, ``replay`` the command for it."""
 
     scenario: str
     folder: str
@@ -277,7 +275,7 @@ class GridSummary(msgspec.Struct):
 
 
 def summary_of(made: SparkSweep, folder: Path) -> GridSummary:
-    """Counts, the worst of each expectation, and how to repeat the worst row."""
+    """Counts, the worst value of each expectation, and the command for the worst row."""
     counts = {
         verdict: sum(tally.counts[verdict] for tally in made.tallies.values())
         for verdict in VERDICTS
@@ -302,7 +300,7 @@ def summary_of(made: SparkSweep, folder: Path) -> GridSummary:
 
 
 def sentence(summary: GridSummary) -> str:
-    """``60 of 120 rows, 58 passed, 2 failed``."""
+    """The counts as text: ``60 of 120 rows, 58 passed, 2 failed``."""
     counts = ((verdict, getattr(summary, verdict)) for verdict in VERDICTS)
     parts = [f"{count:,} {verdict}" for verdict, count in counts if count]
     rows = f"{summary.total:,} rows"
@@ -313,7 +311,7 @@ def sentence(summary: GridSummary) -> str:
 
 
 def grid_screen(made: SparkSweep, summary: GridSummary, *, is_for_people: bool) -> RenderableType:
-    """The table of cells, those with bad rows first, and what it comes to."""
+    """The table of combinations, those with bad rows first, and its summary."""
     cells = sorted(made.grid.cells, key=lambda cell: -_bad_count(made.tallies[cell.made_from]))
     shown = cells[:CELLS_MAX] if is_for_people else list(made.grid.cells)
     parts: list[RenderableType] = []
@@ -371,7 +369,7 @@ def _worst_row(made: SparkSweep) -> tuple[Cell, RunResult] | None:
 
 
 def _worst(made: SparkSweep) -> list[WorstCell]:
-    """Of each expectation, over all cells."""
+    """The worst value of each expectation, over all cells."""
     found: dict[str, tuple[Cell, Worst]] = {}
     for cell in made.grid.cells:
         for name, worst in made.tallies[cell.made_from].worst.items():
@@ -393,7 +391,7 @@ def _replay(made: SparkSweep, cell: Cell, seed: int, journal: str) -> str:
     if journal:
         return shlex.join(["rmqemu", "replay", journal])
     if made.grid.kind == "weather":
-        return ""  # its plan follows from the seeds before it: see the docs
+        return ""  # its plan depends on the seeds before it: see the docs
     verb = "run" if made.grid.kind == "question" else "replay"
     words = ["rmqemu", verb, made.grid.asked.scenario, "--seed", str(seed)]
     for name, value in cell.given.items():
