@@ -1,9 +1,9 @@
-"""A topic's messages printed: ``consume`` as a member of a group, ``--peek`` and ``watch`` without
-one.
+"""Prints a topic's messages: ``consume`` as a member of a group, ``--peek`` and ``watch``
+without a group.
 
 A message counts as consumed when its line was written and flushed, not before: if the output
-fails, the group gets it again.  ``watch`` follows a topic like ``tail -f`` with one held pull a
-queue, so a message is shown as soon as it is stored.  If a broker does not answer, it is tried
+fails, the group gets it again.  ``watch`` follows a topic like ``tail -f`` with one held pull per
+queue, so a message is shown as soon as it is stored.  A broker that does not answer is tried
 again; new queues are followed from their first message on.
 """
 
@@ -109,7 +109,7 @@ def consume(
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What to read, as whom, and from where."""
+    """The topic and tags to read, the group, and the start position."""
 
     topic: str
     tags: str
@@ -122,9 +122,9 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 async def _consume(printer: Printer, wanted: Wanted, namesrv: str, limit_s: float) -> bool:
-    """Until enough were printed, or time is over; True after a signal."""
+    """Print until there are enough messages or the time is over; True after a signal."""
     async with admin_over_tcp(namesrv) as admin:
-        await admin.route(wanted.topic)  # a consumer would wait for a topic that may never be
+        await admin.route(wanted.topic)  # raises without a route; a consumer would wait
         await _place_group(admin, wanted)
     config = PushConsumerConfig(
         group=wanted.group,
@@ -158,10 +158,10 @@ async def _pass_on(event: trio.Event, to: trio.Event) -> None:
 
 
 async def _place_group(admin: Admin, wanted: Wanted) -> None:
-    """A group without offsets gets those of its start, before it has a member.
+    """Commit the offsets of the start position for a group without offsets or members.
 
-    The first offset needs none.  Without this the end would: a broker that has everything
-    from offset 0 on lets a new group begin there, whatever the consumer wants
+    The first offset needs no commit.  The end does: if a broker still has the message at
+    offset 0, it lets a new group begin there, whatever the consumer's settings
     (ConsumerManageProcessor.queryConsumerOffset).
     """
     if not wanted.is_start_given:
@@ -183,11 +183,11 @@ async def _place_group(admin: Admin, wanted: Wanted) -> None:
     await admin.move_group(wanted.group, wanted.topic, start.where, start.at_ms)
 
 
-# As nobody ----------------------------------------------------------------------------------
+# Without a group ----------------------------------------------------------------------------
 
 
 async def _peek(printer: Printer, wanted: Wanted, namesrv: str, limit_s: float) -> bool:
-    """What is stored now, oldest first; True after a signal."""
+    """Print the messages that are stored now, oldest first; True after a signal."""
     stopped = trio.Event()
     async with cancelling_nursery() as nursery:
         nursery.start_soon(stop_on_signal, stopped)
@@ -202,7 +202,7 @@ async def _peek(printer: Printer, wanted: Wanted, namesrv: str, limit_s: float) 
 
 
 async def print_stored(printer: Printer, messages: AsyncGenerator[MessageExt]) -> None:
-    """All of them, or until the printer has enough."""
+    """Print *messages* until they end or *printer* is done."""
     async with aclosing(messages):
         async for message in messages:
             if printer.matches_key(message):
@@ -217,7 +217,7 @@ async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
 
 
 def a_reader(admin: Admin, topic: str, tags: str) -> TopicReader:
-    """Raises ``BadUse`` for tags that are none."""
+    """A reader of *topic*.  Raises ``BadUse`` for invalid *tags*."""
     try:
         return TopicReader(admin, topic, tags)
     except BadExpression as error:
@@ -267,7 +267,7 @@ async def _watch(
 
 
 class _Watch:
-    """The queues that are followed; *began_ms* is when."""
+    """Follows the queues of a topic; *began_ms* is the start of the command."""
 
     def __init__(self, printer: Printer, reader: TopicReader, began_ms: int) -> None:
         self._printer = printer
@@ -277,7 +277,7 @@ class _Watch:
         self._silent: set[str] = set()  # brokers that do not answer, by name
 
     async def run(self, spans: list[QueueSpan]) -> None:
-        """Follow *spans* from their ends, and queues that come to be from when this began."""
+        """Follow *spans* from their ends, and new queues from the time *began_ms*."""
         async with trio.open_nursery() as nursery:
             for span in spans:
                 self._spans[span.queue] = span
@@ -288,13 +288,13 @@ class _Watch:
                     nursery.start_soon(self._follow, queue, start)
 
     async def _new_queues(self) -> dict[MessageQueue, int]:
-        """Where to start with each; of the known ones the brokers' addresses are noted."""
+        """The start offset of each new queue; updates the brokers' addresses of all queues."""
         try:
             spans = await self._reader.spans()
             new = [span for span in spans if span.queue not in self._spans]
             starts = await self._reader.starts(new, "time", self._began_ms)
         except AdminError:
-            return {}  # who follows the queues notices it, too
+            return {}  # ``_follow`` gets the same error and reports it
         self._spans |= {span.queue: span for span in spans}
         return {span.queue: start for span, start in zip(new, starts, strict=True)}
 

@@ -1,7 +1,7 @@
-"""``dlq list | replay``: the messages that groups gave up, and how they are sent again.
+"""``dlq list | replay``: shows the dead letters of groups, and sends them again.
 
-A replay sends to the topic a message was in, so every group of that topic gets it; sent to
-``%RETRY%GROUP`` only that group does.
+A replay sends a message to the topic it was in, so every group of that topic gets it; with
+``--to %RETRY%GROUP`` only that group gets it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def replay(
 
 
 class Replay(msgspec.Struct):
-    """One replay; ``sent`` counts what was acknowledged."""
+    """One replay; ``sent`` counts the acknowledged messages."""
 
     group: str
     to: str
@@ -129,7 +129,7 @@ class Replay(msgspec.Struct):
     sent: int = 0
 
     async def run(self, namesrv: str) -> None:
-        """Raises what a send raises; ``typer.Exit`` after a signal."""
+        """Send the dead letters.  Raises the error of a failed send, ``Exit`` after a signal."""
         stopped = trio.Event()
         async with cancelling_nursery() as nursery, admin_over_tcp(namesrv) as admin:
             nursery.start_soon(stop_on_signal, stopped)
@@ -168,7 +168,7 @@ class Replay(msgspec.Struct):
 
 
 def letter_line(letter: MessageExt) -> bytes:
-    """When it was given up, its topic, id, keys, how often it was tried; then its body."""
+    """Time stored, original topic, id, keys, number of retries, body."""
     tried = f"reconsumed: {letter.reconsume_times:,}" if letter.reconsume_times else ""
     about = (
         local_time(letter.store_timestamp),

@@ -1,9 +1,9 @@
-"""``rmqemu explain``, ``rmqemu diff``: journals in words.
+"""``rmqemu explain``, ``rmqemu diff``: explain a journal, and compare two journals.
 
 An explanation has at most 40 lines, none wider than 160 columns: first the facts that show the
-violation, then the owner of what was hurt, then the facts around, then what else is wrong.  If
-there are too many lines, the facts around are left out first, then the reasons why expectations
-were not met.
+violation, then the owners of the queues in it, then related facts, then other violations and
+expectations that were not met.  If there are too many lines, related facts are left out first,
+then the reasons why expectations were not met.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Journals = Annotated[
 
 
 def explain(journals: Journals, as_json: AsJson = False) -> None:
-    """Say what went wrong first, and which facts show it.
+    """Show the first violation in a journal, and the facts that show it.
 
-    Exit code 1: something is wrong, or the journal does not show that nothing is.
+    Exit code 1: something is wrong, or the journal cannot show that nothing is wrong.
     """
     with errors_as_exit_codes():
         skipped = Skipped()
@@ -78,7 +78,7 @@ def diff(
     one: Annotated[str, typer.Argument(metavar="JOURNAL", help="A journal, or a folder of them.")],
     other: Annotated[str, typer.Argument(metavar="JOURNAL", help="The other one.")],
 ) -> None:
-    """Show where two journals first part.  Exit code 1: they do."""
+    """Show the first difference of two journals.  Exit code 1: they differ."""
     with errors_as_exit_codes():
         common: deque[Entry] = deque(maxlen=COMMON_SHOWN)
         count = 0
@@ -104,7 +104,7 @@ def diff(
 
 
 def _are_starts(left: Entry | None, right: Entry | None) -> bool:
-    """The plans and seeds of two runs may differ: where they part is what comes after."""
+    """True for two ``RunStarted``: plans and seeds may differ, the facts after them count."""
     return all(entry is not None and isinstance(entry.fact, RunStarted) for entry in (left, right))
 
 
@@ -140,10 +140,10 @@ def _print(lines: list[str]) -> None:
 
 LINES_MAX, WIDTH_MAX = 40, 160
 OWNER_LINES_MAX = 12  # lines
-HEAD_MAX = 3  # lines of what happened, and of the rule
-CONTEXT_FACTS_MIN = 6  # facts around that are told, however much else there is
+HEAD_MAX = 3  # lines of the violation, and of the rule
+CONTEXT_FACTS_MIN = 6  # related facts that are always shown
 UNMET_MAX = 8  # expectations
-EACH_MAX = 14  # lines about one of them
+EACH_MAX = 14  # lines about one expectation
 EXCUSE_LINES_MAX = 3  # lines of causes
 
 
@@ -154,7 +154,7 @@ def explanation_lines(
     *,
     room: int = LINES_MAX,
 ) -> list[str]:
-    """Everything that is known of what went wrong, in *room* lines; nothing if nothing did."""
+    """The explanation in at most *room* lines; empty if nothing went wrong."""
     lines_max = room
     first = [] if found is None else _violation(found)
     last = [
@@ -171,7 +171,7 @@ def explanation_lines(
 
 
 def excuse_lines(excuses: Mapping[str, float]) -> list[str]:
-    """What was let off, by cause, and how often; an expectation may bound each."""
+    """The number of violations that were let off, by cause; an expectation may bound each."""
     if not excuses:
         return []
     causes = [f"{name} {count:g}" for name, count in excuses.items()]
@@ -191,19 +191,19 @@ def _violation(found: Explanation) -> list[str]:
     lines.append("the facts that show it:")
     lines += [fact_line(told) for told in found.facts if told.is_evidence]
     if found.whose:
-        lines += ["whose it was:", *(f"  {line}" for line in found.whose[:OWNER_LINES_MAX])]
+        lines += ["the owners:", *(f"  {line}" for line in found.whose[:OWNER_LINES_MAX])]
     lines += [f"also: {line}" for line in found.others]
     return [_cut(line) for line in lines]
 
 
 def _context_facts(found: Explanation, room: int) -> list[str]:
-    """Of the facts around those that have most to do with it, as many as there is room for."""
+    """The facts most related to the violation, in at most *room* lines."""
     around = [told for told in found.facts if not told.is_evidence]
     if not around or room < 3:
         return []
     shown = sorted(_nearest(around, room - 2, found), key=lambda told: told.at_s)
     left_out = found.left_out + sum(told.count for told in around) - sum(t.count for t in shown)
-    lines = ["what has to do with it:", *map(fact_line, shown)]
+    lines = ["related facts:", *map(fact_line, shown)]
     if left_out:
         lines.append(f"  and {left_out:,} more facts")
     return [_cut(line) for line in lines]
@@ -217,7 +217,7 @@ def _nearest(around: Sequence[FactLine], count: int, found: Explanation) -> Iter
 
 
 def _expectations(expected: UnmetExpectations, said: set[str], room: int) -> list[str]:
-    """Each that was not met, and why, as far as there is room."""
+    """The unmet expectations and their reasons, in *room* lines."""
     unmet = expected.unmet[:UNMET_MAX]
     lines = list(unmet)
     if (more := len(expected.unmet) - UNMET_MAX) > 0:
@@ -235,7 +235,7 @@ def _expectations(expected: UnmetExpectations, said: set[str], room: int) -> lis
 
 
 def _shortfall(short: Shortfall, said: set[str]) -> list[str]:
-    """Without what was *said* before, which it adds to."""
+    """The reasons of *short* that are not in *said*; adds them to *said*."""
     new = [line for line in short.why if line.strip() not in said]
     said.update(line.strip() for line in new)
     return [f"why not {short.expected}:", *(f"  {line}" for line in new)]
@@ -245,13 +245,13 @@ def _last_met_lines(turn: BoundCrossing) -> list[str]:
     return [
         f"{turn.expected} was met until {turn.at_s:.3f} s",
         *(f"a fault that held: {fault}" for fault in turn.faults),
-        "the facts (> the one with which it was not met any more):",
+        "the facts (> marks the first with which it was not met):",
         *map(fact_line, sorted(turn.facts, key=lambda told: (told.at_s, told.is_evidence))),
     ]
 
 
 def fact_line(told: FactLine) -> str:
-    """``>`` marks the evidence."""
+    """*told* as a line; ``>`` marks the evidence."""
     mark = ">" if told.is_evidence else " "
     return f"{mark} {told.at_s:10.3f} s  {told.node:<12}  {told.text}"
 

@@ -1,4 +1,4 @@
-"""``fault``: hurt a running ``up`` on purpose, see what holds, and heal it."""
+"""``fault``: adds faults to a running ``up``, lists the faults that hold, and removes them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ if TYPE_CHECKING:
 
     from rocketmq_emulator.cluster.control.client import ClusterAbout
 
-app = typer.Typer(help="Hurt a running `up` on purpose: add, list, remove faults.")
+app = typer.Typer(help="Add, list and remove faults of a running `up`.")
 app.add_typer(adding, name="add")
 
 
 @app.command("list")
 def list_faults(
     kinds: Annotated[
-        bool, typer.Option("--words", help="All faults there are, and what this cluster can do.")
+        bool,
+        typer.Option("--words", help="All kinds of faults, and whether they work here."),
     ] = False,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """Show the faults that hold, and what they did."""
+    """Show the faults that hold, and how often each acted."""
     with errors_as_exit_codes():
         caller = find_control(control, namesrv)
         if kinds:
@@ -62,7 +63,7 @@ def remove(
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """End faults: what they changed is as before."""
+    """End faults and undo what they changed."""
     with errors_as_exit_codes():
         if bool(ids) == every:
             raise BadUse("give the ids of faults, or --all")
@@ -79,7 +80,7 @@ def _end_each(end: Callable[[int], tuple[int, ...]], ids: Sequence[int]) -> tupl
 
 
 def faults_table(states: Sequence[FaultState]) -> RenderableType:
-    """A line a fault."""
+    """A table with a row per fault."""
     if not states:
         return Text("no fault holds")
     table = a_table("id", "fault", "nodes", "since", "left", "acted", numbers=("id", "acted"))
@@ -96,7 +97,7 @@ def faults_table(states: Sequence[FaultState]) -> RenderableType:
 
 
 def fault_text(fault: Fault) -> str:
-    """The word and what was given besides the nodes: ``slow_link ms=200``."""
+    """The word and the given fields, without nodes: ``slow_link ms=200``."""
     given = msgspec.to_builtins(fault)
     fields = [name for name in given if name not in ("fault", "node", "between", "around")]
     return " ".join([word_of(fault), *(f"{name}={_short(given[name])}" for name in fields)])
@@ -139,7 +140,7 @@ def _here(word: str, about: ClusterAbout) -> str:
 
 
 def fault_kinds_table(rows: Sequence[FaultKindRow]) -> RenderableType:
-    """A line a word."""
+    """A table with a row per kind of fault."""
     table = a_table("fault", "options", "here")
     for row in rows:
         table.add_row(row.word, " ".join(row.options), row.here)

@@ -1,7 +1,7 @@
 """``fault add``: a command for each fault, with the fault's own fields as options.
 
-``--ms`` is the field ``ms``; a number that is left out is the field's default.  What a command
-begins is read as the control address reads it, so that both refuse the same with the same words.
+``--ms`` is the field ``ms``; without the option the field has its default.  A command parses its
+fault as the control address does, so that both refuse the same faults with the same errors.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ Number = Annotated[int, typer.Option(metavar="NUMBER")]
 Decimal = Annotated[float, typer.Option(metavar="NUMBER")]
 Between = Annotated[Any, typer.Option(metavar="NODES,NODES", parser=_link_ends)]
 Around = Annotated[Any, typer.Option(metavar="NODES", parser=_names)]
-OneWay = Annotated[bool, typer.Option("--one-way", help="What the first side sends only.")]
+OneWay = Annotated[bool, typer.Option("--one-way", help="Only traffic from the first side.")]
 For = Annotated[str | None, typer.Option("--for", metavar="DURATION", help="Such as 20s.")]
 
 
 class Order(NamedTuple):
-    """What the options say that every fault has."""
+    """The options that every fault has."""
 
     duration: str | None
     control: str
@@ -87,7 +87,7 @@ class Order(NamedTuple):
 
 
 def word_of_kind(kind: type[Fault]) -> str:
-    """The word of a class of faults."""
+    """The word for the faults of class *kind*."""
     return next(word for word, known in FAULTS.items() if known is kind)
 
 
@@ -333,7 +333,7 @@ def begin(word: str, order: Order, **fields: object) -> None:
 
 
 def _checked(body: dict[str, object]) -> dict[str, object]:
-    """The same without what is as by default.  Raises ``BadUse``."""
+    """*body* without the fields that have their defaults.  Raises ``BadUse``."""
     try:
         fault, _ = parse_fault(body)
     except BadFault as error:
@@ -352,5 +352,5 @@ def _show_begun(state: FaultState, *, as_json: bool) -> None:
 
 
 def seconds_text(ms: int) -> str:
-    """``1.5 s``."""
+    """*ms* as ``1.5 s``."""
     return f"{round(ms / 1000, 1):g} s"

@@ -39,7 +39,7 @@ Name = Annotated[str, typer.Argument(help="The group.")]
 
 @app.command("list")
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
-    """All groups but the brokers' own."""
+    """List all groups except the brokers' internal ones."""
     with errors_as_exit_codes():
         overview = read_cluster(namesrv)
         more = overview.more_groups
@@ -49,7 +49,7 @@ def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
 
 @app.command()
 def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
-    """A group's members, and how far it is in each queue."""
+    """Show a group's members, and its offset and lag in each queue."""
     with errors_as_exit_codes():
         group = call_cluster(namesrv, lambda admin: _known_group(admin, name, namesrv))
         if as_json:
@@ -66,7 +66,7 @@ def reset(
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """Move a group to another place in a topic.  Its consumers must be stopped."""
+    """Move a group to another position in a topic.  Its consumers must be stopped."""
     with errors_as_exit_codes():
         place = position(to, "--to", int(time.time() * 1000))
 
@@ -106,12 +106,12 @@ def delete(
         await delete_group_everywhere(admin, name)
 
     losses = call_cluster(namesrv, look)
-    confirm(f"Delete {name}? Lost are {losses.text}.", yes=yes)
+    confirm(f"Delete {name} with {losses.text}?", yes=yes)
     call_cluster(namesrv, remove)
     if as_json:
         show_json(losses)
     else:
-        typer.echo(f"{name} is deleted; gone are {losses.text}")
+        typer.echo(f"{name} is deleted with {losses.text}")
 
 
 async def _known_group(admin: Admin, name: str, namesrv: str) -> GroupView:
@@ -132,7 +132,7 @@ def _draw(group: GroupView) -> None:
     for queue in group.queues:
         position = (f"{queue.committed:,}", f"{queue.end:,}", lag_text(queue.lag))
         queues.add_row(queue.topic, queue.broker, f"{queue.queue_id}", *position)
-    typer.echo(f"{group.name}: {group.model or 'nobody is online'}, lag {group.lag:,}")
+    typer.echo(f"{group.name}: {group.model or 'no member is online'}, lag {group.lag:,}")
     if group.members:
         show(members)
     show(queues)

@@ -1,7 +1,7 @@
-"""``inspect``: each node's tables at a moment of a journal, and from there step by step.
+"""``inspect``: shows each node's tables at a moment of a journal, and steps from there.
 
-Shown are the last fact, what it changed, and each node's tables, line by line.  In a terminal keys
-step; where standard input is a pipe, its characters are the keys.
+It shows the last fact, its changes, and each node's tables, line by line.  With ``--step`` keys
+move to other moments; if standard input is a pipe, its characters are the keys.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def inspect(
 ) -> None:
     """Show each node's tables at a moment.
 
-    Members, owners, locks, offsets, routes, avoided brokers and faults, as facts tell them.
+    Members, owners, locks, offsets, routes, avoided brokers and faults, from the facts.
     """
     with errors_as_exit_codes():
         if step and as_json:
@@ -124,14 +124,14 @@ def _plain(moment: InspectedMoment) -> dict[str, object]:
 
 
 class _StepViewer:
-    """Goes where keys print_error, and draws each moment."""
+    """Moves through the journal by keys, and draws each moment."""
 
     def __init__(self, walk: JournalCursor, names: list[str]) -> None:
         self._walk = walk
         self._names = names
 
     def run(self, moment: InspectedMoment) -> None:
-        """Until ``q``, or the end of the keys."""
+        """Draw *moment*, then a moment per key, until ``q`` or the end of the keys."""
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             self._run_plain(moment)
             return
@@ -163,7 +163,7 @@ class _StepViewer:
             _print(["", *moment_lines(moment, self._names, make_console().width)])
 
     def _after(self, key: str, moment: InspectedMoment) -> InspectedMoment | None:
-        """Where *key* leads; None: out."""
+        """The moment to which *key* moves; None ends the viewer."""
         if key == "q":
             return None
         if key == "\t":
@@ -174,14 +174,14 @@ class _StepViewer:
 
 
 def _next(names: list[str], nodes: list[str]) -> list[str]:
-    """All, the first alone, … the last alone, all."""
+    """The nodes after Tab: all, the first alone, … the last alone, all."""
     at = nodes.index(names[0]) + 1 if names and names[0] in nodes else 0
     return [nodes[at]] if at < len(nodes) and (names or nodes) else []
 
 
 @contextmanager
 def _keys() -> Iterator[Iterator[str]]:
-    """Keys as they are pressed; the terminal is as before after the block."""
+    """Keys as they are pressed; the end of the block restores the terminal."""
     import termios  # noqa: PLC0415  # not on every system, and only needed here
     import tty  # noqa: PLC0415
 
@@ -214,11 +214,11 @@ def _print(lines: list[str]) -> None:
 
 WIDTH_MIN, WIDTH_MAX = 40, 120
 CHANGES_SHOWN = 3
-INDENT = 19  # of what stands in a row of a table
+INDENT = 19  # of the text of a table's row
 
 
 def moment_lines(moment: InspectedMoment, names: Sequence[str], width: int) -> list[str]:
-    """Everything of the nodes *names* (none: all), no line wider than *width*."""
+    """The lines for the nodes *names* (none: all), no line wider than *width*."""
     width = max(WIDTH_MIN, min(width, WIDTH_MAX))
     lines = head_lines(moment, width)
     for name, node in moment.nodes.items():
@@ -228,7 +228,7 @@ def moment_lines(moment: InspectedMoment, names: Sequence[str], width: int) -> l
 
 
 def head_lines(moment: InspectedMoment, width: int) -> list[str]:
-    """When it is, the fact that came last, and what it changed."""
+    """The time, the last fact, and its changes."""
     lines = [f"{moment.at_s:.6f} s, after fact {moment.number:,} of {moment.fact_count:,}"]
     if moment.last is None:
         return [*lines, "nothing has happened yet"]

@@ -1,8 +1,7 @@
-"""``judge``: clients in any language, held to RocketMQ's rules by what the servers see of them.
+"""``judge``: checks clients in any language against RocketMQ's rules, from the servers' facts.
 
-Beside a running ``up`` it follows its facts; or it reads journals.  Nothing is sent to the
-clients, and they need not know.  The verdict names the clients, the broken rules with their
-frames, and what was judged.
+It follows the facts of a running ``up``, or reads journals.  It sends nothing to the clients.
+The verdict names the clients, the broken rules with their frames, and the rules that were judged.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ from rocketmq_emulator.cluster.control.client import ControlClient, find_control
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.text.values import parse_duration_ms
 
-LINES_MAX = 100_000  # that wait to be judged; whoever writes more waits
-BATCH_S = 0.2  # so often new objections are shown
+LINES_MAX = 100_000  # waiting to be judged; above it the reading thread waits
+BATCH_S = 0.2  # how often new violations are shown
 BATCH_LINES_MAX = 2_000
-DRAIN_S = 0.6  # so long facts are waited for when the time is up, or after Ctrl-C
+DRAIN_S = 0.6  # how long late facts are read when the time is up, or after Ctrl-C
 
 JudgedJournals = Annotated[
     list[Path] | None,
@@ -78,10 +77,10 @@ def judge(
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """Say which client rules an SDK breaks.
+    """Show which client rules an SDK breaks.
 
-    It reads what servers note of consumers in any language.  Start it before the client.
-    Exit code 0: none was broken, 1: some was, or the journals are not whole, 4: no client came.
+    It reads the servers' facts about consumers in any language.  Start it before the client.
+    Exit code 0: no rule is broken; 1: one is, or the journals are not whole; 4: no client.
     """
     with errors_as_exit_codes():
         skipped = Skipped()
@@ -102,8 +101,8 @@ def judge(
         else:
             _show(verdict)
     if not verdict.clients:
-        text = "no consumer came: start the judge first, then the client"
-        raise fail("the journals know no consumer" if journals else text, NOT_FOUND)
+        text = "no consumer connected: start the judge first, then the client"
+        raise fail("the journals have no consumer" if journals else text, NOT_FOUND)
     if not verdict.is_good:
         raise typer.Exit(FAILED)
 
@@ -118,15 +117,15 @@ def _seconds(text: str) -> float | None:
 def _follow(
     sdk_judge: SdkJudge, caller: ControlClient, for_s: float | None, *, quiet: bool
 ) -> None:
-    """Until the time is up, Ctrl-C, or the end of the cluster."""
+    """Judge facts until the time is up, Ctrl-C, or the end of the cluster."""
     feed = _Feed(caller)
-    with suppress(KeyboardInterrupt):  # the verdict so far is what was asked for
+    with suppress(KeyboardInterrupt):  # the verdict so far is shown
         feed.start()
         until = f"for {for_s:g} s" if for_s else "until Ctrl-C"
         print_note(f"judging the clients of the cluster at {caller.address} {until}")
         with _first_interrupt() as is_interrupted:
             _take(sdk_judge, feed, for_s, is_interrupted, quiet=quiet)
-            # What servers noted just before is on its way.
+            # Facts that servers noted just before are still on their way.
             _take(sdk_judge, feed, DRAIN_S, threading.Event(), quiet=quiet)
     if feed.has_ended and not quiet:
         print_error("the cluster has ended")
@@ -140,7 +139,7 @@ def _take(
     *,
     quiet: bool,
 ) -> None:
-    """What comes in that time, or until Ctrl-C or the end of the cluster."""
+    """Judge the facts of the next *for_s*, or until Ctrl-C or the end of the cluster."""
     ends_s = None if for_s is None else time.monotonic() + for_s
     while not (feed.has_ended or is_interrupted.is_set()):
         if ends_s is not None and time.monotonic() >= ends_s:
@@ -152,10 +151,10 @@ def _take(
 
 @contextmanager
 def _first_interrupt() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C, which leaves no fact half judged; the second one interrupts."""
+    """An event that the first Ctrl-C sets, so no fact is half judged; the second interrupts."""
     is_interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield is_interrupted  # Ctrl-C comes to the main thread alone
+        yield is_interrupted  # only the main thread gets Ctrl-C
         return
     before = signal.getsignal(signal.SIGINT)
 
@@ -171,7 +170,7 @@ def _first_interrupt() -> Iterator[threading.Event]:
 
 
 class _Feed(threading.Thread):
-    """Reads lines in the background, numbered anew: only some kinds of facts come."""
+    """Reads the facts in a thread, and renumbers them: only some kinds of facts are followed."""
 
     def __init__(self, caller: ControlClient) -> None:
         super().__init__(daemon=True)
@@ -181,23 +180,22 @@ class _Feed(threading.Thread):
         self.has_ended = False
 
     def start(self) -> None:
-        """Done when every node is listened to.  Raises ``AdminError``."""
+        """Start the thread and wait until every node is followed.  Raises ``AdminError``."""
         super().start()
         first = self._lines.get()
         if isinstance(first, Exception):
             raise first
 
     def run(self) -> None:
-        """In the thread."""
         try:
             for line in self._caller.facts(kinds_to_follow()):
                 self._lines.put(line)
             self._lines.put(None)
-        except Exception as error:  # noqa: BLE001  # raised where lines are taken
+        except Exception as error:  # noqa: BLE001  # ``start`` raises it, ``entries`` ends
             self._lines.put(error)
 
     def entries(self, wait_s: float) -> Iterator[Entry]:
-        """What has come, after *wait_s* at most."""
+        """The entries that have arrived; waits *wait_s* at most for the first."""
         wait = True
         for _ in range(BATCH_LINES_MAX):
             try:
@@ -213,7 +211,7 @@ class _Feed(threading.Thread):
 
     def _entry(self, line: bytes) -> Iterator[Entry]:
         note = msgspec.json.decode(line, type=_FeedNote)
-        if note.lost:  # a hole in the numbers: what is not known is not judged
+        if note.lost:  # a gap in the numbers: lost facts are not judged
             self._seqs[note.node] = self._seqs.get(note.node, 0) + note.lost
         elif not (note.followed_again or note.error):
             for entry in entries_in([line], "the feed of facts"):
@@ -222,7 +220,7 @@ class _Feed(threading.Thread):
 
 
 class _FeedNote(msgspec.Struct):
-    """What a line may be besides a fact."""
+    """The fields of a line; all but ``node`` are of lines that are not facts."""
 
     node: str
     lost: int = 0
@@ -241,7 +239,7 @@ def _show(verdict: SdkVerdict) -> None:
         console.print(line, markup=False, highlight=False)
 
 
-# The verdict in words -----------------------------------------------------------------
+# The verdict as text ------------------------------------------------------------------
 
 
 WIDTH_MAX = 100
@@ -249,7 +247,7 @@ INDENT = "    "
 
 
 def verdict_lines(verdict: SdkVerdict, width: int) -> Iterator[str]:
-    """Lines no wider than *width*, as far as names let it."""
+    """The verdict as lines of at most *width*, if names are not too long."""
     width = min(width, WIDTH_MAX)
     count = len(verdict.clients)
     told = f"{count} consumer{'s' * (count != 1)}, {verdict.fact_count} facts"
@@ -298,7 +296,7 @@ def _missing(verdict: SdkVerdict, width: int) -> Iterator[str]:
     for text in verdict.incomplete:
         yield from _folded(f"not whole: {text}", width, "")
     if count := verdict.doubtful_count:
-        text = f"{count} objection{'s' * (count > 1)} left out: what is missing may explain them"
+        text = f"{count} objection{'s' * (count > 1)} left out: missing facts may explain them"
         yield from _folded(text, width, "")
 
 

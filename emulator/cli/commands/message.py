@@ -1,4 +1,4 @@
-"""``message get | by-key``: messages that are stored, without consuming anything."""
+"""``message get | by-key``: finds stored messages; nothing is consumed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def by_key_(
     topic: Annotated[str, typer.Argument(help="The topic.")],
     key: Annotated[str, typer.Argument(help="A key, as it was given to the send.")],
     count: Annotated[
-        int, typer.Option(min=1, max=COPIES_MAX, help="The newest so many.")
+        int, typer.Option(min=1, max=COPIES_MAX, help="At most so many, the newest.")
     ] = COPIES_MAX,
     form: Format = "",
     as_json: AsJsonLines = False,
@@ -70,14 +70,14 @@ def by_key_(
 
 
 def show_lines(messages: list[MessageExt], line: Line) -> None:
-    """All at once; a failure is noticed by the last one."""
+    """Write all *messages*, then flush.  Raises ``OSError`` if a write fails."""
     for message in messages:
         sys.stdout.buffer.write(line(message) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def full_text(message: MessageExt) -> bytes:
-    """Everything about one message; its body comes last."""
+    """All fields of one message as lines; its body comes last."""
     rows = {
         "topic": message.topic,
         "queue": f"{message.queue_id} on {message.broker_name}",

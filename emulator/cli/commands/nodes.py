@@ -1,5 +1,4 @@
-"""What is done to a running ``up`` over its control address: ``nodes``, a command a verb,
-``advance``.
+"""Commands for the control address of a running ``up``: ``nodes``, one per verb, ``advance``.
 
 A verb (``kill``, ``stop``, ``start``, ``restart``, ``pause``, ``resume``) acts on nodes;
 ``advance`` delivers now the messages that wait for their time.
@@ -54,7 +53,7 @@ STYLES: Mapping[NodeState, str] = {
 
 
 def complete_node(context: typer.Context) -> list[str]:
-    """Names of nodes for the shell; none when no cluster is found."""
+    """Names of nodes for the shell's completion; empty if no cluster is found."""
     try:
         control = checked_control(context.params["control"])
         return [node.name for node in find_control(control, context.params["namesrv"]).nodes()]
@@ -63,9 +62,9 @@ def complete_node(context: typer.Context) -> list[str]:
 
 
 def checked_control(text: str) -> str:
-    """*text* without what makes it a URL, if a control address can be there; or none.
+    """The control address in *text* as HOST:PORT, or empty.  Raises ``BadParameter``.
 
-    A port alone is one of this machine, as for ``up --control``.
+    *text* may be a URL, or a port alone, which is on this machine as for ``up --control``.
     """
     text = text.removeprefix("=").removeprefix("http://").rstrip("/")
     if "://" in text:
@@ -116,7 +115,7 @@ restart, pause, resume = _command("restart"), _command("pause"), _command("resum
 
 
 def _do_all(caller: ControlClient, verb: Verb, names: Sequence[str], *, as_json: bool) -> None:
-    """To each that can be done to; the exit code is that of the first that could not."""
+    """Do *verb* to each node, also after a failure; the exit code is that of the first failure."""
     first: typer.Exit | None = None
     for name in names:
         try:
@@ -137,7 +136,7 @@ def _show(node: NodeView, *, as_json: bool) -> None:
 
 
 def nodes_table(nodes: Sequence[NodeView]) -> RenderableType:
-    """A line a node."""
+    """A table with a row per node."""
     table = a_table("node", "role", "state", "since", "address", "pid", numbers=("pid",))
     for node in nodes:
         table.add_row(
@@ -152,7 +151,7 @@ def nodes_table(nodes: Sequence[NodeView]) -> RenderableType:
 
 
 def state_text(node: NodeView) -> str:
-    """The state, and how the process ended if that says more."""
+    """The state, with the signal or exit code of a process that ended."""
     if node.signal is not None:
         return f"{node.state} (signal {node.signal})"
     return f"{node.state} (exit code {node.exit_code})" if node.exit_code else node.state

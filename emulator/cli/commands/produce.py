@@ -1,8 +1,8 @@
-"""``produce``: lines of a file or of standard input, or bodies made up, become messages.
+"""``produce``: sends lines of a file or of standard input, or generated bodies, as messages.
 
-A line is its bytes without the line's end; empty ones are skipped and counted, for
-RocketMQ takes no empty body.  One message after the other is sent and acknowledged, so
-that lines of one queue stay in order, and an error names the line that it stopped at.
+A body is the bytes of a line without the line end.  Empty lines are skipped and counted:
+RocketMQ refuses an empty body.  Each message is acknowledged before the next one is sent,
+so lines of one queue stay in order, and an error names the line at which it stopped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Delay = Annotated[
 ]
 Queue = Annotated[str, typer.Option(metavar="[BROKER:]ID", help="Send to this queue only.")]
 CountToSend = Annotated[
-    int, typer.Option(min=0, help="Send so many: generated ones, or the first lines of FILE.")
+    int, typer.Option(min=0, help="Send so many messages: generated, or the first lines of FILE.")
 ]
 Rate = Annotated[
     str, typer.Option(metavar="N", help="At most so many messages per second; 0 = no limit.")
@@ -100,14 +100,14 @@ def produce(
 
 
 async def _produce(job: SendJob, namesrv: str) -> None:
-    """Raises what a send raises, with the number of its line; ``typer.Exit`` after a signal."""
+    """Raises the error of a failed send with its line's number; ``Exit`` after a signal."""
     stopped = trio.Event()
     sent = SendCounts()
     with _opened(job.file) as file:
         async with cancelling_nursery() as nursery:
             nursery.start_soon(stop_on_signal, stopped)
             async with admin_over_tcp(namesrv) as admin:
-                await admin.cluster_info()  # nobody there: known before the first line is read
+                await admin.cluster_info()  # raises before the first line is read
             async with Producer(namesrv=namesrv, group=GROUP) as producer:
                 batches = (
                     generated_bodies(job.count, job.size) if job.is_generated else lines_of(file)
@@ -133,7 +133,7 @@ def _opened(file: str) -> IO[bytes]:
 
 
 def _may_draw(job: SendJob) -> bool:
-    """On a terminal that shows nothing else meanwhile: neither lines of JSON nor what is typed."""
+    """True if standard error is a terminal that shows neither JSON lines nor typed lines."""
     if not sys.stderr.isatty() or (job.as_json and sys.stdout.isatty()):
         return False
     if job.is_generated or job.file != "-":

@@ -1,4 +1,4 @@
-"""``rmqemu replay``, ``rmqemu shrink``: one run again, and the smallest that fails like it."""
+"""``rmqemu replay``, ``rmqemu shrink``: repeat a run, and find the smallest that fails like it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def replay(
     release: Release = "",
     parameters: Parameters = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Keep the new journal there.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="Keep the new journal in FILE.")
     ] = "",
 ) -> None:
     """Run a journal's run again: each byte must be the same.
@@ -69,7 +69,7 @@ def replay(
             parting = first_difference(_of_any_version(first), _of_any_version(second))
         if parting is not None:
             raise fail(
-                f"the journals part at line {parting.line}:\n"
+                f"the journals differ at line {parting.line}:\n"
                 f"  {_shown(parting.one)}\n  {_shown(parting.other)}"
             )
         why = f": {row.reason}" if row.reason else ""
@@ -83,7 +83,7 @@ def shrink(
     release: Release = "",
     parameters: Parameters = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where the result goes.")
+        str, typer.Option("--output", "-o", metavar="FILE.toml", help="The file of the result.")
     ] = "",
     jobs: Annotated[
         int, typer.Option(min=1, help="Runs at once.", show_default="the number of processors")
@@ -92,8 +92,8 @@ def shrink(
 ) -> None:
     """Find the smallest scenario that still fails, and write it.
 
-    Faults, clients, messages and time are taken away as long as the same checkers object and
-    the same expectations are not met.  Exit code 1: it does not fail.
+    Faults, clients, messages and time are removed as long as the same checkers find violations
+    and the same expectations are not met.  Exit code 1: the scenario does not fail.
     """
     with errors_as_exit_codes(), RunPool() as fleet:
         plan, seed, _ = _plan_to_run(what, seed, parameters or [], release)
@@ -129,7 +129,7 @@ def shrink_plan(
 def _plan_to_run(
     what: str, seed: int, parameters: list[str], release: str
 ) -> tuple[Plan, int, Path | None]:
-    """The plan, its seed and the journal that told them; a SCENARIO has none."""
+    """The plan, its seed and the journal they were read from; None for a SCENARIO."""
     path = Path(what)
     if path.suffix != ".jsonl":
         return loaded(what, parameters, release), seed, None
@@ -149,7 +149,7 @@ def _plan_to_run(
 
 
 def _of_any_version(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """A run's first line without the version of the code: what it led to is compared."""
+    """*lines* without the version of the code in the first one: runs are compared, not code."""
     for number, line in enumerate(lines):
         yield re.sub(rb'"code_version":"\w*"', b"", line) if number == 0 else line
 
@@ -205,7 +205,7 @@ def _summary(plan: Plan, shrinking: Shrinking, target: Path) -> dict[str, object
 
 
 def size_of(plan: Plan) -> str:
-    """How large a plan is, in words."""
+    """The size of *plan* as text: time, steps, clients, rate, brokers."""
     steps = len(plan.timeline)
     members = sum(group.members for group in plan.consumers)
     producers = sum(load.producers for load in plan.load)

@@ -1,4 +1,4 @@
-"""``report``: journals as one HTML page, and as a trace for Perfetto."""
+"""``report``: writes journals as one HTML page, and as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def report(
             help="Also a trace for ui.perfetto.dev; compressed when FILE ends in .gz.",
         ),
     ] = "",
-    title: Annotated[str, typer.Option(help="What stands on top of the page.")] = "",
+    title: Annotated[str, typer.Option(help="The title of the page.")] = "",
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out lines that cannot be read.")
     ] = False,
 ) -> None:
-    """Draw what happened on one HTML page, judged by all checkers.
+    """Draw the facts of journals on one HTML page, judged by all checkers.
 
     Journals come from runs of scenarios and from `rmqemu up --journal DIR`.
     """
@@ -85,7 +85,7 @@ def _print_incomplete(story: ReportData, skipped: Skipped | None) -> None:
 
 
 def _check_apart(journals: Sequence[Path], *outputs: Path) -> None:
-    """Raises ``BadUse`` when a file would be read and written."""
+    """Raise ``BadUse`` if an output is one of the journals."""
     files = {path.resolve() for path in journals if path.is_file()}
     for path in outputs:
         if path.resolve() in files:

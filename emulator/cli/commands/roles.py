@@ -1,7 +1,7 @@
-"""``nameserver`` and ``broker``: one role, in this very process.
+"""``nameserver`` and ``broker``: run one role in this process.
 
-The settings are put together here; then this program is replaced by the lean one that
-serves, so that nothing of the command line stays in memory.
+This module collects the settings; then exec replaces this program by the node's program, so
+that no module of the command line stays in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rocketmq_emulator.processes.spawning import node_command, node_environment
 from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
 
 ALL_ADDRESSES = ("0.0.0.0", "[::]", "")
-UNROUTED_ADDRESS = ("192.0.2.1", 9)  # an address for documentation; nothing is ever sent there
+UNROUTED_ADDRESS = ("192.0.2.1", 9)  # an address for documentation; no packet is sent
 
 Conf = Annotated[
     str, typer.Option("-c", metavar="FILE", help="A RocketMQ .conf file (key=value lines).")
@@ -82,7 +82,7 @@ def broker(
         list[str] | None,
         typer.Option(
             metavar="[NAMESRV=]IP:PORT",
-            help="The address that clients use, if another; NAMESRV=: those of that NameServer.",
+            help="The address for clients, if it differs; NAMESRV=: for those of that NameServer.",
         ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
@@ -115,11 +115,11 @@ def broker(
 
 
 def _advertised(given: list[str]) -> tuple[str | None, dict[str, str] | None]:
-    """The broker's address for everybody, and those for clients of single NameServers."""
+    """The broker's address for all clients, and those for clients of single NameServers."""
     pairs = [address.rpartition("=") for address in given]
     for_all = [address for name_server, _, address in pairs if not name_server]
     if len(for_all) > 1:
-        raise BadSetting(f"--advertise has one address without NAMESRV=, not {len(for_all)}")
+        raise BadSetting(f"--advertise takes one address without NAMESRV=, not {len(for_all)}")
     apart = {name_server: address for name_server, _, address in pairs if name_server}
     return (for_all[0] if for_all else None), apart or None
 
@@ -150,7 +150,7 @@ def _reachable(settings: Settings) -> RoleConfig:
 
 
 def _own_address() -> str:
-    """The address others see when we go outside; loopback where there is no outside."""
+    """The machine's address for outgoing packets; loopback if it has no route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(UNROUTED_ADDRESS)
@@ -166,4 +166,4 @@ def _exec_node(settings: Settings, config: RoleConfig, journal: str, log: LogSet
     role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
     config_text, log_text = (msgspec.json.encode(value).decode() for value in (config, log))
     command = node_command(role, config_text, journal, log_text)
-    os.execve(command[0], command, node_environment())  # noqa: S606  # ourselves, only leaner
+    os.execve(command[0], command, node_environment())  # noqa: S606  # our own program

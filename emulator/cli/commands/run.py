@@ -1,6 +1,6 @@
-"""``rmqemu run SCENARIO``: from one seed or many, each run a process of its own.
+"""``rmqemu run SCENARIO``: runs a scenario from one seed or many, each run in its own process.
 
-``rmqemu run QUESTION`` gives numbers from a function, without a cluster.
+``rmqemu run QUESTION`` computes numbers by a function, without a cluster.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Release = Annotated[str, typer.Option(help="Behave as this RocketMQ release inst
 Journal = Annotated[
     str,
     typer.Option(
-        "--journal", metavar="DIR", help="Keep the journal of every run there, passed or not."
+        "--journal", metavar="DIR", help="Keep the journal of every run in DIR, passed or not."
     ),
 ]
 
@@ -58,7 +58,7 @@ Journal = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="The seed of one run.")]
 Seeds = Annotated[str, typer.Option(metavar="A..B", help="Run each of these seeds, B included.")]
 InWorld = Annotated[
-    str, typer.Option("--world", help="Where it runs: virtual, embedded or processes.")
+    str, typer.Option("--world", help="The world to run in: virtual, embedded or processes.")
 ]
 Jobs = Annotated[
     int | None,
@@ -71,7 +71,7 @@ Jobs = Annotated[
 Junit = Annotated[
     str, typer.Option("--junit", metavar="FILE", help="Write the results as JUnit XML.")
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Run again what was finished before.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Run finished seeds again.")]
 
 
 def run(
@@ -158,7 +158,7 @@ def _sweep(
 
 
 def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
-    """The plan; raises ``BadScenario`` and ``BadUse``."""
+    """The plan of *scenario*.  Raises ``BadScenario`` and ``BadUse``."""
     given = dict(pair_of(text) for text in parameters)
     if release:
         try:
@@ -169,7 +169,7 @@ def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
 
 
 def world_for(plan: Plan, scenario: str, world: str) -> WorldKind:
-    """Where *plan* is to run.  Raises ``BadUse`` with all that cannot be done there."""
+    """The kind named *world*.  Raises ``BadUse`` with each part of *plan* that it cannot run."""
     for kind in JOBS:
         if kind == world:
             refusals = [why for _, why in refusals_of(plan, kind, has_links=True)]
@@ -180,7 +180,7 @@ def world_for(plan: Plan, scenario: str, world: str) -> WorldKind:
 
 
 def _finished(sweep: Sweep, progress: SweepProgress) -> tuple[list[RunResult], bool]:
-    """All rows, or those that there were when Ctrl-C came."""
+    """The finished rows, and True if Ctrl-C ended the sweep."""
     rows: list[RunResult] = []
     try:
         for row in sweep.rows():
@@ -202,7 +202,7 @@ def _show(sweep: Sweep, rows: list[RunResult], *, as_json: bool) -> None:
 
 
 def seeds_of(seed: int, seeds: str) -> range:
-    """``A..B``, or *seed* alone.  Raises ``BadUse``."""
+    """The seeds of ``A..B``, or *seed* alone.  Raises ``BadUse``."""
     if not seeds:
         return range(seed, seed + 1)
     found = A_RANGE.fullmatch(seeds)
@@ -215,7 +215,7 @@ def seeds_of(seed: int, seeds: str) -> range:
 
 
 def pair_of(text: str, option: str = "--set") -> tuple[str, str]:
-    """``NAME=VALUE``.  Raises ``BadUse``."""
+    """Name and value of ``NAME=VALUE``.  Raises ``BadUse``."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise BadUse(f"{option} is NAME=VALUE, as in members=5, not {text!r}")
@@ -238,7 +238,7 @@ OF_MANY = (
 def answer(
     question: Question, given: Mapping[str, str], seeds: Iterable[int], *, as_json: bool
 ) -> None:
-    """Show what *question* comes to.  Raises ``BadScenario``, and ``Exit`` without an answer."""
+    """Show the answers of *question*.  Raises ``BadScenario``, and ``Exit`` if one is missing."""
     parameters = question.given(given)
     rows = [question.answer(parameters, seed) for seed in seeds]
     if as_json:
@@ -253,7 +253,7 @@ def answer(
 
 
 def numbers_of(rows: Sequence[RunResult]) -> Sheet:
-    """Each metric; of several seeds the smallest, the mean and the largest."""
+    """A table of the metrics; for several seeds their smallest, mean and largest values."""
     values: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.metrics.items():

@@ -1,4 +1,4 @@
-"""``scenario list | show | check``: scenarios as they are written, before any is run."""
+"""``scenario list | show | check``: scenarios as they are written; no scenario is run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORMS: Mapping[str, Callable[[Plan], str]] = {
     "python": plan_as_python,
 }
 
-app = typer.Typer(no_args_is_help=True, help="Look at scenarios: list, show and check them.")
+app = typer.Typer(no_args_is_help=True, help="List, show and check scenarios.")
 Name = Annotated[
     str,
     typer.Argument(
@@ -60,11 +60,11 @@ class ScenarioRow(NamedTuple):
 @app.command("list")
 def list_(
     folder: Annotated[
-        Path | None, typer.Argument(help="A folder of your own; without: the library.")
+        Path | None, typer.Argument(help="Your folder of scenarios; default: the library.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """All scenarios of the library or a folder."""
+    """List the scenarios of the library or of a folder."""
     with errors_as_exit_codes():
         rows = _rows(folder or LIBRARY)
         if as_json:
@@ -85,7 +85,7 @@ def show_(
     ] = "timeline",
     settings: Set = None,
 ) -> None:
-    """A scenario as a picture of its time line, as a file or as Python."""
+    """Show a scenario as a picture of its timeline, as a file or as Python."""
     with errors_as_exit_codes():
         if form not in FORMS:
             raise BadUse(f"--as is one of {', '.join(FORMS)}, not {form!r}")
@@ -104,7 +104,7 @@ def check(
         str, typer.Option(help="Where it is to run: virtual, embedded or processes.")
     ] = "virtual",
 ) -> None:
-    """Whether a scenario can be run.  Exit code 2 and every problem with its line if not."""
+    """Check that a scenario can be run.  If not: exit code 2, and each problem with its line."""
     with errors_as_exit_codes():
         plan = _loaded(name, settings)
         world_for(plan, name, world)
@@ -114,7 +114,7 @@ def check(
 
 
 def parameters_of(settings: list[str] | None) -> dict[str, str]:
-    """``--set members=5``, as often as it was given.  Raises ``BadUse``."""
+    """Names and values of each ``--set members=5``.  Raises ``BadUse``."""
     found = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")

@@ -2,9 +2,9 @@
 
     rmqemu sweep SCENARIO --to DIR     every combination of parameters from every seed
     rmqemu study DIR                   a sweep as one HTML page, with tables beside it
-    rmqemu tables JOURNAL... --to DIR  journals become tables; what is there stays
+    rmqemu tables JOURNAL... --to DIR  add journals to tables in a folder
 
-Nothing of Spark is loaded before it is known to be here.
+Spark is imported only after a check that it is installed.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ Cores = Annotated[
     typer.Option(min=1, help="Runs at once on this machine.", show_default="all processors"),
 ]
 Master = Annotated[
-    str, typer.Option(metavar="URL", help="A cluster of Spark, such as spark://host:7077.")
+    str, typer.Option(metavar="URL", help="The URL of a Spark cluster, such as spark://host:7077.")
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's own; repeatable."),
+    typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting; repeatable."),
 ]
 Timeout = Annotated[
     float, typer.Option(min=0.1, metavar="S", help="A run that takes longer is an error.")
@@ -135,7 +135,7 @@ def sweep(
 
 
 def need_spark() -> None:
-    """Raises ``BadUse`` where Spark is not, with what to do."""
+    """Raise ``BadUse`` with the command to install Spark, if it is missing."""
     from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark  # noqa: PLC0415  # an extra
 
     try:
@@ -177,7 +177,7 @@ def _grid(asked: SweepSpec) -> SweepGrid:
 def _session(
     scenario: str, cores: int | None, settings: Mapping[str, str], *, is_told: bool
 ) -> Callable[[], SparkSession]:
-    """Starts Spark when it is first wanted: a sweep that is finished needs none."""
+    """A function that starts Spark at its first call: a finished sweep never calls it."""
 
     @cache
     def start() -> SparkSession:
@@ -185,7 +185,7 @@ def _session(
         from rocketmq_emulator.pipeline.sweep.preflight import check_executors  # noqa: PLC0415
 
         if is_told:
-            print_note("Spark is starting")  # for some seconds nothing else can be said
+            print_note("Spark is starting")  # for some seconds there is no progress to show
         try:
             session = spark_session(f"sweep {scenario}", cores, settings)
             check_executors(session)
@@ -203,7 +203,7 @@ def _made(
     timeout: float,
     progress: GridProgress,
 ) -> tuple[SparkSweep, bool]:
-    """The sweep when it is over, or when Ctrl-C came."""
+    """Run the sweep; True if Ctrl-C ended it."""
     from rocketmq_emulator.pipeline.sweep.driving import SparkStopped, SparkSweep  # noqa: PLC0415
     from rocketmq_emulator.pipeline.sweep.folder import BadFolder, SweepFolder, stored_sweep  # noqa: PLC0415
 
@@ -229,9 +229,9 @@ def _made(
 
 
 def _shrink(row: SweptRow, made: SparkSweep, to: Path, *, as_json: bool) -> None:
-    """The smallest scenario that fails as *row* does, beside the journals."""
+    """Write the smallest scenario that fails as *row* does into the folder *to*."""
     if row.world == "function":
-        print_error("a question has nothing to be shrunk")
+        print_error("a question cannot be shrunk: it has no plan")
         return
     plan = _plan_of(row, made)
     target = to / f"{file_name(plan)}-seed{row.seed}-shrunk.toml"
@@ -257,18 +257,18 @@ Metrics = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="Show this metric; repeatable.  Without: those that expectations name, then those "
+        help="Show this metric; repeatable.  Default: those that expectations name, then those "
         "that differ most between combinations.",
     ),
 ]
-Title = Annotated[str, typer.Option(help="What stands on top of the page.")]
+Title = Annotated[str, typer.Option(help="The title of the page.")]
 
 
 def study(folder: Folder, output: Output = "", metric: Metrics = None, title: Title = "") -> None:
-    """Draw what a sweep found on one HTML page, with tables.
+    """Draw the results of a sweep on one HTML page, with tables.
 
-    Each number leads to the seed behind it and to the command that replays it.  What the plots
-    show stands beside the page as CSV and Parquet, in a folder named as the page is.
+    Each number links to its seed and to the command that replays it.  The data of the plots is
+    written as CSV and Parquet to a folder beside the page, with the page's name.
     """
     with errors_as_exit_codes():
         page = Path(output) if output else folder / "study.html"
@@ -289,7 +289,7 @@ def study(folder: Folder, output: Output = "", metric: Metrics = None, title: Ti
 
 
 def _studied(folder: Path, metrics: list[str]) -> Study:
-    """Raises ``BadUse`` for whatever cannot be studied, before Spark is started if it can."""
+    """The study of *folder*.  Raises ``BadUse``, if possible before Spark is started."""
     from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark, spark_session  # noqa: PLC0415
 
     try:
@@ -331,10 +331,10 @@ TablesFolder = Annotated[
     Path, typer.Option("--to", metavar="DIR", help="The folder of the tables.")
 ]
 FactsOnly = Annotated[
-    bool, typer.Option("--facts-only", help="Make silver and gold tables when they are asked for.")
+    bool, typer.Option("--facts-only", help="Make silver and gold tables when they are read.")
 ]
-ROWS_MAX = 20  # runs that the table shows
-REJECTED_MAX = 5  # lines that it shows
+ROWS_MAX = 20  # runs shown in the table
+REJECTED_MAX = 5  # rejected lines shown
 
 
 def tables(
@@ -342,7 +342,7 @@ def tables(
 ) -> None:
     """Make tables of journals, for Spark, pandas and others (Parquet).
 
-    Runs that are in DIR are not read again.  Lines that are no facts are rows of the table
+    Runs that are in DIR are not read again.  Lines that are not facts become rows of the table
     `rejected`.
     """
     with errors_as_exit_codes():
@@ -375,7 +375,7 @@ def _added(journals: list[Path], to: Path) -> tuple[TableFolder, Added]:
 
 
 def _rejected(folder: TableFolder, added: Added) -> list[dict[str, Any]]:
-    """The first lines that were rejected now, of each file that has some."""
+    """The first lines that this call rejected, by file and line."""
     if not added.rejected:
         return []
     names = [run.run for run in added.runs if run.rejected]

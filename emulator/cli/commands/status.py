@@ -1,4 +1,4 @@
-"""``status``: what a running cluster is made of, and what of it answers."""
+"""``status``: brokers, topics and groups of a running cluster, and which brokers answer."""
 
 from __future__ import annotations
 

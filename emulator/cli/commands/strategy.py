@@ -1,6 +1,6 @@
-"""``strategy judge`` and ``strategy idle``: allocation strategies of one's own beside RocketMQ's.
+"""``strategy judge`` and ``strategy idle``: compare allocation strategies with RocketMQ's.
 
-Compared by what every member computes, and by virtual runs: their tables have one row a run.
+They compare the shares that every member computes, and virtual runs, with one row per run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.scenarios.plan.result import RunResult
 
 
-BROKEN = 1  # the exit code for a strategy whose shares do not fit together
+BROKEN = 1  # exit code: with a user's strategy a queue has two owners or none
 QUEUES_MAX = 100_000
 LEGEND = """topic/group: brokers x queues on each / members.  each: queues of one member.
 idle: members without a queue.  read-only: with queues of the last broker only.
@@ -76,7 +76,7 @@ Own = Annotated[list[str] | None, typer.Argument(metavar="[FILE.py:FUNCTION]…"
 
 
 class Judged(NamedTuple):
-    """A strategy by name, with what it does for each shape."""
+    """The name of a strategy, and its findings for each shape."""
 
     name: str
     found: list[Finding]
@@ -97,7 +97,7 @@ def judge(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Compare strategies by what every member computes, and by a virtual run.
+    """Compare strategies by the shares that members compute, and by a virtual run.
 
     Exit code 1 if some queue has two owners or none with one of your strategies.
     """
@@ -135,11 +135,11 @@ def idle(
     ] = str(AT_WORK),
     as_json: AsJson = False,
 ) -> None:
-    """Show who has nothing to do while a broker is read-only.
+    """Show the members that are idle while a broker is read-only.
 
-    With a backlog and without, and when a member that has nothing to do is taken away
-    (apache/rocketmq#3465), one virtual run each.  Without STRATEGY: averagely, by circle, and
-    averagely_auto in a group that has an old member and in one that has none.
+    With a backlog and without, and when an idle member is taken away (apache/rocketmq#3465),
+    one virtual run each.  Default strategies: averagely, by circle, and averagely_auto in a group
+    with an old member and in a group without.
     """
     with errors_as_exit_codes():
         topic = _shape(shape)
@@ -237,17 +237,16 @@ IDLE_COLUMNS = (
 
 
 class RunsProgress(DelayedProgressBar):
-    """So many of so many runs."""
+    """The bar for virtual runs: how many of all are finished."""
 
     def columns(self) -> list[ProgressColumn]:
-        """A bar and the numbers."""
-        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for long work
 
         return [BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)]
 
 
 def finished_plans(plans: Sequence[Plan], *, is_shown: bool) -> list[RunResult]:
-    """The row of each plan; raises ``Exit`` with the reason of one that could not be run."""
+    """The row of each plan.  Raises ``Exit`` with the reason if a plan could not be run."""
     rows: dict[int, RunResult] = {}
     with RunsProgress(is_shown=is_shown) as bar:
 
@@ -268,7 +267,7 @@ def finished_plans(plans: Sequence[Plan], *, is_shown: bool) -> list[RunResult]:
 
 
 def at_work_table(found: Sequence[AtWork]) -> Sheet:
-    """How strategies did while members came and went."""
+    """A row per strategy: its figures while members join and are killed."""
     return Sheet(
         AT_WORK_COLUMNS,
         [
@@ -287,7 +286,7 @@ def at_work_table(found: Sequence[AtWork]) -> Sheet:
 
 
 def idle_table(found: Sequence[IdleRow]) -> Sheet:
-    """Who had nothing to do while a broker was read-only."""
+    """A row per run: the idle members while a broker was read-only."""
     return Sheet(
         IDLE_COLUMNS,
         [

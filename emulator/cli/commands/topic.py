@@ -39,7 +39,7 @@ def create(
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """Make a topic on every broker, or change it."""
+    """Create a topic on every broker, or change it."""
     with errors_as_exit_codes():
         if perm not in PERMS:
             raise BadUse(f"--perm is one of {', '.join(PERMS)}, not {perm!r}")
@@ -64,7 +64,7 @@ def create(
 
 @app.command("list")
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
-    """All topics but the brokers' own."""
+    """List all topics except the brokers' internal ones."""
     with errors_as_exit_codes():
         overview = read_cluster(namesrv)
         more = overview.more_topics
@@ -74,11 +74,11 @@ def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
 
 @app.command()
 def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
-    """A topic's queues, broker by broker, and who consumes it."""
+    """Show a topic's queues on each broker, and the groups that consume it."""
     with errors_as_exit_codes():
 
         async def look(admin: Admin) -> dict[str, object]:
-            await admin.route(name)  # or say that there is none
+            await admin.route(name)  # raises if there is no such topic
             masters = await admin.masters()
             queues: list[dict[str, Any]] = []
             groups: dict[str, None] = {}
@@ -114,7 +114,7 @@ def delete(
         try:
             brokers = await admin.brokers_of(name)
         except TopicMissing:
-            raise NotFound(f"there is no topic {name}") from None  # nobody wants to make it
+            raise NotFound(f"there is no topic {name}") from None  # without advice to create it
         stored, groups = 0, dict[str, None]()
         for address in brokers.values():
             stats = await admin.topic_stats_if_any(address, name)

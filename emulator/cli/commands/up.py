@@ -1,9 +1,9 @@
-"""``up``: the mini-cluster, until Ctrl-C or SIGTERM.
+"""``up``: runs a cluster until Ctrl-C or SIGTERM.
 
-In a pipe it prints one JSON line when everything is ready; in a terminal it shows what is going
-on. The nodes are started before anything that draws is imported.  How far nodes are with the
-stores that they found goes to standard error: a bar a node in a terminal, else a line for every
-tenth; a cluster without a large store shows nothing, and loads nothing for it.
+In a pipe it prints one JSON line when all nodes are ready; in a terminal it shows the live view.
+The nodes are started before the modules that draw are imported.  The progress of nodes that read
+a large store goes to standard error: a bar per node in a terminal, else a line for every tenth.
+Without a large store nothing is shown, and no module is imported for it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.2
 LINES_KEPT_MAX = 100
-DEFAULT_CONTROL = f"127.0.0.1:{PORT_DEFAULT - 1}"  # where commands look without being told
+DEFAULT_CONTROL = f"127.0.0.1:{PORT_DEFAULT - 1}"  # where commands look by default
 PORT_MAX = 65_535
 ALL_ADDRESSES = ("0.0.0.0", "[::]")
 
@@ -96,7 +96,7 @@ def up(
         ):
             progress.close()
             wanted.open(cluster)
-            cluster.ready_s = process_age_s()  # what a user has waited for this command
+            cluster.ready_s = process_age_s()  # since the start of this process
             messages = ClusterMessages(cluster, exits_on_death=exit_on_death)
             _run_until_signal(
                 cluster, signals, messages, is_live=_can_draw(os.environ) and not log
@@ -104,7 +104,7 @@ def up(
 
 
 class ListenAddress(NamedTuple):
-    """The NameServer's port, the host to listen on, and the host that clients are told."""
+    """The NameServer's port, the host to listen on, and the host that clients use."""
 
     port: int
     host: str
@@ -120,7 +120,7 @@ def _spec(
     settings.add_assignments(sets)
     given = settings.nested()
     if own := sorted({"name", "listen_address", "namesrv", "store"} & given.keys()):
-        raise BadUse(f"--set {', '.join(own)}: every broker needs its own; `up` gives it")
+        raise BadUse(f"--set {', '.join(own)}: every broker needs its own; `up` sets it")
     if settings.ignored:
         names = ", ".join(settings.ignored)
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
@@ -141,14 +141,14 @@ def _spec(
 
 
 class ControlPortOption(NamedTuple):
-    """Which port of loopback is to be the control address; None: none."""
+    """The loopback port of the control address; None means no control address."""
 
     port: int | None
     or_any: bool = False
 
     @classmethod
     def parse(cls, text: str, namesrv_port: int) -> ControlPortOption:
-        """Without *text* the port below the NameServer's, so that it can be known beforehand."""
+        """The option in *text*; by default the port below the NameServer's: it is predictable."""
         if not text:
             return cls(max(0, namesrv_port - 1), or_any=True)
         if text == "none":
@@ -158,7 +158,7 @@ class ControlPortOption(NamedTuple):
         return cls(int(text))
 
     def open(self, cluster: RealWorld) -> None:
-        """Raises ``AddressInUse`` for a port that was asked for."""
+        """Open the control address.  Raises ``AddressInUse`` if a given port is in use."""
         if self.port is not None:
             cluster.open_control(self.port, or_any=self.or_any)
 
@@ -181,7 +181,7 @@ def _started(
 
 
 class ClusterMessages:
-    """What its nodes log, and deaths that nobody asked for, as lines for standard error."""
+    """Log lines and unexpected deaths of the cluster's nodes, as lines for standard error."""
 
     def __init__(self, cluster: RealWorld, *, exits_on_death: bool) -> None:
         self._cluster = cluster
@@ -189,7 +189,7 @@ class ClusterMessages:
         self.latest: deque[str] = deque(maxlen=LINES_KEPT_MAX)
 
     def lines(self) -> list[str]:
-        """New ones.  Raises the death that is to end everything."""
+        """The new lines.  Raises ``NodeDied`` if a death is to end the command."""
         logged = self._cluster.log_lines()
         self.latest += logged
         if self._exits_on_death:
@@ -208,16 +208,16 @@ class ClusterMessages:
 
 
 def _can_draw(environment: Mapping[str, str]) -> bool:
-    """A terminal that can move its cursor; in others, as in a pipe, there are plain lines."""
+    """True for a terminal that can move its cursor; others, and pipes, get plain lines."""
     return sys.stdout.isatty() and environment.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
 def _run_until_signal(
     cluster: RealWorld, signals: StopSignals, messages: ClusterMessages, *, is_live: bool
 ) -> None:
-    """Until a signal: nodes that die can be started again, also the last one."""
+    """Run until a signal, even if no node is left: dead nodes can be started again."""
     if is_live:
-        import trio  # noqa: PLC0415  # only where somebody looks
+        import trio  # noqa: PLC0415  # only for the live view
 
         from rocketmq_emulator.cli.screens.live import watch  # noqa: PLC0415  # the same
 
@@ -225,10 +225,10 @@ def _run_until_signal(
         cluster.announce_control()
         try:
             trio.run(watch, cluster, messages.lines)
-        finally:  # the screen is gone, and what it could show of them
+        finally:  # the screen is closed, and with it the lines that it showed
             for line in messages.latest:
                 typer.echo(line, err=True)
-        signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
+        signals.is_to_stop = True  # a second Ctrl-C does not interrupt the shutdown
         return
     typer.echo(json.dumps(ready_line(cluster)))
     cluster.announce_control()
@@ -240,7 +240,7 @@ def _run_until_signal(
 
 
 def ready_line(cluster: RealWorld) -> dict[str, object]:
-    """What a program that started ``up`` reads: where everything listens."""
+    """The JSON line for a program that started ``up``: addresses and processes."""
     return {
         "namesrv": cluster.namesrv,
         "brokers": cluster.brokers,
@@ -257,8 +257,8 @@ def ready_line(cluster: RealWorld) -> dict[str, object]:
 class StopRequested(BaseException):
     """A signal asked this process to stop.
 
-    It is raised wherever the program happens to be, and that may be a place that swallows
-    exceptions: so the request is also remembered.  A second signal raises nothing.
+    The signal handler raises it at any point of the program, also where exceptions are
+    swallowed: so ``StopSignals`` remembers the request.  A second signal raises nothing.
     """
 
 
@@ -279,7 +279,7 @@ class StopSignals:
         return kind is StopRequested
 
     def check(self) -> None:
-        """Raises ``StopRequested`` if a signal came, whoever swallowed it."""
+        """Raise ``StopRequested`` if a signal came, even if it was raised and swallowed."""
         if self.is_to_stop:
             raise StopRequested
 
@@ -297,7 +297,7 @@ STEP_PERCENT = 10
 
 
 class StartProgress:
-    """``with StartProgress(…) as progress:`` shows what ``show`` is given, until ``close``."""
+    """``with StartProgress(…) as progress:`` shows the progress of nodes until ``close``."""
 
     def __init__(self, *, are_bars: bool) -> None:
         self._are_bars = are_bars
@@ -313,7 +313,7 @@ class StartProgress:
         self.close()
 
     def show(self, name: str, progress: NodeProgress) -> None:
-        """The node *name* is that far; once closed, of no interest any more."""
+        """Show the progress of the node *name*; does nothing after ``close``."""
         if self._is_closed:
             return
         if self._are_bars:
@@ -322,7 +322,7 @@ class StartProgress:
             self._show_line((name, progress.what), progress)
 
     def close(self) -> None:
-        """The nodes are ready, or will never be: bars go away."""
+        """Remove the bars: the nodes are ready, or have failed."""
         self._is_closed = True
         if self._bars is not None:
             self._bars.stop()
@@ -345,7 +345,7 @@ def _title(name: str, what: str) -> str:
 
 
 def _new_bars() -> Progress:
-    from rich.console import Console  # noqa: PLC0415  # only where there is something to show
+    from rich.console import Console  # noqa: PLC0415  # only for a large store
     from rich.progress import Progress  # noqa: PLC0415  # the same
 
     bars = Progress(console=Console(stderr=True), transient=True)

@@ -152,7 +152,7 @@ def test_numbers_that_are_about_something_else_have_no_such_story() -> None:
 def test_a_violation_about_what_is_missing_says_whose_it_was() -> None:
     shown = screen(ended(a_journal(expecting("stuck"), expecting("unrest")), RESTLESS))
     assert shown[0].startswith("liveness at 400.000 s, billing-1: billing has not consumed 3 mess")
-    assert "whose it was:" in shown
+    assert "the owners:" in shown
     assert any(
         "billing-1's last actions there: a pull that failed at 41.000 s" in s for s in shown
     )

@@ -69,7 +69,7 @@ def test_the_verdict_as_json_and_the_exit_code_of_a_good_one(run: Run, tmp_path:
 
 def test_what_cannot_be_judged_is_said(run: Run, tmp_path: Path) -> None:
     nobody = run("judge", a_journal(tmp_path, NODE), code=4)
-    assert "the journals know no consumer" in nobody.output
+    assert "the journals have no consumer" in nobody.output
     (tmp_path / "broker-a.jsonl").write_bytes(b"no journal\n")
     assert "line 1: this is no journal" in run("judge", str(tmp_path), code=2).output
     assert "a length of time is written as" in run("judge", "--for", "soon", code=2).output

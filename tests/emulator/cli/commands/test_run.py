@@ -131,4 +131,4 @@ def test_a_journal_is_replayed_byte_for_byte_or_where_it_parts_is_shown(short, t
     journal.write_bytes(b"".join(lines))
     parted = command(str(journal), folder=tmp_path, verb="replay")
     assert parted.exit_code == 1
-    assert "the journals part at line 21" in parted.stderr
+    assert "the journals differ at line 21" in parted.stderr
