@@ -51,7 +51,7 @@ Journals = Annotated[
 
 
 def explain(journals: Journals, as_json: AsJson = False) -> None:
-    """Show the first violation in a journal, and the facts that show it.
+    """Explain the first violation by the facts that show it.
 
     Exit code 1: something is wrong, or the journal cannot show that nothing is wrong.
     """

@@ -296,7 +296,7 @@ def _missing(verdict: SdkVerdict, width: int) -> Iterator[str]:
     for text in verdict.incomplete:
         yield from _folded(f"not whole: {text}", width, "")
     if count := verdict.doubtful_count:
-        text = f"{count} objection{'s' * (count > 1)} left out: missing facts may explain them"
+        text = f"{count} violation{'s' * (count > 1)} left out: missing facts may explain them"
         yield from _folded(text, width, "")
 
 

@@ -53,7 +53,7 @@ def report(
         bool, typer.Option("--skip-damaged", help="Leave out lines that cannot be read.")
     ] = False,
 ) -> None:
-    """Draw the facts of journals on one HTML page, judged by all checkers.
+    """Draw journals on one HTML page, judged by all checkers.
 
     Journals come from runs of scenarios and from `rmqemu up --journal DIR`.
     """

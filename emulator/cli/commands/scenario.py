@@ -85,7 +85,7 @@ def show_(
     ] = "timeline",
     settings: Set = None,
 ) -> None:
-    """Show a scenario as a picture of its timeline, as a file or as Python."""
+    """Show a scenario as a picture of its timeline, TOML or Python."""
     with errors_as_exit_codes():
         if form not in FORMS:
             raise BadUse(f"--as is one of {', '.join(FORMS)}, not {form!r}")

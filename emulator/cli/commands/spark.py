@@ -340,7 +340,7 @@ REJECTED_MAX = 5  # rejected lines shown
 def tables(
     journals: Journals, to: TablesFolder, facts_only: FactsOnly = False, as_json: AsJson = False
 ) -> None:
-    """Make tables of journals, for Spark, pandas and others (Parquet).
+    """Make Parquet tables of journals, for Spark, pandas and others.
 
     Runs that are in DIR are not read again.  Lines that are not facts become rows of the table
     `rejected`.

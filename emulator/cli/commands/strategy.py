@@ -97,7 +97,7 @@ def judge(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Compare strategies by the shares that members compute, and by a virtual run.
+    """Compare strategies by the shares of members, and by a virtual run.
 
     Exit code 1 if some queue has two owners or none with one of your strategies.
     """

@@ -74,7 +74,7 @@ def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
 
 @app.command()
 def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
-    """Show a topic's queues on each broker, and the groups that consume it."""
+    """Show a topic's queues, broker by broker, and its groups."""
     with errors_as_exit_codes():
 
         async def look(admin: Admin) -> dict[str, object]:

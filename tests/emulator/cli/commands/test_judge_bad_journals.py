@@ -70,7 +70,7 @@ def test_pulls_on_a_missing_line_are_no_objection_and_no_pass(run: Run, tmp_path
     text = text_of(done.stdout)
     assert "breaks no rule" in text
     assert "not whole: the journal of broker-a lacks entries before number 5" in text
-    assert "1 objection left out: what is missing may explain them" in text
+    assert "1 violation left out: missing facts may explain them" in text
     assert "not judged: pulls_go_on: the journal of broker-a lacks" in text
 
 
