@@ -58,14 +58,14 @@ From = Annotated[
         "--from",
         metavar=PLACES,
         show_default="earliest",
-        help=f"Where to start, if the group has no offsets yet.  {TIMES}.",
+        help=f"The start, if the group has no offsets yet.  {TIMES}.",
     ),
 ]
 Peek = Annotated[
     bool,
     typer.Option(
         "--peek",
-        help="Print what is stored and end.  No group, no offsets: the broker is not changed.",
+        help="Print the stored messages and end.  No group, no offsets: nothing is changed.",
     ),
 ]
 
@@ -235,7 +235,7 @@ TRY_AGAIN_S = 1.0
 def watch(
     topic: Annotated[str, typer.Argument(help="The topic.")],
     where: Annotated[
-        str, typer.Option("--from", metavar=PLACES, help=f"Where to start.  {TIMES}.")
+        str, typer.Option("--from", metavar=PLACES, help=f"The start.  {TIMES}.")
     ] = "latest",
     tags: Tags = "*",
     key: Key = "",

@@ -186,7 +186,7 @@ def _violation(found: Explanation) -> list[str]:
     who = f", {violation.node}" if violation.node else ""
     at = f"{violation.mono_us / 1_000_000:.3f} s"
     lines = wrap(f"{violation.checker} at {at}{who}: {violation.what}", WIDTH_MAX)[:HEAD_MAX]
-    lines += wrap(f"what should have happened: {violation.rule}", WIDTH_MAX)[:HEAD_MAX]
+    lines += wrap(f"the rule: {violation.rule}", WIDTH_MAX)[:HEAD_MAX]
     lines += [f"a fault that held: {fault}" for fault in found.faults]
     lines.append("the facts that show it:")
     lines += [fact_line(told) for told in found.facts if told.is_evidence]

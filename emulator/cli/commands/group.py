@@ -62,7 +62,9 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
 def reset(
     name: Name,
     topic: Annotated[str, typer.Option(help="The topic in which to move the group.")],
-    to: Annotated[str, typer.Option(metavar=PLACES, help=f"Where to.  {TIMES}.")] = "earliest",
+    to: Annotated[
+        str, typer.Option(metavar=PLACES, help=f"The new position.  {TIMES}.")
+    ] = "earliest",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:

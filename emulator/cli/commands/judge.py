@@ -220,7 +220,7 @@ class _Feed(threading.Thread):
 
 
 class _FeedNote(msgspec.Struct):
-    """The fields of a line; all but ``node`` are of lines that are not facts."""
+    """The fields of a line that is not a fact; a fact has ``node`` only."""
 
     node: str
     lost: int = 0

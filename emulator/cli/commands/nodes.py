@@ -1,7 +1,7 @@
 """Commands for the control address of a running ``up``: ``nodes``, one per verb, ``advance``.
 
 A verb (``kill``, ``stop``, ``start``, ``restart``, ``pause``, ``resume``) acts on nodes;
-``advance`` delivers now the messages that wait for their time.
+``advance`` delivers delayed messages and retries before their time.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ Time = Annotated[str, typer.Argument(metavar="TIME", help='How far, as "10m", "2
 def advance(
     time: Time, control: ControlAt = "", namesrv: Namesrv = NAMESRV, as_json: AsJson = False
 ) -> None:
-    """Deliver now what falls due in the next TIME: delays, retries."""
+    """Deliver now the messages due in the next TIME: delays, retries."""
     with errors_as_exit_codes():
         try:
             ms = parse_duration_ms(time)
@@ -176,4 +176,4 @@ def advance(
     if as_json:
         show_json({"ms": ms, "due_count": done})
     else:
-        typer.echo(f"advanced by {time}: {done} message{'s' * (done != 1)} came")
+        typer.echo(f"advanced by {time}: {done} message{'s' * (done != 1)} fell due")

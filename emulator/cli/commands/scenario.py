@@ -101,7 +101,7 @@ def check(
     name: Name,
     settings: Set = None,
     world: Annotated[
-        str, typer.Option(help="Where it is to run: virtual, embedded or processes.")
+        str, typer.Option(help="The world to run in: virtual, embedded or processes.")
     ] = "virtual",
 ) -> None:
     """Check that a scenario can be run.  If not: exit code 2, and each problem with its line."""

@@ -225,7 +225,7 @@ def _made(
     except BadFolder as error:
         raise BadUse(str(error)) from None
     except SparkStopped as error:
-        raise fail(f"{error}; what was finished is kept, and the same command goes on") from None
+        raise fail(f"{error}; finished rows are kept, and the same command goes on") from None
 
 
 def _shrink(row: SweptRow, made: SparkSweep, to: Path, *, as_json: bool) -> None:

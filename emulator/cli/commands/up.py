@@ -292,7 +292,7 @@ class StopSignals:
 # Progress of stores that are loaded ---------------------------------------------------
 
 
-Key = tuple[str, str]  # the node, and what it reads
+Key = tuple[str, str]  # the node, and the kind of data that it reads
 STEP_PERCENT = 10
 
 

@@ -104,7 +104,7 @@ BROKER_RETURNS = EventTemplate(
 )
 DELIVERY_RESUMES = EventTemplate(
     "{broker}'s queues are delivered again",
-    "The consumers' heartbeats have reached it; it delivers what waited there.",
+    "The consumers' heartbeats have reached it; it delivers the waiting lines.",
 )
 SENDING_ENDS = EventTemplate(
     "the last line is acknowledged ({sent:,})",
@@ -125,5 +125,5 @@ LINES_LOST = EventTemplate(
 )
 STOPPED_EARLY = EventTemplate(
     "stopped early, {waiting:,} not yet delivered",
-    "What was acknowledged and not delivered is not lost: it was in the stores.",
+    "Acknowledged lines that were not delivered are not lost: they were stored.",
 )

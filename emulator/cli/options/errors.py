@@ -80,7 +80,7 @@ def errors_as_exit_codes() -> Iterator[None]:
 
 
 def _line_and_code(error: Exception) -> tuple[str | None, int]:
-    """The line to print for *error*, None if it is a bug of ours, and the exit code."""
+    """The line to print for *error* (None for our own bugs), and the exit code."""
     for kind, code in EXIT_CODE_OF.items():
         if isinstance(error, kind):
             return str(error), code
@@ -135,13 +135,13 @@ def print_note(text: str) -> None:
 
 
 def fail(text: str, code: int = FAILED) -> typer.Exit:
-    """Print *text* on standard error; the caller raises what this returns."""
+    """Print *text* as an error line; returns the exit, which the caller raises."""
     print_error(text)
     return typer.Exit(code)
 
 
 def interrupted(text: str) -> typer.Exit:
-    """Print *text*, the work done before Ctrl-C; the caller raises what this returns."""
+    """Print *text*, the work done before Ctrl-C; returns the exit, which the caller raises."""
     print_note(text)
     return typer.Exit(INTERRUPTED)
 

@@ -1,6 +1,6 @@
 """Options of the commands that start servers: ``up``, ``broker``, ``nameserver``.
 
-``log_settings`` decides what all of them log on standard error.
+``log_settings`` gives the log settings of all of them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ LogFacts: TypeAlias = Annotated[
 ]
 
 
-# What is logged on standard error -----------------------------------------------------
+# Log lines on standard error ----------------------------------------------------------
 
 
 Format = Annotated[
@@ -95,7 +95,7 @@ Format = Annotated[
 
 
 def log_settings(format_: LogFormat, *, everything: bool) -> LogSettings:
-    """Log warnings and errors; with *everything*, all facts but routine ones.
+    """The settings to log warnings and errors, or with *everything* all facts but routine ones.
 
     A node cannot see whether its log goes to a terminal, so the colours are decided here;
     the live view of ``up`` has its own colours.

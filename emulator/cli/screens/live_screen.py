@@ -279,7 +279,7 @@ class LiveScreen:
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:
-    """*room* divided among *wanted*, one each in turn, until all have what they want."""
+    """Parts of *room*, given one by one in turn; no part is larger than its *wanted*."""
     given = [0] * len(wanted)
     while room > 0 and (unserved := [at for at in range(len(given)) if given[at] < wanted[at]]):
         for at in unserved[:room]:

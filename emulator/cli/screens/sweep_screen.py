@@ -109,7 +109,7 @@ def expected_s(plan: Plan) -> float:
 def sweep_screen(
     tally: SweepTally, rows: Sequence[RunResult], *, is_for_people: bool
 ) -> RenderableType:
-    """The table and its summary; for people only the seeds that did not pass, if many ran."""
+    """The table and its summary; for people only the seeds that did not pass, if several ran."""
     shown = list(rows)
     if is_for_people and len(rows) > 1:
         shown = [row for row in rows if row.verdict != "passed"][:ROWS_MAX]
