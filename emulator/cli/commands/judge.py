@@ -80,7 +80,7 @@ def judge(
     """Show which client rules an SDK breaks.
 
     It reads the servers' facts about consumers in any language.  Start it before the client.
-    Exit code 0: no rule is broken; 1: one is, or the journals are not whole; 4: no client.
+    Exit code 0: no rule is broken; 1: a rule is, or the journals are not whole; 4: no client.
     """
     with errors_as_exit_codes():
         skipped = Skipped()
