@@ -1,4 +1,4 @@
-"""The tables of docs/scenarios.md: every fault, act, feature and field of a scenario file.
+"""The tables of docs/scenarios.md: every fault, action, feature and field of a scenario file.
 
 From the structs of ``scenarios.plan.plan`` and the faults: their docstrings, fields, comments.
 """
@@ -63,9 +63,9 @@ def fields_text() -> str:
 
 
 def words_text() -> str:
-    """The tables of all faults and acts: effect and fields."""
+    """The tables of all faults and actions: effect and fields."""
     lines = ["### Faults", "", *_table(("word", "", "fields"), map(_word, FAULTS.items()))]
-    lines += ["", "### Acts", "", *_table(("word", "", "fields"), map(_word, ACTIONS.items()))]
+    lines += ["", "### Actions", "", *_table(("word", "", "fields"), map(_word, ACTIONS.items()))]
     return "\n".join(lines)
 
 

@@ -260,7 +260,7 @@ def fewer_queues_and_nodes(plan: Plan) -> Iterator[Plan]:
 
 
 REDUCTIONS: Mapping[str, Smaller] = {
-    "fewer faults and acts": fewer_steps,
+    "fewer faults and actions": fewer_steps,
     "fewer loads": fewer_loads,
     "fewer groups and programs": fewer_groups,
     "a shorter run": a_shorter_run,
