@@ -260,6 +260,7 @@ class JournalFollower:
         )
 
     def close(self) -> None:
+        """Close the journals' files."""
         for file in self._files.values():
             file.close()
 

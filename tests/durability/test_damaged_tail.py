@@ -216,4 +216,4 @@ def test_a_log_with_a_missing_middle_is_refused_in_one_line(folder) -> None:
     code, lines = failed_start(config)
     assert code == 1
     (line,) = lines
-    assert "goes on at" in line
+    assert "begins at" in line

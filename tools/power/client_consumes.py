@@ -208,10 +208,10 @@ RETRIES = (
         breaks="a message that failed comes again, and the offset does not pass it "
         "until its copy is stored",
         file="emulator/client/consumer/push/send_back.py",
-        function="SendBack.send_back",
+        function="SendBack.send_back_or_raise",
         old="            level = FIRST_RETRY_LEVEL + message.reconsume_times\n"
-        "            return await self.publish(message, level, message.reconsume_times + 1)\n",
-        new="            return True\n",
+        "            await self._publish(message, level, message.reconsume_times + 1)\n",
+        new="            return\n",
         invariants=("client 47", "client 61"),
     ),
     Bug(
