@@ -38,6 +38,7 @@ from rocketmq_emulator.protocol.versions import R_4_9_7
 from rocketmq_emulator.text.values import split_address
 from tools.torture import Row
 from tools.torture.frames import AIM_MS, MB, PATIENCE_S, heartbeat, longest_wait_ms, request, row
+from tools.torture.waiting import Server
 
 NAME = "answers as long as a table"
 RELEASES = ("4.9.7", "5.3.3")
@@ -54,7 +55,8 @@ def run() -> list[Row]:
 
 def _rows(release: str) -> Iterator[Row]:
     with ProcessCluster(ClusterSpec(brokers=1, release=release)) as cluster:
-        broker, namesrv = cluster.brokers["broker-a"], cluster.namesrv
+        broker = Server(cluster.brokers["broker-a"], cluster.pids["broker-a"])
+        namesrv = Server(cluster.namesrv, cluster.pids["namesrv"])
         with Member(broker) as member, Member(broker) as leaver:
             beat = heartbeat(a_heartbeat())
             yield member.row(f"a heartbeat of {GROUPS:,} new groups, {release}", beat)
@@ -75,9 +77,9 @@ def _rows(release: str) -> Iterator[Row]:
 class Member:
     """A connection that stays open, as a client's does."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._sock = socket.create_connection(split_address(address), PATIENCE_S)
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._sock = socket.create_connection(split_address(server.address), PATIENCE_S)
         self._decoder = FrameDecoder()
 
     def __enter__(self) -> Self:
@@ -88,13 +90,13 @@ class Member:
 
     def row(self, what: str, *frames: bytes) -> Row:
         """How long others wait while these are answered."""
-        with longest_wait_ms(self._address) as waits:
+        with longest_wait_ms(self._server) as waits:
             codes = self.answers(frames)
         return _row(what, max(waits), f"code {max(codes)}")
 
     def closing_row(self, what: str) -> Row:
         """How long others wait after this connection has ended."""
-        with longest_wait_ms(self._address) as waits:
+        with longest_wait_ms(self._server) as waits:
             self._sock.close()
             time.sleep(CLOSING_S)
         return _row(what, max(waits), "closed")

@@ -15,6 +15,7 @@ from rocketmq_emulator.protocol.command import RemotingCommand, decode_command, 
 from rocketmq_emulator.protocol.framing import JSON, FrameDecoder, encode_frame
 from rocketmq_emulator.text.values import split_address
 from tools.torture import Row
+from tools.torture.waiting import Server, ServerClock
 
 NAME = "Frames that take long to read"
 AIM_MS = 100
@@ -29,11 +30,12 @@ QUEUES = 100_000
 def run() -> list[Row]:
     """Each frame goes to the same broker or NameServer; another connection asks all the time."""
     with ProcessCluster(ClusterSpec(brokers=1)) as cluster:
-        broker, namesrv = cluster.brokers["broker-a"], cluster.namesrv
+        broker = Server(cluster.brokers["broker-a"], cluster.pids["broker-a"])
+        namesrv = Server(cluster.namesrv, cluster.pids["namesrv"])
         make = {"topic": "Wide", "defaultTopic": "TBW102", "perm": "6", "topicSysFlag": "0"}
         make["topicFilterType"] = "SINGLE_TAG"
         make |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES), "order": "false"}
-        answered = answer(broker, request(RequestCode.UPDATE_AND_CREATE_TOPIC, **make))
+        answered = answer(broker.address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, **make))
         if answered != "code 0":
             raise RuntimeError(f"the broker does not make a wide topic: {answered}")
         rows = [_first_touch(broker)]
@@ -41,9 +43,9 @@ def run() -> list[Row]:
         return [*rows, row(namesrv, "properties of 8 MB at the NameServer", properties(8 * MB))]
 
 
-def _first_touch(address: str) -> Row:
+def _first_touch(server: Server) -> Row:
     """A frame that is refused unread: what the machine takes to give a process its memory."""
-    found = row(address, "the first 13 MB that a process receives", heartbeat(bytes(13 * MB)))
+    found = row(server, "the first 13 MB that a process receives", heartbeat(bytes(13 * MB)))
     return found._replace(aim="", reached=None)
 
 
@@ -93,9 +95,9 @@ def request(code: int, **fields: str) -> bytes:
     return encode_frame(JSON, header.encode(), b"")
 
 
-def row(address: str, what: str, frame: bytes) -> Row:
-    with longest_wait_ms(address) as waits:
-        said = answer(address, frame)
+def row(server: Server, what: str, frame: bytes) -> Row:
+    with longest_wait_ms(server) as waits:
+        said = answer(server.address, frame)
     worst_ms = max(waits)
     aim = f"others wait {AIM_MS} ms at most"
     return Row(what, aim, f"{worst_ms:.0f} ms; {said}", worst_ms <= AIM_MS)
@@ -119,18 +121,19 @@ def read_reply(sock: socket.socket) -> RemotingCommand | None:
 
 
 @contextmanager
-def longest_wait_ms(address: str) -> Iterator[list[float]]:
+def longest_wait_ms(server: Server) -> Iterator[list[float]]:
     """Inside the block another connection asks without a pause; how long each answer took."""
     waits: list[float] = []
     asks, done = threading.Event(), threading.Event()
 
     def ask() -> None:
-        with socket.create_connection(split_address(address), PATIENCE_S) as sock:
+        clock = ServerClock(server.pid)
+        with socket.create_connection(split_address(server.address), PATIENCE_S) as sock:
             while not done.is_set():
-                began_s = time.perf_counter()
+                began_s = clock.now_s()
                 sock.sendall(ECHO)
                 read_reply(sock)
-                waits.append((time.perf_counter() - began_s) * 1_000)
+                waits.append(clock.since_s(began_s) * 1_000)
                 asks.set()
                 time.sleep(0.002)
 

@@ -40,6 +40,7 @@ from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
 from rocketmq_emulator.protocol.requests.sending import SendMessageRequestV2
 from rocketmq_emulator.settings.releases import R_4_9_7
 from tools.torture import Row
+from tools.torture.waiting import ServerClock
 
 NAME = "peers that leave, do not read, or are too many"
 LEAVING, STAYING = 1_000, 1_000
@@ -212,6 +213,7 @@ class _Probe:
     def __init__(self, broker: _Broker) -> None:
         self.waited_ms: list[float] = []
         self._socket = broker.connect()
+        self._pid = broker.process.pid
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -245,10 +247,11 @@ class _Probe:
         return decode_command(frame).code == 0
 
     def _run(self) -> None:
+        clock = ServerClock(self._pid)
         while not self._has_ended.is_set():
-            began_s = time.monotonic()
+            began_s = clock.now_s()
             self.send(b"probe")
-            self.waited_ms.append((time.monotonic() - began_s) * 1000)
+            self.waited_ms.append(clock.since_s(began_s) * 1000)
             self._has_ended.wait(0.005)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import tempfile
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -35,6 +34,7 @@ from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.settings.releases import R_4_9_7
 from tools.torture import Row
+from tools.torture.waiting import ServerClock
 
 NAME = "tables that grow large"
 RELEASES = ("4.9.7", "5.3.3")
@@ -58,8 +58,11 @@ def run() -> list[Row]:
 class Environment:
     """A client of a running cluster, and a probe on a connection of its own."""
 
-    def __init__(self, release: str, namesrv: str, clients: list[RemotingClient]) -> None:
+    def __init__(
+        self, release: str, clock: ServerClock, namesrv: str, clients: list[RemotingClient]
+    ) -> None:
         self.release = release
+        self.clock = clock
         self.address = ""
         self.slowest_ms = 0.0
         self._client = clients[0]
@@ -84,10 +87,10 @@ class Environment:
     async def probe(self) -> None:
         """One small request after another, for ever."""
         while True:
-            began_s = time.perf_counter()
+            began_s = self.clock.now_s()
             with suppress(ClusterUnreachable):  # no answer in time: the slowest of all
                 await self._prober.topic_stats_if_any(self.address, "SELF_TEST_TOPIC")
-            self.slowest_ms = max(self.slowest_ms, (time.perf_counter() - began_s) * 1_000)
+            self.slowest_ms = max(self.slowest_ms, self.clock.since_s(began_s) * 1_000)
             await trio.sleep(PROBE_PAUSE_S)
 
     async def wait_routed(self, topic: str) -> None:
@@ -105,11 +108,11 @@ Measurement = Callable[[Environment], Awaitable[list[Row]]]
 
 
 async def _topics_one_by_one(environment: Environment) -> list[Row]:
-    began_s = time.perf_counter()
+    began_s = environment.clock.now_s()
     names = [f"topic-{number:05}" for number in range(TOPICS)]
     for name in names:
         await environment.admin.create_topic(environment.address, TopicConfig(topic_name=name))
-    took_s = time.perf_counter() - began_s
+    took_s = environment.clock.since_s(began_s)
     for name in (names[0], names[-1]):
         await environment.wait_routed(name)
     what = f"{TOPICS:,} topics created one by one, {environment.release}"
@@ -143,12 +146,12 @@ async def _groups_in_a_heartbeat(environment: Environment) -> list[Row]:
     beat = HeartbeatData(client_id="client", consumer_data_set=groups)
     body = encode_body(beat, R_4_9_7)
     await environment.wait_quiet()
-    began_s = time.perf_counter()
+    began_s = environment.clock.now_s()
     await environment.ask(catalog.HEART_BEAT, body)
-    took_s = time.perf_counter() - began_s
+    took_s = environment.clock.since_s(began_s)
     for name in (names[0], names[-1]):
         await environment.wait_routed(retry_topic(name))
-    routed_s = time.perf_counter() - began_s
+    routed_s = environment.clock.since_s(began_s)
     what = f"a heartbeat that brings {GROUPS:,} groups, {environment.release}"
     found = f"answered after {took_s:.1f} s, retry topics in the route after {routed_s:.1f} s"
     slowest = f"{environment.slowest_ms:.0f} ms"
@@ -171,9 +174,9 @@ async def _locks_by_requests(environment: Environment) -> list[Row]:
     await environment.wait_quiet()
     answers = []
     for body in bodies:
-        began_s = time.perf_counter()
+        began_s = environment.clock.now_s()
         answers.append(await environment.ask(catalog.LOCK_BATCH_MQ, body))
-        took_s.append(time.perf_counter() - began_s)
+        took_s.append(environment.clock.since_s(began_s))
     slowest_ms = environment.slowest_ms
     granted = sum(len(decode_body(answer, LockBatchReply).lock_ok_mq_set) for answer in answers)
     found = f"{granted:,} granted; each request {min(took_s):.2f} to {max(took_s):.2f} s"
@@ -211,10 +214,10 @@ async def _locks_in_one(environment: Environment) -> Row:
 
 
 def _play(release: str, measurement: Measurement) -> list[Row]:
-    async def main(namesrv: str) -> list[Row]:
+    async def main(namesrv: str, broker_pid: int) -> list[Row]:
         async with cancelling_nursery() as nursery:
             clients = [tool_client(nursery) for _ in range(2)]
-            environment = Environment(release, namesrv, clients)
+            environment = Environment(release, ServerClock(broker_pid), namesrv, clients)
             (environment.address,) = (await environment.admin.masters()).values()
             async with trio.open_nursery() as probing:
                 probing.start_soon(environment.probe)
@@ -228,4 +231,4 @@ def _play(release: str, measurement: Measurement) -> list[Row]:
     with tempfile.TemporaryDirectory() as store:
         spec = ClusterSpec(brokers=1, release=release, store=store)
         with ProcessCluster(spec) as cluster:
-            return trio.run(functools.partial(main, cluster.namesrv))
+            return trio.run(functools.partial(main, cluster.namesrv, cluster.pids["broker-a"]))
