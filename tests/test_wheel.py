@@ -32,6 +32,7 @@ HOME = "https://code.example/rocketmq-emulator"
 README = (ROOT / "README.md").read_text()
 INSTALL_S_MAX = 60
 INTERPRETER = os.environ.get("WHEEL_PYTHON", sys.executable)
+FEW_ROWS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half of Spark's CPU time for small data
 
 
 def built(kind: str, folder: Path, home: str = "") -> Path:
@@ -251,7 +252,7 @@ def foreign(tmp_path_factory) -> Path:
 
 
 def in_foreign(foreign: Path, *command: str | Path) -> str:
-    env = {**os.environ, "PYTHONPATH": str(foreign)}
+    env = {**os.environ, "PYTHONPATH": str(foreign), "JDK_JAVA_OPTIONS": FEW_ROWS}
     done = subprocess.run(
         command, cwd=foreign, env=env, capture_output=True, text=True, check=False
     )

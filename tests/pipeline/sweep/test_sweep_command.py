@@ -121,6 +121,7 @@ def started(short, tmp_path):
     words = ("sweep", str(short), "--seeds", f"1..{ROWS}", "--to", str(folder))
     process = subprocess.Popen(
         [sys.executable, "-m", "rocketmq_emulator.cli", *words],
+        env={**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

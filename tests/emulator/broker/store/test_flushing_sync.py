@@ -40,7 +40,7 @@ class Rig:
 
 
 @pytest.fixture
-async def rig(autojump_clock: MockClock, nursery: trio.Nursery) -> Rig:
+async def rig(nursery: trio.Nursery) -> Rig:
     found = Rig()
     found.bench.start(nursery)
     return found
