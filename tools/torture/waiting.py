@@ -1,8 +1,8 @@
 """Times that do not grow when other programs use the machine.
 
-What a limit says of a server must not depend on what else the machine does.  Linux counts for how
-long a thread was ready to run and had no CPU (``schedstat``); a wait without that of the server
-and of the one that waits for it is the server's doing.  On a quiet machine both are the same.
+A limit is about the server, so it must not depend on other programs.  Linux counts how long a
+thread was ready to run and had no CPU (``schedstat``).  A wait is measured without that time of
+the server and of the thread that waits for it; on a quiet machine nothing is subtracted.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ class Server(NamedTuple):
 
 
 class ServerClock:
-    """Stands still while the server's main thread, or the thread that made this, has no CPU."""
+    """Stops while the server's main thread, or the thread that created this, waits for a CPU."""
 
     def __init__(self, pid: int) -> None:
         me = threading.get_native_id()
         self._files = (Path(f"/proc/{pid}/schedstat"), Path(f"/proc/self/task/{me}/schedstat"))
 
     def now_s(self) -> float:
-        """Only differences mean something."""
+        """Seconds since an unknown moment, for ``since_s``."""
         return time.perf_counter() - sum(map(_without_cpu_s, self._files))
 
     def since_s(self, began_s: float) -> float:
-        """From a reading until now; waits that overlap are counted twice, so 0 at least."""
+        """From a reading until now, 0 at least.
+
+        If both threads wait for a CPU at the same time, that time is subtracted twice.
+        """
         return max(0.0, self.now_s() - began_s)
 
 
 class MachineShare:
-    """Which part of the machine this process and its children could have, from now on."""
+    """The share of the CPU time that other programs left for this process and its children."""
 
     def __init__(self) -> None:
         self._total_s, self._busy_s = _machine_s()
