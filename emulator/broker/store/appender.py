@@ -87,6 +87,10 @@ class PutStatus(enum.Enum):
     WHEEL_TIMER_NOT_ENABLE = enum.auto()
 
 
+# The disk may take the same message later: it was full, or the process had no file left.
+MAY_BE_STORED_LATER = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
+
+
 class PutRefused(RefusedByServer):
     """The message was not stored, and nothing else has changed."""
 

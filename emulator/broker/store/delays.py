@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus, stored_again
+from rocketmq_emulator.broker.store.appender import MAY_BE_STORED_LATER, PutRefused, stored_again
 from rocketmq_emulator.broker.tables.documents import Document
 from rocketmq_emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
 from rocketmq_emulator.protocol.bodies.offsets import DelayOffsetSerializeWrapper
@@ -205,7 +205,7 @@ class ScheduleMessageService:
         return self._first_tick_ms + looks * TICK_INTERVAL_MS
 
     def _deliver(self, head: _Head, now_ms: int) -> bool:
-        """Store the message in its own topic; False if the disk has no room."""
+        """Store the message in its own topic; False if the disk cannot take it now."""
         now_ms = now_ms if self.wall_ms is None else self.wall_ms()
         message = decode_record(self._store.log.read(head.position, head.size))
         text = str(message.properties, "utf-8", "replace")
@@ -225,7 +225,7 @@ class ScheduleMessageService:
                 put = self._store.put(again, now_ms)
                 self._store.early_deliveries.give(put.position, early_ms)
             except PutRefused as refused:
-                if refused.status is PutStatus.SERVICE_NOT_AVAILABLE:
+                if refused.status in MAY_BE_STORED_LATER:
                     return False
                 reason = str(refused)
         if reason:

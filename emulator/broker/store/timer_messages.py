@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
+from rocketmq_emulator.broker.store.appender import MAY_BE_STORED_LATER, PutRefused
 from rocketmq_emulator.broker.store.timer_wheel import (
     DOCUMENT,
     Slot,
@@ -57,7 +57,6 @@ DELIVERIES_MAX = 1_000  # ours, in one call: other tasks must not wait long
 FOUND_STEP, FOUND_REPORT = 2_000, 50_000  # messages between pauses, and between facts
 PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
 TRIES_PER_SLOT = 2  # TimerDequeuePutMessageService: half of the precision between two tries
-_TRIED_AGAIN = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
 
 
 class TimerMessageStore:
@@ -341,7 +340,7 @@ class TimerMessageStore:
         except PutRefused as refused:
             self._puts += 1
             is_over = self._gives_up and self._puts == PUTS_MAX
-            return None if refused.status in _TRIED_AGAIN and not is_over else str(refused)
+            return None if refused.status in MAY_BE_STORED_LATER and not is_over else str(refused)
         self._store.early_deliveries.give(put.position, early_ms)
         self.dequeued.add(1, 0, now_ms)
         return ""

@@ -128,7 +128,7 @@ def _follow(
             # Facts that servers noted just before are still on their way.
             _take(sdk_judge, feed, DRAIN_S, threading.Event(), quiet=quiet)
     if feed.has_ended and not quiet:
-        print_error("the cluster has ended")
+        print_error("the cluster has ended" + (f": {feed.error}" if feed.error else ""))
 
 
 def _take(
@@ -178,6 +178,7 @@ class _Feed(threading.Thread):
         self._lines: queue.Queue[bytes | Exception | None] = queue.Queue(LINES_MAX)
         self._seqs: dict[str, int] = {}
         self.has_ended = False
+        self.error: Exception | None = None  # that ended it, after the start
 
     def start(self) -> None:
         """Start the thread and wait until every node is followed.  Raises ``AdminError``."""
@@ -204,7 +205,7 @@ class _Feed(threading.Thread):
                 return
             wait = False
             if line is None or isinstance(line, Exception):
-                self.has_ended = True
+                self.has_ended, self.error = True, line
                 return
             if line:
                 yield from self._entry(line)

@@ -125,10 +125,9 @@ class NameServerSettings:
 
     def reset(self) -> None:
         """Undo all changes by operators."""
-        host, port = self._shown["bindAddress"], self._shown["listenPort"]
         self.config = self._first_config
         self._show(self.config)
-        self.set_listen_address(f"{host}:{port}")
+        self.set_listen_address(self._listen_address)
 
     def _show(self, config: NameServerConfig) -> None:
         self._shown = {
@@ -149,6 +148,7 @@ class NameServerSettings:
 
     def set_listen_address(self, address: str) -> None:
         """Set the listed address, once the port is known."""
+        self._listen_address = address
         host, _, port = address.rpartition(":")
         self._shown |= {"bindAddress": host, "listenPort": port}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from functools import partial
 from typing import Any
@@ -216,6 +217,28 @@ def test_a_full_disk_makes_a_delivery_late_but_not_lost() -> None:
     disk.bytes_max = None
     assert run_until(rig, NOW + 60_000, NOW + 1_500) == [NOW + 1_600]
     assert [body[0] for body in rig.bodies(2)] == [0, 1]
+
+
+def test_a_delivery_waits_for_files_that_can_be_opened() -> None:
+    class WithoutFiles(TinyDisk):
+        is_out_of_files = False
+
+        def open_segment(self, base, size):
+            if self.is_out_of_files:
+                raise OSError(errno.EMFILE, "Too many open files", "00000000000000004096")
+            return super().open_segment(base, size)
+
+    disk = WithoutFiles()
+    rig = Rig(disk)
+    for n in range(2):
+        a_delayed(rig, body=bytes([n]) * 1_500)
+    disk.is_out_of_files = True
+    run_until(rig, NOW + 1_500)
+    assert rig.bodies(2) == []
+    disk.is_out_of_files = False
+    assert run_until(rig, NOW + 60_000, NOW + 1_500) == [NOW + 1_600]
+    assert [body[0] for body in rig.bodies(2)] == [0, 1]
+    assert rig.facts_of(DelayedMessageDropped) == []
 
 
 def test_a_delivery_that_is_refused_for_good_is_dropped_with_a_fact_and_others_go_on() -> None:

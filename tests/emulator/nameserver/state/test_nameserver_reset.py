@@ -19,6 +19,7 @@ def test_a_reset_forgets_topics_keys_and_settings_and_no_broker(release) -> None
     server.kv_config.put("ORDER_TOPIC_CONFIG", "orders", "broker-a:4")
     server.settings.set_listen_address("127.0.0.1:4711")
     server.settings.update({"orderMessageEnable": "true", "serverWorkerThreads": "99"})
+    server.settings.update({"listenPort": "1", "bindAddress": "10.0.0.1"})
     server.reset(1_000_000)
     assert server.routes.topics.topic_queue_table == {}
     assert server.routes.topics.topic_queue_mapping_table == {}
