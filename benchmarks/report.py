@@ -39,8 +39,8 @@ def main() -> None:
             file.writelines(lines(facts))
         read_s, count = timed(lambda: sum(1 for _ in read_journals([journal])))
         folded_s, _ = timed(lambda: read_report_data(read_journals([journal])))
-        judged_s, story = timed(lambda: read_and_judge(read_journals([journal])))
-        written_s, page = timed(lambda: write_page(story, "benchmark"))
+        judged_s, data = timed(lambda: read_and_judge(read_journals([journal])))
+        written_s, page = timed(lambda: write_page(data, "benchmark"))
     if len(sys.argv) > 2:
         Path(sys.argv[2]).write_text(page)
     found = {
@@ -66,12 +66,12 @@ def lines(count: int) -> Iterator[bytes]:
     """The lines of a journal of *count* facts."""
     command = [sys.executable, "-m", failure_run.__name__]
     run = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
-    story = [msgspec.json.decode(line) for line in run.stdout.splitlines()]
-    last_us = max(entry["mono_us"] for entry in story) + 1_000
-    seqs = max(entry["seq"] for entry in story)
+    data = [msgspec.json.decode(line) for line in run.stdout.splitlines()]
+    last_us = max(entry["mono_us"] for entry in data) + 1_000
+    seqs = max(entry["seq"] for entry in data)
     for number in range(count):
-        repetition, place = divmod(number, len(story))
-        entry = story[place]
+        repetition, place = divmod(number, len(data))
+        entry = data[place]
         yield (
             msgspec.json.encode(
                 {

@@ -144,7 +144,8 @@ def call_server_blocking(node: str, address: str, call: ServerCall[R]) -> R:
 
 def call_servers_blocking(nodes: Mapping[str, str], call: ServerCall[R]) -> list[R]:
     """Carry out *call* at several *nodes* (addresses by name) at once; raises the same."""
-    request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
+    ext = ext_of(call.header)
+    request = RemotingCommand(code=call.rpc.code, opaque=1, ext=ext, body=call.body)
     replies = call_all_blocking(nodes.values(), request)
     return [_result(node, reply, call) for node, reply in zip(nodes, replies, strict=True)]
 

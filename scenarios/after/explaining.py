@@ -125,9 +125,9 @@ def _whose(
     pairs = _pairs(entries, evidence, violation.what)
     since_us = min((entry.mono_us for entry in evidence), default=0) - BEFORE_US
     found = queue_histories_of(entries, names, pairs[:QUEUES_SHOWN_MAX], violation.mono_us)
-    for story in found.values():
-        if story.holds or story.acts or story.passes:
-            yield from history_lines(story, names, since_us)
+    for history in found.values():
+        if history.holds or history.acts or history.passes:
+            yield from history_lines(history, names, since_us)
     for queue in sorted({q for entry in evidence for q in queues_of(entry.fact)}):
         if queue.topic == SCHEDULE_TOPIC:
             yield _delivered(entries, queue, violation.mono_us)

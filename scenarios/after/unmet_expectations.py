@@ -277,23 +277,25 @@ def _backlog_of(
 ) -> Iterator[str]:
     count, until_us = sum(each.count for each in left), entries[-1].mono_us
     yield f"{group} has not finished {many(count, 'message')}, in {many(len(left), 'queue')}"
-    stories = queue_histories_of(entries, names, [(group, each.queue) for each in left], until_us)
+    histories = queue_histories_of(
+        entries, names, [(group, each.queue) for each in left], until_us
+    )
     for each in left[:QUEUES_SHOWN_MAX]:
-        story = stories[group, each.queue]
-        story = story.of_node(each.node) if each.node else story
+        history = histories[group, each.queue]
+        history = history.of_node(each.node) if each.node else history
         yield _left(each)
-        since_us = max((e.mono_us for e in _progress(story)), default=0)
-        yield from (f"  {line}" for line in history_lines(story, names, since_us))
+        since_us = max((e.mono_us for e in _progress(history)), default=0)
+        yield from (f"  {line}" for line in history_lines(history, names, since_us))
     for each in left[QUEUES_SHOWN_MAX : QUEUES_SHOWN_MAX + QUEUES_NAMED_MAX]:
-        yield f"{_left(each)}; {whose(stories[group, each.queue])}"
+        yield f"{_left(each)}; {whose(histories[group, each.queue])}"
     if (more := len(left) - QUEUES_SHOWN_MAX - QUEUES_NAMED_MAX) > 0:
         yield f"and {more} more queues of {group}"
 
 
-def _progress(story: GroupQueueHistory) -> list[Entry]:
+def _progress(history: GroupQueueHistory) -> list[Entry]:
     """The last actions of members except pulls: refusals before them did no harm."""
     return [
-        entry for acts in story.acts.values() for name, entry in acts.items() if name != "pull"
+        entry for acts in history.acts.values() for name, entry in acts.items() if name != "pull"
     ]
 
 
@@ -364,15 +366,15 @@ def _lags(entries: Sequence[Entry]) -> Iterator[str]:
     ]
     names, until_us = NodeNames(entries), entries[-1].mono_us
     pairs = [(reading.reader, reading.queue) for reading in behind[:QUEUES_SHOWN_MAX]]
-    stories = queue_histories_of(entries, names, pairs, until_us)
+    histories = queue_histories_of(entries, names, pairs, until_us)
     for reading in behind[:QUEUES_SHOWN_MAX]:
         committed = "nothing" if reading.committed is None else reading.committed
         yield (
             f"{place_of(reading.queue)}: {reading.reader} has consumed everything, and committed "
             f"{committed} where the queue ends at {reading.records.end_offset}"
         )
-        story = stories[reading.reader, reading.queue]
-        yield from (f"  {line}" for line in history_lines(story, names, until_us))
+        history = histories[reading.reader, reading.queue]
+        yield from (f"  {line}" for line in history_lines(history, names, until_us))
     if (more := len(behind) - QUEUES_SHOWN_MAX) > 0:
         yield f"and the same in {many(more, 'queue')} more"
 
@@ -393,8 +395,8 @@ def _unowned(entries: Sequence[Entry], scope: str) -> Iterator[str]:
             f"{gap.from_us / 1_000_000:.3f} s to {gap.until_us / 1_000_000:.3f} s"
         )
         pair = (gap.group, gap.queue)
-        story = queue_histories_of(entries, names, [pair], gap.until_us - 1)[pair]
-        yield from (f"  {line}" for line in history_lines(story, names, gap.from_us))
+        history = queue_histories_of(entries, names, [pair], gap.until_us - 1)[pair]
+        yield from (f"  {line}" for line in history_lines(history, names, gap.from_us))
 
 
 Explain: TypeAlias = Callable[[Sequence[Entry], str], Iterator[str]]

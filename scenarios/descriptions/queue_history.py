@@ -7,6 +7,7 @@ message that was given out, the last that was finished, the last commit, the las
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -87,9 +88,10 @@ class GroupQueueHistory:
         return [hold for hold in self.holds if hold.until_us is None]
 
     def of_node(self, node: str) -> GroupQueueHistory:
-        """Remove the periods of other members; returns the history itself."""
-        self.holds = [hold for hold in self.holds if hold.node == node]
-        return self
+        """A copy without the periods of other members."""
+        one = copy.copy(self)
+        one.holds = [hold for hold in self.holds if hold.node == node]
+        return one
 
     def claims(self, node: str, at_us: int, offset: int | None) -> None:
         """*node* claimed the queue: begin a period; an earlier one of *node* ends."""
@@ -113,7 +115,7 @@ def queue_histories_of(
             break
         if (take := HANDLERS.get(type(entry.fact))) is not None:
             take(reader, entry.fact, entry)
-    return reader.stories
+    return reader.histories
 
 
 AnyAction: TypeAlias = (
@@ -131,77 +133,77 @@ AnyRefusal: TypeAlias = PullAnswered | PullFailed | GroupOffsetMoved | OffsetRep
 class _HistoryReader:
     def __init__(self, names: NodeNames, pairs: Collection[Pair], until_us: int) -> None:
         self.names = names
-        self.stories = {
+        self.histories = {
             (group, queue): GroupQueueHistory(group, queue, until_us) for group, queue in pairs
         }
 
     def of(self, group: str, queue: Queue | None = None) -> list[GroupQueueHistory]:
         """The histories of a group, or of one of its queues."""
         if queue is not None:
-            found = self.stories.get((group, queue))
+            found = self.histories.get((group, queue))
             return [] if found is None else [found]
-        return [story for (name, _), story in self.stories.items() if name == group]
+        return [history for (name, _), history in self.histories.items() if name == group]
 
     # Members ------------------------------------------------------------------------------
 
     def claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         offsets = fact.offsets or (None,) * len(fact.queues)
         for queue, offset in zip(fact.queues, offsets, strict=False):
-            for story in self.of(fact.group, queue):
-                story.claims(entry.node, entry.mono_us, offset)
+            for history in self.of(fact.group, queue):
+                history.claims(entry.node, entry.mono_us, offset)
 
     def released(self, fact: QueuesReleased, entry: Entry) -> None:
         for queue in fact.queues:
-            for story in self.of(fact.group, queue):
-                story.ends(entry.node, entry.mono_us, f"released it ({fact.reason})")
+            for history in self.of(fact.group, queue):
+                history.ends(entry.node, entry.mono_us, f"released it ({fact.reason})")
 
     def started(self, fact: ConsumerStarted, entry: Entry) -> None:
         self._gone(self.of(fact.group), entry.node, entry.mono_us, "was started again")
-        for story in self.of(fact.group):
-            story.is_broadcast = fact.broadcast
+        for history in self.of(fact.group):
+            history.is_broadcast = fact.broadcast
 
     def stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
         self._gone(self.of(fact.group), entry.node, entry.mono_us, "left the group")
 
     def killed(self, fact: NodeKilled, entry: Entry) -> None:
-        self._gone(self.stories.values(), fact.node, entry.mono_us, "was killed")
+        self._gone(self.histories.values(), fact.node, entry.mono_us, "was killed")
 
     def fault(self, fact: FaultBegan, entry: Entry) -> None:
         if (word := word_of(fact.fault)) in PROCESS_ENDING:
             for node in fact.nodes:
-                self._gone(self.stories.values(), node, entry.mono_us, f"met the fault {word}")
+                self._gone(self.histories.values(), node, entry.mono_us, f"met the fault {word}")
 
     def passed(self, fact: RebalancePassed, entry: Entry) -> None:
-        for story in self.of(fact.group):
-            if story.queue.topic == fact.topic:
-                story.passes[entry.node] = entry
+        for history in self.of(fact.group):
+            if history.queue.topic == fact.topic:
+                history.passes[entry.node] = entry
 
     def locked(self, fact: QueuesLocked, entry: Entry) -> None:
         for queue in fact.granted:
-            for story in self.of(fact.group, queue):
-                story.lock = entry
+            for history in self.of(fact.group, queue):
+                history.lock = entry
         for queue in fact.refused:
-            for story in self.of(fact.group, queue):
+            for history in self.of(fact.group, queue):
                 if queue.broker == entry.node:
                     one = QueuesLocked(fact.group, fact.client, (), (queue,))
-                    story.refusals.append(msgspec.structs.replace(entry, fact=one))
+                    history.refusals.append(msgspec.structs.replace(entry, fact=one))
 
     def shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
-        for story in self.stories.values():
-            if (story.queue.topic, story.queue.broker) == (fact.topic, entry.node):
-                story.shape = fact
+        for history in self.histories.values():
+            if (history.queue.topic, history.queue.broker) == (fact.topic, entry.node):
+                history.shape = fact
 
     def left(self, fact: MemberLeft, entry: Entry) -> None:
-        for story in self.of(fact.group):
-            if story.queue.broker == entry.node and fact.reason != "unregistered":
-                story.refusals.append(entry)
+        for history in self.of(fact.group):
+            if history.queue.broker == entry.node and fact.reason != "unregistered":
+                history.refusals.append(entry)
 
     def _gone(
-        self, stories: Iterable[GroupQueueHistory], node: str, at_us: int, ended: str
+        self, histories: Iterable[GroupQueueHistory], node: str, at_us: int, ended: str
     ) -> None:
-        for story in stories:
-            story.ends(node, at_us, ended)
-            story.passes.pop(node, None)
+        for history in histories:
+            history.ends(node, at_us, ended)
+            history.passes.pop(node, None)
 
     # Actions ------------------------------------------------------------------------------
 
@@ -210,8 +212,8 @@ class _HistoryReader:
         name = LAST_ACTIONS[type(fact)]
         peer = getattr(fact, "peer", "")
         node = self.names.at(entry.node, peer, entry.mono_us) if peer else entry.node
-        for story in self.of(fact.group, fact.queue):
-            story.acts.setdefault(node, {})[name] = entry
+        for history in self.of(fact.group, fact.queue):
+            history.acts.setdefault(node, {})[name] = entry
 
     def answered(self, fact: PullAnswered, entry: Entry) -> None:
         self.acted(fact, entry)
@@ -223,23 +225,23 @@ class _HistoryReader:
         self.refused(fact, entry)
 
     def refused(self, fact: AnyRefusal, entry: Entry) -> None:
-        for story in self.of(fact.group, fact.queue):
-            story.refusals.append(entry)
+        for history in self.of(fact.group, fact.queue):
+            history.refusals.append(entry)
 
     def committed(self, fact: OffsetCommitted, entry: Entry) -> None:
         self.acted(fact, entry)
-        for story in self.of(fact.group, fact.queue):
-            story.committed = fact.offset
+        for history in self.of(fact.group, fact.queue):
+            history.committed = fact.offset
 
     def moved(self, fact: GroupOffsetMoved, entry: Entry) -> None:
         self.refused(fact, entry)
-        for story in self.of(fact.group, fact.queue):
-            story.committed = fact.offset
+        for history in self.of(fact.group, fact.queue):
+            history.committed = fact.offset
 
     def send_refused(self, fact: SendRefused, entry: Entry) -> None:
-        for story in self.of(fact.topic.removeprefix(RETRY_GROUP_TOPIC_PREFIX)):
-            if story.queue.broker == entry.node:
-                story.refusals.append(entry)
+        for history in self.of(fact.topic.removeprefix(RETRY_GROUP_TOPIC_PREFIX)):
+            if history.queue.broker == entry.node:
+                history.refusals.append(entry)
 
 
 LAST_ACTIONS: Mapping[type[Fact], str] = {  # shown for a member, in this order
@@ -279,14 +281,14 @@ HANDLERS: Mapping[type[Fact], Callable[[_HistoryReader, Any, Entry], None]] = {
 # In words -----------------------------------------------------------------------------------
 
 
-def history_lines(story: GroupQueueHistory, names: NodeNames, since_us: int = 0) -> list[str]:
+def history_lines(history: GroupQueueHistory, names: NodeNames, since_us: int = 0) -> list[str]:
     """The owners, their last actions there, and refusals from *since_us* on; one line each."""
-    lines = [whose(story)]
-    lines += _last_actions(story)
-    if not story.owners():
-        lines += _passes(story, names)
-    lines += _lock(story, names)
-    runs = runs_of((e for e in story.refusals if e.mono_us >= since_us), names)
+    lines = [whose(history)]
+    lines += _last_actions(history)
+    if not history.owners():
+        lines += _passes(history, names)
+    lines += _lock(history, names)
+    runs = runs_of((e for e in history.refusals if e.mono_us >= since_us), names)
     runs.sort(key=lambda run: -run.entries[-1].mono_us)
     for run in sorted(runs[:REFUSALS_SHOWN_MAX], key=lambda run: run.first.mono_us):
         line = line_of_run(run, names)
@@ -297,14 +299,14 @@ def history_lines(story: GroupQueueHistory, names: NodeNames, since_us: int = 0)
     return lines
 
 
-def whose(story: GroupQueueHistory) -> str:
+def whose(history: GroupQueueHistory) -> str:
     """A sentence: the owners of the queue, or its last owner."""
-    place = f"{place_of(story.queue)} of {story.group}"
-    if owners := story.owners():
-        return f"{place} is held by {' and by '.join(_hold(hold, story) for hold in owners)}"
-    if not story.holds:
-        return f"no member ever claimed {place}{_beyond(story)}"
-    last = max(story.holds, key=lambda hold: hold.until_us or 0)
+    place = f"{place_of(history.queue)} of {history.group}"
+    if owners := history.owners():
+        return f"{place} is held by {' and by '.join(_hold(hold, history) for hold in owners)}"
+    if not history.holds:
+        return f"no member ever claimed {place}{_beyond(history)}"
+    last = max(history.holds, key=lambda hold: hold.until_us or 0)
     until_s = (last.until_us or 0) / 1_000_000
     return (
         f"no member holds {place} since {until_s:.3f} s, when {last.node} {last.ended}, which had "
@@ -312,47 +314,47 @@ def whose(story: GroupQueueHistory) -> str:
     )
 
 
-def _beyond(story: GroupQueueHistory) -> str:
+def _beyond(history: GroupQueueHistory) -> str:
     """The queues that the broker's topic has, if this one is not among them."""
-    queue, shape = story.queue, story.shape
+    queue, shape = history.queue, history.shape
     if shape is None or queue.queue_id < shape.read_queue_count:
         return ""
     count = many(shape.read_queue_count, "queue")
     return f": {queue.topic} has {count} to read at {queue.broker}, from 0 on"
 
 
-def _hold(hold: OwnershipPeriod, story: GroupQueueHistory) -> str:
+def _hold(hold: OwnershipPeriod, history: GroupQueueHistory) -> str:
     since = f"{hold.node} since {hold.from_us / 1_000_000:.3f} s"
     if hold.offset is None:
         return since
-    if story.is_broadcast:
+    if history.is_broadcast:
         return f"{since}, from {hold.offset}"
     committed = "nothing" if hold.committed is None else hold.committed
     return f"{since}, from {hold.offset} ({committed} had been committed)"
 
 
-def _last_actions(story: GroupQueueHistory) -> list[str]:
+def _last_actions(history: GroupQueueHistory) -> list[str]:
     """The last actions of the owners, or of the last owner, one line each."""
-    nodes = [hold.node for hold in story.owners()] or [hold.node for hold in story.holds[-1:]]
+    nodes = [hold.node for hold in history.owners()] or [hold.node for hold in history.holds[-1:]]
     lines = []
     for node in dict.fromkeys(nodes):
-        acts = story.acts.get(node, {})
+        acts = history.acts.get(node, {})
         parts = [_act(acts[name]) for name in dict.fromkeys(LAST_ACTIONS.values()) if name in acts]
         if (pull := acts.get("pull")) is None:
             parts.append("no pull")
-        elif not isinstance(pull.fact, PullHeld) and story.until_us - pull.mono_us > SILENT_US:
-            parts[0] += f" and none since, for {(story.until_us - pull.mono_us) / 1e6:.0f} s"
+        elif not isinstance(pull.fact, PullHeld) and history.until_us - pull.mono_us > SILENT_US:
+            parts[0] += f" and none since, for {(history.until_us - pull.mono_us) / 1e6:.0f} s"
         if "given" not in acts and "finished" not in acts:
             parts.append("no message")
-        if "committed" not in acts and not story.is_broadcast:
+        if "committed" not in acts and not history.is_broadcast:
             parts.append("no commit")
         lines.append(f"{node}'s last actions there: {'; '.join(parts)}")
     return lines
 
 
-def _lock(story: GroupQueueHistory, names: NodeNames) -> list[str]:
+def _lock(history: GroupQueueHistory, names: NodeNames) -> list[str]:
     """The member that last got the queue's lock, if the group is orderly."""
-    lock = story.lock
+    lock = history.lock
     if lock is None or not isinstance(lock.fact, QueuesLocked):
         return []
     who, at_s = names.node_of(lock.fact.client), lock.mono_us / 1_000_000
@@ -379,11 +381,11 @@ def _act(entry: Entry) -> str:
     return f"{fact.offset} given at {at_s}"
 
 
-def _passes(story: GroupQueueHistory, names: NodeNames) -> list[str]:
+def _passes(history: GroupQueueHistory, names: NodeNames) -> list[str]:
     lines = [
         f"last rebalance: at {entry.mono_us / 1_000_000:.3f} s, {node} {sentence_of(entry, names)}"
-        for node, entry in sorted(story.passes.items())
+        for node, entry in sorted(history.passes.items())
     ]
     if not lines:
-        return [f"no member of {story.group} rebalances {story.queue.topic} any more"]
+        return [f"no member of {history.group} rebalances {history.queue.topic} any more"]
     return lines[:REBALANCES_SHOWN_MAX]

@@ -35,8 +35,8 @@ PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 COMPRESSION_LEVEL = 6  # 9 takes four times as long for 2 % less
 
 
-def write_page(story: ReportData, title: str) -> str:
-    """The page of *story*, with the heading *title*, which may be any text."""
+def write_page(report: ReportData, title: str) -> str:
+    """The page of *report*, with the heading *title*, which may be any text."""
     script = "'use strict';\n(() => {\n" + "".join(map(_part, SCRIPTS)) + "})();\n"
     style = _part("page.css")
     parts = {
@@ -44,16 +44,16 @@ def write_page(story: ReportData, title: str) -> str:
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src 'unsafe-inline'",
         "style": style,
         "script": script,
-        "data": packed(story, title),
+        "data": packed(report, title),
     }
     # In one pass: an inserted text may itself look like a placeholder.
     return PLACEHOLDER.sub(lambda place: parts[place[1]], _part("page.html"))
 
 
-def packed(story: ReportData, title: str) -> str:
+def packed(report: ReportData, title: str) -> str:
     """The data that the page's script reads: JSON, compressed (zlib), in base64."""
     found: dict[str, Any] = {"title": title}
-    found |= {name: getattr(story, name) for name in story.__struct_fields__}
+    found |= {name: getattr(report, name) for name in report.__struct_fields__}
     data = msgspec.json.encode(found, enc_hook=differences)
     return base64.b64encode(zlib.compress(data, COMPRESSION_LEVEL)).decode()
 

@@ -24,12 +24,12 @@ Event = dict[str, Any]
 LINES_AT_ONCE = 1_000
 
 
-def write_trace(story: ReportData) -> Iterator[bytes]:
+def write_trace(data: ReportData) -> Iterator[bytes]:
     """The bytes of the trace file, in parts of up to ``LINES_AT_ONCE`` events."""
     yield b'{"displayTimeUnit":"ms","traceEvents":[\n'
     comma = b""
     lines: list[bytes] = []
-    for event in trace_events(story):
+    for event in trace_events(data):
         lines.append(comma + msgspec.json.encode(event))
         comma = b",\n"
         if len(lines) >= LINES_AT_ONCE:
@@ -38,37 +38,37 @@ def write_trace(story: ReportData) -> Iterator[bytes]:
     yield b"".join(lines) + b"\n]}\n"
 
 
-def trace_events(story: ReportData) -> Iterator[Event]:
+def trace_events(data: ReportData) -> Iterator[Event]:
     """All events; those that name a process or thread come before its first other event."""
-    pids = {name: number for number, name in enumerate(_processes(story), 1)}
+    pids = {name: number for number, name in enumerate(_processes(data), 1)}
     names = _Names()
     yield from names.process(pids["world"], "world", "faults and violations")
-    yield from _faults(story, pids["world"], names)
-    for node in story.nodes:
+    yield from _faults(data, pids["world"], names)
+    for node in data.nodes:
         yield from names.process(pids[node.name], node.name, node.role or "client")
         for absence in node.absences:
             span = (absence.from_us, absence.until_us)
             yield from names.thread(pids[node.name], 1, "absences")
-            yield _slice(story, pids[node.name], 1, absence.how, span, {})
-    yield from _of_facts(story, pids, names)
-    for group in _groups(story):
+            yield _slice(data, pids[node.name], 1, absence.how, span, {})
+    yield from _of_facts(data, pids, names)
+    for group in _groups(data):
         pid = pids[_group_process(group)]
         yield from names.process(pid, _group_process(group), "owners of its queues, backlog")
-        lanes = [lane for lane in story.lanes if lane.group == group]
-        yield from _owners(story, pid, lanes, names)
-    for points in story.series:
+        lanes = [lane for lane in data.lanes if lane.group == group]
+        yield from _owners(data, pid, lanes, names)
+    for points in data.series:
         if points.what == "backlog":
-            yield from _backlog(story, pids[_group_process(points.of)], points)
+            yield from _backlog(data, pids[_group_process(points.of)], points)
 
 
-def _processes(story: ReportData) -> list[str]:
-    groups = map(_group_process, _groups(story))
-    return ["world", *(node.name for node in story.nodes), *groups]
+def _processes(data: ReportData) -> list[str]:
+    groups = map(_group_process, _groups(data))
+    return ["world", *(node.name for node in data.nodes), *groups]
 
 
-def _groups(story: ReportData) -> list[str]:
-    backlogs = (points.of for points in story.series if points.what == "backlog")
-    return sorted({*(lane.group for lane in story.lanes), *backlogs})
+def _groups(data: ReportData) -> list[str]:
+    backlogs = (points.of for points in data.series if points.what == "backlog")
+    return sorted({*(lane.group for lane in data.lanes), *backlogs})
 
 
 def _group_process(group: str) -> str:
@@ -93,20 +93,20 @@ class _Names:
             yield _meta("thread_sort_index", pid, {"sort_index": tid}, tid)
 
 
-def _faults(story: ReportData, pid: int, names: _Names) -> Iterator[Event]:
-    spans = [(fault.from_us, fault.until_us) for fault in story.faults]
-    for fault, span, row in zip(story.faults, spans, rows_without_overlap(spans), strict=True):
+def _faults(data: ReportData, pid: int, names: _Names) -> Iterator[Event]:
+    spans = [(fault.from_us, fault.until_us) for fault in data.faults]
+    for fault, span, row in zip(data.faults, spans, rows_without_overlap(spans), strict=True):
         yield from names.thread(pid, row + 1, "faults")
         told = {"fault": fault.text, "nodes": list(fault.nodes), "ended": fault.reason}
-        yield _slice(story, pid, row + 1, fault.text, span, told)
-    for evidence in story.places:
+        yield _slice(data, pid, row + 1, fault.text, span, told)
+    for evidence in data.places:
         violation = evidence.violation
         told = {"rule": violation.rule, "what": violation.what, "node": violation.node}
-        at_us = evidence.at_us - story.start_us
+        at_us = evidence.at_us - data.start_us
         yield _instant(pid, 0, f"violation: {violation.checker}", at_us, told) | {"s": "g"}
 
 
-def _owners(story: ReportData, pid: int, lanes: Iterable[Lane], names: _Names) -> Iterator[Event]:
+def _owners(data: ReportData, pid: int, lanes: Iterable[Lane], names: _Names) -> Iterator[Event]:
     tid = 0
     for lane in lanes:
         queue = f"{lane.queue.topic} {lane.queue.broker}/{lane.queue.queue_id}"
@@ -116,20 +116,20 @@ def _owners(story: ReportData, pid: int, lanes: Iterable[Lane], names: _Names) -
             name = queue if row == 0 else f"{queue}, owner {row + 1} at once"
             yield from names.thread(pid, tid + row + 1, name)
             told = {"queue": queue, "then": owner.why}
-            yield _slice(story, pid, tid + row + 1, owner.owner, span, told)
+            yield _slice(data, pid, tid + row + 1, owner.owner, span, told)
         tid += max(rows, default=0) + 1
 
 
-def _backlog(story: ReportData, pid: int, points: Points) -> Iterator[Event]:
-    times = list(accumulate(story.facts.at_us))
+def _backlog(data: ReportData, pid: int, points: Points) -> Iterator[Event]:
+    times = list(accumulate(data.facts.at_us))
     for number, count in zip(points.facts, points.values, strict=True):
         told = {"messages": count}
         yield {"ph": "C", "name": "backlog", "pid": pid, "ts": times[number], "args": told}
 
 
-def _of_facts(story: ReportData, pids: dict[str, int], names: _Names) -> Iterator[Event]:
+def _of_facts(data: ReportData, pids: dict[str, int], names: _Names) -> Iterator[Event]:
     """Events for the sends and rebalances of each node."""
-    for number, (at_us, node, told) in enumerate(_rows(story, MessageSent.__name__), 1):
+    for number, (at_us, node, told) in enumerate(_rows(data, MessageSent.__name__), 1):
         took_us = told["took_ms"] * 1_000
         what: Event = {
             "ph": "b",
@@ -140,14 +140,14 @@ def _of_facts(story: ReportData, pids: dict[str, int], names: _Names) -> Iterato
         what |= {"pid": pids[node], "tid": 0}
         yield {**what, "ts": max(0, at_us - took_us), "args": told}
         yield {**what, "ts": at_us, "ph": "e"}
-    for at_us, node, told in _rows(story, RebalancePassed.__name__):
+    for at_us, node, told in _rows(data, RebalancePassed.__name__):
         yield from names.thread(pids[node], 2, "rebalances")
         yield _instant(pids[node], 2, f"rebalance {told['topic']}", at_us, told)
 
 
-def _rows(story: ReportData, kind: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def _rows(data: ReportData, kind: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yields time, node and fields of each fact of *kind*."""
-    facts = story.facts
+    facts = data.facts
     for wanted, table in enumerate(facts.kinds):
         if table.name == kind:
             fields = _fields(facts, table)
@@ -155,7 +155,7 @@ def _rows(story: ReportData, kind: str) -> Iterator[tuple[int, str, dict[str, An
                 accumulate(facts.at_us), facts.node, facts.kind, strict=True
             ):
                 if of == wanted:
-                    yield at_us, story.node_names[node], next(fields)
+                    yield at_us, data.node_names[node], next(fields)
 
 
 def _fields(facts: FactTable, table: KindTable) -> Iterator[dict[str, Any]]:
@@ -180,10 +180,10 @@ def rows_without_overlap(spans: list[tuple[int, int]]) -> list[int]:
 
 
 def _slice(
-    story: ReportData, pid: int, tid: int, name: str, span: tuple[int, int], told: Event
+    data: ReportData, pid: int, tid: int, name: str, span: tuple[int, int], told: Event
 ) -> Event:
     from_us, until_us = span
-    when = {"ts": from_us - story.start_us, "dur": until_us - from_us}
+    when = {"ts": from_us - data.start_us, "dur": until_us - from_us}
     return {"ph": "X", "name": name, "pid": pid, "tid": tid, **when, "args": told}
 
 

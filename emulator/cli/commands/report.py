@@ -62,23 +62,23 @@ def report(
         _check_apart(journals, page, Path(perfetto))
         skipped = Skipped() if skip_damaged else None
         try:
-            story = read_and_judge(read_journals(journals, skipped), skipped)
+            data = read_and_judge(read_journals(journals, skipped), skipped)
         except (BadJournal, EmptyJournal) as error:
             raise fail(str(error), BAD_USE) from None
-        text = write_page(story, title or _title(story, journals))
+        text = write_page(data, title or _title(data, journals))
         if output == PIPE:
             sys.stdout.write(text)
         else:
             page.write_text(text, encoding="utf-8")
         if perfetto:
-            _write_trace(story, Path(perfetto))
+            _write_trace(data, Path(perfetto))
         if output != PIPE:
-            typer.echo(f"{page}: {_summary(story)}")
-        _print_incomplete(story, skipped)
+            typer.echo(f"{page}: {_summary(data)}")
+        _print_incomplete(data, skipped)
 
 
-def _print_incomplete(story: ReportData, skipped: Skipped | None) -> None:
-    for text in story.unproven:
+def _print_incomplete(data: ReportData, skipped: Skipped | None) -> None:
+    for text in data.unproven:
         print_error(f"this is no pass: {text}")
     if skipped and skipped.count:
         print_error(f"{_counted(skipped.count, 'line')} left out, the first: {skipped.places[0]}")
@@ -97,24 +97,24 @@ def _beside(journal: Path) -> Path:
     return journal / "report.html" if journal.is_dir() else journal.with_suffix(".html")
 
 
-def _title(story: ReportData, journals: Sequence[Path]) -> str:
-    if story.run is not None:
-        return story.plan_title or story.run.scenario
+def _title(data: ReportData, journals: Sequence[Path]) -> str:
+    if data.run is not None:
+        return data.plan_title or data.run.scenario
     return ", ".join(path.name or str(path.resolve()) for path in journals)
 
 
-def _write_trace(story: ReportData, path: Path) -> None:
+def _write_trace(data: ReportData, path: Path) -> None:
     with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
-        file.writelines(write_trace(story))
+        file.writelines(write_trace(data))
 
 
-def _summary(story: ReportData) -> str:
-    count = len(story.places) + (story.judgement.more_violations if story.judgement else 0)
+def _summary(data: ReportData) -> str:
+    count = len(data.places) + (data.judgement.more_violations if data.judgement else 0)
     verdict = _counted(count, "violation") if count else "no violation"
-    if unmet := sum(one.met is False for one in story.expected):
+    if unmet := sum(one.met is False for one in data.expected):
         verdict += f", {_counted(unmet, 'expectation')} not met"
-    span_s = (story.end_us - story.start_us) / 1_000_000
-    facts, nodes = _counted(story.facts.count, "fact"), _counted(len(story.nodes), "node")
+    span_s = (data.end_us - data.start_us) / 1_000_000
+    facts, nodes = _counted(data.facts.count, "fact"), _counted(len(data.nodes), "node")
     return f"{facts} of {nodes} in {span_s:,.1f} s, {verdict}"
 
 

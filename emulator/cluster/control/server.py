@@ -95,8 +95,6 @@ class ControlServer:
 
     def announce(self, namesrvs: Iterable[str]) -> None:
         """Write the address to these NameServers, ``host:port``, as far as they answer."""
-        from rocketmq_emulator.cluster.control.server import announce  # noqa: PLC0415  # see above
-
         for namesrv in namesrvs:
             announce(namesrv, self.address)
 

@@ -285,6 +285,17 @@ def test_a_retry_in_a_queue_that_the_topic_does_not_have_is_seen() -> None:
     assert "refused a message of %RETRY%billing: SYSTEM_BUSY (2), busy" in told_lines[-1]
 
 
+def test_the_history_of_one_member_leaves_that_of_others_as_it_is() -> None:
+    journal = AJournal().runs()
+    for name in ("news-1", "news-2"):
+        journal.consumer(name, group="billing", broadcast=True)
+        journal.claimed(name, Q0, offsets=(3,))
+    pair, names = ("billing", Q0), NodeNames(journal.entries)
+    found = queue_histories_of(journal.entries, names, [pair], journal.now_us)[pair]
+    for name in ("news-1", "news-2"):
+        assert [hold.node for hold in found.of_node(name).holds] == [name]
+
+
 def test_a_broadcasting_member_has_no_commits_to_miss() -> None:
     journal = AJournal().runs().consumer("news-1", group="billing", broadcast=True)
     journal.claimed("news-1", Q0, offsets=(3,))
