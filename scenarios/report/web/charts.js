@@ -10,17 +10,17 @@ const TITLES = {
 
 function addCharts() {
   for (const what of ['sends', 'consumed', 'committed', 'backlog'])
-    for (const points of story.series.filter(it => it.what === what)) addChart(what, points);
-  const failed = story.series.filter(it => it.what === 'failed sends');
+    for (const points of report.series.filter(it => it.what === what)) addChart(what, points);
+  const failed = report.series.filter(it => it.what === 'failed sends');
   for (const points of failed)
-    if (!story.series.some(it => it.what === 'sends' && it.of === points.of))
+    if (!report.series.some(it => it.what === 'sends' && it.of === points.of))
       addChart('sends', { what: 'sends', of: points.of, facts: [], at: new Float64Array(), values: new Float64Array() });
 }
 
 function addChart(what, points) {
   const [title, note] = TITLES[what], chart = { points, failed: null, most: 1 };
   for (const value of points.values) if (value > chart.most) chart.most = value;
-  if (what === 'sends') chart.failed = story.series.find(it => it.what === 'failed sends' && it.of === points.of);
+  if (what === 'sends') chart.failed = report.series.find(it => it.what === 'failed sends' && it.of === points.of);
   const of = what === 'sends' ? { topics: new Set([points.of]) } : { group: points.of, topics: topicsOf(points.of) };
   const isBacklog = what === 'backlog';
   addTrack(`${title} ${points.of}`, note, () => AXIS + (isBacklog ? 60 : CHART),
@@ -175,7 +175,7 @@ function drawBacklog(pen, chart) {
     if (value > highest) highest = value;
   }
   bar(x, x + 1, highest);
-  bar(x + 1, Math.min(pen.right, pen.x(story.span)), value);
+  bar(x + 1, Math.min(pen.right, pen.x(report.span)), value);
   pen.globalAlpha = 1;
 }
 

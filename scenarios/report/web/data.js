@@ -1,14 +1,14 @@
 // The data of the page: turns columns of differences into typed arrays, looks up facts by number.
 
-let story, facts;
+let report, facts;
 
 async function load() {
   const packed = atob(document.getElementById('data').textContent);
   const bytes = new Uint8Array(packed.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = packed.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
-  story = await new Response(stream).json();
-  facts = story.facts;
+  report = await new Response(stream).json();
+  facts = report.facts;
   facts.at = sums(facts.at_us);
   facts.number = sums(facts.seq);
   facts.node = Uint16Array.from(facts.node);
@@ -18,30 +18,30 @@ async function load() {
     kind.columns = Object.fromEntries(kind.fields.map((name, i) => [name, sums(kind.columns[i])]));
     kind.level = { debug: 0, info: 0, warning: 1, error: 2 }[kind.severity];
   }
-  story.names = story.node_names;
-  story.wall = walls(facts);
-  story.span = Math.max(1000, story.end_us - story.start_us);
-  for (const node of story.nodes) node.absences.forEach(fromStart);
-  for (const fault of story.faults) fromStart(fault);
-  for (const lane of story.lanes) {
+  report.names = report.node_names;
+  report.wall = walls(facts);
+  report.span = Math.max(1000, report.end_us - report.start_us);
+  for (const node of report.nodes) node.absences.forEach(fromStart);
+  for (const fault of report.faults) fromStart(fault);
+  for (const lane of report.lanes) {
     lane.name = queueName(lane.queue);
     lane.spans = lane.spans.map(([owner, from, until, claim, release, why]) =>
-      ({ owner, from: from - story.start_us, until: until - story.start_us, claim, release, why }));
+      ({ owner, from: from - report.start_us, until: until - report.start_us, claim, release, why }));
     for (const key of ['gaps', 'overlaps'])
-      lane[key] = lane[key].map(([from, until]) => [from - story.start_us, until - story.start_us]);
+      lane[key] = lane[key].map(([from, until]) => [from - report.start_us, until - report.start_us]);
   }
-  for (const points of story.series) {
+  for (const points of report.series) {
     points.facts = sums(points.facts);
     points.values = sums(points.values);
     points.at = points.facts.map(number => facts.at[number]);
   }
-  for (const place of story.places) place.at = place.at_us - story.start_us;
+  for (const place of report.places) place.at = place.at_us - report.start_us;
 }
 
 // Adds the times of a span in µs since the first fact, which all other code uses.
 function fromStart(span) {
-  span.from = span.from_us - story.start_us;
-  span.until = span.until_us - story.start_us;
+  span.from = span.from_us - report.start_us;
+  span.until = span.until_us - report.start_us;
 }
 
 function sums(differences) {
@@ -59,7 +59,7 @@ function rows({ kind, kinds }) {
 
 // The wall time of each fact, from how far its node's clock is ahead of the time since the first fact.
 function walls({ wall_ms, node, at }) {
-  const ahead = new Float64Array(story.names.length), found = new Float64Array(at.length);
+  const ahead = new Float64Array(report.names.length), found = new Float64Array(at.length);
   for (let i = 0; i < found.length; i++) found[i] = (ahead[node[i]] += wall_ms[i]) + Math.floor(at[i] / 1000);
   return found;
 }
@@ -92,7 +92,7 @@ function passing({ group, topic, node }) {
   if (!group && !topic && !node) return null;
   const topics = topic ? new Set([topic]) : group ? topicsOf(group) : null;
   const tests = facts.kinds.map(kind => testOf(kind, group, topics));
-  const number = node ? story.names.indexOf(node) : -1;
+  const number = node ? report.names.indexOf(node) : -1;
   const mask = new Uint8Array(facts.count);
   for (let i = 0; i < facts.count; i++)
     mask[i] = (number < 0 || facts.node[i] === number) && tests[facts.kind[i]](facts.row[i]) ? 1 : 0;
@@ -100,7 +100,7 @@ function passing({ group, topic, node }) {
 }
 
 function topicsOf(group) {
-  return new Set(story.lanes.filter(lane => lane.group === group).map(lane => lane.queue.topic));
+  return new Set(report.lanes.filter(lane => lane.group === group).map(lane => lane.queue.topic));
 }
 
 // The test of a kind's rows; facts that name neither group nor topic pass.

@@ -39,7 +39,7 @@ function counted(numbers) {
 
 function factLine(i) {
   const kind = kindOf(i), row = document.createElement('div');
-  row.append(line('b', kind.name, kind.severity), line('i', ` ${clock(facts.at[i], 1)} ${story.names[facts.node[i]]} `),
+  row.append(line('b', kind.name, kind.severity), line('i', ` ${clock(facts.at[i], 1)} ${report.names[facts.node[i]]} `),
     document.createTextNode(shortFields(i, 220)));
   return row;
 }
@@ -72,10 +72,10 @@ function listFacts(title, numbers, chosen = new Set()) {
 
 function factRow(i, isChosen) {
   const kind = kindOf(i), row = document.createElement('tr');
-  const wall = new Date(story.wall[i]).toISOString().replace('T', ' ').replace('Z', '');
+  const wall = new Date(report.wall[i]).toISOString().replace('T', ' ').replace('Z', '');
   const time = line('td', clock(facts.at[i], 1));
   time.title = `${wall} by the node's clock (UTC); number ${facts.number[i]} of its journal`;
-  row.append(time, line('td', story.names[facts.node[i]]), line('td', kind.name, kind.severity), line('td', shortFields(i, 2000)));
+  row.append(time, line('td', report.names[facts.node[i]]), line('td', kind.name, kind.severity), line('td', shortFields(i, 2000)));
   if (kind.advice) row.lastChild.append(line('i', ` — ${kind.advice}`));
   if (isChosen) row.className = 'chosen';
   row.addEventListener('click', () => {
@@ -90,24 +90,24 @@ function closeFacts() { document.getElementById('facts').hidden = true; }
 // Shows a violation: its evidence in the middle of the time range, with some time around it.
 let violationShown = -1;
 function showViolation(number) {
-  const place = story.places[number];
+  const place = report.places[number];
   if (!place) return;
   violationShown = number;
   const times = [place.at, ...place.facts.map(i => facts.at[i])];
   const from = times.reduce((a, b) => Math.min(a, b)), until = times.reduce((a, b) => Math.max(a, b));
-  const around = Math.max((until - from) * 0.6, story.span / 200, 1000);
+  const around = Math.max((until - from) * 0.6, report.span / 200, 1000);
   show(from - around, until + around);
   document.querySelectorAll('#violations li').forEach((item, i) => item.classList.toggle('chosen', i === number));
   const near = new Set(place.facts);
-  const node = story.names.indexOf(place.violation.node);
+  const node = report.names.indexOf(place.violation.node);
   const all = between(place.at - 1000, place.at + 1000, i => node < 0 || facts.node[i] === node);
   const shown = [...new Set([...place.facts, ...all.slice(0, 100)])].sort((a, b) => a - b);
   listFacts(`Violation ${number + 1}: ${place.violation.what}`, shown, near);
 }
 
 function nextViolation(step) {
-  if (!story.places.length) return;
-  const next = (violationShown + step + story.places.length) % story.places.length;
+  if (!report.places.length) return;
+  const next = (violationShown + step + report.places.length) % report.places.length;
   const link = `#violation-${next + 1}`;
   if (location.hash === link) showViolation(next); else location.hash = link;
 }

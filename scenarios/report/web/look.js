@@ -45,7 +45,7 @@ function shadeFaults(pen, top = 0) {
   pen.save();
   pen.globalAlpha = 0.13;
   pen.fillStyle = pen.palette.fault;
-  for (const fault of story.faults) {
+  for (const fault of report.faults) {
     const [x, width] = extent(pen, fault.from, fault.until);
     if (width > 0) pen.fillRect(x, top, width, pen.height - top);
   }

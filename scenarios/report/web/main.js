@@ -10,7 +10,7 @@ async function main() {
     document.getElementById('tracks').append(line('p', text, 'failed'));
     throw error;
   }
-  [...new Set(story.lanes.flatMap(lane => lane.spans.map(span => span.owner)))].sort().forEach(ownerColour);
+  [...new Set(report.lanes.flatMap(lane => lane.spans.map(span => span.owner)))].sort().forEach(ownerColour);
   writeHead();
   addChoices();
   addTheme();

@@ -23,7 +23,7 @@ function addTrack(title, note, height, draw, at, of = {}) {
 // Gives faults that are active at the same time separate rows.
 function faultRows() {
   const ends = [];
-  for (const fault of story.faults) {
+  for (const fault of report.faults) {
     let row = ends.findIndex(end => end <= fault.from);
     if (row < 0) row = ends.length;
     ends[row] = fault.until;
@@ -35,7 +35,7 @@ function faultRows() {
 function addFaults() {
   const rowCount = faultRows();
   if (!rowCount) return;
-  const seen = () => story.faults.filter(fault => !filter.node || fault.nodes.includes(filter.node));
+  const seen = () => report.faults.filter(fault => !filter.node || fault.nodes.includes(filter.node));
   addTrack('Faults', 'injected into the cluster on purpose; shaded in the timelines below',
     () => AXIS + rowCount * LANE,
     pen => {
@@ -75,8 +75,8 @@ function drawAxis(pen) {
 }
 
 function addNodes() {
-  const shown = () => story.nodes.filter(node => !filter.node || node.name === filter.node).slice(0, 200);
-  const more = story.nodes.length > 200 ? `; the first 200 of ${story.nodes.length}, choose one above` : '';
+  const shown = () => report.nodes.filter(node => !filter.node || node.name === filter.node).slice(0, 200);
+  const more = report.nodes.length > 200 ? `; the first 200 of ${report.nodes.length}, choose one above` : '';
   addTrack('Nodes', `number of facts of each; hatched: down, paused or silent; ▲ warnings, ● errors${more}`,
     () => AXIS + shown().length * LANE + 4,
     pen => {
@@ -95,7 +95,7 @@ function addNodes() {
 // bins of the whole run, the bins are added up: then the time does not depend on the number of facts.
 const COARSE = 16384;
 function countFacts(pen) {
-  const wide = pen.columns + 1, coarse = story.span / COARSE;
+  const wide = pen.columns + 1, coarse = report.span / COARSE;
   const found = 1 / pen.scale > 2 * coarse && facts.count > 100000
     ? coarseFacts(wide, at => Math.floor((at - view.from) * pen.scale), coarse)
     : binFacts(firstAt(facts.at, view.from), firstAt(facts.at, view.until), wide, view.from, pen.scale);
@@ -106,7 +106,7 @@ function countFacts(pen) {
 }
 
 function binFacts(from, until, wide, begin, scale) {
-  const counts = new Uint32Array(story.names.length * wide), levels = new Uint8Array(counts.length);
+  const counts = new Uint32Array(report.names.length * wide), levels = new Uint8Array(counts.length);
   const { at, node, kind, kinds } = facts, levelOf = Uint8Array.from(kinds, it => it.level);
   for (let i = from; i < until; i++) {
     if (mask && !mask[i]) continue;
@@ -122,11 +122,11 @@ let coarseBins = null; // valid for one mask, in `of`
 function coarseFacts(wide, column, step) {
   if (!coarseBins || coarseBins.of !== mask)
     coarseBins = { of: mask, ...binFacts(0, facts.count, COARSE + 1, 0, 1 / step) };
-  const counts = new Uint32Array(story.names.length * wide), levels = new Uint8Array(counts.length);
+  const counts = new Uint32Array(report.names.length * wide), levels = new Uint8Array(counts.length);
   for (let bin = 0; bin <= COARSE; bin++) {
     const x = column((bin + 0.5) * step);
     if (x < 0 || x >= wide) continue;
-    for (let node = 0; node < story.names.length; node++) {
+    for (let node = 0; node < report.names.length; node++) {
       const from = node * (COARSE + 1) + bin, to = node * wide + x;
       counts[to] += coarseBins.counts[from];
       if (coarseBins.levels[from] > levels[to]) levels[to] = coarseBins.levels[from];
@@ -136,7 +136,7 @@ function coarseFacts(wide, column, step) {
 }
 
 function drawNode(pen, node, y, { counts, levels, wide, most }) {
-  const start = story.names.indexOf(node.name) * wide, { palette } = pen;
+  const start = report.names.indexOf(node.name) * wide, { palette } = pen;
   label(pen, node.name, y + LANE / 2);
   for (const absence of node.absences) drawAbsence(pen, absence, y);
   pen.fillStyle = palette.routine;
@@ -174,7 +174,7 @@ function drawAbsence(pen, absence, y) {
 }
 
 function aroundNode(node, at, near) {
-  const number = story.names.indexOf(node.name);
+  const number = report.names.indexOf(node.name);
   const found = between(at - near, at + near, i => facts.node[i] === number);
   const absence = node.absences.find(it => it.from <= at && at <= it.until);
   const lines = absence ? [`${absence.how} for ${length(absence.until - absence.from)}, from ${clock(absence.from)}`] : [];
@@ -193,8 +193,8 @@ function between(from, until, test) {
 function drawMap(palette) {
   const canvas = document.getElementById('map');
   const pen = penOf(canvas, 30, palette), width = pen.width - EDGE - 8;
-  const x = at => EDGE + ((at + story.span * 0.01) / (story.span * 1.02)) * width;
-  pen.mapTime = px => ((px - EDGE) / width) * story.span * 1.02 - story.span * 0.01;
+  const x = at => EDGE + ((at + report.span * 0.01) / (report.span * 1.02)) * width;
+  pen.mapTime = px => ((px - EDGE) / width) * report.span * 1.02 - report.span * 0.01;
   canvas.pen = pen;
   label(pen, `${facts.count.toLocaleString('en')} facts`, 15, palette.dim, SMALL);
   pen.fillStyle = palette.soft;
@@ -206,9 +206,9 @@ function drawMap(palette) {
     pen.fillRect(EDGE + i * 2, 26 - height, 2, height);
   });
   pen.fillStyle = palette.fault;
-  for (const fault of story.faults) pen.fillRect(x(fault.from), 4, Math.max(2, x(fault.until) - x(fault.from)), 4);
+  for (const fault of report.faults) pen.fillRect(x(fault.from), 4, Math.max(2, x(fault.until) - x(fault.from)), 4);
   pen.fillStyle = palette.error;
-  for (const place of story.places.slice(0, 2000)) {
+  for (const place of report.places.slice(0, 2000)) {
     pen.beginPath();
     pen.moveTo(x(place.at) - 4, 2);
     pen.lineTo(x(place.at) + 4, 2);
@@ -228,7 +228,7 @@ function drawMap(palette) {
 let binned = { of: null, count: 0, bins: [] };
 function mapBins(count) {
   if (binned.of === mask && binned.count === count) return binned.bins;
-  const bins = new Array(count).fill(0), span = story.span * 1.02, shift = story.span * 0.01;
+  const bins = new Array(count).fill(0), span = report.span * 1.02, shift = report.span * 0.01;
   for (let i = 0; i < facts.count; i++)
     if (!mask || mask[i]) bins[Math.floor(((facts.at[i] + shift) / span) * count)]++;
   binned = { of: mask, count, bins };

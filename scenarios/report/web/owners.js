@@ -4,7 +4,7 @@ const LANES_MAX = 400;
 
 function addOwners() {
   for (const group of groupsOf()) {
-    const lanes = story.lanes.filter(lane => lane.group === group);
+    const lanes = report.lanes.filter(lane => lane.group === group);
     const shown = () => lanes.filter(lane => !filter.topic || lane.queue.topic === filter.topic).slice(0, LANES_MAX);
     const high = lanes.length > 60 ? 9 : LANE;
     const passes = passesOf(group);
@@ -28,7 +28,7 @@ function addOwners() {
   }
 }
 
-function groupsOf() { return [...new Set(story.lanes.map(lane => lane.group))]; }
+function groupsOf() { return [...new Set(report.lanes.map(lane => lane.group))]; }
 
 // Facts of rebalances of this group: RebalancePassed, QueuesClaimed and QueuesReleased.
 function passesOf(group) {

@@ -9,14 +9,14 @@ const tracks = []; // { section, canvas, height(), draw(pen), at(x, y) } from to
 let waiting = false;
 
 function show(from, until) {
-  const span = Math.min(Math.max(until - from, SHOWN_MIN_US), story.span * 1.04);
-  const low = -story.span * 0.02, high = story.span * 1.02 - span;
+  const span = Math.min(Math.max(until - from, SHOWN_MIN_US), report.span * 1.04);
+  const low = -report.span * 0.02, high = report.span * 1.02 - span;
   view.from = Math.min(Math.max(from, low), Math.max(low, high));
   view.until = view.from + span;
   redraw();
 }
 
-function showAll() { show(-story.span * 0.01, story.span * 1.01); }
+function showAll() { show(-report.span * 0.01, report.span * 1.01); }
 function zoom(factor, around = (view.from + view.until) / 2) {
   show(around - (around - view.from) * factor, around + (view.until - around) * factor);
 }
@@ -45,7 +45,7 @@ function drawVisible(all) {
   }
   const { from, until } = view;
   document.getElementById('range').textContent =
-    `${clock(Math.max(0, from))} – ${clock(Math.min(story.span, until))} (${length(Math.min(story.span, until) - Math.max(0, from))})`;
+    `${clock(Math.max(0, from))} – ${clock(Math.min(report.span, until))} (${length(Math.min(report.span, until) - Math.max(0, from))})`;
 }
 
 function drawTrack(track, palette) {
@@ -66,7 +66,7 @@ function drawTrack(track, palette) {
 // Draws a line at each visible violation, a thick one at the chosen violation.
 function markViolations(pen) {
   pen.fillStyle = pen.palette.error;
-  story.places.slice(0, 2000).forEach(({ at }, number) => {
+  report.places.slice(0, 2000).forEach(({ at }, number) => {
     if (at < view.from || at > view.until) return;
     const wide = number === violationShown ? 2 : 1;
     pen.globalAlpha = number === violationShown ? 1 : 0.5;

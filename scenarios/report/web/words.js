@@ -3,11 +3,11 @@
 const VIOLATIONS_MAX = 500;
 
 function writeHead() {
-  document.getElementById('title').textContent = story.title;
-  const { run, ended } = story, begun = new Date(story.start_ms).toISOString().slice(0, 19).replace('T', ' ');
+  document.getElementById('title').textContent = report.title;
+  const { run, ended } = report, begun = new Date(report.start_ms).toISOString().slice(0, 19).replace('T', ' ');
   const words = run ? [`scenario ${run.scenario}`, `seed ${run.seed}`, `${run.world} world`, `RocketMQ ${run.release}`, `code ${run.code_version}`] : [];
   if (run && run.parameters !== '{}') words.push(`parameters ${run.parameters}`);
-  words.push(`${facts.count.toLocaleString('en')} facts of ${story.names.length} nodes in ${length(story.span)}, from ${begun} UTC`);
+  words.push(`${facts.count.toLocaleString('en')} facts of ${report.names.length} nodes in ${length(report.span)}, from ${begun} UTC`);
   if (ended && ended.reason !== 'finished') words.push(`the run ended: ${ended.reason} ${ended.detail}`);
   document.getElementById('run').textContent = words.join(' · ');
   writeVerdict();
@@ -23,16 +23,16 @@ function pretty(text) {
 }
 
 function writeVerdict() {
-  const place = document.getElementById('verdict'), { places, judgement } = story;
+  const place = document.getElementById('verdict'), { places, judgement } = report;
   if (!judgement) {
     place.textContent = 'This journal was not judged by checkers.';
     return;
   }
-  place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', story.unproven.length ? '' : 'good'));
-  for (const text of story.unproven) place.append(' ', line('b', 'Not passed', 'bad'), `: ${text}.`);
-  const unmet = story.expected.filter(it => it.met === false);
-  if (story.expected.length) place.append(' ', unmet.length ? line('b', `${unmet.length} of ${story.expected.length} expectations not met`, 'bad')
-    : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${story.judgement.metrics[it.metric]}`).join(';') + (unmet.length ? '.' : ''));
+  place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', report.unproven.length ? '' : 'good'));
+  for (const text of report.unproven) place.append(' ', line('b', 'Not passed', 'bad'), `: ${text}.`);
+  const unmet = report.expected.filter(it => it.met === false);
+  if (report.expected.length) place.append(' ', unmet.length ? line('b', `${unmet.length} of ${report.expected.length} expectations not met`, 'bad')
+    : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${report.judgement.metrics[it.metric]}`).join(';') + (unmet.length ? '.' : ''));
   const missing = [...Object.entries(judgement.not_judged), ...Object.entries(judgement.raised)];
   if (missing.length) place.append(` ${missing.length} of the checkers have no result: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
   if (!places.length) return;
@@ -44,7 +44,7 @@ function writeVerdict() {
 }
 
 function expectedWords() {
-  const unknown = story.expected.filter(it => it.met === null).length;
+  const unknown = report.expected.filter(it => it.met === null).length;
   return unknown ? `no expectation failed, ${unknown} not measured` : 'all expectations met';
 }
 
@@ -57,9 +57,9 @@ function violationItem({ violation, at }, i) {
 }
 
 function addChoices() {
-  const groups = new Set(groupsOf()), topics = new Set(story.lanes.map(lane => lane.queue.topic));
-  for (const points of story.series) (points.what.endsWith('sends') ? topics : groups).add(points.of);
-  const choices = { group: [...groups], topic: [...topics], node: story.nodes.map(node => node.name) };
+  const groups = new Set(groupsOf()), topics = new Set(report.lanes.map(lane => lane.queue.topic));
+  for (const points of report.series) (points.what.endsWith('sends') ? topics : groups).add(points.of);
+  const choices = { group: [...groups], topic: [...topics], node: report.nodes.map(node => node.name) };
   for (const [what, names] of Object.entries(choices)) {
     const select = document.getElementById(what);
     select.append(new Option('all', ''), ...names.sort().map(name => new Option(name, name)));
@@ -89,19 +89,19 @@ function writeFigures() {
   const place = document.getElementById('figures');
   const owned = groupsOf().map(ownedFigures);
   if (owned.length) place.append(table('Queues and their owners', ['group', 'queues', 'owners', 'two owners', 'no owner', 'longest without owner'], owned));
-  const timed = story.series.filter(it => it.what !== 'backlog' && it.facts.length).map(timedFigures);
+  const timed = report.series.filter(it => it.what !== 'backlog' && it.facts.length).map(timedFigures);
   if (timed.length) place.append(table('Durations', ['', 'count', 'median', '99 %', 'longest'], timed));
-  const left = story.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
+  const left = report.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
   if (left.length) place.append(table('Backlog', ['group', 'most', 'at the end'], left));
-  const expected = story.expected.map(({ text, metric, met, why }) =>
-    [text, story.judgement.metrics[metric] ?? '', met === null ? why : met ? 'met' : 'NOT MET']);
+  const expected = report.expected.map(({ text, metric, met, why }) =>
+    [text, report.judgement.metrics[metric] ?? '', met === null ? why : met ? 'met' : 'NOT MET']);
   if (expected.length) place.prepend(table('Expectations', ['', 'measured', ''], expected));
-  const metrics = Object.entries(story.judgement?.metrics ?? {}).map(([name, value]) => [name, value]);
+  const metrics = Object.entries(report.judgement?.metrics ?? {}).map(([name, value]) => [name, value]);
   if (metrics.length) place.append(table('Metrics of the checkers', ['metric', 'value'], metrics));
 }
 
 function ownedFigures(group) {
-  const lanes = story.lanes.filter(lane => lane.group === group);
+  const lanes = report.lanes.filter(lane => lane.group === group);
   const sum = key => lanes.reduce((all, lane) => all + lane[key].reduce((a, [from, until]) => a + until - from, 0), 0);
   const gaps = lanes.flatMap(lane => lane.gaps.map(([from, until]) => until - from));
   const names = new Set(lanes.flatMap(lane => lane.spans.map(span => span.owner)));
