@@ -134,7 +134,10 @@ class TopicPublishInfo:
         return self.index.step(worker) % len(self.queues)
 
     def next_queue(self, worker: int = 0) -> MessageQueue:
-        """Step the counter; the next queue.  Upstream: selectOneMessageQueue."""
+        """Step the counter; the next queue.
+
+        Upstream: TopicPublishInfo.selectOneMessageQueue.
+        """
         return self.queues[self.next_position(worker)]
 
     def next_queue_where(

@@ -179,7 +179,10 @@ class Routes:
     # Operators ------------------------------------------------------------------------
 
     def set_writable(self, broker: str, *, writable: bool) -> int:
-        """Remove W from each perm, or set each to RW; returns the number of topics."""
+        """Remove W from each perm, or set each to RW; returns the number of topics.
+
+        Upstream: RouteInfoManager.wipeWritePermOfBrokerByLock and addWritePermOfBrokerByLock.
+        """
         count = self.topics.change_perm(broker, _read_write if writable else _without_write)
         self._note(WritePermChanged(broker, count, writable))
         return count
@@ -260,6 +263,7 @@ class Routes:
         )
 
     def _master_addresses(self, given: BrokerRegistration, replicas: Replicas) -> MasterAddresses:
+        """For a slave masterAddr and haServerAddr, if its master is alive; else neither."""
         address = replicas.addresses.get(MASTER_ID)
         if given.broker_id == MASTER_ID or address is None:
             return MasterAddresses()
