@@ -1,6 +1,6 @@
-"""What Apache Spark is used for: tables of journals, sweeps of seeds, topics as a source.
+"""All code that uses Apache Spark: tables of journals, sweeps of seeds, topics as a source.
 
-Imported by users as ``rocketmq_emulator.spark``; needs the extra ``spark`` and Java 17 or later.
+Users import it as ``rocketmq_emulator.spark``; it needs the extra ``spark`` and Java 17 or later.
 """
 
 if __name__ != "rocketmq_emulator.pipeline":

@@ -1,15 +1,15 @@
-"""The shape of a table, read off the struct whose values are its rows.
+"""The schema of a table, derived from the struct whose values are its rows.
 
     spark_schema(MessageStored)    StructType of a DataFrame
     arrow_schema(RunResult)        schema of Arrow batches and Parquet files
-    arrow_batch(RunResult, rows)   the values themselves, as one batch
+    arrow_batch(RunResult, rows)   the values as one batch
 
-Who writes and who reads cannot drift: a field that is added to a struct is a column, and one of
-a type that no table knows stops the program that asks, before anything is written.
+So writer and reader have the same columns: a field added to a struct becomes a column, and a
+field of an unsupported type raises ``NoTableType`` before anything is written.
 
 Struct → struct, list and tuple → array, dict → map, ``Literal`` → string, ``X | None`` → nullable.
-A value that may be of several plain types (``int | str``) is its text as JSON says it: ``"true"``,
-``"3"``, ``"0.5"``; a string as it is.
+A value that may be of several plain types (``int | str``) becomes its JSON text: ``"true"``,
+``"3"``, ``"0.5"``; a string stays as it is.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.Frozen
 
 
 class NoTableType(Misuse, TypeError):
-    """A field of a struct cannot be a column; nothing was written.  The text names it."""
+    """A field of a struct cannot be a column; nothing was written.  The text names the field."""
 
 
 def spark_schema(struct: type[msgspec.Struct]) -> T.StructType:
-    """A column for each field of *struct*, in its order and by its name in JSON.
+    """A column for each field of *struct*, in the order of the fields, with their JSON names.
 
     Raises ``NoTableType``.
     """
@@ -52,8 +52,8 @@ def spark_schema(struct: type[msgspec.Struct]) -> T.StructType:
 
 
 def arrow_schema(struct: type[msgspec.Struct]) -> pa.Schema:
-    """The same for Arrow.  Raises ``NoTableType``."""
-    import pyarrow as pa  # noqa: PLC0415  # takes a third of a second: only who writes waits
+    """``spark_schema`` as an Arrow schema.  Raises ``NoTableType``."""
+    import pyarrow as pa  # noqa: PLC0415  # takes 0.3 s: loaded only for writing
 
     return pa.schema(
         [
@@ -64,7 +64,7 @@ def arrow_schema(struct: type[msgspec.Struct]) -> pa.Schema:
 
 
 def arrow_batch(struct: type[msgspec.Struct], values: Iterable[msgspec.Struct]) -> pa.RecordBatch:
-    """*values*, each one of *struct*, as rows.  Raises ``NoTableType``."""
+    """*values*, all of type *struct*, as rows.  Raises ``NoTableType``."""
     import pyarrow as pa  # noqa: PLC0415
 
     schema = spark_schema(struct)
@@ -85,7 +85,7 @@ def _struct(found: inspect.StructType, place: str) -> T.StructType:
 
 
 def _column(found: inspect.Type, place: str) -> tuple[T.DataType, bool]:
-    """Its type, and whether it may be null."""
+    """The column's type, and whether it may be null."""
     if isinstance(found, inspect.Metadata):
         return _column(found.type, place)
     if not isinstance(found, inspect.UnionType):
@@ -116,7 +116,7 @@ def _one(found: inspect.Type, place: str) -> T.DataType:
         return T.MapType(key, value, may_be_null)
     raise NoTableType(
         f"{place} is a {type(found).__name__.removesuffix('Type')}, which no table has: give it a "
-        "type of pipeline/schemas.py, or teach that file this one"
+        "type of pipeline/schemas.py, or add this type to that file"
     )
 
 
@@ -138,7 +138,7 @@ def _arrow(found: T.DataType) -> pa.DataType:
 
 
 def _cell(value: object, wanted: T.DataType) -> object:
-    """*value*, of JSON's types, as the column *wanted* takes it."""
+    """*value*, of a JSON type, converted to the column type *wanted*."""
     if value is None:
         return None
     if isinstance(wanted, T.StructType):

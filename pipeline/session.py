@@ -1,9 +1,9 @@
-"""A Spark session on this machine, or a sentence that says what is missing for one.
+"""A Spark session on this machine, or an error that names what is missing.
 
-Spark is Java: without one that is new enough PySpark ends with a stack trace of a shell
-script.  Here that is looked at first.  A session that the program has already is taken as it is;
-a new one speaks on loopback only, leaves no folders where it was started, and tries a failed task
-again, which ``local[2]`` would not.
+Spark runs on Java: without a new enough Java, PySpark fails with the stack trace of a shell
+script.  So Java is checked first.  An active session of the program is used as it is;
+a new one listens on loopback only, leaves no folders where it was started, and retries a failed
+task, which ``local[2]`` would not.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17  # of Spark 4
-JAVA_S_MAX = 30  # until it has said its version
-TASK_TRIES = 8  # of one task; local[N] alone would end the job with the first that fails
-PARTITIONS_A_CORE = 2  # of a shuffle: Spark's 200 are made for a cluster
+JAVA_S_MAX = 30  # until `java -version` ends
+TASK_TRIES = 8  # attempts of one task; local[N] alone would end the job at the first failure
+PARTITIONS_A_CORE = 2  # of a shuffle: Spark's default of 200 suits a cluster
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 INSTALL = "pip install 'rocketmq-emulator[spark]'"
@@ -42,12 +42,12 @@ def spark_session(
 ) -> SparkSession:
     """The session of this program, or a new one on *cores* (default: all) of this machine.
 
-    *settings* are Spark's own, by name; they win.  ``spark.master`` among them, or MASTER in the
-    environment (as for spark-submit's shells), leads to a cluster instead.
+    *settings* are Spark's own, by name; they override ours.  With ``spark.master`` among them, or
+    MASTER in the environment (as for spark-submit's shells), the session uses that cluster.
     Raises ``SparkUnavailable``.
     """
     check_spark()
-    from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra: others never load it
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra: other commands never load it
 
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -55,7 +55,7 @@ def spark_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     given = {**_defaults(cores, settings or {}), **(settings or {})}
-    if given["spark.master"].startswith("local"):  # a cluster's executors call this machine
+    if given["spark.master"].startswith("local"):  # a cluster's executors connect to this machine
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     given[JAVA_OPTIONS] = f"{QUIET} {given.get(JAVA_OPTIONS, '')}".strip()
     for key, value in given.items():
@@ -82,7 +82,7 @@ def _defaults(cores: int | None, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_spark() -> None:
-    """Raises ``SparkUnavailable`` unless PySpark, what it needs, and a Java are here."""
+    """Raises ``SparkUnavailable`` unless PySpark, its packages and Java are installed."""
     for module in ("pyspark", "pyarrow", "pandas"):
         try:
             __import__(module)
@@ -100,7 +100,7 @@ def check_java(environ: Mapping[str, str]) -> int:
     if java is None:
         raise SparkUnavailable(f"Spark needs Java, and there is none on PATH: {advice}")
     try:
-        said = subprocess.run(  # noqa: S603  # what the user's own environment names
+        said = subprocess.run(  # noqa: S603  # the path comes from the user's own environment
             [java, "-version"], capture_output=True, text=True, check=True, timeout=JAVA_S_MAX
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:

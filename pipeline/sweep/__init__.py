@@ -1,1 +1,1 @@
-"""Many runs of one scenario, each row of a grid of parameters and seeds."""
+"""Many runs of one scenario: one for each row of a grid of parameters and seeds."""

@@ -1,10 +1,10 @@
-"""The driver of a sweep: hands out waves of tasks, takes in rows, keeps them.
+"""The driver of a sweep: starts waves of tasks, receives rows and stores them.
 
-``sweep`` is the one call for a program or a notebook.  Each wave is a job of Spark: rows of the
-grid as a DataFrame, divided into tasks, through ``mapInArrow``.  Where driver and executors share
-the folder a row is seen when its run is over, else with the end of its wave.  If Spark gives a job
-up, its rows are tried again in smaller jobs; a row alone that still ends its worker gets the
-verdict ``error``.
+``sweep`` is the one call for a program or a notebook.  Each wave is a Spark job: rows of the
+grid as a DataFrame, divided into tasks, through ``mapInArrow``.  If driver and executors share
+the folder, a row arrives when its run is over, else at the end of its wave.  If a Spark job
+fails, its rows are tried again in smaller jobs; a row that kills its worker even alone in a job
+gets the verdict ``error``.
 
     with SweepFolder(path, about) as folder:
         for row in SparkSweep(spark, grid, folder).rows(): ...
@@ -55,10 +55,10 @@ def sweep(
     run_s_max: float = RUN_S_MAX,
     look: Callable[[SparkSweep], object] = lambda _: None,
 ) -> DataFrame:
-    """Make what is missing of this sweep in the folder *to*; all its rows, as ``sweep_rows``.
+    """Run the missing rows of this sweep into the folder *to*; return all rows (``sweep_rows``).
 
     *vary* has the values of each parameter; *seeds* is a range without gaps.  *look* is called
-    with each row, for a progress of one's own.  Raises ``BadScenario``, ``BadGrid``,
+    with each row, for example to show progress.  Raises ``BadScenario``, ``BadGrid``,
     ``BadFolder`` and ``SparkUnavailable`` before anything is run, ``SparkStopped`` later.
     """
     asked = SweepSpec(
@@ -87,11 +87,11 @@ def _text(value: Value) -> str:
 
 LOOK_EVERY_S = 0.2
 PARTS_OF_A_FAILED_WAVE = 8
-REASON_MAX = 300  # characters of what Spark says
+REASON_MAX = 300  # characters of Spark's error text
 
 
 class SparkStopped(NobodyAnswered):
-    """Spark is gone; all rows that were finished are kept, and the same sweep can go on."""
+    """Spark has stopped; all finished rows are stored, and the same sweep can be resumed."""
 
 
 class Wave(msgspec.Struct, frozen=True):
@@ -103,11 +103,11 @@ class Wave(msgspec.Struct, frozen=True):
 
 
 class SparkSweep:
-    """Runs what is missing of *grid*; ``tallies`` say how each cell goes, by digest.
+    """Runs the missing rows of *grid*; ``tallies`` count the verdicts of each cell, by digest.
 
-    *spark* is called when something is to be run; ``first_bad`` is the row of the lowest seed that
+    *spark* is called only if rows have to be run; ``first_bad`` is the row of the lowest seed that
     did not pass.
-    *look* is called some times a second while rows are awaited.
+    *look* is called some times a second while the driver waits for rows.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class SparkSweep:
         look: Callable[[], object] = lambda: None,
     ) -> None:
         self.grid = grid
-        self.stale_count = 0  # rows in the folder of other code, or other cells
+        self.stale_count = 0  # rows in the folder made by other code or for other cells
         count = len(grid.asked.seeds)
         self.tallies = {cell.made_from: SweepTally(cell.plan, count) for cell in grid.cells}
         self.first_bad: SweptRow | None = None
@@ -140,16 +140,16 @@ class SparkSweep:
 
     @property
     def done(self) -> int:
-        """How many rows there are."""
+        """The count of finished rows."""
         return len(self._seen)
 
     @property
     def new_count(self) -> int:
-        """How many of them were not known before."""
+        """The count of finished rows that were not in the folder before."""
         return len(self._seen) - self._known_count
 
     def rows(self) -> Iterator[SweptRow]:
-        """What was missing, each row as it is finished.  Raises ``SparkStopped``."""
+        """The missing rows, each as it finishes.  Raises ``SparkStopped``."""
         if not self._work.left:
             return
         self._spark = self._start()
@@ -159,16 +159,16 @@ class SparkSweep:
             with pool:
                 try:
                     yield from self._rows_of_waves(pool)
-                finally:  # after Ctrl-C, or when the caller has seen enough
+                finally:  # also after Ctrl-C, or when the caller stops early
                     if self._running and self._is_spark_running():
                         self._spark.interruptTag(tag)
         finally:
             for _ in self._logged():
-                continue  # finished in the meantime: kept
+                continue  # finished in the meantime: stored
             self._folder.add([*self._unsaved.values()])
 
     def _kept(self) -> list[SweptRow]:
-        """Answers that are in the folder: an error may be another one tomorrow."""
+        """The folder's rows except errors: an error may not occur again, so it is run again."""
         seeds = self.grid.asked.seeds
         found: dict[RowKey, SweptRow] = {}
         for row in self._folder.known():
@@ -212,7 +212,7 @@ class SparkSweep:
         return Wave(f"wave{self._waves:06}", orders, sizes)
 
     def _run(self, wave: Wave) -> pa.Table:
-        """The job, in a thread of its own."""
+        """Run the job of *wave*; called in a thread of the pool."""
         import pyarrow as pa  # noqa: PLC0415  # an extra
 
         tasks = [task for task, size in enumerate(wave.sizes) for _ in range(size)]
@@ -236,7 +236,7 @@ class SparkSweep:
         )
 
     def _wave_finished(self, future: Future[pa.Table], wave: Wave) -> Iterator[SweptRow]:
-        """The rows of a wave that is over, whose logs are no longer needed then."""
+        """The rows of a finished wave; its logs are no longer needed then."""
         error = future.exception()
         if error is not None:
             yield from self._failed(wave, error)
@@ -248,7 +248,7 @@ class SparkSweep:
         self._folder.logs.forget(wave.name)
 
     def _failed(self, wave: Wave, error: BaseException) -> Iterator[SweptRow]:
-        """Spark gave the job up: each try of a task ended with its worker, or its machine."""
+        """The job failed: each attempt of a task ended with its worker or its machine."""
         if not self._is_spark_running():
             raise SparkStopped(f"Spark has ended: {_first_line(error)}") from error
         left = [order for order in wave.orders if order.key not in self._seen]
@@ -263,7 +263,7 @@ class SparkSweep:
     def _is_spark_running(self) -> bool:
         try:
             return not self._spark.sparkContext._jsc.sc().isStopped()  # noqa: SLF001  # there is no other way to ask
-        except Exception:  # noqa: BLE001  # the other end of a socket that is gone raises anything
+        except Exception:  # noqa: BLE001  # a broken Py4J socket raises any exception
             return False
 
     # Rows ---------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class SparkSweep:
             yield from self._accepted(ShippedRow(row))
 
     def _accepted(self, shipped: ShippedRow) -> Iterator[SweptRow]:
-        """*shipped*, unless it is here already."""
+        """The row of *shipped*, unless it was accepted before."""
         row = shipped.row
         if row.key in self._seen or row.made_from not in self.tallies:
             return
@@ -293,7 +293,7 @@ class SparkSweep:
 
 
 def _encoded(orders: list[RowSpec]) -> list[bytes]:
-    """Each without its seed: so those of one cell are the same bytes, made and read once."""
+    """*orders* as JSON without seeds: those of one cell are equal, and encoded and read once."""
     texts: dict[tuple[str, int], bytes] = {}
     for order in orders:
         key = (order.made_from, id(order.plan))

@@ -1,13 +1,13 @@
-"""A sweep's folder: what was asked, the rows, the journals of runs that did not pass.
+"""A sweep's folder: the sweep's description, its rows, the journals of runs that did not pass.
 
-    DIR/sweep.json         the question: scenario, grid, seeds, releases, code version
+    DIR/sweep.json         scenario, grid, seeds, releases, code version
     DIR/runs/*.parquet     one row per finished run (``SweptRow``); of two the newer counts
     DIR/journals/*.jsonl   of runs that did not pass
-    DIR/under_way/         logs of tasks; what is there after a kill is taken up by the next start
-    DIR/tables/            of ``rmqemu tables``, if they were made
+    DIR/under_way/         logs of tasks; after a kill the next start reads them
+    DIR/tables/            written by ``rmqemu tables``
 
-Only one driver writes there at a time.  ``sweep_rows`` is how a sweep is read: with each varied
-parameter as a column of its own type.
+Only one driver writes there at a time.  ``sweep_rows`` reads a sweep: each varied parameter is
+a column of its own type.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SWEEP_FILE, RUNS, JOURNALS = "sweep.json", "runs", "journals"
-FILES_MAX = 64  # of rows; more become one
+FILES_MAX = 64  # Parquet files of rows; more are merged into one
 SPARK_NAMES = {bool: "boolean", int: "bigint", float: "double", str: "string"}
 
 
 class BadFolder(Misuse):
-    """A folder that cannot be swept into, or holds no sweep; nothing was changed."""
+    """The folder cannot take this sweep, or holds no sweep; nothing was changed."""
 
 
 class StoredCell(msgspec.Struct, frozen=True):
-    """A combination of the grid, and what its rows are known by."""
+    """A combination of the grid, and the digest (``made_from``) of its rows."""
 
     varied: dict[str, Value]
     release: str
@@ -61,7 +61,7 @@ class StoredCell(msgspec.Struct, frozen=True):
 
 
 class StoredSweep(msgspec.Struct, frozen=True, kw_only=True):
-    """``sweep.json``.  ``grid`` has the values of each varied parameter in their types."""
+    """The content of ``sweep.json``.  ``grid`` has the typed values of each varied parameter."""
 
     name: str
     kind: Kind
@@ -76,7 +76,7 @@ class StoredSweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stored_sweep(grid: SweepGrid, command: Sequence[str]) -> StoredSweep:
-    """What is written about *grid*."""
+    """The description of *grid* that is written to ``sweep.json``."""
     asked = grid.asked
     values = {
         name: tuple(dict.fromkeys(c.varied[name] for c in grid.cells)) for name in grid.varied
@@ -96,7 +96,7 @@ def stored_sweep(grid: SweepGrid, command: Sequence[str]) -> StoredSweep:
 
 
 def read_sweep(path: Path) -> StoredSweep:
-    """What was asked of the sweep in *path*.  Raises ``BadFolder``."""
+    """The description of the sweep in *path*.  Raises ``BadFolder``."""
     try:
         return msgspec.json.decode((path / SWEEP_FILE).read_bytes(), type=StoredSweep)
     except FileNotFoundError:
@@ -106,9 +106,9 @@ def read_sweep(path: Path) -> StoredSweep:
 
 
 class SweepFolder:
-    """The folder *path* while a driver writes there: ``with SweepFolder(path, …) as folder``.
+    """The folder *path* while a driver writes to it: ``with SweepFolder(path, …) as folder``.
 
-    Raises ``BadFolder`` for one that has another scenario's sweep, or another driver.
+    Raises ``BadFolder`` if it has another scenario's sweep, or another driver writes to it.
     """
 
     def __init__(self, path: Path, about: StoredSweep) -> None:
@@ -146,7 +146,7 @@ class SweepFolder:
             self._lock.close()
 
     def known(self) -> Iterator[SweptRow]:
-        """All rows that are here, the newest last; those of a killed sweep become stored ones."""
+        """All rows in the folder, the newest last; rows left in logs by a kill are stored."""
         yield from self._stored()
         left = list(self.logs.new_rows())
         self.add(left)
@@ -154,14 +154,14 @@ class SweepFolder:
         yield from left
 
     def add(self, rows: Sequence[SweptRow]) -> None:
-        """Keep *rows*, all or none."""
+        """Store *rows*, all or none."""
         if rows:
             self._write(rows)
             if len(files := self._files()) > FILES_MAX:
                 self._join(files)
 
     def keep_journal(self, row: SweptRow, shipped: bytes) -> SweptRow:
-        """*row* with the journal that came with it, in this folder."""
+        """Write the journal *shipped* with *row* to this folder; return *row* with its path."""
         path = self.journals / journal_name(Plan(name=row.scenario), row.made_from, row.seed)
         path.write_bytes(zstandard.ZstdDecompressor().decompressobj().decompress(shipped))
         return msgspec.structs.replace(row, journal=str(path))
@@ -187,7 +187,7 @@ class SweepFolder:
         partial.replace(target)
 
     def _join(self, files: Iterable[Path]) -> None:
-        """One file of many; interrupted, it leaves some rows twice, which is no harm."""
+        """Merge *files* into one; if interrupted, some rows are stored twice: the newer counts."""
         newest = {row.key: row for row in self._stored()}
         self._write([*newest.values()])
         for file in files:
@@ -195,12 +195,12 @@ class SweepFolder:
 
 
 def journal_name(plan: Plan, made_from: str, seed: int) -> str:
-    """The file of one run's journal."""
+    """The file name of one run's journal."""
     return f"{file_name(plan)}-{made_from[:8]}-seed{seed}.jsonl"
 
 
 def sweep_rows(spark: SparkSession, path: Path) -> DataFrame:
-    """The rows of the sweep in *path* that belong to its grid and its seeds, each once.
+    """The rows of the sweep in *path* that belong to its grid and seeds, each exactly once.
 
     First a column for each varied parameter, of its own type, then those of ``SweptRow``.
     Raises ``BadFolder``.
@@ -223,7 +223,7 @@ def sweep_rows(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def _cells(spark: SparkSession, about: StoredSweep, varied: Sequence[str]) -> DataFrame:
-    """What each cell's rows are known by, and its values."""
+    """One row for each cell: its digest (``made_from``) and its values."""
     types = [f"`{name}` {_spark_type(about.grid[name])}" for name in varied]
     values = [
         (cell.made_from, *(_of_one_type(cell.varied[name], about.grid[name]) for name in varied))
@@ -237,7 +237,7 @@ def _spark_type(values: Sequence[Value]) -> str:
 
 
 def _of_one_type(value: Value, values: Sequence[Value]) -> Value:
-    """A whole number as a float where a float's parameter has both."""
+    """*value*; a whole number becomes a float if *values* has floats."""
     return float(value) if any(isinstance(each, float) for each in values) else value
 
 

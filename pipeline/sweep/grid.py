@@ -1,8 +1,8 @@
-"""What a sweep asks: a scenario or a question, parameters with several values, releases, seeds.
+"""The grid of a sweep: a scenario or a question, parameters with several values, releases, seeds.
 
-The product of the values is the cells; each cell is run from every seed.  A cell is known by
-a digest of all that its runs follow from (the plan, the code), so a row that was made before is
-the same row as long as that digest is.  Nothing of Spark is known here.
+The product of the values gives the cells; each cell is run with every seed.  A cell is identified
+by a digest of everything that determines its runs (the plan, the code): a stored row is valid
+as long as that digest is the same.  This module does not use Spark.
 """
 
 from __future__ import annotations
@@ -40,18 +40,17 @@ ROWS_MAX = 10_000_000
 VALUES_MAX = 10_000  # of one parameter
 RELEASE = "release"
 A_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
-COMMAS = re.compile(r",(?![^()]*\))")  # not those within parentheses
+COMMAS = re.compile(r",(?![^()]*\))")  # not the commas within parentheses
 
 
 class BadGrid(Misuse, ValueError):
-    """What was asked makes no grid; nothing was run.  The text says what to write instead."""
+    """The options give no grid; nothing was run.  The text says what to write instead."""
 
 
 class SweepSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks; values are texts as written, the scenario's parameters give types.
+    """The options of a sweep; values are texts as written, the scenario's parameters give types.
 
-    ``releases`` may be empty: the scenario's own.  Seeds go from the first to the last, which
-    is included.
+    An empty ``releases`` means the scenario's own release.  The last seed is included.
     """
 
     scenario: str
@@ -63,15 +62,15 @@ class SweepSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seeds(self) -> range:
-        """All of them."""
+        """From the first seed to the last, inclusive."""
         return range(self.first_seed, self.last_seed + 1)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One combination of values.  ``varied`` has those that vary, the release by that name.
+    """One combination of values.  ``varied`` has those that vary, the release as ``release``.
 
-    ``plan`` carries what is expected, and of a scenario what is run; a question has a
-    plan that is only its name and parameters, and weather one that stands for all seeds.
+    ``plan`` has the expectations and, for a scenario, everything that is run.  The plan of a
+    question has only its name and parameters; that of weather represents all seeds.
     """
 
     number: int
@@ -83,7 +82,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepGrid(msgspec.Struct, frozen=True):
-    """The cells of what was *asked*."""
+    """The cells of the sweep that *asked* describes."""
 
     asked: SweepSpec
     kind: Kind
@@ -92,17 +91,17 @@ class SweepGrid(msgspec.Struct, frozen=True):
 
     @property
     def row_count(self) -> int:
-        """Cells times seeds."""
+        """The number of cells times the number of seeds."""
         return len(self.cells) * len(self.asked.seeds)
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The columns: parameters that vary, in the order in which they were asked."""
+        """The columns: parameters that vary, in the order in which they were given."""
         return tuple(self.cells[0].varied)
 
 
 def variation(text: str) -> tuple[str, tuple[str, ...]]:
-    """``members=3..10`` or ``strategy=averagely,circle``: the name, and its values as texts.
+    """Parse ``members=3..10`` or ``strategy=averagely,circle``: name, and values as texts.
 
     ``8..64..8`` goes in steps of 8.  Raises ``BadGrid``.
     """
@@ -113,7 +112,7 @@ def variation(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def values_of(text: str) -> tuple[str, ...]:
-    """``1,2,5..8``: each value as a text, ranges with their end.  Raises ``BadGrid``."""
+    """Parse ``1,2,5..8``: each value as a text; ranges include their end.  Raises ``BadGrid``."""
     found: list[str] = []
     for part in (part.strip() for part in COMMAS.split(text)):
         if (numbers := A_RANGE.fullmatch(part)) is None:
@@ -157,14 +156,14 @@ def grid_of(asked: SweepSpec) -> SweepGrid:
 
 
 def is_of_many_plans(asked: SweepSpec) -> bool:
-    """Each seed has a plan of its own."""
+    """Whether each seed has a plan of its own."""
     return has_plan_per_seed(asked.scenario, {**asked.settings, **asked.vary})
 
 
 def _combinations(
     asked: SweepSpec, known: Mapping[str, Value]
 ) -> list[tuple[dict[str, Value], str]]:
-    """The varied parameters, typed, and the release, empty for the scenario's own."""
+    """The varied parameters, typed, and the release; empty means the scenario's own."""
     vary = dict(asked.vary)
     releases = releases_of(asked, known)
     if releases != asked.releases:
@@ -182,7 +181,7 @@ def _combinations(
 
 
 def releases_of(asked: SweepSpec, known: Mapping[str, Value]) -> tuple[str, ...]:
-    """Those of --release, or of --vary where ``release`` is no parameter of the scenario."""
+    """The releases of --release, or of --vary if ``release`` is no parameter of the scenario."""
     if RELEASE in asked.vary and RELEASE not in known:
         return (*asked.releases, *asked.vary[RELEASE])
     return asked.releases
@@ -248,7 +247,7 @@ def _plan(asked: SweepSpec, given: Mapping[str, Value | str], release: str) -> P
 
 
 def _digest_of_question(question: Question, plan: Plan) -> str:
-    """Its file and those that its parameters name (``FILE.py:FUNCTION``) count."""
+    """A digest over its file and the files that its parameters name (``FILE.py:FUNCTION``)."""
     digest = hashlib.sha256(made_from(plan).encode())
     places = [str(value).rpartition(":")[0] for value in plan.parameters.values()]
     for file in (question.file, *(place for place in places if place.endswith(".py"))):

@@ -1,7 +1,7 @@
-"""Before a sweep on a cluster: can its executors run what this driver sends?
+"""Before a sweep on a cluster: check that its executors can run the code of this driver.
 
-They need this very code and the same release of Python: a run follows from both.  What is wrong
-there is said once, and not by thousands of rows.
+They need the same code and the same release of Python: both determine a run.  A difference is
+reported once, before the sweep, and not in thousands of rows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-PROBES_A_CORE = 2  # tasks, so that most executors have one
+PROBES_A_CORE = 2  # tasks per core, so that most executors run one
 CAUSE_MAX = 300  # characters
 A_CAUSE = re.compile(r"Cannot run program|^\w*(Error|Exception): |No module named")
 DOCS = "see docs/sweep.md"
 
 
 class ExecutorFound(msgspec.Struct, frozen=True):
-    """What one executor has; ``folder`` is where it loaded this code from."""
+    """The versions on one executor; ``folder`` is where it loaded this code from."""
 
     host: str
     folder: str
@@ -38,7 +38,7 @@ class ExecutorFound(msgspec.Struct, frozen=True):
 
 
 def check_executors(spark: SparkSession) -> list[ExecutorFound]:
-    """The different ones that answered; none are asked on this machine alone.
+    """The distinct executors that answered; empty for a local session, where no probe is run.
 
     Raises ``SparkUnavailable``.
     """
@@ -67,10 +67,10 @@ def check_executors(spark: SparkSession) -> list[ExecutorFound]:
 
 
 def _cause_in(text: str) -> str:
-    """The line that people need of what Spark says: the innermost error."""
+    """The useful line of Spark's error text: the innermost error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if A_CAUSE.search(line) and not line.startswith("at ")]
-    return (causes or lines or ["it does not say why"])[-1][:CAUSE_MAX]
+    return (causes or lines or ["Spark gave no reason"])[-1][:CAUSE_MAX]
 
 
 def _described(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +80,7 @@ def _described(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _of_this_process() -> tuple[str, str, str, str]:
-    from rocketmq_emulator.scenarios.plan.result import code_version  # noqa: PLC0415  # where it runs
+    from rocketmq_emulator.scenarios.plan.result import code_version  # noqa: PLC0415  # loaded on the executor
 
     folder = str(Path(__file__).parents[3])
     return socket.gethostname(), folder, platform.python_version(), code_version()

@@ -1,12 +1,13 @@
-"""A sweep's row: a run's, and what it was made from.
+"""A row of a sweep: the result of a run, and a digest of everything that determines the run.
 
-As Arrow between executors and driver, and in Parquet; as a line of JSON in the log of a task.
-A task's rows reach the driver with its end.  Until then each is a line in its log, written as soon
-as its run is over: a driver or an executor that is killed loses only the runs in progress, and a
-task that is tried again runs none of its rows twice.
+It is Arrow between executors and driver, and in Parquet; a line of JSON in the log of a task.
+A task's rows reach the driver when the task ends.  Until then each is a line in the task's log,
+written as soon as its run is over: a driver or an executor that is killed loses only the runs in
+progress, and a second attempt of a task repeats no finished row.
 
-A row that ends its own worker (``os._exit`` in a question) would end each try.  From the second
-try on a line says what is begun; what an earlier try has begun and not finished is given up.
+A row that kills its own worker (``os._exit`` in a question) would fail each attempt.  From the
+second attempt on, the log also has a line for each row that is begun; a row that an earlier
+attempt has begun and not finished is given up.
 """
 
 from __future__ import annotations
@@ -26,33 +27,33 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-RowKey: TypeAlias = tuple[str, int]  # what it was made from, and the seed
-SHIPPED = "shipped_journal"  # zstd; null: it was not kept, or lies in the sweep's folder
+RowKey: TypeAlias = tuple[str, int]  # made_from, seed
+SHIPPED = "shipped_journal"  # zstd; null: not kept, or already in the sweep's folder
 
 
 class SweptRow(RunResult, frozen=True, kw_only=True):
-    """``made_from`` is a digest of all that the run follows from but its seed.
+    """``made_from`` is a digest of everything that determines the run, except its seed.
 
-    It is that of a ``Cell``: rows of another version of the code or the plan have another one.
+    It is the digest of a ``Cell``: rows of another version of the code or the plan differ in it.
     """
 
     made_from: str
 
     @property
     def key(self) -> RowKey:
-        """What it is known by."""
+        """Identifies the row within a sweep."""
         return self.made_from, self.seed
 
 
 class ShippedRow(msgspec.Struct, frozen=True):
-    """A row on its way to the driver, with its journal where that could not be left in place."""
+    """A row sent to the driver, with its journal if the driver cannot read the file."""
 
     row: SweptRow
     journal: bytes | None = None
 
 
 def swept(row: RunResult, made_from: str, journal: str | None = None) -> SweptRow:
-    """*row* as one of a sweep, with another place of its *journal* if one is given."""
+    """*row* as a row of a sweep; *journal* replaces the path of its journal if given."""
     fields = msgspec.structs.asdict(row)
     if journal is not None:
         fields["journal"] = journal
@@ -60,24 +61,24 @@ def swept(row: RunResult, made_from: str, journal: str | None = None) -> SweptRo
 
 
 def stored_schema() -> pa.Schema:
-    """Of the Parquet files."""
+    """The schema of the Parquet files."""
     return arrow_schema(SweptRow)
 
 
 def returned_schema() -> pa.Schema:
-    """Of what an executor gives back."""
-    import pyarrow as pa  # noqa: PLC0415  # only where rows are written
+    """The schema of the batches that an executor returns."""
+    import pyarrow as pa  # noqa: PLC0415  # loaded only for writing
 
     return stored_schema().append(pa.field(SHIPPED, pa.binary()))
 
 
 def stored_batch(rows: Sequence[SweptRow]) -> pa.RecordBatch:
-    """As it is written."""
+    """*rows* as a batch for a Parquet file."""
     return arrow_batch(SweptRow, rows)
 
 
 def returned_batch(rows: Sequence[ShippedRow]) -> pa.RecordBatch:
-    """As an executor gives it back."""
+    """*rows* as a batch that an executor returns."""
     import pyarrow as pa  # noqa: PLC0415
 
     batch = arrow_batch(SweptRow, [each.row for each in rows])
@@ -86,7 +87,7 @@ def returned_batch(rows: Sequence[ShippedRow]) -> pa.RecordBatch:
 
 
 def read_rows(table: pa.Table) -> Iterator[ShippedRow]:
-    """The rows of either."""
+    """The rows of a table of either schema."""
     for batch in table.to_batches():
         for fields in batch.to_pylist(maps_as_pydicts="strict"):
             journal = fields.pop(SHIPPED, None)
@@ -100,16 +101,16 @@ IN_PROGRESS, TOKEN = "under_way", "token"
 
 
 class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A row that was finished, or the key of one that was begun."""
+    """A finished row, or the key of a row that was begun."""
 
     finished: SweptRow | None = None
     begun: RowKey | None = None
 
 
 def log_folder(folder: str, token: str) -> tuple[Path, bool]:
-    """Where this machine keeps logs, and whether that is the folder of the sweep itself.
+    """The folder for logs on this machine, and whether it is in the folder of the sweep.
 
-    It is where a file in there has the *token* of this sweep; else a folder of temporary files.
+    It is if this machine finds the *token* of this sweep there; else it is a temporary folder.
     """
     shared = Path(folder) / IN_PROGRESS
     if _token_in(shared) == token:
@@ -120,12 +121,12 @@ def log_folder(folder: str, token: str) -> tuple[Path, bool]:
 
 
 def own_folder(token: str) -> Path:
-    """Of a machine that does not see the sweep's: logs and journals of tasks that are not over."""
+    """The folder for logs and journals of running tasks, if the sweep's folder is not visible."""
     return Path(tempfile.gettempdir()) / f"rmqemu-sweep-{token}"
 
 
 def _token_in(folder: Path) -> str:
-    """That of the sweep whose folder it is; empty on a machine that does not see the folder."""
+    """The token of the sweep in *folder*; empty on a machine that cannot read the folder."""
     try:
         return (folder / TOKEN).read_text()
     except OSError:
@@ -133,9 +134,9 @@ def _token_in(folder: Path) -> str:
 
 
 class TaskLog:
-    """The log of one task, which may be its second try: ``finished`` and ``given_up`` say.
+    """The log of one task; ``finished`` and ``given_up`` come from its earlier attempts.
 
-    With ``marks`` a line says what is begun; each row is then to be added when it is finished.
+    With ``marks``, ``begin`` writes a line; each row has to be added as soon as it is finished.
     """
 
     def __init__(self, path: Path, *, is_again: bool) -> None:
@@ -152,25 +153,25 @@ class TaskLog:
         self._file: IO[bytes] = path.open("ab", buffering=0)
 
     def begin(self, key: RowKey) -> None:
-        """The row that is next."""
+        """Log that the row *key* is begun, if ``marks``."""
         if self.marks:
             self._file.write(msgspec.json.encode(LogLine(begun=key)) + b"\n")
 
     def add(self, *rows: SweptRow) -> None:
-        """These are finished."""
+        """Log *rows* as finished."""
         self._file.write(b"".join(msgspec.json.encode(LogLine(row)) + b"\n" for row in rows))
 
     def close(self) -> None:
-        """It is read no more by this process."""
+        """Close the file; it stays for a later attempt of the task."""
         self._file.close()
 
     def delete(self) -> None:
-        """No other try of the task will need it."""
+        """Delete the file: no later attempt of the task needs it."""
         self.path.unlink(missing_ok=True)
 
 
 def _lines(path: Path) -> Iterator[LogLine]:
-    """Whole lines; what a process that was killed left half is passed over."""
+    """All complete lines; a line that a killed process wrote in part is skipped."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -183,14 +184,14 @@ def _lines(path: Path) -> Iterator[LogLine]:
 
 
 class LogReader:
-    """New rows of all logs in a folder, whenever it is asked; for the driver."""
+    """Reads the new rows of all logs in a folder; used by the driver."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read_bytes: dict[str, int] = {}
 
     def new_rows(self) -> Iterator[SweptRow]:
-        """Those that were written since it was asked last."""
+        """The rows written since the last call."""
         with os.scandir(self._folder) as files:
             sizes = [(file.name, file.stat().st_size) for file in files]
         for name, size in sizes:
@@ -198,7 +199,7 @@ class LogReader:
                 yield from self._new_in(name)
 
     def forget(self, prefix: str) -> None:
-        """Delete the logs whose names begin so: their rows are kept elsewhere."""
+        """Delete the logs whose names begin with *prefix*: their rows are stored elsewhere."""
         for path in self._folder.glob(f"{prefix}*.jsonl"):
             path.unlink(missing_ok=True)
             self._read_bytes.pop(path.name, None)
@@ -213,6 +214,6 @@ class LogReader:
             try:
                 row = msgspec.json.decode(line, type=LogLine).finished
             except msgspec.MsgspecError:
-                continue  # two tries of a task wrote at once, one of them on a machine given up
+                continue  # two attempts of a task wrote at once, one on a lost machine
             if row is not None:
                 yield row

@@ -1,7 +1,7 @@
-"""The rows of a grid that are to be made, in an order in which any part of them is like the whole.
+"""The rows of a grid that have to be run, in an order in which any part is like the whole.
 
-Run times differ from cell to cell, so cells do not come one after the other: rows are mixed by a
-hash, block by block of seeds.  A row of weather has a plan of its own, made when it is taken.
+Run times differ between cells, so rows are not ordered by cell: they are mixed by a hash, in
+blocks of seeds.  A row of weather has a plan of its own, made when the row is taken.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rocketmq_emulator.scenarios.catalog.finding import WEATHER, load
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.result import RowWorld, without_answer
 
-BLOCK_ROWS = 4_096  # so many are mixed with each other
+BLOCK_ROWS = 4_096  # rows that are mixed with each other
 
 
 class RowSpec(msgspec.Struct, frozen=True):
-    """One row that is to be made; a question's has its name."""
+    """One row that has to be run; ``question`` is the name of a question, else empty."""
 
     made_from: str
     seed: int
@@ -32,18 +32,18 @@ class RowSpec(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> RowKey:
-        """What its row will be known by."""
+        """The key of the finished row."""
         return self.made_from, self.seed
 
     def lost(self, reason: str) -> SweptRow:
-        """The row of one that never came to an end of its own."""
+        """The row, with verdict ``error``, of a run that did not finish."""
         world: RowWorld = "function" if self.question else "virtual"
         row = without_answer(self.plan, self.seed, world, reason)
         return swept(row, self.made_from)
 
 
 class PendingRows:
-    """What is left of a grid but what is *known*: ``left`` rows, taken in any number."""
+    """The rows of a grid that are not in *known*: ``left`` of them have not been taken yet."""
 
     def __init__(self, grid: SweepGrid, known: Container[RowKey] = ()) -> None:
         digests = [cell.made_from for cell in grid.cells]
@@ -51,7 +51,7 @@ class PendingRows:
         self._orders = (_order(grid, *row) for row in _mixed(grid) if _key(*row) not in known)
 
     def take(self, count_max: int) -> list[RowSpec]:
-        """The next ones."""
+        """The next rows, at most *count_max*."""
         taken = [*islice(self._orders, count_max)]
         self.left -= len(taken)
         return taken

@@ -1,8 +1,8 @@
-"""What an executor does with rows of a grid: a Spark task runs them one after the other.
+"""Runs the rows of a grid on an executor: a Spark task runs its rows one after the other.
 
-A virtual cluster is a process of its own, forked by one that each Python worker keeps while it
-lives: the same ``RunPool`` as ``rmqemu run --seeds`` has.  A question is answered in the worker
-itself.  Whatever a row does, it is a row; only who kills the worker is tried again by Spark.
+A virtual cluster runs in a process of its own, forked by a ``RunPool`` that each Python worker
+keeps until it ends, as in ``rmqemu run --seeds``.  A question is answered in the worker itself.
+Any failure of a run becomes a row; Spark retries the task only if the worker is killed.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ORDERS_KEPT = 512  # of cells
-BATCH_ROWS = 1_000  # given back at once
-LOG_EVERY_S = 0.5  # what takes less is logged together
-JOURNAL_BYTES_MAX = 32 << 20  # compressed; of a larger one a replay makes it again
+BATCH_ROWS = 1_000  # returned at once
+LOG_EVERY_S = 0.5  # of run time; shorter rows are logged together
+JOURNAL_BYTES_MAX = 32 << 20  # compressed; a larger one is not shipped: a replay makes it again
 
 
-ENDED_TWICE = "the Spark worker that ran it ended, twice: it ended it, or memory ran out"
+ENDED_TWICE = "the Spark worker that ran it ended, twice: the run killed it, or memory ran out"
 
 
 class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all rows of a job."""
+    """The settings of all rows of a job."""
 
     folder: str
     token: str
@@ -60,12 +60,12 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
 def run_task(
     settings: TaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: in the column ``order`` a ``RowSpec`` as JSON, its ``seed`` beside it.
+    """For ``mapInArrow``: column ``order`` has a ``RowSpec`` as JSON, column ``seed`` its seed.
 
-    Rows of an earlier try of this task are taken from its log.
+    Rows that an earlier attempt of this task finished are read from its log.
     """
     context = TaskContext.get()
-    assert context is not None, "Spark runs this"
+    assert context is not None, "runs in a Spark task only"
     logs, is_shared = log_folder(settings.folder, settings.token)
     name = f"{settings.wave}-{context.partitionId()}.jsonl"
     log = TaskLog(logs / name, is_again=context.attemptNumber() > 0)
@@ -94,7 +94,7 @@ def _order(text: bytes) -> RowSpec:
 
 
 class _Task:
-    """One task's rows."""
+    """Runs and logs the rows of one task."""
 
     def __init__(self, settings: TaskSettings, log: TaskLog, *, is_shared: bool) -> None:
         self._settings = settings
@@ -107,7 +107,7 @@ class _Task:
         self._paths = (*settings.paths, os.getcwd(), SparkFiles.getRootDirectory())  # noqa: PTH109
 
     def row(self, order: RowSpec) -> ShippedRow:
-        """Of *order*: from the log, or run."""
+        """The row of *order*, from the log or from a new run."""
         known = self._log.finished.get(order.key)
         if known is not None:
             return self._shipped(known)
@@ -120,7 +120,7 @@ class _Task:
         return self._shipped(self._logged(self._run(order, self._journals / name)))
 
     def over(self) -> None:
-        """All rows are on their way; what no driver sees here is deleted."""
+        """All rows were returned: delete files in folders that the driver cannot read."""
         if not self._is_shared:
             self._log.delete()
             for journal in self._own_journals:
@@ -138,7 +138,7 @@ class _Task:
         return swept(row, order.made_from)
 
     def _shipped(self, row: SweptRow) -> ShippedRow:
-        """With its journal, if the driver cannot read it here."""
+        """*row* with its journal, if the driver cannot read the file."""
         if self._is_shared or not row.journal:
             return ShippedRow(row)
         path = Path(row.journal)
@@ -146,7 +146,7 @@ class _Task:
         row = msgspec.structs.replace(row, journal="")
         try:
             text = zstandard.compress(path.read_bytes())
-        except FileNotFoundError:  # of an earlier try, and temporary files were cleaned since
+        except FileNotFoundError:  # from an earlier attempt; temporary files were cleaned since
             return ShippedRow(row)
         return ShippedRow(row, text if len(text) <= JOURNAL_BYTES_MAX else None)
 
@@ -166,7 +166,7 @@ _questions: dict[str, Question] = {}
 
 
 class _TookTooLong(BaseException):
-    """A question was not answered in the time that a run may take; no ``except`` holds it."""
+    """A question took longer than a run may; ``except Exception`` does not catch it."""
 
 
 def _answered(order: RowSpec, run_s_max: float) -> SweptRow:
@@ -187,12 +187,12 @@ def _answered(order: RowSpec, run_s_max: float) -> SweptRow:
 
 
 def _found(name: str) -> Question:
-    """By its name, where its file may be one that Spark has brought here."""
+    """The question *name*; its file may be one that Spark has copied here."""
     place, colon, function = name.partition(":")
     if place.endswith(".py") and not Path(place).is_file():
         name = f"{Path(SparkFiles.getRootDirectory(), Path(place).name)}{colon}{function}"
     found = find_question(name)
-    assert found is not None, "the driver has found it"
+    assert found is not None, "the driver has checked the name"
     return found
 
 
@@ -204,7 +204,7 @@ def _too_long(_number: int, _frame: FrameType | None) -> NoReturn:
 
 _run_pools: dict[
     float, RunPool
-] = {}  # at most one, for as long as this worker lives; by its limit
+] = {}  # at most one, until this worker ends; by its limit in seconds
 
 
 def _run_pool(run_s_max: float) -> RunPool:

@@ -1,1 +1,1 @@
-"""Journals become tables, by steps that are each DataFrame → DataFrame."""
+"""Tables made from journals, by steps that are each DataFrame → DataFrame."""

@@ -1,8 +1,8 @@
-"""How many queues changed hands, how many had to, and who has what at the end.
+"""How many queues changed owner, how many had to, and each member's share at the end.
 
-A rebalance is over when nobody claimed or released anything of the topic for ``SETTLED_US``.
-Names, units and meaning of the numbers are those of the checker ``churn``.  Who owns a queue after
-each change follows from all changes before it: they are folded, queue by queue, by ``aggregate``.
+A rebalance is over when no queue of the topic was claimed or released for ``SETTLED_US``.
+Names, units and meaning of the numbers are those of the checker ``churn``.  The owner of a queue
+after a change depends on all changes before it: ``aggregate`` folds them, queue by queue.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rocketmq_emulator.pipeline.tables.deliveries import RETRY
 from rocketmq_emulator.pipeline.tables.facts import RUN
 from rocketmq_emulator.pipeline.tables.ownership import QUEUE, is_member_at
 
-SETTLED_US = 25_000_000  # one pass every 20 s, and some
+SETTLED_US = 25_000_000  # a rebalance pass runs every 20 s; and 5 s more
 TOPIC = (*RUN, "group", "topic")
 
 
 def owners(queue_changes: DataFrame) -> DataFrame:
-    """One row each time that a queue's holders changed: its ``owner`` then, and whether it moved.
+    """One row for each change of a queue's holders: the new ``owner``, and whether it moved.
 
-    ``owner`` is null if nobody holds it.
+    ``owner`` is null if no member holds the queue.
     """
     is_shared = ~F.col("queue.topic").startswith(RETRY) & ~F.col("how").isin("lost", "back")
     events = F.array_sort(F.collect_list(F.struct("at", "how", "node")))
@@ -33,9 +33,9 @@ def owners(queue_changes: DataFrame) -> DataFrame:
 
 
 def rebalances(owners: DataFrame, members: DataFrame) -> DataFrame:
-    """One row a rebalance of a topic in a group: when, which queues moved, how few had to.
+    """One row per rebalance of a topic in a group: its time, the moved queues, the fewest possible.
 
-    ``is_settled``: the shares are others than before it.
+    ``is_settled``: the shares differ from those before it.
     """
     of_topic = W.partitionBy(*TOPIC).orderBy("at")
     until_now = of_topic.rangeBetween(W.unboundedPreceding, W.currentRow)
@@ -72,7 +72,7 @@ def rebalances(owners: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def churn(rebalances: DataFrame, members: DataFrame, expired_queues: DataFrame) -> DataFrame:
-    """One row a group: rebalances, moves, and the shares that members have at the end."""
+    """One row per group: rebalances, moves, and the members' shares at the end."""
     topics = rebalances.groupBy(*TOPIC).agg(
         F.count_if("is_settled").alias("rebalances"),
         F.sum("moved").alias("moved"),
@@ -124,7 +124,7 @@ def churn(rebalances: DataFrame, members: DataFrame, expired_queues: DataFrame) 
 
 
 def _fold(events: Column) -> Column:
-    """The owner after each of *events*: at, owner, is_move, of what changed or was said."""
+    """The owner after each of *events*: an array of (at, owner, is_move)."""
     step = "struct<at:struct<mono_us:bigint,place:bigint,node:string,seq:bigint>,owner:string,"
     start = F.struct(
         F.array().cast("array<string>").alias("holders"),
@@ -156,7 +156,7 @@ def _after(state: Column, event: Column) -> Column:
 
 
 def _shares(changes: DataFrame, epochs: DataFrame) -> DataFrame:
-    """Each rebalance's result: the queues that have an owner, with it."""
+    """The result of each rebalance: the queues that have an owner, with the owner."""
     last = changes.groupBy(*TOPIC, "queue", "number").agg(
         F.struct(F.max_by("owner", "at").alias("owner")).alias("last")
     )
@@ -192,7 +192,7 @@ def _live_members(epochs: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def _fewest_moves(before: Column, nodes: Column) -> Column:
-    """Of queues that have an owner: how few must change hands for even shares of *nodes*."""
+    """The fewest of the owned queues that must change owner for even shares of *nodes*."""
     count = F.size(nodes)
     queues = F.size(before)
     held = F.sort_array(

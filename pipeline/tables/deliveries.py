@@ -1,9 +1,9 @@
-"""What became of messages: each delivery, each stored message, and the numbers that follow.
+"""Each delivery, each stored message, and the metrics computed from them.
 
-A place in a queue is used again where a broker lost the end of its log, so a record is a queue,
-an offset and a ``life``: 1 for the first message that was stored there, 2 for the next.  A reader
-is a group; of a broadcasting group each member reads for itself.  ``failovers`` are queues whose
-owner was hit by a fault: how long until a message of them was consumed again.
+A broker that lost the end of its log uses offsets again, so a record is a queue, an offset and a
+``life``: 1 for the first message that was stored there, 2 for the next.  A reader is a group, or
+each single member of a broadcasting group.  ``failovers`` has the queues whose owner was hit by a
+fault: the time until a message of the queue was consumed again.
 
 Names, units and meaning of the numbers are those of the checkers ``waiting``, ``retries`` and
 ``duplicates``; quantiles are exact here.
@@ -28,14 +28,14 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.pipeline.tables.facts import ORDER, RUN, at, facts_of
 
 RECORD = ("queue", "offset")
-RETRY, DEAD = "%RETRY%", "%DLQ%"  # how the topics of a group begin
+RETRY, DEAD = "%RETRY%", "%DLQ%"  # prefixes of the topics of a group
 WAITING = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer")
 
 
 def deliveries(facts: DataFrame, members: DataFrame) -> DataFrame:
-    """One row each time that a listener or a poll took a message, in which ``delivery`` it was.
+    """One row per message given to a listener or a poll; ``delivery`` is its number: 1, 2, …
 
-    ``is_repeat``: its reader had consumed this record before.
+    ``is_repeat``: the reader had consumed this record before.
     """
     taken = _taken(facts, members)
     stored = facts_of(facts, MessageStored).withColumn("stored_us", F.col("mono_us"))
@@ -52,7 +52,7 @@ def deliveries(facts: DataFrame, members: DataFrame) -> DataFrame:
     )
     of_reader = W.partitionBy(*RUN, *RECORD, "life", "reader").orderBy(*ORDER)
     before = of_reader.rowsBetween(W.unboundedPreceding, -1)
-    is_done = F.col("ok") | F.col("is_broadcast")  # who broadcasts drops what fails
+    is_done = F.col("ok") | F.col("is_broadcast")  # a broadcasting consumer drops failed messages
     return known.where(F.col("reader").isNotNull()).select(
         *RUN,
         *ORDER,
@@ -72,7 +72,7 @@ def deliveries(facts: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def messages(facts: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """One row for each record: stored, acknowledged, delivered n times, sent back."""
+    """One row per record: when stored, acknowledged, how often delivered, sent back."""
     sent = (
         facts_of(facts, MessageSent)
         .groupBy(*RUN, *RECORD, "uniq_key")
@@ -115,7 +115,7 @@ def messages(facts: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def kind_of_topic(topic: Column) -> Column:
-    """What a message that is stored in *topic* waits for: topic, retry, dead, waiting."""
+    """The kind of *topic*: topic, retry, dead (letters), waiting (delayed messages)."""
     return (
         F.when(topic.startswith(RETRY), "retry")
         .when(topic.startswith(DEAD), "dead")
@@ -125,7 +125,7 @@ def kind_of_topic(topic: Column) -> Column:
 
 
 def _taken(facts: DataFrame, members: DataFrame) -> DataFrame:
-    """What listeners and polls were given, by reader; a poll takes all that it gets."""
+    """Messages given to listeners and polls, by reader; a poll consumes all that it returns."""
     broadcast = members.where("broadcast").select(*RUN, "group").distinct()
     return (
         facts_of(facts, MessageConsumed, MessagePolled)
@@ -169,7 +169,7 @@ def _reader() -> Column:
 
 
 def delivery_latency(deliveries: DataFrame) -> DataFrame:
-    """One row a group and record: how long the first delivery took.  Retries wait as they must."""
+    """One row per group and record: the time to the first delivery, without retry topics."""
     is_first = ~F.col("is_repeat") & (F.col("reconsume_times") == 0)
     return deliveries.where(is_first & F.col("stored_us").isNotNull()).select(
         *RUN,
@@ -186,7 +186,7 @@ def delivery_latency(deliveries: DataFrame) -> DataFrame:
 def delivery(
     delivery_latency: DataFrame, deliveries: DataFrame, failovers: DataFrame, members: DataFrame
 ) -> DataFrame:
-    """One row a group: how long it waited; ``deliveries`` and ``repeats`` count what it got."""
+    """One row per group: quantiles of its latency; ``deliveries`` and ``repeats`` are counts."""
     took = delivery_latency.groupBy(*RUN, "group").agg(
         F.expr("percentile_disc(0.5) within group (order by latency_us) / 1e3").alias(
             "deliver_ms_p50"
@@ -217,7 +217,7 @@ def delivery(
 
 
 def retries(facts: DataFrame, messages: DataFrame, members: DataFrame) -> DataFrame:
-    """One row a group: what was sent back, and what ended as a dead letter."""
+    """One row per group: messages sent back, and dead letters."""
     is_dead = F.col("target_topic").startswith(DEAD)
     sent_back = (
         facts_of(facts, MessageSentBack)
@@ -245,9 +245,9 @@ def retries(facts: DataFrame, messages: DataFrame, members: DataFrame) -> DataFr
 
 
 def offset_lag(facts: DataFrame, messages: DataFrame) -> DataFrame:
-    """One row a group and queue that it committed: how far it was behind, at the end and at most.
+    """One row per group and committed queue: how far it was behind, at the end and at most.
 
-    ``lag`` is the queue's end less the last committed offset; ``lag_max`` the most at a commit.
+    ``lag`` is the queue's end minus the last committed offset; ``lag_max`` the largest at a commit.
     """
     committed = facts_of(facts, OffsetCommitted).select(
         *RUN, "group", "queue", "offset", *ORDER, at()
@@ -280,14 +280,19 @@ def offset_lag(facts: DataFrame, messages: DataFrame) -> DataFrame:
 # After a fault ------------------------------------------------------------------------
 
 
-STOPPING = ("kill", "stop", "power_off", "pause")  # words of faults that hand queues over
+STOPPING = (
+    "kill",
+    "stop",
+    "power_off",
+    "pause",
+)  # verbs of faults after which queues change owner
 QUEUE = (*RUN, "group", "queue")
 
 
 def failovers(facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row each time that a queue's owner was hit: until its next message was consumed.
+    """One row per fault that hit a queue's owner: the time to the queue's next first delivery.
 
-    From the fault, or from when that message was stored if that was later.
+    It starts at the fault, or when that message was stored, whichever is later.
     """
     before = W.partitionBy(*QUEUE).orderBy("at").rowsBetween(W.unboundedPreceding, -1)
     fault_us, is_taken = F.col("last_hit.mono_us"), F.col("stored_us").isNotNull()
@@ -310,9 +315,9 @@ def failovers(facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame) 
 def _hits_and_deliveries(
     facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame
 ) -> DataFrame:
-    """QUEUE, at, stored_us: of a first delivery; null: the queue's owner was hit.
+    """QUEUE, at, stored_us: of a first delivery; null if the row is a fault of the queue's owner.
 
-    The owner is who claimed the queue last.  A queue counts from its first delivery on.
+    The owner is the member that claimed the queue last.  A queue counts from its first delivery.
     """
     claimed = facts_of(facts, QueuesClaimed).select(
         *RUN, "group", F.explode("queues").alias("queue"), F.col("node").alias("owner"), at()

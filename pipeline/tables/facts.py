@@ -1,10 +1,10 @@
-"""A journal as a table: one row a fact, one column a field that any kind of fact has.
+"""A journal as a table: one row per fact, one column per field of any kind of fact.
 
     facts_of(journal, MessageStored).groupBy("queue").count()
 
 A field name has one type in all facts, so all fields of all kinds fit into one struct, ``fact``.
-In Parquet a column that a row does not have costs next to nothing, and what is not asked for is
-not read; text would have to be parsed at every question.  The order of a run is ``ORDER``: time,
+In Parquet a null column costs almost no space and a column that is not selected is not read;
+text would have to be parsed by every query.  The order of a run is ``ORDER``: time,
 then the place in the file (a run in one file), then node and number (a run in several).
 """
 
@@ -21,10 +21,10 @@ from rocketmq_emulator.facts import Fact, all_facts
 from rocketmq_emulator.facts.journal import EntryKey
 from rocketmq_emulator.pipeline.schemas import spark_schema
 
-RUN = ("scenario", "run")  # whose rows they are: in every table, and its partitions on disk
+RUN = ("scenario", "run")  # the run of a row: columns of every table, and its partitions on disk
 ORDER = ("mono_us", "place", "node", "seq")
 ENVELOPE = (*RUN, "seq", "at_ms", "mono_us", "node", "place")
-OF_FACT = "fact_"  # before a field of a fact that has the name of a column of all
+OF_FACT = "fact_"  # prefix of a field of a fact that has the name of a column in ``ENVELOPE``
 
 
 @cache
@@ -34,7 +34,9 @@ def fact_fields() -> dict[str, T.DataType]:
     for kind in all_facts():
         for field in spark_schema(kind):
             known = found.setdefault(field.name, field.dataType)
-            assert known == field.dataType, f"{kind.__name__}.{field.name} has a type of its own"
+            assert known == field.dataType, (
+                f"{kind.__name__}.{field.name} has another type than in other facts"
+            )
     return dict(sorted(found.items()))
 
 
@@ -63,9 +65,9 @@ def journal_schema() -> T.StructType:
 def facts_of(journal: DataFrame, kind: type[Fact], *more: type[Fact]) -> DataFrame:
     """The facts of *kind*, with exactly its fields and their types, beside ``ENVELOPE``.
 
-    With *more* kinds: of all of them, with the fields that any of them has, and ``kind``.
-    A field that a journal leaves out, as it has its default, has it here.
-    A field with a name of the envelope (``NodeKilled.node``) is called ``fact_node``.
+    With *more* kinds: the facts of all kinds, with the fields that any of them has, and ``kind``.
+    A field that a journal omits because it has its default has that default here.
+    A field with a name in ``ENVELOPE`` (``NodeKilled.node``) is called ``fact_node``.
     """
     kinds = (kind, *more)
     names = dict.fromkeys(
@@ -93,10 +95,10 @@ def facts_of(journal: DataFrame, kind: type[Fact], *more: type[Fact]) -> DataFra
 
 
 def column_of(field: str) -> str:
-    """What ``facts_of`` calls a field of a fact."""
+    """The name of the column that ``facts_of`` gives to *field*."""
     return OF_FACT + field if field in ENVELOPE else field
 
 
 def at() -> Column:
-    """When, as one value that can be compared and ordered within a run."""
+    """``ORDER`` as one struct that can be compared within a run."""
     return F.struct(*ORDER).alias("at")

@@ -1,18 +1,18 @@
-"""A folder of tables that grows by runs: what is in it is never read again to add more.
+"""A folder of tables that grows by runs: adding a run does not read the earlier ones again.
 
     folder = TableFolder(Path("tables"))
     folder.add([Path("journals")])
     folder.table("delivery").show()
 
-Journals are added in batches.  A batch is written below a name that nobody reads, and exists from
-the moment when its one small file in ``batches/`` does: a job that dies leaves nothing half, and
-the next one removes what it left.  That file is renamed into its place, or on a store without
-renames is one object that is there or is not; nothing else is ever renamed by us.
+Journals are added in batches.  Readers ignore the files of a batch until its one small file in
+``batches/`` exists: a job that dies leaves no partial batch, and the next job removes its files.
+That small file is written by a rename, or on a store without renames as one object; this code
+renames nothing else.
 
-    batches/00001.json                              what was added, and from which files
-    bronze/batch=1/scenario=S/run=R/*.parquet       facts, and what is none
-    rejected/batch=1/*.parquet                      lines and files that are none
-    silver/NAME/batch=1/*.parquet, gold/NAME/…      made of these when first asked for
+    batches/00001.json                              the runs that were added, and their files
+    bronze/batch=1/scenario=S/run=R/*.parquet       facts, and lines that are no facts
+    rejected/batch=1/*.parquet                      lines and files that cannot be read
+    silver/NAME/batch=1/*.parquet, gold/NAME/…      made from these when first requested
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from rocketmq_emulator.protocol.error_families import CannotDoHere, Misuse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BATCH_RUNS_MAX = 500  # of one batch: a job that dies loses one
-BATCH_BYTES_MAX = 8 << 30  # of the journals of one batch, if it has more than one
+BATCH_RUNS_MAX = 500  # of one batch: a job that dies loses one batch
+BATCH_BYTES_MAX = 8 << 30  # of all journals of a batch with more than one run
 REJECTED = (
     T.StructType()
     .add("scenario", T.StringType())
@@ -61,7 +61,7 @@ BASE_TABLES = ("runs", "rejected", "facts")
 
 
 class UnknownTable(Misuse):
-    """No table has that name; the text lists those that are."""
+    """No table has that name; the text lists the tables."""
 
 
 class TableFolderBusy(CannotDoHere):
@@ -77,26 +77,26 @@ class AddedRun(JournalRun, frozen=True, kw_only=True):
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``add`` did."""
+    """The result of ``add``."""
 
-    runs: tuple[AddedRun, ...]  # that are new; with ``why``: named in ``rejected``, and not read
-    known: int  # runs that were there already; nothing of them was read but their first lines
+    runs: tuple[AddedRun, ...]  # the new ones; with ``why``: listed in ``rejected``, and not read
+    known: int  # runs that were there already; only their first lines were read
     facts: int
     rejected: int
 
 
 class _Batch(msgspec.Struct, frozen=True):
-    """One file of ``batches/``."""
+    """The content of one file of ``batches/``."""
 
     batch: int
     runs: tuple[AddedRun, ...]
 
 
-Progress = Callable[[int, int], object]  # runs that are done, of how many
+Progress = Callable[[int, int], object]  # finished runs, all runs
 
 
 class TableFolder:
-    """The tables below *path*; *spark* is by default a session on this machine."""
+    """The tables in the folder *path*; *spark* is by default a session on this machine."""
 
     def __init__(self, path: Path | str, spark: SparkSession | None = None) -> None:
         self.path = Path(path).absolute()  # Spark may have started in another folder
@@ -104,7 +104,7 @@ class TableFolder:
 
     @property
     def spark(self) -> SparkSession:
-        """Started when it is needed first.  Raises ``SparkUnavailable``."""
+        """The session, started at the first call.  Raises ``SparkUnavailable``."""
         if self._spark is None:
             self._spark = spark_session("rmqemu tables")
         return self._spark
@@ -112,9 +112,9 @@ class TableFolder:
     # Adding -------------------------------------------------------------------------------
 
     def add(self, journals: Iterable[Path | str], progress: Progress | None = None) -> Added:
-        """Read the runs of *journals*, files and folders, that are not here yet.
+        """Read the runs of *journals*, files and folders, that are not in this folder yet.
 
-        A run that is here is read again only if its journal has grown; it replaces the shorter.
+        A known run is read again only if its journal has grown; it replaces the shorter one.
         Raises ``NoJournals``, ``TableFolderBusy``, ``SparkUnavailable``.
         """
         found = runs_in(map(Path, journals))
@@ -157,7 +157,7 @@ class TableFolder:
     def _write_facts(
         self, number: int, journals: dict[str, JournalRun]
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Facts and rejected lines; how many of both, by run."""
+        """Write facts and rejected lines; return the counts of both, by run."""
         facts: dict[str, int] = {}
         rejected: dict[str, int] = {}
         for schema in sorted({run.schema for run in journals.values()}):
@@ -179,7 +179,7 @@ class TableFolder:
         table.write.mode("append").parquet(str(self._place("rejected", number)))
 
     def _counts(self, bronze: DataFrame) -> tuple[dict[str, int], dict[str, int]]:
-        """Facts and rejected lines, by run."""
+        """The counts of facts and of rejected lines, by run."""
         is_fact = F.col("kind").isNotNull()
         counts = bronze.groupBy("run").agg(
             F.count_if(is_fact).alias("facts"), F.count_if(~is_fact).alias("rejected")
@@ -193,13 +193,13 @@ class TableFolder:
     # Tables -------------------------------------------------------------------------------
 
     def runs(self) -> list[AddedRun]:
-        """What is here, by scenario and seed; foreign files last."""
+        """The runs in this folder, ordered by scenario and seed; foreign files last."""
         return sorted(
             self._current(), key=lambda run: (bool(run.why), run.scenario, run.seed or 0, run.run)
         )
 
     def table(self, name: str) -> DataFrame:
-        """The table *name*, of all runs.  What of it is not made yet is made now, and kept.
+        """The table *name*, of all runs.  Missing batches of it are made now, and stored.
 
         Raises ``UnknownTable``.
         """
@@ -219,7 +219,7 @@ class TableFolder:
         return self._without_replaced(self._read_made(name, batches))
 
     def make_all(self, progress: Callable[[str], object] | None = None) -> None:
-        """Make what is missing of every silver and gold table."""
+        """Make the missing batches of every silver and gold table."""
         for name in STEPS:
             if progress is not None:
                 progress(name)
@@ -227,7 +227,7 @@ class TableFolder:
                 self._make(name, batch.batch)
 
     def _make(self, name: str, batch: int) -> None:
-        """Of the runs of *batch*, unless it is made already."""
+        """Make the table *name* of the runs of *batch*, unless it exists."""
         place = self._place_of(name, batch)
         if (place / "_SUCCESS").exists():
             return
@@ -268,7 +268,7 @@ class TableFolder:
         return reader.parquet(*(str(self._place(where, batch)) for batch in batches))
 
     def _without_replaced(self, table: DataFrame) -> DataFrame:
-        """Without the rows of runs that a later batch has longer journals of."""
+        """*table* without runs that a later batch has with longer journals."""
         current = {run.run: run.batch for run in self._current()}
         for batch in self._committed():
             gone = [run.run for run in batch.runs if current[run.run] != batch.batch]
@@ -289,7 +289,7 @@ class TableFolder:
         return [msgspec.json.decode(file.read_bytes(), type=_Batch) for file in files]
 
     def _current(self) -> list[AddedRun]:
-        """The last of each run."""
+        """The latest entry of each run."""
         return list({run.run: run for batch in self._committed() for run in batch.runs}.values())
 
     def _commit(self, batch: _Batch) -> None:
@@ -300,7 +300,7 @@ class TableFolder:
         unfinished.replace(folder / f"{batch.batch:05}.json")
 
     def _remove_unfinished(self) -> None:
-        """What a job left that died before its batch existed."""
+        """Delete the files of a job that died before its batch existed."""
         after = max((batch.batch for batch in self._committed()), default=0)
         for where in ("bronze", "rejected"):
             for number in count(after + 1):
@@ -311,7 +311,7 @@ class TableFolder:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Nobody else adds meanwhile; a process that dies holds nothing up."""
+        """Hold the folder's lock; the system releases it if the process dies."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:
             try:

@@ -16,18 +16,18 @@ from rocketmq_emulator.pipeline.tables.facts import RUN, at, facts_of
 from rocketmq_emulator.pipeline.tables.ownership import QUEUE, is_member_at
 
 IDLE_US = 10_000_000
-FAIR_MESSAGES_MIN = 5  # a member's even share of what the others consumed meanwhile
+FAIR_MESSAGES_MIN = 5  # a member's even share of the messages that the others consumed meanwhile
 
 
 def run_ends(facts: DataFrame) -> DataFrame:
-    """One row a run: when its last fact was noted."""
+    """One row per run: the time of its last fact."""
     return facts.groupBy(*RUN).agg(
         F.max("mono_us").alias("ended_us"), F.count("*").alias("fact_count")
     )
 
 
 def overlap(ownership: DataFrame, run_ends: DataFrame, members: DataFrame) -> DataFrame:
-    """One row a group: for how long queues had two owners, the longest and summed."""
+    """One row per group: how long queues had two owners, the longest and the sum."""
     is_retry = F.col("queue.topic").startswith(RETRY)
     begun = ownership.where(~is_retry).select(
         *QUEUE, F.col("from_us").alias("us"), F.lit(1).alias("step"), F.col("from_at").alias("at")
@@ -73,7 +73,7 @@ def overlap(ownership: DataFrame, run_ends: DataFrame, members: DataFrame) -> Da
 
 
 def passes(facts: DataFrame, members: DataFrame, run_ends: DataFrame) -> DataFrame:
-    """One row a group: the longest that a member which ran took no pass over a topic."""
+    """One row per group: the longest time that a running member made no pass over a topic."""
     passed = facts_of(facts, RebalancePassed).select(*RUN, "group", "node", "topic", at())
     memberships = members.select(*RUN, "group", "node", "from_at", "from_us", "until_us")
     topic = W.partitionBy(*RUN, "group", "node", "topic").orderBy("at")
@@ -121,9 +121,9 @@ def passes(facts: DataFrame, members: DataFrame, run_ends: DataFrame) -> DataFra
 
 
 def idleness(deliveries: DataFrame, members: DataFrame, run_ends: DataFrame) -> DataFrame:
-    """One row a group: members that got nothing for 10 s while the others got enough.
+    """One row per group: members without a message for 10 s while the others got enough.
 
-    ``idle_ratio`` is ``idle_s`` of all the time that members lived.
+    ``idle_ratio`` is ``idle_s`` divided by the sum of the members' running times.
     """
     shares = members.where(~F.col("broadcast"))
     gaps = _gaps(deliveries, shares, run_ends)
@@ -160,7 +160,7 @@ def idleness(deliveries: DataFrame, members: DataFrame, run_ends: DataFrame) -> 
 
 
 def _gaps(deliveries: DataFrame, members: DataFrame, run_ends: DataFrame) -> DataFrame:
-    """Times without a message, of each member: at, idle_us, meanwhile (messages of the group)."""
+    """Each member's times without a message: at, idle_us, meanwhile (messages of the group)."""
     groups = F.broadcast(members.select(*RUN, "group").distinct())
     in_group = W.partitionBy(*RUN, "group").orderBy("at")
     of_node = W.partitionBy(*RUN, "group", "node").orderBy("at")
@@ -197,7 +197,7 @@ def _gaps(deliveries: DataFrame, members: DataFrame, run_ends: DataFrame) -> Dat
 
 
 def _since(gaps: DataFrame, members: DataFrame) -> DataFrame:
-    """Nobody is idle before it begins: of several times on a node the last one counts."""
+    """Cut *gaps* at the member's start; of several starts on a node the last one counts."""
     memberships = members.select(*RUN, "group", "node", "from_at", "from_us")
     is_begun = F.col("is_end").isNotNull() | (F.col("from_at") <= F.col("at"))
     since_us = F.greatest(F.coalesce("last_us", "from_us"), "from_us")
@@ -221,7 +221,7 @@ def _since(gaps: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def expired_queues(facts: DataFrame) -> DataFrame:
-    """One row a group that began queues anew which it seemed not to have pulled for 120 s."""
+    """One row per group: the queues it released because no pull was seen for 120 s."""
     is_expired = F.col("reason") == "pull expired"
     return (
         facts_of(facts, QueuesReleased)

@@ -1,8 +1,8 @@
-"""What has a beginning and an end: faults, and the members of groups.
+"""The tables of intervals: faults, and the members of groups.
 
-A fault has the nodes that it touched and the reason of its end.  A consumer ends with its own
-ConsumerStopped, with a fault that ends its process, or because another one begins in its place;
-whatever comes first.
+A fault has the nodes that it touched and the reason of its end.  A consumer ends at its own
+ConsumerStopped, at a fault that ends its process, or when another one starts in its place,
+whichever comes first.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rocketmq_emulator.pipeline.tables.facts import RUN, at, facts_of
 # Faults -------------------------------------------------------------------------------
 
 
-PROCESS_ENDING = ("kill", "stop", "power_off")  # words of faults that end a process
+PROCESS_ENDING = ("kill", "stop", "power_off")  # verbs of faults that end a process
 
 
 def faults(facts: DataFrame) -> DataFrame:
-    """One row a fault; ``ended_us`` is null if it held to the end."""
+    """One row per fault; ``ended_us`` is null if it lasted to the end of the run."""
     began = facts_of(facts, FaultBegan).select(
         *RUN,
         "fault_id",
@@ -64,7 +64,7 @@ def faults(facts: DataFrame) -> DataFrame:
 
 
 def members(facts: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row each time that a consumer started; ``until_us`` is null if it lived to the end."""
+    """One row per start of a consumer; ``until_us`` is null if it ran to the end of the run."""
     started = facts_of(facts, ConsumerStarted).select(
         *RUN,
         "group",
@@ -99,7 +99,7 @@ def members(facts: DataFrame, faults: DataFrame) -> DataFrame:
 
 
 def _ends(facts: DataFrame, faults: DataFrame) -> DataFrame:
-    """run, node, group (null: all), at, mono_us, was_killed."""
+    """The ends of consumers: run, node, group (null: all), at, mono_us, was_killed."""
     columns = (*RUN, "node", "group", "at", "mono_us", "was_killed")
     any_group = F.lit(None).cast("string").alias("group")
     killed = F.lit(True).alias("was_killed")

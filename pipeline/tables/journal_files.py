@@ -1,9 +1,9 @@
-"""Which journals are there, and of which run each is: from the first lines, nothing else.
+"""Finds journals, and the run of each, by reading their first lines only.
 
-A run that a scenario made says who it is in its first fact, and is one file.  Journals of a
-cluster that somebody keeps (``rmqemu up --journal DIR``) say nothing of the kind: those of one
-folder are one run, of the scenario ``cluster``.  What has no fact in its first lines is foreign,
-and is named in the table ``rejected`` instead of being read.
+The journal of a scenario's run is one file, and its first fact, RunStarted, describes the run.
+Journals of a running cluster (``rmqemu up --journal DIR``) have no RunStarted: those of one
+folder are one run, of the scenario ``cluster``.  A file without a fact in its first lines is
+foreign: it is listed in the table ``rejected`` and not read.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from rocketmq_emulator.protocol.error_families import Misuse
 
 NO_SCENARIO = "cluster"
 HEAD_LINES = 5  # one of these must be a fact
-HEAD_BYTES_MAX = 1 << 24  # of one line: the first has the whole plan
+HEAD_BYTES_MAX = 1 << 24  # of one line: the first line has the whole plan
 DIGEST_CHARS = 12  # of a run's id, in hexadecimal
 
 
 class NoJournals(Misuse):
-    """There is nothing to read; nothing was written.  The text names the path."""
+    """There is no journal to read; nothing was written.  The text names the path."""
 
 
 class JournalRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, as its journal begins; or a file that is none (``why`` is not empty)."""
+    """One run, as described by its journal's head; or a foreign file (``why`` is not empty)."""
 
     run: str  # see ``run_id``
     scenario: str
@@ -41,13 +41,13 @@ class JournalRun(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = SCHEMA_VERSION  # of its facts
     files: tuple[str, ...]  # absolute paths
     bytes: int  # of all files
-    why: str = ""  # it cannot be read
+    why: str = ""  # the reason why it cannot be read
 
 
 def run_id(started: RunStarted) -> str:
-    """``r`` and 12 hexadecimal digits of the SHA-256 of what makes a run what it is.
+    """``r`` and 12 hexadecimal digits of a SHA-256 over everything that determines the run.
 
-    Scenario, parameters, release, seed, code version and world: who runs the same again has the
+    That is scenario, parameters, release, seed, code version and world: a repeated run has the
     same id.
     """
     parameters = msgspec.json.decode(started.parameters or "{}")
@@ -64,7 +64,7 @@ def run_id(started: RunStarted) -> str:
 def runs_in(paths: Iterable[Path]) -> list[JournalRun]:
     """The runs of all *paths*: files, and folders of ``*.jsonl`` and ``*.jsonl.gz``.
 
-    Of a run that is there twice the longer journal counts.  Raises ``NoJournals``.
+    If a run is there twice, the longer journal counts.  Raises ``NoJournals``.
     """
     found: dict[str, JournalRun] = {}
     of_clusters: dict[tuple[Path, int], list[_UnnamedJournal]] = {}
@@ -109,7 +109,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 class _Line(msgspec.Struct):
-    """What every line of every schema has."""
+    """The fields of every line in every schema."""
 
     seq: int
     at_ms: int
@@ -124,7 +124,7 @@ class _Kind(msgspec.Struct):
 
 
 class _UnnamedJournal(msgspec.Struct, frozen=True):
-    """A journal that does not say whose it is."""
+    """A journal without RunStarted."""
 
     file: Path
     first: bytes
@@ -135,7 +135,7 @@ class _UnnamedJournal(msgspec.Struct, frozen=True):
 def _head(file: Path) -> JournalRun | _UnnamedJournal:
     try:
         lines = list(_first_lines(file))
-    except OSError as error:  # a damaged gzip file is one, too
+    except OSError as error:  # a damaged gzip file raises one, too
         return _foreign(file, f"cannot be read ({error.strerror or error})")
     except EOFError:
         return _foreign(file, "the compressed file is cut off")
@@ -193,7 +193,7 @@ def _started(file: Path, fact: bytes, schema: int) -> JournalRun:
 
 
 def _cluster(heads: Sequence[_UnnamedJournal]) -> JournalRun:
-    """Journals of one folder, known by the line that was first: the others may come later."""
+    """The run of all journals of one folder; the earliest line identifies it, as files may be added."""
     first = min(heads, key=lambda head: head.began)
     return JournalRun(
         run=_digest(NO_SCENARIO, first.first.decode("utf-8", "replace")),
