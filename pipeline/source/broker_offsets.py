@@ -1,6 +1,6 @@
-"""Where queues begin and end, where they were at some time, and how far a group has come.
+"""The bounds of queues, the offset of a time, and the offsets that a group has committed.
 
-Asked of many queues at once: all calls to one broker are sent before the first is waited for.
+Each request is for many queues: all calls to one broker are sent before the first answer is read.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class BrokerConnections:
-    """One connection to each broker that was asked; one that failed is made anew."""
+    """One connection to each broker that was called; a failed one is replaced."""
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._open: dict[str, BlockingConnection] = {}
 
     def to(self, address: str) -> BlockingConnection:
-        """Raises ``ServerUnavailable``."""
+        """The connection to *address*.  Raises ``ServerUnavailable``."""
         if address not in self._open:
             self._open[address] = BlockingConnection(address, self._timeout_ms)
         return self._open[address]
 
     def asked(self, address: str, question: Callable[[BlockingConnection], T]) -> T:
-        """The answer.  A connection of before may have ended unseen: then over a new one.
+        """The result of *question*, retried once over a new connection if an old one fails.
 
         Raises ``SourceError``.
         """
@@ -76,7 +76,7 @@ class BrokerConnections:
             connection.close()
 
     def all(self) -> list[BlockingConnection]:
-        """Those that are open."""
+        """The open connections."""
         return list(self._open.values())
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class BrokerConnections:
 def bounds_of(
     connection: BlockingConnection, queues: Iterable[MessageQueue]
 ) -> dict[MessageQueue, Bounds]:
-    """Where each of one broker's *queues* begins and ends.  Raises ``SourceError``."""
+    """The bounds of each of *queues*, all of one broker.  Raises ``SourceError``."""
     asked = []
     for queue in queues:
         topic, queue_id = queue.topic, queue.queue_id
@@ -108,7 +108,7 @@ def offset_at(
     """The first offset whose message was stored at *at_ms* or later; the queue's end if none.
 
     Brokers answer with the nearest message, which may be an earlier one, or one of several of
-    the same millisecond; so the neighbours are looked at.  Raises ``SourceError``.
+    the same millisecond; so the neighbours are read too.  Raises ``SourceError``.
     """
     first, end = bounds.first, bounds.end
     if first >= end:
@@ -132,7 +132,7 @@ def offset_at(
 def commit(
     connection: BlockingConnection, group: str, offsets: Mapping[MessageQueue, int]
 ) -> None:
-    """Lets the broker know how far *group* has come.  Raises ``SourceError``."""
+    """Commits the offsets of *group* at the broker.  Raises ``SourceError``."""
     asked = []
     for queue, offset in offsets.items():
         header = UpdateConsumerOffsetRequest(
@@ -149,7 +149,7 @@ def commit(
 def pull_request(
     group: str, queue: MessageQueue, offset: int, *, count: int, tags: str
 ) -> PullMessageRequest:
-    """A pull that is answered at once, commits nothing, and carries its subscription."""
+    """A pull request that is answered at once, commits nothing and carries its subscription."""
     return PullMessageRequest(
         consumer_group=group,
         topic=queue.topic,
@@ -173,5 +173,5 @@ def _stored_ms(connection: BlockingConnection, queue: MessageQueue, offset: int)
     header = pull_request(TOOLS_CONSUMER_GROUP, queue, offset, count=1, tags="*")
     body = connection.call(PULL_MESSAGE, header).body
     if not body:
-        raise MessagesLost(f"{queue} has no message at {offset}, which its bounds promised")
+        raise MessagesLost(f"{queue} has no message at {offset}, which is within its bounds")
     return stored_at_ms(body)

@@ -1,11 +1,11 @@
-"""The columns of a row that was read: their types, and how records become Arrow columns.
+"""The columns of rows that are read: their types, and how records become Arrow columns.
 
     spark.read.format("rocketmq").schema("offset long, body binary")
 
-reads those two, and nothing is decoded for the others.  Only a record's length has to be read
-before the next one is found.  All else is at places that follow from lengths, for all records at
-once: numpy gathers the numbers, Arrow splits the properties.  A row costs Python a slice of its
-body and one of its properties.  ``COLUMN_TYPES`` and ``COLUMNS`` have the same names.
+reads those two, and decodes nothing for the others.  Only the lengths of records are read one
+after the other.  All other fields are at places computed from lengths, for all records at once:
+numpy gathers the numbers, Arrow splits the properties.  A row costs Python a slice of its body
+and one of its properties.  ``COLUMN_TYPES`` and ``COLUMNS`` have the same names.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ROW_SHAPE = StructType([StructField(name, kind) for name, kind in COLUMN_TYPES.i
 
 
 def check_shape(wanted: StructType) -> None:
-    """Raises ``BadOption`` for a column there is not, or one under another type."""
+    """Raises ``BadOption`` for an unknown column, or a column with a wrong type."""
     for field in wanted.fields:
         if field.name not in COLUMN_TYPES:
             advice = did_you_mean(field.name, COLUMN_TYPES)
@@ -74,20 +74,20 @@ def check_shape(wanted: StructType) -> None:
             kind = COLUMN_TYPES[field.name].simpleString()
             raise BadOption(
                 f"the column {field.name} is {kind}, not {field.dataType.simpleString()}: "
-                "read it as it is, and cast it"
+                "read it with that type, and cast it"
             )
 
 
 # Records as columns -------------------------------------------------------------------
 
 
-Array = Any  # of numpy or Arrow, whose types mypy does not know
+Array = Any  # an array of numpy or Arrow; mypy has no types for them
 RECORD_BYTES_MIN = 91
 V6_BYTES_MORE = 12
 
 
 class RecordColumns:
-    """The whole records in *data*, one behind the other.  Raises ``MessagesLost`` if damaged."""
+    """The records in *data*, in stored order.  Raises ``MessagesLost`` if one is damaged."""
 
     def __init__(self, data: bytes, queue: MessageQueue) -> None:
         self._data = data
@@ -138,7 +138,7 @@ class RecordColumns:
     # Texts and bytes ------------------------------------------------------------------
 
     def bodies(self) -> Array:
-        """As they were before compression."""
+        """Each record's body, decompressed."""
         data, starts, ends = self._data, self._bodies_at.tolist(), self._body_ends.tolist()
         found = [data[start:end] for start, end in zip(starts, ends, strict=True)]
         for place in np.flatnonzero(self.sys_flags & COMPRESSED).tolist():
@@ -163,7 +163,7 @@ class RecordColumns:
         return PropertyPairs([data[s:e] for s, e in zip(starts, ends, strict=True)])
 
     def msg_ids(self) -> Array:
-        """The producer's id, or where it gave none the store's."""
+        """Each message's id from its producer; without one, the id from its store."""
         found = self.pairs.values_of(UNIQ_KEY)
         if not found.null_count:
             return found
@@ -210,7 +210,7 @@ class PropertyPairs:
         self._names, self._values, self._rows = names, values, rows
 
     def values_of(self, name: str) -> Array:
-        """One property of each row, null where it is absent; of two of one name the last."""
+        """The property *name* of each row, null where absent; the last one of several."""
         places = np.flatnonzero(pc.equal(self._names, name).to_numpy(zero_copy_only=False))
         found = np.full(self._rows_count, -1)
         found[self._rows[places]] = places
@@ -256,8 +256,8 @@ def record_batch(
 ) -> pa.RecordBatch:
     """The records in *data* as an Arrow batch of *schema*, whose names are those of ``COLUMNS``.
 
-    Records outside of *offsets* are left out, and with *tags* those with another tag: brokers
-    compare tags by their hash code only.  Raises ``MessagesLost``, ``UnsupportedRecords``.
+    Records outside of *offsets* are left out, and with *tags* also those with other tags: brokers
+    compare only hash codes of tags.  Raises ``MessagesLost``, ``UnsupportedRecords``.
     """
     block = RecordColumns(data, queue)
     arrays = [COLUMNS[field.name](block, field.type, queue) for field in schema]
@@ -270,7 +270,7 @@ def record_batch(
 
 
 def _starts(data: bytes, queue: MessageQueue) -> Iterator[int]:
-    """Where each record begins; every one says how long it is."""
+    """The position of each record in *data*; a record begins with its length."""
     at, end, number = 0, len(data), int.from_bytes
     while at < end:
         yield at
@@ -281,7 +281,7 @@ def _starts(data: bytes, queue: MessageQueue) -> Iterator[int]:
 
 
 def _texts(blocks: Sequence[bytes]) -> Array:
-    """As UTF-8; where that is broken it is read as upstream reads it, with U+FFFD."""
+    """*blocks* as UTF-8; invalid bytes become U+FFFD, as in Java."""
     try:
         return pa.array(blocks, pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:

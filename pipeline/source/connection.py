@@ -1,9 +1,9 @@
-"""Calls to one server over a socket: sent now, answered when they are waited for.
+"""Blocking calls to one server over a socket: ``send`` writes a call, ``reply`` waits for it.
 
-Plain blocking Python: Spark runs it in processes of its own, without an event loop.  Several
-calls may be under way; their answers come in any order.  What a server asks of its clients is
-answered with "not supported", where it waits for an answer.  A connection that failed is closed,
-and never used again.
+It is plain blocking Python: Spark runs it in processes of its own, without an event loop.  Several
+calls may be unanswered at once; their answers come in any order.  A request from the server is
+answered with "not supported", unless it is one-way.  A connection that failed is closed, and
+never used again.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from rocketmq_emulator.protocol.versions import R_4_9_7
 OPAQUE_MAX = (1 << 31) - 1
 PLAIN_REFUSALS = ("is forbidden", "subscription group no permission")  # code 16 without ACL
 RETRYABLE_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
-NOT_SUPPORTED = "is not spoken by this client yet"
+NOT_SUPPORTED = "is not supported by this client yet"
 
 
 class BlockingConnection:
-    """Calls to the server at *address*, ``host:port``, each with *timeout_ms* to be answered.
+    """Calls to the server at *address*, ``host:port``; each waits *timeout_ms* for its answer.
 
-    Raises ``ServerUnavailable``, also where it was sent and no answer came.
+    Raises ``ServerUnavailable``, also if a call was sent and not answered.
     """
 
     def __init__(self, address: str, timeout_ms: int) -> None:
         self.address = address
         self._timeout_ms = timeout_ms
         self._replies: dict[int, RemotingCommand] = {}
-        self._names: dict[int, str] = {}  # of the calls under way
+        self._names: dict[int, str] = {}  # of the unanswered calls
         self._last = 0
         self._socket = _opened(address, timeout_ms)
 
@@ -64,19 +64,19 @@ class BlockingConnection:
         self.close()
 
     def close(self) -> None:
-        """At once; calls under way stay without an answer."""
+        """Closes the socket at once; unanswered calls get no answer."""
         self._socket.close()
 
     def fileno(self) -> int:
-        """For ``select``: when it can be read, ``receive`` does not wait."""
+        """The socket's descriptor, for ``select``: if readable, ``receive`` does not wait."""
         return self._socket.fileno()
 
     def receive(self) -> None:
-        """Reads what there is, and so answers what the server has asked."""
+        """Reads the received bytes, and answers requests of the server among them."""
         self._read()
 
     def send(self, rpc: AnyRpc, header: Header | None = None, body: bytes = b"") -> int:
-        """The number by which the call's answer is asked for."""
+        """Writes a call; returns its number, for ``reply`` and ``done``."""
         self._last = self._last % OPAQUE_MAX + 1
         data = encode_request(
             code=rpc.code,
@@ -92,7 +92,7 @@ class BlockingConnection:
         return self._last
 
     def reply(self, number: int) -> RemotingCommand:
-        """The answer to the call *number*, whatever its code.  Raises ``CredentialsRequired``."""
+        """The answer to the call *number*, with any code.  Raises ``CredentialsRequired``."""
         while number not in self._replies:
             self._read()
         self._names.pop(number, None)
@@ -103,11 +103,11 @@ class BlockingConnection:
     def call(
         self, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
-        """Send and wait.  Raises ``ServerRefused`` for any code but SUCCESS."""
+        """Sends a call and returns its answer.  Raises ``ServerRefused`` unless it is SUCCESS."""
         return self.done(self.send(rpc, header, body))
 
     def done(self, number: int) -> RemotingCommand:
-        """The answer to a call that succeeded.  Raises ``ServerRefused``."""
+        """The answer to the call *number*.  Raises ``ServerRefused`` unless it is SUCCESS."""
         name = self._names.get(number, "a call")
         found = self.reply(number)
         if found.code != ResponseCode.SUCCESS:
@@ -131,14 +131,14 @@ class BlockingConnection:
                 self._replies[command.opaque] = command
 
     def _reply_not_supported(self, asked: RemotingCommand) -> None:
-        """Tools ask members of a group through its broker, and would wait for seconds."""
+        """Answers at once: tools send requests to members through a broker, and would wait."""
         if asked.is_one_way:
             return
         answer = encode_response(
             asked,
             code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             version=R_4_9_7.version,
-            remark="a Spark source answers no questions",
+            remark="a Spark source answers no requests",
         )
         self._write(answer)
 
@@ -157,7 +157,7 @@ class BlockingConnection:
         return ServerUnavailable(f"the connection to {self.address} broke: {error}")
 
     def _ended(self) -> Exception:
-        """A server that takes TLS only closes at the first plain byte."""
+        """The error of a closed connection: a TLS-only server closes at the first plain byte."""
         self.close()
         if not self._socket.has_received and _uses_tls(self.address, self._timeout_ms):
             return _tls_required(self.address)
@@ -165,7 +165,7 @@ class BlockingConnection:
 
 
 def refusal(address: str, call: str, reply: RemotingCommand) -> Exception:
-    """What an answer without success means: a busy server may be asked again later."""
+    """The error for an answer without success; a busy server is ``ServerUnavailable``."""
     if reply.code in RETRYABLE_CODES:
         return ServerUnavailable(f"{address} is busy (code {reply.code}: {reply.remark})")
     return ServerRefused(address, call, reply.code, reply.remark)
@@ -175,26 +175,24 @@ def _opened(address: str, timeout_ms: int) -> RequestSocket:
     try:
         return RequestSocket(address, timeout_ms)
     except OSError as error:
-        raise ServerUnavailable(f"nobody answers at {address}: {error}") from None
+        raise ServerUnavailable(f"no server answers at {address}: {error}") from None
 
 
 def _protocol_error(address: str, timeout_ms: int, error: BadFrame) -> Exception:
     if _uses_tls(address, timeout_ms):
         return _tls_required(address)
-    return ServerUnavailable(
-        f"{address} speaks another protocol than RocketMQ's remoting: {error}"
-    )
+    return ServerUnavailable(f"{address} does not use RocketMQ's remoting protocol: {error}")
 
 
 def _tls_required(address: str) -> TlsRequired:
     return TlsRequired(
-        f"{address} takes TLS only, which {NOT_SUPPORTED}: nothing was read or sent; let the "
-        "server run with tls.server.mode=permissive, or read through a port without TLS"
+        f"{address} takes TLS only, which {NOT_SUPPORTED}: nothing was read or sent; run the "
+        "server with tls.server.mode=permissive, or read through a port without TLS"
     )
 
 
 def _uses_tls(address: str, timeout_ms: int) -> bool:
-    """Whether it answers a TLS greeting; nobody's certificate is judged, nothing is sent."""
+    """Whether the server answers a TLS handshake; its certificate is not checked."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -208,7 +206,10 @@ def _uses_tls(address: str, timeout_ms: int) -> bool:
 
 
 def _check_access(address: str, reply: RemotingCommand) -> None:
-    """Access control answers 1 with the name of its exception (4.x), or 16 (5.3 and later)."""
+    """Raises ``CredentialsRequired`` for an answer of access control.
+
+    Its code is 1 with the name of an exception in the remark (4.x), or 16 (5.3 and later).
+    """
     remark = reply.remark or ""
     is_old = reply.code == ResponseCode.SYSTEM_ERROR and "AclException" in remark
     is_new = reply.code == ResponseCode.NO_PERMISSION and not any(
@@ -218,5 +219,5 @@ def _check_access(address: str, reply: RemotingCommand) -> None:
         raise CredentialsRequired(
             f"{address} asks for credentials (access control), which {NOT_SUPPORTED}: nothing was "
             f"read or sent; put this machine on its white list, or switch access control off. "
-            f"It said: {remark:.200}"
+            f"Its remark: {remark:.200}"
         )

@@ -2,8 +2,8 @@
 
     spark.read.format("rocketmq").option("namesrv", "127.0.0.1:9876").option("topic", "orders")
 
-In a write each task sends its rows.  There is nothing to commit: what was sent is stored.  A task
-or a batch that is done again sends its rows again, so each row arrives at least once.
+In a write each task sends its rows.  There is nothing to commit: a sent row is stored at once.  A
+task or a batch that is repeated sends its rows again, so each row arrives at least once.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ class RocketMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format(…)``."""
+        """The name for ``format(…)``."""
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """All columns, for who asks for none.  Raises ``BadOption``."""
+        """All columns; used if the query gives no schema.  Raises ``BadOption``."""
         source_options(self.options)
         return ROW_SHAPE
 
     def reader(self, schema: StructType) -> RocketMQBatchReader:
-        """Of ``spark.read``.  Raises ``BadOption``."""
+        """The reader of ``spark.read``.  Raises ``BadOption``."""
         check_shape(schema)
         return RocketMQBatchReader(source_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> RocketMQStreamReader:  # noqa: N802  # Spark's
-        """Of ``spark.readStream``.  Raises ``BadOption``."""
+        """The reader of ``spark.readStream``.  Raises ``BadOption``."""
         check_shape(schema)
         return RocketMQStreamReader(source_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> RocketMQWriter:
-        """Of ``df.write``.  Raises ``BadOption``."""
+        """The writer of ``df.write``.  Raises ``BadOption``."""
         if overwrite:
             raise BadOption('topics cannot be overwritten: mode("append")')
         return RocketMQWriter(sink_options(self.options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> RocketMQStreamWriter:  # noqa: N802
-        """Of ``df.writeStream``.  Raises ``BadOption``."""
+        """The writer of ``df.writeStream``.  Raises ``BadOption``."""
         if overwrite:
             raise BadOption(
                 'a topic takes messages, it has no rows to replace: outputMode("append")'
@@ -71,7 +71,7 @@ class RocketMQDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Let *spark* know the format, where it is not found by itself (``pyspark_rocketmq``)."""
+    """Register the format at *spark*, if Spark does not find ``pyspark_rocketmq`` by itself."""
     spark.dataSource.register(RocketMQDataSource)
 
 
@@ -83,14 +83,14 @@ log = logging.getLogger("rocketmq_emulator.spark")
 
 
 class RowsSent(WriterCommitMessage):
-    """What a task has sent."""
+    """The number of rows that a task has sent."""
 
     def __init__(self, count: int) -> None:
         self.count = count
 
 
 class RocketMQWriter(DataSourceArrowWriter):
-    """A batch write."""
+    """Writes a batch; tasks send their rows."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -100,12 +100,12 @@ class RocketMQWriter(DataSourceArrowWriter):
         return _sent(iterator, self._options)
 
     def abort(self, messages: Messages) -> None:
-        """Tasks that were done before another one failed have sent their rows."""
+        """Logs the rows that finished tasks have sent: they stay in their topics."""
         _log_rows_kept(messages)
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
-    """The micro-batches of a stream."""
+    """Writes the micro-batches of a stream; tasks send their rows."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -115,7 +115,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         return _sent(iterator, self._options)
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
-        """As ``RocketMQWriter.abort``."""
+        """Logs the rows that finished tasks have sent, as ``RocketMQWriter.abort``."""
         _log_rows_kept(messages)
 
 
@@ -127,7 +127,7 @@ def _sent(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> RowsSent:
 def _log_rows_kept(messages: Messages) -> None:
     done = [message.count for message in messages if isinstance(message, RowsSent)]
     log.warning(
-        "a write failed: the %d rows of %d tasks that were done stay in their topics",
+        "a write failed: the %d rows of %d finished tasks stay in their topics",
         sum(done),
         len(done),
     )

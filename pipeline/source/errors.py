@@ -1,9 +1,8 @@
-"""What can go wrong between Spark and a RocketMQ, each with what to do about it.
+"""The errors of reads and writes of RocketMQ from Spark; each text names a remedy.
 
-Three kinds, treated in three ways: an option is wrong (no request was sent), a server is
-unavailable (it may come back: it is tried again until a limit), a server refused or messages are
-gone (trying again changes nothing).  A broker that restarts is away for seconds; a read that has
-waited for it continues where it was.
+There are three kinds: an option is wrong (no request was sent), a server is unavailable (calls
+are retried until a limit), a server refused or messages are gone (a retry changes nothing).  A
+broker that restarts is unavailable for seconds; the read waits and continues at the same offset.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class SourceError(Picklable, Exception):
 
 
 class BadOption(SourceError, Misuse):
-    """An option there is not, or one with a value it cannot have; nothing was asked."""
+    """An unknown option, or one with an invalid value; no request was sent."""
 
 
 class TopicUnknown(SourceError, RefusedByServer):
@@ -39,7 +38,7 @@ class ServerUnavailable(SourceError, NobodyAnswered):
 
 
 class ServerRefused(SourceError, RefusedByServer):
-    """A server answered with a code that is no success."""
+    """A server answered with a code other than SUCCESS."""
 
     def __init__(self, address: str, call: str, code: int, remark: str | None) -> None:
         super().__init__(
@@ -49,23 +48,23 @@ class ServerRefused(SourceError, RefusedByServer):
 
 
 class CredentialsRequired(SourceError, CannotDoHere):
-    """The cluster has access control, which this client does not speak yet."""
+    """The cluster has access control, which this client does not support yet."""
 
 
 class TlsRequired(SourceError, CannotDoHere):
-    """The server takes TLS only, which this client does not speak yet."""
+    """The server accepts TLS only, which this client does not support yet."""
 
 
 class MessagesLost(SourceError, DamagedData):
-    """Messages that were to be read are no longer there."""
+    """Messages in the range to read no longer exist or are damaged."""
 
 
 class OffsetsOutOfRange(SourceError, Misuse):
-    """Offsets were asked for that a queue does not have."""
+    """An option asks for offsets that a queue does not have."""
 
 
 class GroupInUse(SourceError, CannotDoHere):
-    """Somebody else is a member of the group whose offsets would be committed."""
+    """The group whose offsets the stream would commit has another member."""
 
 
 class UnsupportedRecords(SourceError, CannotDoHere):
@@ -73,7 +72,7 @@ class UnsupportedRecords(SourceError, CannotDoHere):
 
 
 class NotSent(SourceError):
-    """Rows that no broker has taken."""
+    """Rows that no broker has stored."""
 
 
 class RowsRefused(NotSent, RefusedByServer):
@@ -102,7 +101,7 @@ def not_sent(error: SourceError, text: str) -> NotSent:
 
 
 class BadRow(NotSent, Misuse):
-    """A row that makes no message; none of its batch was sent."""
+    """A row that cannot become a message; no row of its Arrow batch was sent."""
 
 
 # Trying again until a server is back --------------------------------------------------
@@ -113,23 +112,23 @@ T = TypeVar("T")
 
 
 class RetryLimit:
-    """How long a server that is away may still be waited for; progress renews it."""
+    """The time for which a read still waits for an unavailable server; progress renews it."""
 
     def __init__(self, limit_ms: int) -> None:
         self._limit_ms = limit_ms
         self.renew()
 
     def renew(self) -> None:
-        """Something was read: the next absence has the whole limit again."""
+        """Start the whole limit again, after something was read."""
         self._until_s = time.monotonic() + self._limit_ms / 1000
         self._pause_s = FIRST_PAUSE_S
 
     def wait_or_raise(self, error: ServerUnavailable) -> None:
-        """A pause, each longer than the last.  Raises ``ServerUnavailable`` past the limit."""
+        """Sleep, longer each time.  Raises ``ServerUnavailable`` past the limit."""
         left_s = self._until_s - time.monotonic()
         if left_s <= 0:
             raise ServerUnavailable(
-                f"{error}; it was waited for {self._limit_ms} ms (option brokerTimeoutMs): start "
+                f"{error}; waited {self._limit_ms} ms for it (option brokerTimeoutMs): start "
                 "the server, or raise the option"
             ) from None
         time.sleep(min(self._pause_s, left_s))
@@ -137,7 +136,7 @@ class RetryLimit:
 
 
 def retry_until_available(limit_ms: int, action: Callable[[], T]) -> T:
-    """What *action* returns, once no server it needs is away.  Raises ``ServerUnavailable``."""
+    """The result of *action*, retried while it raises ``ServerUnavailable``, up to the limit."""
     patience = RetryLimit(limit_ms)
     while True:
         try:

@@ -1,11 +1,11 @@
-"""A stream as a member of its group: so that nobody else commits the same offsets unseen.
+"""A stream registers as a member of its group, so that it detects other members.
 
 With ``group`` a stream commits its offsets, for tools that show how far behind a group is.  Two
-streams of one group would write over each other, and a push consumer would lose messages by it.
-So a stream registers as members do, by heartbeats over a connection that ends with its process,
-and does not begin while there is another member.  One that was killed is gone from the brokers
-with its connection, so a restart is not stopped by its own past; it waits a moment for that.
-If another member comes later, the stream goes on and commits nothing until it has left.
+streams of one group would overwrite each other's offsets, and a push consumer would lose messages.
+So a stream registers with heartbeats, over a connection that closes when its process ends, and
+does not start while there is another member.  Brokers remove a killed stream when its connection
+closes, so a restarted stream waits a short time for that and then starts.
+If another member joins later, the stream continues, and commits nothing until that member leaves.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from rocketmq_emulator.protocol.requests.groups import (
 )
 from rocketmq_emulator.protocol.versions import R_4_9_7
 
-HEARTBEAT_S = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers forget a client after 120 s
+HEARTBEAT_S = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers remove a client after 120 s
 log = logging.getLogger("rocketmq_emulator.spark")
 
 
 class StreamMembership:
-    """One member.  A thread keeps it alive however long a batch takes, with its own sockets."""
+    """The member.  A thread sends its heartbeats over its own sockets while a batch runs."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -68,7 +68,7 @@ class StreamMembership:
         )
 
     def join(self) -> None:
-        """Registers, and waits until nobody else is there.  Raises ``GroupInUse``."""
+        """Registers, and waits until there is no other member.  Raises ``GroupInUse``."""
         try:
             retry_until_available(self._options.group_wait_ms_max, self._check_only_member)
         except ServerUnavailable:
@@ -79,16 +79,16 @@ class StreamMembership:
                 "queries, or a query and a consumer, would write their offsets over each other's. "
                 "Give this query a group of its own, or leave the option group out, or set "
                 'option("commitOffsets", "false"). (A member that was cut off without a word is '
-                "forgotten by its brokers within two minutes.)"
+                "connection was cut within two minutes.)"
             ) from None
         self._thread.start()
 
     def is_only_member(self) -> bool:
-        """Whether there was no other member at the last look."""
+        """Whether there was no other member at the last check."""
         return not self._others
 
     def leave(self) -> None:
-        """Unregisters, if that is possible; the brokers see the connection end anyway."""
+        """Unregisters, if the brokers can be reached; else they see the connection close."""
         self._end[1].close()
         if self._thread.is_alive():
             self._thread.join()
@@ -108,7 +108,7 @@ class StreamMembership:
             try:
                 self._read_members()
             except SourceError as error:
-                log.warning("the group %s was not looked at: %s", self._options.group, error)
+                log.warning("the members of %s were not read: %s", self._options.group, error)
             if self._others - before:
                 log.warning(
                     "the group %s has other members now (%s): nothing is committed while they "
@@ -118,7 +118,7 @@ class StreamMembership:
                 )
 
     def _listen(self, until_s: float) -> bool:
-        """Answers brokers until it is time for a heartbeat; False when this is the end."""
+        """Answers requests of brokers until the next heartbeat; False when the thread must end."""
         while (left_s := until_s - time.monotonic()) > 0:
             sources: list[socket.socket | BlockingConnection]
             sources = [self._end[0], *self._brokers.all()]
@@ -132,33 +132,33 @@ class StreamMembership:
         return True
 
     def _check_only_member(self) -> None:
-        """Raises ``ServerUnavailable``, which is waited for, while there are others.
+        """Raises ``ServerUnavailable``, which is retried, while there are other members.
 
-        Who is not alone does not register: members would hand over queues to it.
+        The stream does not register until then: the other members would give it queues.
         """
         self._read_members()
         if not self._others and not self._is_registered:
             self._is_registered = True
-            self._read_members()  # two that came at once see each other now
+            self._read_members()  # two streams that joined at once see each other now
         if self._others:
-            raise ServerUnavailable("others are there")
+            raise ServerUnavailable("the group has other members")
 
     def _read_members(self) -> None:
-        """One round: heartbeats, and who else is there.  Raises ``SourceError``.
+        """Sends a heartbeat to each broker and reads the members.  Raises ``SourceError``.
 
-        A broker that is away is asked the next time.
+        An unavailable broker is asked again at the next heartbeat.
         """
         found: set[str] = set()
         try:
             addresses = self._name_servers.queues(self._options.topics).addresses
         except (ServerUnavailable, TopicUnknown) as error:
-            log.debug("nobody to ask for the group: %s", error)
+            log.debug("no broker to ask for the group: %s", error)
             return
         for address in addresses.values():
             try:
                 found |= self._brokers.asked(address, self._members_at)
             except ServerUnavailable as error:
-                log.debug("the group was not looked at: %s", error)
+                log.debug("the members were not read: %s", error)
         self._others = frozenset(found - {self._id})
 
     def _members_at(self, connection: BlockingConnection) -> set[str]:

@@ -1,13 +1,13 @@
-"""What a user may set when topics are read or written: names, values, and their defaults.
+"""The options of reads and writes of topics: names, values, and their defaults.
 
 ``startingOffsets`` and ``endingOffsets`` are Spark-Kafka's, also called ``start`` and ``end``:
 
     earliest | latest | 1763800000000 (ms) | 2026-11-22T10:00:00Z |
     {"orders": {"broker-a": {"0": 23, "1": -2}}}     -2 is earliest, -1 latest
 
-A row that is written is a message: its ``body``, and beside it what a producer can give one.
-Spark passes options as texts, with names in small letters.  Every option is read by name, and an
-unknown name is answered with the nearest one; names of Spark's Kafka source with ours.
+A written row becomes a message: its ``body``, and the other fields that a producer can set.
+Spark passes options as texts, with names in small letters.  Every option is read by name; the
+error for an unknown name suggests the nearest one, and for a name of Spark's Kafka source ours.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LEFT_TO_SPARK = frozenset({"path", "pathglobfilter", "recursivefilelookup", "__s
 
 
 class PlaceInQueues(msgspec.Struct, frozen=True):
-    """A place in every queue: ``earliest``, ``latest``, a time, or offsets one by one."""
+    """A place in every queue: ``earliest``, ``latest``, a time, or an offset for each queue."""
 
     name: str = ""
     at_ms: int | None = None
@@ -70,11 +70,11 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     namesrv: tuple[str, ...]
     topics: tuple[str, ...]
-    group: str = ""  # empty: reads under the group of RocketMQ's tools, and commits nothing
+    group: str = ""  # empty: pulls with the group of RocketMQ's tools, and commits nothing
     tags: str = SUB_ALL
     start: PlaceInQueues | None = None
     end: PlaceInQueues | None = None
-    offsets_per_trigger_max: int = 0  # 0: all there are
+    offsets_per_trigger_max: int = 0  # 0: no limit
     partitions_min: int = 0
     fail_on_data_loss: bool = True
     commit_offsets: bool = True
@@ -84,12 +84,12 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pull_group(self) -> str:
-        """The group whose name the pulls carry: brokers answer only one they know."""
+        """The group in the pull requests: brokers answer only a group that they know."""
         return self.group or TOOLS_CONSUMER_GROUP
 
     @property
     def commits(self) -> bool:
-        """Whether the group's offsets at the brokers follow a stream."""
+        """Whether a stream commits the group's offsets to the brokers."""
         return bool(self.group) and self.commit_offsets
 
 
@@ -99,7 +99,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     options = _under_one_name({name.lower(): text for name, text in given.items()})
     topics = topic_names(options)
     if not topics:
-        raise BadOption('option("topic", "orders") is missing: one topic, or several by commas')
+        raise BadOption('option("topic", "orders") is missing: topics, separated by commas')
     if (group := options.get("group", "").strip()) == TOOLS_CONSUMER_GROUP:
         raise BadOption(f"group cannot be {group}: it is the tools'; leave it out instead")
     return SourceOptions(
@@ -162,7 +162,7 @@ def _where(options: Mapping[str, str], name: str) -> PlaceInQueues | None:
 def offsets_of(text: str, name: str) -> ByQueue:
     """Topic, broker and queue to offset, from a JSON text.  Raises ``BadOption``.
 
-    What a query's progress shows as an offset is taken, too.
+    The form in which a query's progress shows an offset is accepted, too.
     """
     try:
         given: Any = json.loads(text)
@@ -198,7 +198,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of one write, checked."""
 
     namesrv: tuple[str, ...]
-    topic: str = ""  # of rows without one of their own
+    topic: str = ""  # of rows without the column topic
     group: str = PRODUCER_GROUP
     request_ms_max: int = 3_000  # DefaultMQProducer.sendMsgTimeout
     broker_unavailable_ms_max: int = 60_000
@@ -238,15 +238,15 @@ def _check_columns(schema: StructType, *, has_topic: bool) -> None:
                 f"not {field.dataType.simpleString()}: cast it"
             )
     if "body" not in schema.names:
-        raise BadOption("a column body is missing: what each message carries, string or binary")
+        raise BadOption("a column body is missing: the content of each message, string or binary")
     if not has_topic and "topic" not in schema.names:
-        raise BadOption('where to? option("topic", "orders"), or a column topic')
+        raise BadOption('no topic: option("topic", "orders"), or a column topic')
 
 
 # One option by name -------------------------------------------------------------------
 
 
-FROM_KAFKA = {  # what a user of Spark's Kafka source tries first
+FROM_KAFKA = {  # options of Spark's Kafka source, and ours instead
     "subscribe": "topic",
     "assign": "topic",
     "kafka.bootstrap.servers": "namesrv",
@@ -302,7 +302,7 @@ def boolean_option(options: Mapping[str, str], name: str, *, default: bool) -> b
 
 
 def addresses(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The NameServers, as upstream writes them: ``host:port;host:port``.  Raises ``BadOption``."""
+    """The NameServers, in upstream's format ``host:port;host:port``.  Raises ``BadOption``."""
     text = options.get("namesrv", "")
     found = []
     for word in filter(None, (part.strip() for part in text.replace(",", ";").split(";"))):
@@ -320,6 +320,6 @@ def addresses(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def topic_names(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The topic_names, separated by commas; each once."""
+    """The topics, which are separated by commas, without duplicates."""
     words = (part.strip() for part in options.get("topic", "").split(","))
     return tuple(dict.fromkeys(filter(None, words)))

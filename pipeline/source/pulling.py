@@ -1,12 +1,12 @@
-"""The stored records of one range of a queue, as the brokers' answers carry them.
+"""The stored records of one range of a queue, as the bytes of the brokers' answers.
 
-Brokers give at most 32 messages an answer, so one pull after the other would wait for the
-network most of its time.  Without a tag filter offsets follow one another: so several pulls are
-under way, each for its own window of offsets, and what an answer leaves of its window is pulled
-again first.  With a filter only the broker knows where the next pull begins: one at a time.
+A broker returns at most 32 messages per answer, so pulls one after the other would mostly wait
+for the network.  Without a tag filter offsets have no gaps: several pulls are sent at once, each
+for its own window of offsets, and the rest of a window that an answer did not fill is pulled
+first.  With a filter only the broker knows where the next pull begins: one pull at a time.
 
-A broker that goes away is waited for, and the read goes on behind the last answer: at its slave,
-if it has one.  What a slave has not got yet is not lost: it is waited for, too.
+If a broker becomes unavailable, the read retries, and continues after the last answer: at its
+slave, if it has one.  Messages that a slave does not have yet are not lost: the read waits.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL
 from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
 
-PULLS_IN_FLIGHT_MAX = 16  # of 32 messages each, as brokers give them
-FIRST_WINDOW = 1024  # offsets; the first answer shows how many the broker gives
+PULLS_IN_FLIGHT_MAX = 16  # of 32 messages each, the brokers' limit
+FIRST_WINDOW = 1024  # offsets; the first answer shows how many the broker returns
 USUAL_WINDOW = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory
 log = logging.getLogger("rocketmq_emulator.spark")
 
 
 class Pull(NamedTuple):
-    """A call under way for the offsets from ``at`` to below ``end``."""
+    """An unanswered call for the offsets from ``at`` to below ``end``."""
 
     number: int
     at: int
@@ -48,9 +48,9 @@ class Pull(NamedTuple):
 
 
 def record_blocks(wanted: QueueRange, options: SourceOptions) -> Iterator[bytes]:
-    """Answers' bodies in order; the last one may reach behind the end of the range.
+    """The bodies of answers in order; the last one may have records after the end of the range.
 
-    Raises ``MessagesLost``, ``ServerUnavailable`` at the end of its patience, ``ServerRefused``.
+    Raises ``MessagesLost``, ``ServerRefused``, and past the limit ``ServerUnavailable``.
     """
     patience = RetryLimit(options.broker_unavailable_ms_max)
     address, at = wanted.address, wanted.start
@@ -80,7 +80,7 @@ class PullWindows:
         self._pulls: deque[Pull] = deque()
 
     def blocks(self, at: int) -> Iterator[tuple[bytes, int]]:
-        """Each answer's records, and the offset behind them."""
+        """Each answer's records, and the offset after them."""
         end = self._wanted.end
         asked_to = self._ask(at, min(at + FIRST_WINDOW, end))
         width = width_max = 0
@@ -124,10 +124,10 @@ class PullWindows:
         raise error
 
     def _check_slave(self, text: str) -> None:
-        """What a slave lacks its master may have: raises ``ServerUnavailable`` if this is one."""
+        """Raises ``ServerUnavailable`` at a slave: its master may have the messages it lacks."""
         routed, address = _routed(self._wanted, self._options), self._connection.address
         if routed is not None and routed.is_slave(address):
-            raise ServerUnavailable(f"{address} is a slave: {text}, and its master is waited for")
+            raise ServerUnavailable(f"{address} is a slave: {text}; the read waits for its master")
 
     def _next_offset(self, pull: Pull, reply: RemotingCommand) -> int:
         next_at = reply.decode(PullMessageReply).next_begin_offset
@@ -138,7 +138,7 @@ class PullWindows:
         return next_at
 
     def _offset_after_lost(self, pull: Pull, reply: RemotingCommand) -> int:
-        """Where to go on when what was to be read is gone, if that is allowed."""
+        """The offset to continue at when messages are gone, if failOnDataLoss is false."""
         found = reply.decode(PullMessageReply)
         first, end = found.min_offset, found.max_offset
         self._check_slave(
@@ -169,14 +169,14 @@ def _connected(address: str, wanted: QueueRange, options: SourceOptions) -> Bloc
 
 
 def _next_address(wanted: QueueRange, options: SourceOptions, failed: str) -> str:
-    """After *failed*: master and slave in turns; *failed*, if nobody knows better."""
+    """The address to try after *failed*: master and slave in turns; *failed* without a route."""
     routed = _routed(wanted, options)
     read_addresses = routed.read_addresses(wanted.queue.broker_name) if routed is not None else []
     return next((way for way in read_addresses if way != failed), failed or wanted.address)
 
 
 def _routed(wanted: QueueRange, options: SourceOptions) -> RoutedQueues | None:
-    """The topic's route; None, if no NameServer answers or knows it."""
+    """The topic's route; None if no NameServer answers or has it."""
     name_servers = NameServers(options.namesrv, options.request_ms_max)
     try:
         return name_servers.queues([wanted.queue.topic])

@@ -1,12 +1,12 @@
-"""Offsets of many queues: the value that a checkpoint keeps, and the ranges between two of them.
+"""Offsets of many queues: the value in Spark's checkpoint, and the ranges between two values.
 
     {"version": 1, "queues": {"orders": {"broker-a": {"0": 17, "1": 20}}}, "lost": 0}
 
-Written in one order, because Spark compares the texts to see whether there is anything new.
-``lost`` counts the messages that a stream had to pass over since it began.  A task reads one
-range: a queue from one offset to below another.  A queue is one range unless more partitions are
-wanted than there are queues; then long queues are cut into as many even pieces as their share asks
-for.
+The queues are always in the same order, because Spark compares the texts to detect new messages.
+``lost`` counts the messages that a stream had to skip since it began.  A task reads one range: a
+queue from one offset to below another.  A queue is one range unless more partitions are wanted
+than there are queues; then long queues are divided into even pieces, in proportion to their
+length.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ QueueOffsets: TypeAlias = Mapping[MessageQueue, int]
 
 
 class Positions(msgspec.Struct, frozen=True):
-    """How far a stream has come in each queue, and how many messages it missed."""
+    """A stream's next offset in each queue, and the number of messages that it lost."""
 
     offsets: dict[MessageQueue, int]
     lost: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """The value that Spark keeps."""
+        """The value for Spark's checkpoint."""
         queues: dict[str, dict[str, dict[str, int]]] = {}
         for queue in sorted(self.offsets, key=queue_order):
             broker = queues.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})
@@ -44,7 +44,7 @@ class Positions(msgspec.Struct, frozen=True):
 
 
 def positions_of(given: Mapping[str, Any]) -> Positions:
-    """The value back.  Raises ``ValueError`` for what a later release has written."""
+    """Parse a value of ``as_json``.  Raises ``ValueError`` for one of a later release."""
     if given.get("version") != VERSION:
         raise ValueError(
             f"the checkpoint was written by another release of this source: version "
@@ -55,7 +55,7 @@ def positions_of(given: Mapping[str, Any]) -> Positions:
 
 
 def flat(queues: ByQueue) -> dict[MessageQueue, int]:
-    """Topic, broker and queue id as one key."""
+    """*queues* as one table, with topic, broker and queue id as one key."""
     return {
         MessageQueue(topic, broker, queue_id): offset
         for topic, brokers in queues.items()
@@ -81,9 +81,9 @@ class QueueRange(InputPartition):
 def ranges(
     starts: QueueOffsets, ends: QueueOffsets, addresses: Mapping[str, str], count_min: int = 0
 ) -> list[QueueRange]:
-    """The ranges of all queues that have anything to read, at least about *count_min*.
+    """The ranges of all queues with messages to read, at least about *count_min* ranges.
 
-    A queue that has only an end is left out: its stream does not begin before the next batch.
+    A queue that has only an end is left out: the stream reads it from the next batch on.
     """
     whole = [
         QueueRange(queue, starts[queue], ends[queue], addresses.get(queue.broker_name, ""))
@@ -106,9 +106,9 @@ def _pieces(whole: QueueRange, size_wanted: int) -> Iterable[QueueRange]:
 
 
 def limited(starts: QueueOffsets, ends: QueueOffsets, count_max: int) -> dict[MessageQueue, int]:
-    """Ends nearer by, so that about *count_max* offsets lie between: each queue its share.
+    """*ends* reduced so that about *count_max* offsets are read, each queue in proportion.
 
-    A queue with anything to read goes on by one at least, so that none starves.
+    A queue with messages to read advances by at least one, so that none starves.
     """
     sizes = {queue: ends[queue] - starts.get(queue, ends[queue]) for queue in ends}
     total = sum(size for size in sizes.values() if size > 0)

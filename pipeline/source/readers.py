@@ -1,13 +1,13 @@
-"""Topics read by Spark, in a batch or as a stream: where a read ends, and what is read for it.
+"""Reads topics with Spark, in a batch or as a stream: the end of each read, and its ranges.
 
 A batch read is planned once; messages that come later belong to the next one.  A stream's offsets
-are kept by Spark's checkpoint, one for each queue; the brokers are never asked where a stream
-stands.  A micro-batch is planned again with the same offsets, so a sink that writes each batch
-once has each message once.  Three rules make that hold while a cluster changes.  A queue seen for
-the first time enters a batch at its first offset, without messages, so its beginning is in the
-checkpoint before anything of it is read.  A broker that is away keeps the old end of its queues; a
-slave in its place moves them as far as it has come.  Messages that are gone end the stream, or are
-counted in the offset (``lost``) and passed over.
+are in Spark's checkpoint, one for each queue; they are never read from the brokers.  A repeated
+micro-batch has the same offsets, so a sink that writes each batch once has each message once.
+Three rules keep that true while a cluster changes.  A new queue enters a batch at its first
+offset, without messages, so its first offset is in the checkpoint before any message is read.
+While a broker is unavailable, the ends of its queues do not move; if its slave answers, they move
+to the slave's ends.  Messages that are gone end the stream, or are counted in the offset
+(``lost``) and skipped.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 # A batch ------------------------------------------------------------------------------
 
 
-BATCH_BYTES = 1 << 20  # of stored records; one of an answer may be more
+BATCH_BYTES = 1 << 20  # of stored records; a batch of a single answer may be larger
 
 
 class RocketMQBatchReader(DataSourceReader):
-    """A batch read.  A broker that is away is waited for: a part would be no answer."""
+    """Reads a batch.  It waits for unavailable brokers: it never returns a part of the topic."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -78,10 +78,10 @@ class RocketMQBatchReader(DataSourceReader):
             raise BadOption("endingOffsets cannot be earliest: the read would be empty")
 
     def partitions(self) -> list[QueueRange]:
-        """What there is to read, fixed now.  Raises ``SourceError``."""
+        """The ranges to read, fixed now.  Raises ``SourceError``."""
         view = SnapshotReader(self._options)
         try:
-            view.topics()  # without a NameServer or the topic nothing is waited for
+            view.topics()  # without a NameServer or the topic: fail at once, no retry
             return retry_until_available(
                 self._options.broker_unavailable_ms_max, lambda: self._plan(view)
             )
@@ -97,7 +97,7 @@ class RocketMQBatchReader(DataSourceReader):
         return ranges(starts, ends, snapshot.topics.addresses, options.partitions_min)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The Arrow batches of one of them."""
+        """The Arrow batches of one range."""
         return batches_of(partition, self._options, self._schema)
 
 
@@ -106,7 +106,7 @@ def batches_of(
 ) -> Iterator[pa.RecordBatch]:
     """The Arrow batches of one range.  Raises ``SourceError``.
 
-    Spark hands in a partition without a range when there was none to plan.
+    Spark passes a partition without a range if ``partitions`` returned none.
     """
     if not isinstance(partition, QueueRange):
         return
@@ -120,7 +120,7 @@ def batches_of(
 
 
 def _gathered(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Several answers as one, so that a batch is worth its handling."""
+    """*blocks* joined up to ``BATCH_BYTES``: fewer and larger Arrow batches."""
     waiting: list[bytes] = []
     size = 0
     for block in blocks:
@@ -140,7 +140,7 @@ log = logging.getLogger("rocketmq_emulator.spark")
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark calls it in one process of its own; its copies in tasks only ``read``."""
+    """Plans a stream in one process of its own; Spark calls its copies in tasks to ``read``."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -157,24 +157,24 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Where a batch ends ---------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
-        """Of a query without a checkpoint.  Raises ``SourceError``."""
+        """The start offsets of a query without a checkpoint.  Raises ``SourceError``."""
         where = self._options.start or PlaceInQueues(LATEST)
         view = self._seen()
-        view.topics()  # without a NameServer or the topic nothing is waited for
+        view.topics()  # without a NameServer or the topic: fail at once, no retry
         self._join()
-        # From the earliest on, a broker that is away comes in later, at its first offset.
+        # With earliest, the queues of an unavailable broker enter later, at their first offset.
         is_early = where.name == EARLIEST
         seen = view.look(view.topics()) if is_early else self._all_queues()
         return Positions(view.places(where, "startingOffsets", seen)).as_json()
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
-        """Behind what is stored now, or behind as much as *limit* allows."""
+        """The end offsets of the stored messages, or those that *limit* allows."""
         self._join()
         before = positions_of(start)
         seen = self._seen().look(self._routes())
-        self._commit(before.offsets)  # Spark asks when it is done with what lies before
+        self._commit(before.offsets)  # Spark calls this after all batches up to *start*
         for broker, error in seen.away.items():
-            log.warning("%s is away, its queues wait: %s", broker, error)
+            log.warning("%s is away, its queues are read later: %s", broker, error)
         starts, ends = dict(before.offsets), dict(before.offsets)
         lost = before.lost
         for queue, bounds in seen.bounds.items():
@@ -183,7 +183,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends[queue] = bounds.first
                 continue
             if queue.broker_name in seen.by_slaves and not bounds.first <= at <= bounds.end:
-                continue  # the master may have it: nothing is lost, the queue waits
+                continue  # the master may have the messages: read the queue later
             starts[queue] = self._resume_offset(queue, at, bounds)
             lost += max(0, starts[queue] - at)
             ends[queue] = max(starts[queue], bounds.end)
@@ -194,23 +194,23 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Positions(ends, lost).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """``maxOffsetsPerTrigger``, if it is set."""
+        """The limit of the option ``maxOffsetsPerTrigger``, else none."""
         count_max = self._options.offsets_per_trigger_max
         return ReadMaxRows(count_max) if count_max else ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802  # Spark's name
-        """For the progress of the query: how far the queues had been filled when last seen."""
+        """The queues' end offsets when last read, for the progress of the query."""
         return None if self._newest is None else self._newest.as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Fixes the end of the run.  Every broker has to answer: a part is not all there is."""
+        """Fixes the end of the run.  Waits for every broker, to miss no messages."""
         seen = self._all_queues()
         self._target = {queue: bounds.end for queue, bounds in seen.bounds.items()}
 
     # What is read ---------------------------------------------------------------------
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[QueueRange]:
-        """The ranges of a batch, also of one that was planned by an earlier run."""
+        """The ranges of a batch, also of a batch planned by an earlier run."""
         before, until = positions_of(start).offsets, positions_of(end).offsets
         if before == until:
             return []
@@ -222,7 +222,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return batches_of(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, object]) -> None:
-        """Spark is done with everything before *end*."""
+        """Commits the offsets of *end*: Spark has finished all batches before it."""
         self._commit(positions_of(end).offsets)
 
     def stop(self) -> None:
@@ -240,13 +240,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._view
 
     def _join(self) -> None:
-        """Once, where offsets are to be committed.  Raises ``GroupInUse``."""
+        """Join the group once, if offsets are committed.  Raises ``GroupInUse``."""
         if self._options.commits and self._membership is None:
             self._membership = StreamMembership(self._options)
             self._membership.join()
 
     def _commit(self, offsets: dict[MessageQueue, int]) -> None:
-        """Tools that look at the group see how far the stream has come; nothing reads it back."""
+        """Commit *offsets* for tools that show the group's progress; no stream reads them."""
         if self._membership is None or offsets == self._committed:
             return
         if not self._membership.is_only_member():
@@ -261,11 +261,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed = offsets
 
     def _routes(self) -> RoutedQueues:
-        """As they are now; as they were, if no NameServer answers or knows the topic."""
+        """The current routes; the last known ones if no NameServer answers or has the topic."""
         try:
             self._routed = self._seen().topics()
         except (ServerUnavailable, TopicUnknown) as error:
-            log.warning("the queues known so far stay: %s", error)
+            log.warning("the known queues are kept: %s", error)
         return self._routed
 
     def _all_queues(self) -> TopicSnapshot:
@@ -280,23 +280,23 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return retry_until_available(self._options.broker_unavailable_ms_max, look)
 
     def _resume_offset(self, queue: MessageQueue, at: int, bounds: Bounds) -> int:
-        """*at*, or where the queue goes on if that is gone.  Raises ``MessagesLost``."""
+        """*at*, or the nearest existing offset if it is gone.  Raises ``MessagesLost``."""
         if bounds.first <= at <= bounds.end:
             return at
         if at < bounds.first:
             what = f"{bounds.first - at} messages from {at} on are gone"
         else:
-            what = f"the stream had come to {at}: its broker has lost its end, or it was made anew"
+            what = f"the stream was at {at}: the broker lost the end, or the topic was made again"
         text = f"{queue} has the offsets {bounds.first} to {bounds.end} now: {what}"
         if self._options.fail_on_data_loss:
             raise MessagesLost(f"{text}. {DATA_LOSS_ADVICE}")
-        log.warning("%s; the stream goes on (failOnDataLoss=false)", text)
+        log.warning("%s; the stream continues (failOnDataLoss=false)", text)
         return min(max(at, bounds.first), bounds.end)
 
     def _before_target(
         self, starts: dict[MessageQueue, int], ends: dict[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
-        """With Trigger.AvailableNow nothing behind what there was at its start."""
+        """*ends*, with Trigger.AvailableNow limited to the ends at the start of the run."""
         if self._target is None:
             return ends
         return {

@@ -1,7 +1,7 @@
-"""Which queues a topic has and at which broker: asked of the NameServers, one after the other.
+"""The queues of topics and their brokers, from the NameServers, asked one after the other.
 
-The first one that answers counts, and is asked first the next time.  A topic without a route is
-an error that names the nearest topic there is.
+The first NameServer that answers is used, and asked first the next time.  A topic without a
+route is an error that names the nearest existing topic.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from rocketmq_emulator.text.suggestions import did_you_mean
 
 
 class RoutedQueues(msgspec.Struct, frozen=True):
-    """The queues of some topics, in order, and where each broker is, by name.
+    """The queues of some topics, in order, and the addresses of their brokers, by broker name.
 
-    ``addresses`` has its master's address; to read, a slave's where no master is registered.
-    ``slaves`` has the slave with the lowest id, which stands in for a master that does not answer.
+    ``addresses`` has the master's address; for reads, a slave's if no master is registered.
+    ``slaves`` has the slave with the lowest id, which is read if the master does not answer.
     """
 
     queues: tuple[MessageQueue, ...]
@@ -50,11 +50,11 @@ class RoutedQueues(msgspec.Struct, frozen=True):
         return [address for address in dict.fromkeys(found) if address]
 
     def is_slave(self, address: str) -> bool:
-        """Whether a slave is registered there now."""
+        """Whether the broker registered at *address* is a slave."""
         return address in self.slaves.values()
 
     def by_broker(self) -> dict[str, list[MessageQueue]]:
-        """The queues under the name of their broker."""
+        """The queues by the name of their broker."""
         found: dict[str, list[MessageQueue]] = {}
         for queue in self.queues:
             found.setdefault(queue.broker_name, []).append(queue)
@@ -62,7 +62,7 @@ class RoutedQueues(msgspec.Struct, frozen=True):
 
 
 class NameServers:
-    """Some ``host:port``, of which one has to answer, each within *timeout_ms*."""
+    """NameServers at ``host:port``; one of them has to answer within *timeout_ms*."""
 
     def __init__(self, addresses: Sequence[str], timeout_ms: int) -> None:
         self._addresses = list(addresses)
@@ -70,13 +70,13 @@ class NameServers:
         self._connection: BlockingConnection | None = None
 
     def close(self) -> None:
-        """Ends the connection that was kept."""
+        """Closes the connection that was kept."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def queues(self, topics: Iterable[str], *, to_write: bool = False) -> RoutedQueues:
-        """Raises ``TopicUnknown``, ``ServerUnavailable``."""
+        """The queues of *topics*.  Raises ``TopicUnknown``, ``ServerUnavailable``."""
         routes = {topic: self.route(topic) for topic in topics}
         brokers = [broker for route in routes.values() for broker in route.broker_datas]
         masters = {
@@ -95,7 +95,7 @@ class NameServers:
         return RoutedQueues(tuple(sorted(found, key=queue_order)), slaves | masters, slaves)
 
     def route(self, topic: str) -> TopicRouteData:
-        """Raises ``TopicUnknown``, ``ServerUnavailable`` when none answers."""
+        """The route of *topic*.  Raises ``TopicUnknown``, ``ServerUnavailable``."""
         try:
             reply = self._ask(GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic))
         except ServerRefused as refused:
@@ -125,7 +125,7 @@ class NameServers:
                 reasons.append(str(error))
                 self._addresses.append(self._addresses.pop(0))
         raise ServerUnavailable(
-            f"no NameServer answers: {'; '.join(reasons)}. Look at the option namesrv"
+            f"no NameServer answers: {'; '.join(reasons)}. Check the option namesrv"
         )
 
     def _connected(self, address: str) -> BlockingConnection:
@@ -135,7 +135,7 @@ class NameServers:
 
 
 def _slaves(brokers: Iterable[BrokerData]) -> dict[str, str]:
-    """Of each broker that has any, the one with the lowest id."""
+    """The address of the slave with the lowest id, for each broker with slaves."""
     found = {}
     for broker in brokers:
         ids = [number for number in broker.broker_addrs if number != MASTER_ID]

@@ -1,10 +1,10 @@
-"""Rows become messages, messages batches, and each is sent until a broker has stored it.
+"""Rows become messages, messages become batches; each is sent until a broker has stored it.
 
-At least once: a send without an answer may have been stored, and is sent again, as upstream's sync
-send does: to another broker, if there is one.  A row with a shard key has one queue, and waits for
-its broker.  A batch holds messages of one topic, is never compressed, and none of its messages is
-delayed or bound to a queue: those are sent alone.  Every row is checked before the first of its
-Arrow batch is sent, so a row that cannot be sent stops the others of it, too.
+Delivery is at least once: a send without an answer may have been stored, and is sent again, like
+upstream's sync send: to another broker, if there is one.  A row with a shard key has one queue,
+and waits for its broker.  A batch has messages of one topic and is never compressed; messages
+that are delayed or bound to a queue are sent alone.  All rows of an Arrow batch are checked before
+the first is sent, so one invalid row stops the others of that batch, too.
 
 Upstream: DefaultMQProducerImpl.sendDefaultImpl, DefaultMQProducerImpl.sendKernelImpl,
 SelectMessageQueueByHash, MessageBatch.
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 QUEUES_OF_A_NEW_TOPIC = 4  # DefaultMQProducer.defaultTopicQueueNums
-STORED = (  # but not yet as safe as the broker's settings ask for
+STORED = (  # but not flushed or replicated in time as the broker's settings require
     ResponseCode.FLUSH_DISK_TIMEOUT,
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
@@ -85,9 +85,9 @@ log = logging.getLogger("rocketmq_emulator.spark")
 
 
 def send_all(batches: Iterable[pa.RecordBatch], options: SinkOptions, first_queue: int) -> int:
-    """Sends the rows of Arrow *batches*; how many they were.  Raises ``NotSent``.
+    """Sends the rows of Arrow *batches*; returns their count.  Raises ``NotSent``.
 
-    The queues of a topic take turns, from *first_queue* on.
+    The queues of a topic are used in turn, beginning with *first_queue*.
     """
     sender = TaskSender(options, first_queue)
     try:
@@ -99,7 +99,7 @@ def send_all(batches: Iterable[pa.RecordBatch], options: SinkOptions, first_queu
 
 
 class TaskSender:
-    """The sends of one task."""
+    """Sends the rows of one task."""
 
     def __init__(self, options: SinkOptions, first_queue: int) -> None:
         self.sent_count = 0
@@ -111,12 +111,12 @@ class TaskSender:
         self._keys = UniqKeys(LOOPBACK, os.getpid(), uuid.uuid4().int & 0xFFFFFFFF)
 
     def close(self) -> None:
-        """Ends every connection."""
+        """Closes every connection."""
         self._brokers.close()
         self._name_servers.close()
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """The rows of an Arrow batch, none of them if one cannot be sent."""
+        """Sends the rows of an Arrow batch; none if one is invalid.  Raises ``NotSent``."""
         rows = rows_of(batch, self._options.topic, lambda: self._keys.make(_now_ms()))
         left = len(rows)
         for outgoing in sends_of(rows):
@@ -132,7 +132,7 @@ class TaskSender:
             left -= outgoing.count
 
     def _send(self, outgoing: OutgoingBatch) -> None:
-        """Attempts until one succeeds, each at another broker than the one before."""
+        """Attempts until one succeeds, each at another broker than the previous one."""
         patience = RetryLimit(self._options.broker_unavailable_ms_max)
         tried, refused_count = "", 0
         while True:
@@ -165,7 +165,7 @@ class TaskSender:
         return queue, routed.addresses[queue.broker_name]
 
     def _routed(self, topic: str) -> RoutedQueues:
-        """Of a topic that is not there yet, where its first message may make it.
+        """The topic's route; of an unknown topic, that of a broker which creates it on a send.
 
         Raises ``ServerUnavailable``.
         """
@@ -176,7 +176,7 @@ class TaskSender:
         except TopicUnknown as unknown:
             try:
                 found = self._name_servers.queues([AUTO_CREATE_TOPIC_KEY_TOPIC], to_write=True)
-            except TopicUnknown:  # its brokers are down, or there is none that makes topics
+            except TopicUnknown:  # its brokers are down, or no broker creates topics
                 raise ServerUnavailable(str(unknown)) from None
             return RoutedQueues(
                 tuple(
@@ -229,14 +229,14 @@ def _now_ms() -> int:
 # Rows as messages and batches ---------------------------------------------------------
 
 
-BATCH_BYTES_MAX = 1 << 20  # ours: brokers take MESSAGE_BYTES_MAX, a broker that is away takes all
+BATCH_BYTES_MAX = 1 << 20  # ours: below the brokers' MESSAGE_BYTES_MAX
 BATCH_MESSAGES_MAX = 1_000
-MORE_THAN_BODY = 200  # bytes of a message in a batch beside body and properties, and to spare
+MORE_THAN_BODY = 200  # bytes of a message in a batch besides body and properties, with a margin
 NO_ROW: dict[str, Any] = {}
 
 
 class OutgoingRow(msgspec.Struct, frozen=True):
-    """A message to be: its properties as text."""
+    """A message to send; its properties are encoded as one text."""
 
     topic: str
     body: bytes
@@ -246,12 +246,12 @@ class OutgoingRow(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """About how many bytes the message takes in a batch."""
         return len(self.body) + len(self.properties) + MORE_THAN_BODY
 
 
 class OutgoingBatch(msgspec.Struct, frozen=True):
-    """One send: ``count`` rows, of which a shard key binds to a queue."""
+    """One send of ``count`` rows; a shard key binds it to a queue."""
 
     topic: str
     body: bytes
@@ -262,7 +262,7 @@ class OutgoingBatch(msgspec.Struct, frozen=True):
 
 
 def rows_of(batch: pa.RecordBatch, topic: str, new_key: Callable[[], str]) -> list[OutgoingRow]:
-    """The rows of an Arrow batch; *topic* for those without one.  Raises ``BadRow``."""
+    """The rows of an Arrow batch as messages; *topic* if a row has none.  Raises ``BadRow``."""
     found = []
     for number, row in enumerate(batch.to_pylist()):
         try:
@@ -273,7 +273,7 @@ def rows_of(batch: pa.RecordBatch, topic: str, new_key: Callable[[], str]) -> li
 
 
 def sends_of(rows: list[OutgoingRow]) -> Iterator[OutgoingBatch]:
-    """The rows as sends, in their order, as many in one as a broker takes."""
+    """The rows as sends, in their order, each as large as a broker accepts."""
     waiting: list[OutgoingRow] = []
     size = 0
     for row in rows:
@@ -302,7 +302,7 @@ def _batch(rows: list[OutgoingRow]) -> OutgoingBatch:
 
 
 def _outgoing(row: dict[str, Any], topic: str, new_key: Callable[[], str]) -> OutgoingRow:
-    """Raises ``ValueError``."""
+    """The message of *row*.  Raises ``ValueError`` if it is invalid."""
     if (complaint := client_refuses_send_to(topic)) is not None:
         raise ValueError(complaint)
     body = row["body"]
@@ -316,7 +316,7 @@ def _outgoing(row: dict[str, Any], topic: str, new_key: Callable[[], str]) -> Ou
         keys = KEY_SEPARATOR.join(filter(None, keys))
     own = dict(row.get("properties") or NO_ROW)
     pairs = {name: value for name, value in own.items() if name not in RESERVED and value}
-    # A message that was read brings what the system set for it: that is set anew.
+    # A message that was read has properties set by the system: they are set again.
     given = {KEYS: keys, TAGS: row.get("tags"), SHARDING_KEY: shard, DELAY: delay and str(delay)}
     pairs |= {name: value for name, value in given.items() if value}
     pairs |= {UNIQ_KEY: new_key(), WAIT: "true"}

@@ -1,7 +1,7 @@
-"""What a read knows of the cluster: queues, their bounds, and where to begin and to end.
+"""A snapshot of the cluster for a read: queues, their bounds, and the start and end offsets.
 
-A broker that is away is told apart from what it holds: who plans decides whether to wait for it
-or to go on without its queues.
+Unavailable brokers are listed separately: the reader decides whether to wait for them or to
+continue without their queues.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ log = logging.getLogger("rocketmq_emulator.spark")
 
 
 class TopicSnapshot(msgspec.Struct, frozen=True):
-    """All queues at one moment; ``away`` has the reason for each broker that did not answer.
+    """All queues at one moment; ``away`` has the error of each broker that did not answer.
 
-    ``by_slaves`` names brokers of which a slave answered: it may not have all that the master has.
+    ``by_slaves`` has the brokers whose slave answered: it may have fewer messages than the master.
     """
 
     topics: RoutedQueues
@@ -60,13 +60,13 @@ class TopicSnapshot(msgspec.Struct, frozen=True):
 
 
 class SnapshotReader:
-    """The topics of some options."""
+    """Reads snapshots of the topics in *options*."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.name_servers = NameServers(options.namesrv, options.request_ms_max)
         self.brokers = BrokerConnections(options.request_ms_max)
-        self._by_slaves: frozenset[str] = frozenset()  # at the last look
+        self._by_slaves: frozenset[str] = frozenset()  # in the last snapshot
 
     def close(self) -> None:
         """Closes every connection."""
@@ -74,11 +74,11 @@ class SnapshotReader:
         self.brokers.close()
 
     def topics(self) -> RoutedQueues:
-        """Raises ``TopicUnknown``, ``ServerUnavailable`` when no NameServer answers."""
+        """The queues of the topics.  Raises ``TopicUnknown``, ``ServerUnavailable``."""
         return self.name_servers.queues(self.options.topics)
 
     def look(self, topics: RoutedQueues) -> TopicSnapshot:
-        """Where every queue begins and ends now.  Raises ``SourceError``, but no absence."""
+        """All queues' bounds now; unavailable brokers are in ``away``, other errors are raised."""
         bounds: dict[MessageQueue, Bounds] = {}
         away: dict[str, ServerUnavailable] = {}
         by_slaves: set[str] = set()
@@ -97,7 +97,9 @@ class SnapshotReader:
                     by_slaves.add(broker)
                 break
         for broker in by_slaves - self._by_slaves:
-            log.warning("the master of %s is away: its slave is read, as far as it came", broker)
+            log.warning(
+                "the master of %s is away: reads its slave, which may have fewer messages", broker
+            )
         self._by_slaves = frozenset(by_slaves)
         return TopicSnapshot(topics, bounds, away, self._by_slaves)
 
@@ -141,7 +143,7 @@ class SnapshotReader:
         return bounds.first
 
     def _to(self, queue: MessageQueue, snapshot: TopicSnapshot) -> BlockingConnection:
-        """Who said where the queue begins and ends."""
+        """The connection to the broker, master or slave, that gave the queue's bounds."""
         read_addresses = snapshot.topics.read_addresses(queue.broker_name)
         return self.brokers.to(
             read_addresses[-1] if queue.broker_name in snapshot.by_slaves else read_addresses[0]
@@ -154,7 +156,7 @@ def _check_known(given: Mapping[MessageQueue, int], snapshot: TopicSnapshot, nam
         if _short(queue) in known:
             continue
         advice = did_you_mean(_short(queue), known)
-        raise BadOption(f"{name} names {_short(queue)}, which there is not: {advice}")
+        raise BadOption(f"{name} names {_short(queue)}, which does not exist: {advice}")
 
 
 def _short(queue: MessageQueue) -> str:

@@ -1,1 +1,1 @@
-"""Tables of runs become a page that says what was found."""
+"""Makes an HTML page of results from the table of a sweep's runs."""

@@ -1,7 +1,7 @@
-"""Which of a run's metrics a page shows: those that were asked for, or those that say something.
+"""Selects the metrics of a page: those that were asked for, or the most informative ones.
 
-A run has a hundred metrics, and most of them are 0 in every run.  Shown are what the scenario's
-expectations are about, then what differs most between the cells of the sweep.
+A run has a hundred metrics, and most of them are 0 in every run.  A page shows the metrics of the
+scenario's expectations, then those that differ most between the cells of the sweep.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.text.suggestions import suggestion
 
 METRICS_MAX = 12
-BETWEEN_MIN = 0.01  # of its variance: less is the same everywhere
+BETWEEN_MIN = 0.01  # share of the variance; a metric with less is the same in all cells
 
 OverviewRow: TypeAlias = Mapping[str, Any]  # of steps.overview
 
 
 class NoSuchMetric(Misuse, ValueError):
-    """No run measured it; the text has the nearest name."""
+    """No run measured this metric; the text has the nearest name."""
 
 
 class StudyMetric(msgspec.Struct, frozen=True):
-    """``expected`` are the bounds of expectations about it; ``is_constant``: in all runs."""
+    """A metric; ``expected`` has the bounds of its expectations; ``is_constant``: in all runs."""
 
     name: str
     unit: str
@@ -39,7 +39,7 @@ class StudyMetric(msgspec.Struct, frozen=True):
 def metrics_shown(
     overview: Sequence[OverviewRow], expected: Sequence[str] = (), wanted: Sequence[str] = ()
 ) -> tuple[StudyMetric, ...]:
-    """In the order in which they are shown.  Raises ``NoSuchMetric`` for an unknown *wanted*."""
+    """The metrics in the page's order.  Raises ``NoSuchMetric`` for an unknown *wanted*."""
     rows = {str(row["metric"]): row for row in overview}
     for name in wanted:
         if name not in rows:
@@ -58,7 +58,7 @@ def metrics_shown(
     )
     left = sorted(name for name in alone - set(first) - set(rest) if not _is_constant(rows[name]))
     chosen = list(dict.fromkeys([*first, *rest, *left]))[:METRICS_MAX]
-    if not chosen:  # nothing varies, which is a finding too
+    if not chosen:  # no metric varies, which is a result too
         chosen = sorted(alone)[:METRICS_MAX]
     return tuple(_shown(name, rows, bounds) for name in chosen)
 
@@ -82,13 +82,13 @@ def _shown(
 def _of_the_same(
     base: str, rows: Mapping[str, OverviewRow], bounds: Mapping[str, list[str]]
 ) -> list[str]:
-    """Bounds of ``lost.billing`` when billing is the only group."""
+    """The bounds of ``lost.billing`` for ``lost`` if billing is the only group."""
     same = [name for name in bounds if name.startswith(f"{base}.") and _says_the_same(name, rows)]
     return [bound for name in same for bound in bounds[name]]
 
 
 def _bounds(expected: Sequence[str]) -> dict[str, list[str]]:
-    """``lost.billing == 0``: the bounds by metric."""
+    """The bounds by metric, from texts like ``lost.billing == 0``."""
     found: dict[str, list[str]] = {}
     for text in expected:
         name, _, bound = text.partition(" ")
@@ -97,7 +97,7 @@ def _bounds(expected: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _says_the_same(name: str, rows: Mapping[str, OverviewRow]) -> bool:
-    """``lost.billing`` is ``lost`` where there is one group."""
+    """Whether *name* is a part equal to its total, as ``lost.billing`` with only one group."""
     base, _, scope = name.partition(".")
     if not scope or base not in rows or name not in rows:
         return False

@@ -1,10 +1,10 @@
-"""A study written: one HTML page that stands alone, and the numbers of its plots as tables.
+"""Writes a study: one self-contained HTML page, and the numbers of its plots as tables.
 
-Python decides what is shown and computes every number; the page draws it, in the theme of its
-reader.  Style, scripts, Plotly and data are in one file; data and Plotly are compressed, in
-base64; the page may load nothing, says its policy.  Its colours are those of the reports
-(``rocketmq_emulator.scenarios.report``).  The tables, CSV for people and Parquet for programs,
-each begin with the varied parameters:
+Python selects the content and computes every number; the page draws it, in the light or dark
+theme of its user.  Style, scripts, Plotly and data are in one file; data and Plotly are
+compressed, in base64; the page's policy forbids it to load anything.  Its colours are those of
+the reports (``rocketmq_emulator.scenarios.report``).  The tables, CSV for people and Parquet for
+programs, each begin with the varied parameters:
 
     combinations    a row for each combination and metric: mean, interval, quantiles, seeds
     curves          a row for each point of a distribution: share, value, seed
@@ -38,14 +38,14 @@ SCRIPTS = ("data.js", "details.js", "plots.js", "main.js")
 PLACE = re.compile(r"\{\{(\w+)\}\}")
 INSTALL = "pip install 'rocketmq-emulator[study]'"
 PLOTLY_SCRIPT = ("package_data", "plotly.min.js")
-COMPRESSION_LEVEL = 9  # Plotly is compressed once a process
+COMPRESSION_LEVEL = 9  # Plotly is compressed once per process
 
 
 def write_study_page(study: Study) -> str:
-    """The page of *study*: about 2 MB, of which Plotly is most.  Raises ``PlotlyMissing``."""
+    """The page of *study*: about 2 MB, mostly Plotly.  Raises ``PlotlyMissing``."""
     script = "'use strict';\n(() => {\n" + "".join(map(_part, SCRIPTS)) + "})();\n"
-    # Plotly comes from within the page as a blob, started by the script that is allowed; its
-    # styles and the pictures that it saves are made on the way.
+    # The allowed script loads Plotly from a blob in the page; Plotly makes styles, and blobs for
+    # the pictures that it saves.
     policy = (
         f"default-src 'none'; script-src 'strict-dynamic' '{_digest(script)}'; "
         "style-src 'unsafe-inline'; img-src data: blob:"
@@ -58,17 +58,17 @@ def write_study_page(study: Study) -> str:
         "plotly": _plotly(),
         "data": _packed(msgspec.json.encode(page_data(study))),
     }
-    # In one pass: what is put in may itself look like a place.
+    # In one pass: the inserted text may itself contain a placeholder.
     return PLACE.sub(lambda place: parts[place[1]], _part("study.html"))
 
 
 def title_of(study: Study) -> str:
-    """What stands on top."""
+    """The title of the page."""
     return study.about.title or study.about.scenario
 
 
 def page_data(study: Study) -> dict[str, object]:
-    """What the scripts read: numbers of six digits, values and metrics by their places."""
+    """The JSON data for the scripts: numbers of six digits, values and metrics by index."""
     about = study.about
     places = {metric.name: at for at, metric in enumerate(study.metrics)}
     return {
@@ -124,7 +124,7 @@ def _cell(study: Study, cell: StudyCell, places: dict[str, int]) -> dict[str, An
 
 
 def _shown(values: tuple[bool | float | str, ...]) -> list[int | float | str]:
-    """As commands take them: ``true``, not ``True``."""
+    """Values as written in commands: ``true``, not ``True``."""
     return [str(value).lower() if isinstance(value, bool) else value for value in values]
 
 
@@ -136,7 +136,7 @@ def _rounded(value: float | None) -> float | int | None:
 
 
 def find_plotly() -> Path:
-    """The JavaScript of the installed Plotly, which is not imported.  Raises ``PlotlyMissing``."""
+    """The JavaScript file of the installed Plotly.  Raises ``PlotlyMissing``."""
     package = find_spec("plotly")
     for folder in (package and package.submodule_search_locations) or ():
         if (script := Path(folder, *PLOTLY_SCRIPT)).is_file():
@@ -145,7 +145,7 @@ def find_plotly() -> Path:
 
 
 class PlotlyMissing(CannotDoHere, ImportError):
-    """No page can be drawn; the text says what to install."""
+    """Plotly is not installed: no page was written; the text says what to install."""
 
 
 @functools.cache
@@ -177,7 +177,7 @@ SHARES = {"smallest": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p99": 0.99,
 
 
 def write_files(study: Study, folder: Path) -> list[Path]:
-    """The tables in *folder*, which is made; those without rows are not written."""
+    """Write the tables to *folder*, which is created; tables without rows are not written."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = {
         "combinations": list(combination_rows(study)),
@@ -196,7 +196,7 @@ def write_files(study: Study, folder: Path) -> list[Path]:
 
 
 def combination_rows(study: Study) -> Iterator[Row]:
-    """One a combination and metric."""
+    """One row per combination and metric."""
     for cell in study.cells:
         for metric in study.metrics:
             if (numbers := cell.numbers.get(metric.name)) is None:
@@ -215,7 +215,7 @@ def combination_rows(study: Study) -> Iterator[Row]:
 
 
 def curve_rows(study: Study) -> Iterator[Row]:
-    """One a point."""
+    """One row per point of a distribution."""
     for cell in study.cells:
         for metric in study.metrics:
             if (numbers := cell.numbers.get(metric.name)) is None:
@@ -232,7 +232,7 @@ def curve_rows(study: Study) -> Iterator[Row]:
 
 
 def verdict_rows(study: Study) -> Iterator[Row]:
-    """One a combination."""
+    """One row per combination."""
     for cell in study.cells:
         yield {
             **_at(study, cell),
@@ -246,7 +246,7 @@ def verdict_rows(study: Study) -> Iterator[Row]:
 
 
 def release_rows(study: Study) -> Iterator[Row]:
-    """One a change."""
+    """One row per change of a mean between releases."""
     for change in study.changes:
         before, after = study.cells[change.before], study.cells[change.after]
         at = _at(study, before)

@@ -1,8 +1,8 @@
-"""From a sweep's rows to what a study shows: each step a DataFrame to a DataFrame.
+"""The steps from a sweep's rows to the numbers of a study: each is DataFrame → DataFrame.
 
 A *cell* is one combination of the varied parameters, a struct column of that name; its rows differ
-by seed alone.  Everything is made small here, in Spark: a cell of a million seeds has as many
-quantiles as one of a hundred.  A quantile is the value of an actual run, so it has a seed.
+by seed alone.  Spark reduces the rows here: a cell of a million seeds has as many quantiles as
+one of a hundred.  A quantile is the value of an actual run, so it has a seed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SEEDS_NAMED_MAX = 20  # of a cell's runs that did not pass
 
 
 def cells_of(rows: DataFrame, varied: Sequence[str]) -> DataFrame:
-    """One row a run: its *cell*, seed, verdict, reason, metrics and ``took_s``."""
+    """One row per run: its *cell*, seed, verdict, reason, metrics and ``took_s``."""
     named = [F.col(f"`{name}`").alias(name) for name in varied]
     everything = F.lit(True).alias("all")  # a struct needs a field
     return rows.select(
@@ -31,13 +31,13 @@ def cells_of(rows: DataFrame, varied: Sequence[str]) -> DataFrame:
 
 
 def measured(cells: DataFrame, names: Sequence[str] | None = None) -> DataFrame:
-    """One row a run and metric: ``metric``, ``value``; of *names* only, if any are given."""
+    """One row per run and metric: ``metric``, ``value``; only of *names*, if given."""
     found = cells.select("cell", "seed", F.explode("metrics").alias("metric", "value"))
     return found if names is None else found.where(F.col("metric").isin(*names))
 
 
 def verdicts(cells: DataFrame) -> DataFrame:
-    """One row a cell: how many runs passed, failed and had no answer, and how long they took."""
+    """One row per cell: how many runs passed, failed and had no answer, and their times."""
 
     def count_of(verdict: str) -> Column:
         return F.count_if(F.col("verdict") == verdict).alias(verdict)
@@ -54,7 +54,7 @@ def verdicts(cells: DataFrame) -> DataFrame:
 
 
 def not_passed(cells: DataFrame) -> DataFrame:
-    """The first seeds of each cell that did not pass, with the reason."""
+    """The first seeds of each cell that did not pass, with the reasons."""
     in_order = W.partitionBy("cell").orderBy("seed")
     is_named = F.col("place") <= SEEDS_NAMED_MAX
     return (
@@ -66,7 +66,7 @@ def not_passed(cells: DataFrame) -> DataFrame:
 
 
 def overview(values: DataFrame) -> DataFrame:
-    """One row a metric: its range, and how much of its variance is between cells.
+    """One row per metric: its range, and the share of its variance that is between cells.
 
     ``between`` is 1 when cells differ and runs of one cell do not, 0 when cells are alike, and
     null for a constant.
@@ -94,7 +94,7 @@ def overview(values: DataFrame) -> DataFrame:
 
 
 def statistics(values: DataFrame) -> DataFrame:
-    """One row a cell and metric: count, mean and the sample's standard deviation."""
+    """One row per cell and metric: count, mean and the sample's standard deviation."""
     return values.groupBy("cell", "metric").agg(
         F.count("*").alias("count"),
         F.mean("value").alias("mean"),
@@ -103,10 +103,10 @@ def statistics(values: DataFrame) -> DataFrame:
 
 
 def quantiles(values: DataFrame, parts: int) -> DataFrame:
-    """*parts* + 1 rows a cell and metric: ``part`` i is the run at the share i / *parts*.
+    """*parts* + 1 rows per cell and metric: ``part`` i is the quantile i / *parts*.
 
-    Of n runs in the order of their values it is number ceil(n i / parts), the first for i = 0: the
-    smallest value that at least this share did not pass.
+    Of n runs ordered by value it is number ceil(n i / parts), the first for i = 0: the smallest
+    value such that at least this share of the runs has that value or less.
     """
     of_cell = W.partitionBy("cell", "metric")
     in_order = of_cell.orderBy("value", "seed")
@@ -118,7 +118,7 @@ def quantiles(values: DataFrame, parts: int) -> DataFrame:
         F.row_number().over(in_order).alias("rank"),
         F.count("*").over(of_cell).alias("count"),
     )
-    # The parts whose run stands at this rank: those i with rank - 1 < n i / parts <= rank.
+    # The parts whose run has this rank: those i with rank - 1 < n i / parts <= rank.
     least = F.floor((F.col("rank") - 1) * parts / F.col("count")) + 1
     most = F.floor(F.col("rank") * parts / F.col("count"))
     is_first = F.col("rank") == 1

@@ -1,10 +1,10 @@
-"""What a study says, as values: cells, their numbers with seeds and uncertainty, nothing of HTML.
+"""The values of a study: cells, and their numbers with seeds and confidence intervals; no HTML.
 
-    study = study_of(spark, folder)      of a sweep's folder: its rows, and what the scenario says
-    study = studied(rows, about)         of rows
+    study = study_of(spark, folder)      of a sweep's folder, with the texts of its scenario
+    study = make_study(rows, about)      of rows
     write_study_page(study); write_files(study, folder)
 
-Spark makes it small; what is here fits one page, whatever the size of the sweep.
+Spark reduces the rows; a study fits one page for a sweep of any size.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 RELEASE = "release"
 CELLS_MAX = 2_000
 NUMBERS_MAX = 400_000  # quantiles in one page: about 4 MB of text, 2 MB packed
-PARTS = (100, 50, 20, 10)  # a curve has one more point; more metrics and cells, fewer points
-DIGITS = 6  # of a number in the page; in the files beside it all of them
+PARTS = (100, 50, 20, 10)  # a curve has one more point; fewer for more metrics and cells
+DIGITS = 6  # of a number in the page; the CSV and Parquet files have all digits
 
 
 class NothingToStudy(Misuse, ValueError):
-    """A sweep that no page can show; nothing was written.  The text says what to do."""
+    """No page can show this sweep; nothing was written.  The text says what to do."""
 
 
 class SweepDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked of a sweep; *varied* parameters with their values, in order.
+    """The description of a sweep; *varied* has the parameters with their values, in order.
 
-    ``scenario`` and ``settings`` are as they were written, so that a command can repeat them.
+    ``scenario`` and ``settings`` are as the user wrote them, so that a command can repeat them.
     """
 
     scenario: str
@@ -53,16 +53,16 @@ class SweepDescription(msgspec.Struct, frozen=True, kw_only=True):
     varied: dict[str, tuple[Value, ...]]
     first_seed: int
     last_seed: int
-    release: str  # one that was asked for; empty: the scenario's, or varied
+    release: str  # the given release; empty: the scenario's own, or varied
     code_version: str
     command: str
     title: str = ""
     teaches: str = ""
-    expected: tuple[str, ...] = ()  # as they read: "lost == 0"
+    expected: tuple[str, ...] = ()  # as texts: "lost == 0"
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """One metric in one cell.  ``values`` at the shares 0 … 1, each with the seed that had it."""
+    """One metric in one cell.  ``values`` are the quantiles 0 … 1, each with its run's seed."""
 
     count: int
     mean: float
@@ -73,13 +73,13 @@ class Numbers(msgspec.Struct, frozen=True):
     seeds: tuple[int, ...]
 
     def at(self, share: float) -> tuple[float, int]:
-        """The value that this share of the runs did not pass, and the seed of that run."""
+        """The quantile *share* of the runs, and the seed of the run with that value."""
         place = round(share * (len(self.values) - 1))
         return self.values[place], self.seeds[place]
 
 
 class NotPassed(msgspec.Struct, frozen=True, array_like=True):
-    """A run that failed, or has no answer."""
+    """A run that failed, or ended without an answer (verdict ``error``)."""
 
     seed: int
     verdict: str
@@ -102,7 +102,7 @@ class StudyCell(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """How a metric's mean differs from one release to the next; cells by their place."""
+    """The difference of a metric's mean from one release to the next; cells by index."""
 
     metric: str
     before: int
@@ -113,7 +113,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Study(msgspec.Struct, frozen=True):
-    """All that a page shows."""
+    """The content of a page."""
 
     about: SweepDescription
     metrics: tuple[StudyMetric, ...]
@@ -122,14 +122,14 @@ class Study(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> int:
-        """Of all cells."""
+        """The number of runs in all cells."""
         return sum(cell.runs for cell in self.cells)
 
 
 def make_study(rows: DataFrame, about: SweepDescription, wanted: Sequence[str] = ()) -> Study:
     """The study of *rows*: a column for each varied parameter, then those of a ``RunResult``.
 
-    *wanted* metrics, or those that expectations name and that vary most between cells.
+    It shows the *wanted* metrics, or those in expectations and those that vary most between cells.
     Raises ``NothingToStudy``.
     """
     cells = steps.cells_of(rows, list(about.varied)).cache()
@@ -153,7 +153,7 @@ def make_study(rows: DataFrame, about: SweepDescription, wanted: Sequence[str] =
 def _numbers(
     cells: DataFrame, names: Sequence[str], count: int
 ) -> Mapping[tuple[Any, ...], dict[str, Numbers]]:
-    """By cell and metric."""
+    """The numbers by cell and metric."""
     values = steps.measured(cells, names).cache()
     parts = parts_of_curves(count * len(names))
     curves: dict[tuple[Any, ...], dict[str, list[tuple[int, float, int]]]] = {}
@@ -178,7 +178,7 @@ def _numbers(
 
 
 def parts_of_curves(curves: int) -> int:
-    """How many parts a curve has when a page has so many: at most ``NUMBERS_MAX`` in all."""
+    """The number of parts per curve, so that *curves* have at most ``NUMBERS_MAX`` in all."""
     return next((parts for parts in PARTS if parts * curves <= NUMBERS_MAX), PARTS[-1])
 
 
@@ -188,7 +188,7 @@ def _cells(
     numbers: Mapping[tuple[Any, ...], dict[str, Numbers]],
     bad: Iterable[Row],
 ) -> tuple[StudyCell, ...]:
-    """In the order in which their values were asked for."""
+    """The cells in the order in which their values were given."""
     named: dict[tuple[Any, ...], list[NotPassed]] = {}
     for row in bad:
         one = NotPassed(row.seed, row.verdict, row.reason)
@@ -215,7 +215,7 @@ def _cells(
 def _changes(
     about: SweepDescription, shown: Sequence[StudyMetric], cells: Sequence[StudyCell]
 ) -> Iterable[Change]:
-    """From each release to the next one, all else equal."""
+    """The changes from each release to the next, between cells that differ in nothing else."""
     if RELEASE not in about.varied:
         return
     column = list(about.varied).index(RELEASE)
@@ -258,7 +258,7 @@ def study_of(spark: SparkSession, folder: Path, wanted: Sequence[str] = ()) -> S
 
 
 def about_of(sweep: StoredSweep) -> SweepDescription:
-    """What was asked, in the words of the scenario where it can still be found."""
+    """The description of *sweep*, with the scenario's texts if the scenario can be found."""
     title, teaches, expected = _words_of(sweep)
     asked = sweep.asked
     is_one_release = RELEASE not in sweep.grid and len(asked.releases) == 1
@@ -278,7 +278,7 @@ def about_of(sweep: StoredSweep) -> SweepDescription:
 
 
 def _words_of(sweep: StoredSweep) -> tuple[str, str, tuple[str, ...]]:
-    """Title, what it teaches, expectations; all empty where the scenario is not here any more."""
+    """Title, lesson and expectations of the scenario; all empty if it cannot be found."""
     asked = sweep.asked
     try:
         if (question := find_question(asked.scenario)) is not None:

@@ -1,9 +1,9 @@
-"""How sure a mean is: confidence intervals of 95 %.
+"""The uncertainty of a mean: confidence intervals of 95 %.
 
-A study names the interval beside the mean, so that nobody takes noise for a finding.  Intervals
-are those of Student's t, which assumes that the mean, not the values, is nearly normal: fair
-from some thirty seeds on.  What does not vary among its runs has an interval of no width, which is
-no promise either when there are few.
+A study shows the interval beside the mean, so that noise is not taken for a result.  Intervals
+are those of Student's t, which assumes that the mean, not the values, is nearly normal: valid
+from about thirty seeds on.  A metric that does not vary among its runs has an interval of width
+0, which proves little if there are few runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T_LIMIT = 1.960
 
 
 class Interval(NamedTuple):
-    """A value, and where it lies with 95 % confidence; without bounds: one run says nothing."""
+    """A value with its 95 % confidence interval; the bounds are None for a single run."""
 
     value: float
     low: float | None
@@ -40,7 +40,7 @@ def t_975(freedom: float) -> float:
 
 
 def of_mean(mean: float, deviation: float | None, count: int) -> Interval:
-    """Of a sample's mean, with its standard deviation."""
+    """The interval of a sample's mean; *deviation* is the sample's standard deviation."""
     if count < 2 or deviation is None:
         return Interval(mean, None, None)
     half = t_975(count - 1) * deviation / count**0.5
@@ -48,7 +48,7 @@ def of_mean(mean: float, deviation: float | None, count: int) -> Interval:
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """What is known of the runs of a cell."""
+    """Count, mean and standard deviation of a metric in the runs of a cell."""
 
     mean: float
     deviation: float | None
@@ -56,7 +56,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def of_difference(before: Sample, after: Sample) -> Interval:
-    """Of the difference of two means, *after* minus *before* (Welch)."""
+    """The interval of the difference of two means, *after* minus *before* (Welch)."""
     difference = after.mean - before.mean
     if min(before.count, after.count) < 2 or before.deviation is None or after.deviation is None:
         return Interval(difference, None, None)

@@ -33,7 +33,7 @@ def owners(queue_changes: DataFrame) -> DataFrame:
 
 
 def rebalances(owners: DataFrame, members: DataFrame) -> DataFrame:
-    """One row per rebalance of a topic in a group: its time, the moved queues, the fewest possible.
+    """One row per rebalance of a topic in a group: time, moved queues, fewest possible moves.
 
     ``is_settled``: the shares differ from those before it.
     """

@@ -247,7 +247,7 @@ def retries(facts: DataFrame, messages: DataFrame, members: DataFrame) -> DataFr
 def offset_lag(facts: DataFrame, messages: DataFrame) -> DataFrame:
     """One row per group and committed queue: how far it was behind, at the end and at most.
 
-    ``lag`` is the queue's end minus the last committed offset; ``lag_max`` the largest at a commit.
+    ``lag`` is the queue's end minus the last committed offset; ``lag_max`` the most at a commit.
     """
     committed = facts_of(facts, OffsetCommitted).select(
         *RUN, "group", "queue", "offset", *ORDER, at()

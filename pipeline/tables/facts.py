@@ -35,7 +35,7 @@ def fact_fields() -> dict[str, T.DataType]:
         for field in spark_schema(kind):
             known = found.setdefault(field.name, field.dataType)
             assert known == field.dataType, (
-                f"{kind.__name__}.{field.name} has another type than in other facts"
+                f"{kind.__name__}.{field.name} differs in type from {known}"
             )
     return dict(sorted(found.items()))
 

@@ -193,7 +193,7 @@ def _started(file: Path, fact: bytes, schema: int) -> JournalRun:
 
 
 def _cluster(heads: Sequence[_UnnamedJournal]) -> JournalRun:
-    """The run of all journals of one folder; the earliest line identifies it, as files may be added."""
+    """The run of all journals of a folder; its earliest line is its id: files may be added."""
     first = min(heads, key=lambda head: head.began)
     return JournalRun(
         run=_digest(NO_SCENARIO, first.first.decode("utf-8", "replace")),

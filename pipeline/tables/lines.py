@@ -1,12 +1,12 @@
-"""Lines of journals become facts; lines that are none become rejected rows, with the reason.
+"""Parses lines of journals: facts, and rejected rows with the reason for all other lines.
 
-Spark reads files as text, in splits by bytes: one of 10 M facts is twenty tasks, not one.  Which
-run a line is of depends on its file alone.  A line that cannot be read is a row of its own and
-never ends the job; its reason is in the words that the checkers have for it.
+Spark reads files as text, in splits by bytes: a file of 10 M facts is twenty tasks, not one.  The
+run of a line depends on its file alone.  A line that cannot be read becomes a row of its own and
+does not fail the job; its reason has the same text as in the checkers.
 
 Schema 1 had no ``mono_us`` (time is ``at_ms`` then), wrote a queue as a list of three or as two
-fields of the broker's own fact, and had other names for some fields (``OLD_NAMES``).  What it did
-not know is null.  From schema 2 on, fields were only added.
+fields of the broker's own fact, and had other names for some fields (``OLD_NAMES``).  Fields that
+it did not have are null.  From schema 2 on, fields were only added.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _QUEUE = fact_fields()["queue"]
 
 
 def fact_of_first_schema(value: Column) -> Column:
-    """A line of schema 1 as ``lines.parsed`` wants it: seq, at_ms, mono_us, node, kind, fact."""
+    """A line of schema 1 converted for ``parsed``: seq, at_ms, mono_us, node, kind, fact."""
     line = F.from_json(value, _TEXTS)
     fact = F.from_json(line["fact"], _TEXTS)
     at_ms = line["at_ms"].cast("long")
@@ -64,7 +64,7 @@ def fact_of_first_schema(value: Column) -> Column:
 
 
 def _field(name: str, wanted: T.DataType, fact: Column, node: Column) -> Column:
-    """The field *name* of a fact whose values are texts of JSON."""
+    """The field *name* of *fact*, whose values are JSON texts."""
     text = F.when(F.lit(False), F.lit(None).cast("string"))
     for kind, names in OLD_NAMES.items():
         if name in names:
@@ -106,9 +106,9 @@ def _queue(parts: Column) -> Column:
 # Lines --------------------------------------------------------------------------------
 
 
-TEXT_CHARS_MAX = 300  # that a rejected line shows
+TEXT_CHARS_MAX = 300  # of a rejected line
 ROWS_OF_PARTITION = (1 << 33) - 1  # the bits of monotonically_increasing_id below the partition
-LINE_BYTES_MAX = 1 << 26  # longer ones are no journal's
+LINE_BYTES_MAX = 1 << 26  # no journal has longer lines
 BAD = "_bad"
 
 _ENTRY = (
@@ -142,13 +142,13 @@ def lines_of(spark: SparkSession, runs: Mapping[str, JournalRun]) -> DataFrame:
         .option("mapreduce.input.linerecordreader.line.maxlength", str(LINE_BYTES_MAX))
         .text([_without_wildcards(path) for path in runs])
     )
-    # Spark writes names as addresses, with %20 and the like, in its own way: it is asked for them.
+    # Spark has its own escapes in file names (%20 and others), so the names come from Spark.
     coded = [urlsplit(name).path for name in text.inputFiles()]
     known = {unquote(name): name for name in coded}
     rows = [
         (known[path], path, run.scenario, run.run, len(run.files) == 1)
         for path, run in runs.items()
-        if path in known  # Spark leaves out empty ones
+        if path in known  # Spark leaves out empty files
     ]
     columns = "name string, file string, scenario string, run string, is_alone boolean"
     files = F.broadcast(spark.createDataFrame(rows, columns))
@@ -161,7 +161,7 @@ def lines_of(spark: SparkSession, runs: Mapping[str, JournalRun]) -> DataFrame:
 
 
 def parsed(lines: DataFrame, schema: int) -> DataFrame:
-    """*lines* of *schema*, but blank ones, each with ``entry`` and ``reason`` (null: a fact)."""
+    """*lines* of *schema* without blank ones; adds ``entry`` and ``reason`` (null: a fact)."""
     is_blank = F.length(F.trim("value")) == 0
     return (
         lines.where(~is_blank)
@@ -171,10 +171,10 @@ def parsed(lines: DataFrame, schema: int) -> DataFrame:
 
 
 def bronze_rows(read: DataFrame) -> DataFrame:
-    """Of what ``parsed`` gave: each line as a fact (``journal_schema``), or as ``rejected``."""
-    # Splits are as long as partitions are at most, so this grows within a file.
+    """The result of ``parsed`` with each line as a fact (``journal_schema``) or ``rejected``."""
+    # A partition has at most one split, so this number grows within a file.
     place = F.when(F.col("is_alone"), F.col("block") + F.col("row"))
-    # Cut first: a line may be a whole foreign file, and may be no UTF-8.
+    # Cut first: a line may be a whole foreign file, and may be invalid UTF-8.
     text = F.make_valid_utf8(F.substring("value", 1, TEXT_CHARS_MAX))
     is_fact = F.col("reason").isNull()
     return read.select(
@@ -194,7 +194,7 @@ def bronze_rows(read: DataFrame) -> DataFrame:
 
 
 def rejected_rows(bronze: DataFrame, lines: DataFrame) -> DataFrame:
-    """Of what ``bronze_rows`` made of *lines*: scenario, run, file, line, reason, text."""
+    """The rejected rows of *bronze*: scenario, run, file, line, reason, text."""
     in_file = W.partitionBy("file").orderBy("block").rowsBetween(W.unboundedPreceding, -1)
     blocks = (
         lines.groupBy("file", "block")
@@ -215,7 +215,7 @@ def rejected_rows(bronze: DataFrame, lines: DataFrame) -> DataFrame:
 
 
 def _entry(value: Column) -> Column:
-    """A line of the present schema: seq, at_ms, mono_us, node, kind, fact, is_odd."""
+    """A line of the current schema: seq, at_ms, mono_us, node, kind, fact, is_odd."""
     tagged = T.StructType([T.StructField("kind", T.StringType()), *fact_struct()])
     schema = T.StructType([*_ENTRY, T.StructField("fact", tagged)]).add(BAD, T.StringType())
     found = F.from_json(value, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD})
@@ -234,7 +234,7 @@ READERS = {  # from schema 2 on, fields were only added
 
 
 def _reason(schema: int) -> Column:
-    """Why the line is no fact; null: it is one."""
+    """The reason why the line is not a fact; null if it is one."""
     entry, kind, value = F.col("entry"), F.col("entry.kind"), F.col("value")
     kinds = [each.__name__ for each in all_facts()]
     is_json = F.from_json(value, T.MapType(T.StringType(), T.StringType())).isNotNull()
@@ -254,5 +254,5 @@ def _reason(schema: int) -> Column:
 
 
 def _without_wildcards(path: str) -> str:
-    """*path* for a reader to whom ``*``, ``{a,b}`` and others mean more than themselves."""
+    """*path* with ``*``, ``{a,b}`` and other wildcards escaped for Spark."""
     return "".join(f"\\{letter}" if letter in "\\*?[]{}" else letter for letter in path)

@@ -1,10 +1,10 @@
-"""Queues that nobody held although somebody should have: for how long, by group.
+"""Orphans: queues without an owner that should have one: how long, by group.
 
-A queue needs an owner while its broker is there and has it, from the moment when the group has a
-member that shares its topic, and as long as the group has members at all.  A broker is not there
-from its end, or from when a NameServer lost it, until it is registered as it is: one of which a
-NameServer knows one topic only (apache/rocketmq#4522) is not.  Names, units and meaning are those
-of the checker ``ownership``.
+A queue needs an owner while its broker is up and has the queue, from the time when the group has
+a member that shares its topic, and as long as the group has any members.  A broker is down from
+its end, or from when a NameServer lost it, until it is fully registered: a broker of which a
+NameServer knows only one topic (apache/rocketmq#4522) is down.  Names, units and meaning are
+those of the checker ``ownership``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STARVED_US = 60_000_000
 
 
 def topic_sizes(facts: DataFrame) -> DataFrame:
-    """One row each time that a broker made or changed a topic: its queues that may be read."""
+    """One row per creation or change of a topic at a broker: the number of readable queues."""
     is_readable = F.col("perm").bitwiseAND(F.lit(READABLE)) != 0
     return facts_of(facts, TopicCreated, TopicChanged).select(
         *RUN,
@@ -44,7 +44,7 @@ def topic_sizes(facts: DataFrame) -> DataFrame:
 
 
 def broker_presence(facts: DataFrame, faults: DataFrame, topic_sizes: DataFrame) -> DataFrame:
-    """One row each time that a broker came or went, as clients could know it: is_up."""
+    """One row per change of a broker to up or down, as clients could see it: is_up."""
     registered = facts_of(facts, BrokerRegistered, BrokerUnregistered, BrokerExpired).select(
         *RUN, "broker", F.col("node").alias("name_server"), "kind", "first", "topic_count", at()
     )
@@ -95,7 +95,7 @@ def orphans(
     broker_presence: DataFrame,
     run_ends: DataFrame,
 ) -> DataFrame:
-    """One row a group: how long queues had no owner, the longest and summed."""
+    """One row per group: how long queues had no owner, the longest and the sum."""
     shares = members.where(~F.col("broadcast"))
     queues = _queues(shares, ownership, topic_sizes)
     in_order = W.partitionBy(*QUEUE).orderBy("us", "at")
@@ -141,7 +141,7 @@ def orphans(
 
 
 def _total(change: str, window: WindowSpec) -> Column:
-    """What all changes in *window* come to; most events change other things."""
+    """The sum of *change* over *window*; it is null in events that change other values."""
     return F.sum(F.coalesce(change, F.lit(0))).over(window)
 
 
@@ -149,7 +149,7 @@ def _total(change: str, window: WindowSpec) -> Column:
 
 
 def _queues(members: DataFrame, ownership: DataFrame, topic_sizes: DataFrame) -> DataFrame:
-    """Every queue that a group should have or had, and since when: QUEUE, at."""
+    """Every queue that a group should have or had, and the time from which: QUEUE, at."""
     sharers = members.where(F.col("consumer_kind") != "pull").select(
         *RUN, "group", F.explode("topics").alias("topic"), "from_at", "until_at"
     )
@@ -184,7 +184,7 @@ def _events(
     topic_sizes: DataFrame,
     broker_presence: DataFrame,
 ) -> DataFrame:
-    """What changes whether a queue is an orphan: QUEUE, us, at, and one of the changes."""
+    """The events that make a queue an orphan or end that: QUEUE, us, at, and one change each."""
     now_us = F.col("at.mono_us").alias("us")
     begins = queues.select(*QUEUE, now_us, "at", F.lit(1).alias("begins"))
     claims = ownership.select(

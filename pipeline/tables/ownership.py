@@ -1,10 +1,10 @@
-"""Who held which queue, from when until when; and what the owner was after each change.
+"""The holders of each queue, with start and end, and the owner after each change.
 
-Holding is what consumers say: from QueuesClaimed to QueuesReleased, or to their end.  A member
-that its brokers lost, and that has noted nothing since, holds nothing any more when another one
-claims the queue: nobody may have noted who killed it.  If it notes something after all, it held
-the queue on and has it back.  A queue may have several holders for a while; the one that claimed
-it last counts as its owner.
+A consumer holds a queue from its QueuesClaimed to its QueuesReleased, or to its own end.  A
+member that its brokers lost, and that has written no fact since, stops holding a queue when
+another member claims it: its kill may be in no journal.  If it writes a fact later, it had held
+the queue all the time and has it back.  A queue may have several holders for a while; the one
+that claimed it last counts as its owner.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ BEGINNINGS = ("claimed", "back")  # of holding
 def queue_changes(facts: DataFrame, members: DataFrame) -> DataFrame:
     """One row each time that a member of a group claimed a queue, or stopped holding it.
 
-    ``how``: claimed, released, ended (its process), lost (without a word; ``since_us`` is when),
-    back (it was lost, and had not ended).
-    Broadcasting groups share nothing, and are left out.
+    ``how``: claimed, released, ended (its process), lost (by its brokers, at ``since_us``),
+    back (it was lost, but had not ended).
+    Broadcasting groups do not share queues, and are left out.
     """
     shares = members.where(~F.col("broadcast"))
     groups = F.broadcast(shares.select(*RUN, "group").distinct())
@@ -45,7 +45,7 @@ def queue_changes(facts: DataFrame, members: DataFrame) -> DataFrame:
         *RUN, "group", "node", F.col("until_at").alias("at")
     )
     ended = (
-        starts.unionByName(ends)  # who starts anew holds nothing
+        starts.unionByName(ends)  # a restarted member holds nothing
         .join(held, on=[*RUN, "group", "node"], how="inner")
         .withColumn("how", F.lit("ended"))
         .withColumn("since_us", F.col("at.mono_us"))
@@ -63,7 +63,7 @@ def queue_changes(facts: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def _without_unfounded_returns(changes: DataFrame) -> DataFrame:
-    """Nobody gets back what it did not hold when it was lost."""
+    """*changes* without ``back`` rows of members that did not hold the queue when lost."""
     before = W.partitionBy(*QUEUE, "node").orderBy("at", "how")
     before = before.rowsBetween(W.unboundedPreceding, -1)
     is_own_change = ~F.col("how").isin("lost", "back")
@@ -76,7 +76,7 @@ def _without_unfounded_returns(changes: DataFrame) -> DataFrame:
 
 
 def ownership(changes: DataFrame) -> DataFrame:
-    """One row a holder and queue: from_us, until_us (null: to the end), how it ended."""
+    """One row per holder and queue: from_us, until_us (null: to the end), how it ended."""
     in_order = W.partitionBy(*QUEUE, "node").orderBy("at", "how")
     later = in_order.rowsBetween(1, W.unboundedFollowing)
     is_end = ~F.col("how").isin(*BEGINNINGS)
@@ -103,7 +103,7 @@ def ownership(changes: DataFrame) -> DataFrame:
 
 
 def _queues(facts: DataFrame, kind: type, groups: DataFrame) -> DataFrame:
-    """A row for each queue of these facts."""
+    """One row per queue in each fact of *kind*."""
     return (
         facts_of(facts, kind)
         .join(groups, on=[*RUN, "group"], how="left_semi")
@@ -119,7 +119,7 @@ def _queues(facts: DataFrame, kind: type, groups: DataFrame) -> DataFrame:
 
 
 def _lost(facts: DataFrame, members: DataFrame, claims: DataFrame) -> DataFrame:
-    """Members that were lost, once another one claimed the queue."""
+    """``lost`` rows: members that their brokers lost, when another member claims the queue."""
     silences = _lost_periods(facts, members)
     is_silent = (F.col("at") > F.col("left_at")) & (
         F.col("next_fact_at").isNull() | (F.col("at") < F.col("next_fact_at"))
@@ -140,8 +140,8 @@ def _lost(facts: DataFrame, members: DataFrame, claims: DataFrame) -> DataFrame:
 
 
 def _lost_periods(facts: DataFrame, members: DataFrame) -> DataFrame:
-    """From the first MemberLeft of a client to the next word of its node: silent, left_at,
-    left_us, next_fact_at (null: never), was_running_on (not of a new beginning or a claim).
+    """From the first MemberLeft of a client to the next fact of its node: silent, left_at,
+    left_us, next_fact_at (null: never), was_running_on (false if that fact is a start or a claim).
     """
     names = members.select(*RUN, "group", "node", "client", "from_at", "until_at")
     left = (
@@ -187,7 +187,7 @@ def _lost_periods(facts: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def is_member_at(when: Column) -> Column:
-    """A member, with from_at and until_at, lives at that moment."""
+    """Whether a member, a row with from_at and until_at, runs at *when*."""
     is_over = F.col("until_at").isNotNull() & (F.col("until_at") <= when)
     return (F.col("from_at") <= when) & ~is_over
 

@@ -1,6 +1,7 @@
 """Calls of clients (sends, their attempts, failed pulls, slow requests), and the numbers of sends.
 
-How sends ended, how long producers felt a broker's fault, and how evenly they spread.  Names,
+The outcomes of sends, how long a broker's fault affected producers, and how evenly sends spread
+over queues.  Names,
 units and meaning are those of the checkers ``sends``, ``producer_failover`` and ``fairness``;
 quantiles are exact here.
 """
@@ -23,7 +24,7 @@ from rocketmq_emulator.pipeline.tables.facts import ORDER, RUN, at, facts_of
 # Calls --------------------------------------------------------------------------------
 
 
-CALLS = {  # what a row is called
+CALLS = {  # kind of fact: value of the column ``call``
     "MessageSent": "send",
     "SendFailed": "send",
     "SendAttempted": "attempt",
@@ -34,10 +35,10 @@ STORED = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVA
 
 
 def calls(facts: DataFrame) -> DataFrame:
-    """One row a call, when it ended: of a send one row, and one for each attempt.
+    """One row per finished call: one for each send, and one for each of its attempts.
 
-    ``call`` is send, attempt, pull (those that failed) or request (those answered slowly);
-    ``outcome`` a send status, ONE_WAY, or the error.
+    ``call`` is send, attempt, pull (only failed ones) or request (only slow ones);
+    ``outcome`` is a send status, ONE_WAY, or the error.
     """
     found = facts_of(
         facts, SendAttempted, MessageSent, SendFailed, PullFailed, RequestAnsweredSlowly
@@ -68,12 +69,12 @@ def calls(facts: DataFrame) -> DataFrame:
 # Sends, producer failover, shares -----------------------------------------------------
 
 
-FAULT_EFFECT_US_MAX = 160_000_000  # a fault that nobody's connection shows is felt so long
+FAULT_EFFECT_US_MAX = 160_000_000  # how long a fault that closes no connection affects producers
 CROWD_MIN = 100  # sends of one producer to one broker while it avoids another one
 
 
 def sends(calls: DataFrame) -> DataFrame:
-    """One row a topic."""
+    """One row per topic: counts of sends by outcome, and quantiles of their time."""
     is_sent, is_attempt = F.col("call") == "send", F.col("call") == "attempt"
     is_done = is_sent & F.col("is_ok")
     is_failed = is_sent & ~F.col("is_ok")
@@ -96,7 +97,7 @@ def sends(calls: DataFrame) -> DataFrame:
 
 
 def producer_failover(calls: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row a broker that sends failed at while a fault touched it."""
+    """One row per broker at which sends failed while a fault touched it."""
     failed = calls.where((F.col("call") == "attempt") & ~F.col("is_ok")).select(
         *RUN, F.col("queue.broker").alias("node"), "mono_us", at()
     )
@@ -116,11 +117,11 @@ def producer_failover(calls: DataFrame, faults: DataFrame) -> DataFrame:
 
 
 def send_shares(calls: DataFrame, facts: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row a producer, topic and queue: attempts in all, and while it avoided a broker.
+    """One row per producer, topic and queue: all attempts, and those while it avoided a broker.
 
-    ``crowded``: attempts while the producer avoided some broker and no fault held; ``crowding``:
-    what this queue got of its even share of them among its broker's queues, null under
-    ``CROWD_MIN`` attempts.
+    ``crowded``: attempts while the producer avoided some broker and no fault was active;
+    ``crowding``: this queue's number of them divided by an even share among its broker's queues,
+    null under ``CROWD_MIN`` attempts.
     """
     attempts = calls.where(F.col("call") == "attempt").select(
         *RUN, "node", "topic", "queue", "mono_us", at()

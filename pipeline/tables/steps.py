@@ -1,10 +1,9 @@
-"""Every step by the name of the table that it makes, what it reads, and the metrics of gold
-tables.
+"""Every step by the name of its table, with the tables it reads, and the metrics of gold tables.
 
-Silver says what happened to one thing: a message, a queue, a fault.  Gold has the numbers.
-``facts`` is the journal itself.  ``metrics`` has all numbers in one table, as the checkers name
-them: ``lost.billing`` is lost, of billing.  A metric's number for the run follows from its parts:
-their sum, or the largest.
+Silver tables have one row per message, queue, fault or call.  Gold tables have the numbers.
+``facts`` is the journal itself.  ``metrics`` has all numbers in one table, with the names that
+the checkers use: ``lost.billing`` is ``lost`` of the group billing.  A metric's value for the
+whole run is the sum or the maximum of its parts.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from rocketmq_emulator.pipeline.tables.sends import calls, producer_failover, se
 
 
 SUM, MAX = "sum", "max"
-METRICS = {  # gold table: whose its rows are, and its metrics with how the run's number follows
+METRICS = {  # gold table: the subject of its rows, and its metrics with how parts are combined
     "sends": (
         "topic",
         {
@@ -94,7 +93,10 @@ METRICS = {  # gold table: whose its rows are, and its metrics with how the run'
 
 
 def metrics(*tables: DataFrame) -> DataFrame:
-    """One row a number: metric, of (whom; empty: the run), value.  *tables* as in ``METRICS``."""
+    """One row per value: metric, of (its subject; empty: the run), value.
+
+    *tables* in the order of ``METRICS``.
+    """
     parts = reduce(
         DataFrame.unionByName,
         (
@@ -123,7 +125,7 @@ def _parts(table: DataFrame, of: str, names: list[Column | str]) -> DataFrame:
 
 
 class TableStep(msgspec.Struct, frozen=True):
-    """How a table is made: *make* is given the tables *reads*, in this order."""
+    """How a table is made: *make* takes the tables named in *reads*, in this order."""
 
     make: Callable[..., DataFrame]
     reads: tuple[str, ...]

@@ -1,4 +1,4 @@
-// What the page knows: the study, unpacked, and what of it is chosen now.
+// The page's state: the unpacked study, and the current selection.
 
 let study;
 const shown = { metric: 0, colour: -1, along: -1, statistic: 'mean', fixed: [] }; // parameters by place
@@ -18,7 +18,7 @@ const numbersOf = (cell, metric = shown.metric) => cell.numbers[metric];
 const valueOf = (cell, parameter) => study.parameters[parameter].values[cell.at[parameter]];
 const others = (...used) => study.parameters.map((_, at) => at).filter(at => !used.includes(at));
 
-// The value that this share of a cell's runs did not pass, and the seed of that run.
+// The quantile of a cell's runs at this share, and the seed of the run with that value.
 function quantile(numbers, share) {
   const at = Math.round(share * (numbers.values.length - 1));
   return [numbers.values[at], numbers.seeds[at]];
@@ -29,7 +29,7 @@ function statistic(numbers, name) {
   return quantile(numbers, { median: 0.5, p99: 0.99, most: 1, least: 0 }[name])[0];
 }
 
-// Cells where all parameters but these have the value that is chosen for them.
+// Cells in which all parameters except these have the selected value.
 const cellsBesides = (...free) => study.cells.filter(cell =>
   others(...free).every(parameter => cell.at[parameter] === shown.fixed[parameter]));
 
@@ -45,7 +45,7 @@ function figure(value, digits = 4) {
   return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(digits)));
 }
 
-// Only letters that no shell reads stand without quotes.
+// Words with only these characters need no quotes in a shell.
 const quoted = word => /^[\w@%+=:,.\/-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 function commandOf(cell, seed) {

@@ -7,7 +7,7 @@ function element(tag, text, options = {}) {
   return made;
 }
 
-// A number that leads to its run; without a seed to the median one.
+// A number with a link to its run; without a seed, to the median run.
 function link(cell, text, seed) {
   const numbers = numbersOf(study.cells[cell]);
   const target = seed ?? (numbers ? quantile(numbers, 0.5)[1] : study.cells[cell].first_seed);
@@ -108,7 +108,7 @@ async function copyText(command, button) {
     await navigator.clipboard.writeText(command.textContent);
     button.textContent = 'copied';
   } catch {
-    getSelection().selectAllChildren(command); // a page from a file may not write to the clipboard
+    getSelection().selectAllChildren(command); // a page opened from a file may not write to the clipboard
     button.textContent = document.execCommand('copy') ? 'copied' : 'selected';
   }
 }

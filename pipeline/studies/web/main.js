@@ -1,4 +1,4 @@
-// Begin: unpack, fill the bar, draw; draw again when something else is chosen.
+// The start: unpack the data, fill the bar, draw; draw again when the selection changes.
 
 function options(select, names, chosen) {
   select.replaceChildren(...names.map(([value, text]) => element('option', text, { value })));
@@ -43,8 +43,8 @@ function drawAll() {
   for (const part of [drawCurves, drawBoxes, drawHeat, drawChanges, drawOutcomes, drawTable]) part();
 }
 
-// The first metric that is not the same everywhere.  Colour by the first parameter whose values
-// are words, along the one with most values.
+// Select the first metric that is not constant.  Colour by the first parameter whose values are
+// words; the x axis is the parameter with most values.
 function chooseFirst() {
   shown.metric = Math.max(0, study.metrics.findIndex(metric => !metric.is_constant));
   const places = study.parameters.map((_, at) => at), values = at => study.parameters[at].values;

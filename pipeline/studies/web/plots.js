@@ -1,7 +1,7 @@
 // The plots: curves, boxes, the heat map, changes between releases, verdicts.
 
-// Okabe and Ito's colours, which people with any kind of colour vision tell apart; lines differ by
-// their dashes and marks, too.
+// Okabe and Ito's colours, which people with any kind of colour vision can distinguish; lines
+// also differ by dashes and marks.
 const LIGHT = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#6b5b00', '#59626d'];
 const DARK = ['#56b4e9', '#e69f00', '#2fc59b', '#e59bc8', '#f0e442', '#f08a4b', '#9fb8ff', '#b0b7bf'];
 const DASHES = ['solid', 'dash', 'dot', 'dashdot', 'longdash', 'longdashdot'];
@@ -51,7 +51,7 @@ function drawCurves() {
   draw('curves', traces, layout(340, unitOf(metric), 'share of runs', { yaxis: { range: [-0.02, 1.02], tickformat: '.0%' }, shapes: bounds() }), point => choose(...point.customdata));
 }
 
-// Lines where expectations have their bounds.
+// Lines at the bounds of expectations.
 const bounds = () => metricNow().expected.map(text => Number(text.split(' ')[1])).filter(Number.isFinite)
   .map(x => ({ type: 'line', x0: x, x1: x, y0: 0, y1: 1, yref: 'paper', line: { color: tone('error'), width: 1, dash: 'dot' } }));
 

@@ -90,7 +90,7 @@ def test_a_web_server_is_called_a_stranger() -> None:
 
     with (
         a_server(serve) as address,
-        pytest.raises(ServerUnavailable, match="speaks another protocol"),
+        pytest.raises(ServerUnavailable, match="does not use RocketMQ's remoting protocol"),
     ):
         asked(address)
 

@@ -223,7 +223,7 @@ def test_a_row_that_cannot_be_sent_stops_the_others(cluster, row, says) -> None:
         ("body tag", {}, "no column 'tag': .*did you mean tags"),
         ("keys", {}, "a column body is missing"),
         ("number", {}, "no column 'number'"),
-        ("body", {"topic": ""}, "where to.*or a column topic"),
+        ("body", {"topic": ""}, "no topic.*or a column topic"),
         ("body", {"topics": "orders"}, "no option 'topics': did you mean topic"),
         ("body", {"topic": "a b"}, "illegal characters"),
         ("body", {"group": "a b"}, "illegal characters"),
