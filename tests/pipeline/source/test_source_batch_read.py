@@ -204,7 +204,9 @@ def test_a_column_there_is_not_is_answered_with_the_nearest(cluster) -> None:
     source = a_source(cluster.namesrv, "orders")
     with pytest.raises(BadOption, match="no column 'bodies': did you mean body"):
         source.reader(StructType([StructField("bodies", BinaryType())]))
-    with pytest.raises(BadOption, match="body is binary, not string: read it as it is, and cast"):
+    with pytest.raises(
+        BadOption, match="body is binary, not string: read it with that type, and cast"
+    ):
         source.reader(StructType([StructField("body", StringType())]))
 
 

@@ -106,7 +106,7 @@ def test_a_slave_that_refuses_is_no_reason_to_give_up(master, slave) -> None:
     code, error = RequestCode.PULL_MESSAGE, ResponseCode.TOPIC_NOT_EXIST
     slave.set_reply_rule("broker-a", ReplyRule(code=code, error_code=error, count=1_000))
     with pytest.raises(
-        ServerUnavailable, match=r"a slave: it does not give .*, and its master is waited"
+        ServerUnavailable, match=r"a slave: it does not give .*; the read waits for its master"
     ):
         rows_of(reader, planned)
 
