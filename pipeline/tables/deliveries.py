@@ -169,7 +169,7 @@ def _reader() -> Column:
 
 
 def delivery_latency(deliveries: DataFrame) -> DataFrame:
-    """One row per group and record: the time to the first delivery, without retry topics."""
+    """One row per group and record: the time to the first delivery; no retries."""
     is_first = ~F.col("is_repeat") & (F.col("reconsume_times") == 0)
     return deliveries.where(is_first & F.col("stored_us").isNotNull()).select(
         *RUN,
