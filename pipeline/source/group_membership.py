@@ -78,8 +78,8 @@ class StreamMembership:
                 f"the group {self._options.group!r} has another member ({others}): two streaming "
                 "queries, or a query and a consumer, would write their offsets over each other's. "
                 "Give this query a group of its own, or leave the option group out, or set "
-                'option("commitOffsets", "false"). (Brokers remove a member whose '
-                "connection was cut within two minutes.)"
+                'option("commitOffsets", "false"). (After a cut '
+                "connection a broker lists the member for up to two minutes.)"
             ) from None
         self._thread.start()
 

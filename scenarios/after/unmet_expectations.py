@@ -8,8 +8,8 @@ binary search finds it: judging the first half of the journal shows whether the 
 after.  A metric that rises and falls again and again (a backlog) has no such fact.
 
 Nor has a metric of something that did not happen (``backlog``, ``stuck``, ``unrest``,
-``unowned_s``).  For these the lines name what is left, by group and queue, from which offset, the
-queue's owner, and the last actions there.
+``unowned_s``).  For these the lines name the remaining messages by group, queue and first
+offset, the queue's owner, and the last actions there.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCros
     )
 
 
-# What is left, if there is no such fact -----------------------------------------------
+# Remaining work, if there is no such fact ---------------------------------------------
 
 
 QUEUES_SHOWN_MAX = 2  # of each group, with their last actions
@@ -198,7 +198,7 @@ LATELY_MAX = 6  # lines of them
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """An expectation that was not met, and what is left undone, a sentence a line."""
+    """An expectation that was not met and the remaining work, one sentence per line."""
 
     expected: str
     why: tuple[str, ...]
@@ -217,7 +217,7 @@ class RemainingMessages(msgspec.Struct, frozen=True):
 
 
 def shortfall_of(entries: Sequence[Entry], expectation: Expectation) -> Shortfall | None:
-    """What is left undone for *expectation*; None for metrics that ``EXPLAINED`` does not have."""
+    """The remaining work of *expectation*; None for a metric that ``EXPLAINED`` lacks."""
     explain = EXPLAINED.get(expectation.metric)
     if explain is None or not entries:
         return None

@@ -8,7 +8,7 @@
 Each action is done once: members join and leave, nodes restart, topics and offsets change.  If a
 broker refuses an action while a fault holds, or just after it, the action is tried again, as an
 operator would.  ``doing`` describes at any time what the run waits for.  A run that passes a limit
-reports that text, the faults that held, what was left to send and consume, and the tasks.
+reports that text, the active faults, the messages not yet sent or consumed, and the tasks.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ KINDS_SHOWN = 8
 
 
 def waiting_summary(environment: RunEnvironment, runner: PlanRunner) -> str:
-    """What *runner* does, the faults that hold, what is left to send and consume, the tasks."""
+    """The runner's current work, active faults, messages not yet sent or consumed, tasks."""
     parts = [f"the run was {runner.doing}"]
     if faults := environment.faults_as_json():
         parts.append(f"these faults held: {'; '.join(faults)}")

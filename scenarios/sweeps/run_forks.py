@@ -4,7 +4,7 @@
 
 A forked run starts within some milliseconds: the modules, the decoders of types and the digest of
 the code are already there from a first run.  It reads one ``RunOrder`` from its standard input,
-writes one ``RunResult`` to its standard output, and ends; what it prints goes to its standard
+writes one ``RunResult`` to its standard output, and ends; all other output goes to its standard
 error.  SIGUSR1 makes it write its traceback there.
 """
 

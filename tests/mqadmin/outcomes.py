@@ -52,7 +52,7 @@ LEFT_OUT = re.compile(
 
 
 def outcomes_of(release: str, cluster: Cluster, tool: AdminTool, files: Path) -> Iterator[Outcome]:
-    """Each command of ``STEPS`` that *release* has, and what it printed."""
+    """Each command of ``STEPS`` that *release* has, and its output."""
     (broker,) = cluster.brokers.values()
     known = {"broker": broker, "namesrv": cluster.namesrv, "files": str(files)}
     member: Member | None = None

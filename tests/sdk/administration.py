@@ -1,4 +1,4 @@
-"""What a test needs beside an SDK: topics on every broker, and what was committed.
+"""Administration for tests of SDKs: topics on every broker, and committed offsets.
 
 Plain frames over one short connection each: they are sent to a real RocketMQ as well,
 so they use neither our servers nor our client.

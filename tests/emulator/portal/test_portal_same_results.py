@@ -47,7 +47,7 @@ def subject(cluster):
 
 
 class Subject:
-    """A topic and a group that no other test has, and what was delivered."""
+    """A topic and a group that no other test has, and the messages that were delivered."""
 
     def __init__(self, cluster) -> None:
         self.topic = f"topic-{secrets.token_hex(4)}"
