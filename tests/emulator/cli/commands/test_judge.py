@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -109,12 +110,13 @@ run(main)
 
 
 def test_a_process_beside_a_cluster_that_commits_too_soon_is_objected_to(run: Run) -> None:
+    environment = {**os.environ}  # the thread changes the real one, also while a process starts
     with ThreadPoolExecutor(1) as pool:
         with EmbeddedCluster(control=0) as cluster:
             control = cluster.control.removeprefix("http://")
             judged = pool.submit(run, "judge", "--control", control, "--json", code=1)
             command = [sys.executable, "-c", BAD_CLIENT, cluster.namesrv, "commit_when_pulled"]
-            subprocess.run(command, check=True, timeout=60)
+            subprocess.run(command, check=True, timeout=60, env=environment)
         verdict = json.loads(judged.result(timeout=30).stdout)
     broken = {rule["monitor"]: rule for rule in verdict["broken"]}
     (client_id,) = [each["client"] for each in verdict["clients"]]
