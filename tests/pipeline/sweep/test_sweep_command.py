@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -109,8 +110,10 @@ def test_the_first_seed_that_failed_is_shrunk_at_once(spark, short, tmp_path, no
 
 def in_progress(folder: Path) -> int:
     """Rows in the logs and files of a sweep that another process makes."""
-    logs = [*(folder / "under_way").glob("*.jsonl")]
-    lines = sum(log.read_bytes().count(b'{"finished"') for log in logs)
+    lines = 0
+    for log in (folder / "under_way").glob("*.jsonl"):
+        with suppress(FileNotFoundError):  # its wave is over, and its rows are in a file
+            lines += log.read_bytes().count(b'{"finished"')
     return lines + 1_000 * len([*(folder / "runs").glob("*.parquet")])
 
 
@@ -128,14 +131,16 @@ def started(short, tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
     until_s = time.monotonic() + PATIENCE_S
-    while in_progress(folder) < 1_003:  # a wave is over, and the next one under way
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until_s, "no run was finished"
-        signal.sigtimedwait([], 0.05)
-    yield process, folder
-    if process.poll() is None:
-        process.kill()
-    process.communicate()
+    try:
+        while in_progress(folder) < 1_003:  # a wave is over, and the next one under way
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < until_s, "no run was finished"
+            signal.sigtimedwait([], 0.05)
+        yield process, folder
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 def known_seeds(folder: Path, short: Path) -> set[int]:
