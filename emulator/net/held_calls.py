@@ -26,13 +26,13 @@ from rocketmq_emulator.net.timers import Timer, Timers
 from rocketmq_emulator.net.turn import PendingNews, Turn
 
 Resume: TypeAlias = Callable[[int, bool], Result]
-Answer: TypeAlias = Callable[[Resume, int, bool], None]  # also handles exceptions of ``Resume``
+AnswerHeld: TypeAlias = Callable[[Resume, int, bool], None]  # and handles its exceptions
 
 
 class _HeldCall:
     __slots__ = ("answer", "is_over", "number", "requester", "timer", "until_ms", "wait")
 
-    def __init__(self, wait: Wait, requester: Hashable, answer: Answer, number: int) -> None:
+    def __init__(self, wait: Wait, requester: Hashable, answer: AnswerHeld, number: int) -> None:
         self.wait = wait
         self.requester = requester
         self.answer = answer
@@ -56,7 +56,7 @@ class Bells:
         self._numbers = 0
         self.held_count = 0
 
-    def hold(self, wait: Wait, requester: Hashable, answer: Answer) -> None:
+    def hold(self, wait: Wait, requester: Hashable, answer: AnswerHeld) -> None:
         """Hold a call until its bell is rung or its deadline.
 
         Then ``answer(wait.resume, now_ms, expired)`` is called, exactly once; if *requester*
@@ -179,7 +179,7 @@ class UpTo(NamedTuple):
 class _Waiting:
     __slots__ = ("answer", "requester", "timer", "wait")
 
-    def __init__(self, wait: Wait, requester: Hashable, answer: Answer) -> None:
+    def __init__(self, wait: Wait, requester: Hashable, answer: AnswerHeld) -> None:
         self.wait = wait
         self.requester = requester
         self.answer = answer
@@ -203,7 +203,7 @@ class Watermarks:
         """The mark's position; -1 before it was first raised."""
         return self._reached.get(mark, -1)
 
-    def hold(self, wait: Wait, requester: Hashable, answer: Answer) -> None:
+    def hold(self, wait: Wait, requester: Hashable, answer: AnswerHeld) -> None:
         """Hold a call whose ``wait.on`` is an ``UpTo`` until its position is reached.
 
         That may be now.  Then ``answer(wait.resume, now_ms, expired)`` is called; if

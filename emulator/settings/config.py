@@ -120,7 +120,7 @@ BROKER_RULES = SettingRules(
         (Range(0, LONG_MAX), "behind_bytes_max"),
         (Range(100), "topics_max groups_max"),  # the broker itself needs some
         (Range(1), "producer_groups_max members_max heartbeat_groups_max subscriptions_max"),
-        (Range(1), "locks_max committed_max"),
+        (Range(1), "locks_max committed_max request_modes_max"),
         (Range(1), "client_silence_ms_max client_scan_interval_ms lock_ms_max"),
         (Range(1), "short_polling_ms hold_sweep_interval_ms"),
         (Range(0), "held_pulls_max"),
@@ -311,6 +311,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     subscriptions_max: int = 10_000  # of one group
     locks_max: int = 1_000_000
     committed_max: int = 100_000  # pairs of group and topic with committed offsets
+    request_modes_max: int = 100_000  # pairs of group and topic with a request mode (pull or POP)
 
     # Clients
     client_silence_ms_max: int = 120_000  # BrokerConfig.channelExpiredTimeout

@@ -215,6 +215,11 @@ class MessageRequestModes:
         """The mode that was set for a group and a topic; None if none was."""
         return self._by_topic.get(topic, {}).get(group)
 
+    @property
+    def count(self) -> int:
+        """Pairs of a topic and a group with a mode."""
+        return sum(map(len, self._by_topic.values()))
+
     def reset(self) -> None:
         """Remove all modes."""
         if self._by_topic:
@@ -224,7 +229,6 @@ class MessageRequestModes:
     def set(self, topic: str, group: str, body: SetMessageRequestModeBody) -> None:
         """Set and save a mode before it returns.  Raises ``Refusal`` if there are too many."""
         if self.get(topic, group) is None:
-            count = sum(map(len, self._by_topic.values()))
-            check_room(count, self._config.committed_max, "request modes")
+            check_room(self.count, self._config.request_modes_max, "request modes")
         self._by_topic.setdefault(topic, {})[group] = body
         self._document.save(MessageRequestModeTable(message_request_mode_map=self._by_topic))

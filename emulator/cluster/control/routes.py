@@ -40,7 +40,9 @@ from rocketmq_emulator.text.suggestions import did_you_mean
 
 T = TypeVar("T")
 Names: TypeAlias = Mapping[str, str]
-Answer: TypeAlias = Callable[[ControlledCluster, HttpRequest, Names], HttpResponse | FactsFeed]
+RouteFunction: TypeAlias = Callable[
+    [ControlledCluster, HttpRequest, Names], HttpResponse | FactsFeed
+]
 
 
 class Route(NamedTuple):
@@ -48,7 +50,7 @@ class Route(NamedTuple):
 
     method: str
     path: str
-    answer: Answer
+    answer: RouteFunction
 
     def match(self, path: str) -> dict[str, str] | None:
         """The segments of *path* by the names in braces; None if it does not match."""
@@ -378,7 +380,7 @@ def _node(world: ControlledCluster, _request: HttpRequest, names: Names) -> Http
     return HttpResponse.json(world.node(names["name"]))
 
 
-def _verb(verb: Verb) -> Answer:
+def _verb(verb: Verb) -> RouteFunction:
     def do(world: ControlledCluster, _request: HttpRequest, names: Names) -> HttpResponse:
         name = names["name"]
         check_verb(world.node(name), verb)

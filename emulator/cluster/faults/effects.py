@@ -315,14 +315,14 @@ def traffic_of(fault: LinkFault, spec: ClusterSpec) -> Traffic:
         assert inside is not None, "a fault of a link has either between or around"
 
         def leaves(source: str, target: str) -> bool:
-            return is_targeted(spec, inside, source) and not is_targeted(spec, inside, target)
+            return is_selected(spec, inside, source) and not is_selected(spec, inside, target)
 
         there = leaves
     else:
         left, right = fault.between
 
         def goes(source: str, target: str) -> bool:
-            return is_targeted(spec, left, source) and is_targeted(spec, right, target)
+            return is_selected(spec, left, source) and is_selected(spec, right, target)
 
         there = goes
 
@@ -349,10 +349,10 @@ SELECTORS: Mapping[str, Callable[[ClusterSpec, str], bool]] = {
 }
 
 
-def is_targeted(spec: ClusterSpec, wanted: Nodes, name: str) -> bool:
+def is_selected(spec: ClusterSpec, wanted: Nodes, name: str) -> bool:
     """Whether *wanted*, a name or several, includes the node *name*."""
     if not isinstance(wanted, str):
-        return any(is_targeted(spec, one, name) for one in wanted)
+        return any(is_selected(spec, one, name) for one in wanted)
     if (selects := SELECTORS.get(wanted)) is not None:
         return selects(spec, name)
     return name == wanted or re.fullmatch(rf"{re.escape(wanted)}-\d+", name) is not None
@@ -365,6 +365,6 @@ def targeted_names(spec: ClusterSpec, wanted: Nodes, known: Iterable[str]) -> tu
     """
     known = tuple(known)
     for one in (wanted,) if isinstance(wanted, str) else wanted:
-        if one not in SELECTORS and not any(is_targeted(spec, one, name) for name in known):
+        if one not in SELECTORS and not any(is_selected(spec, one, name) for name in known):
             raise UnknownNode(one, known, near=nearest(one, (*known, *SELECTORS)))
-    return tuple(name for name in known if is_targeted(spec, wanted, name))
+    return tuple(name for name in known if is_selected(spec, wanted, name))

@@ -27,7 +27,7 @@ from rocketmq_emulator.cluster.faults.effects import (
     FaultContext,
     LinkEffect,
     PauseEffect,
-    is_targeted,
+    is_selected,
     targeted_names,
 )
 from rocketmq_emulator.cluster.faults.server_effects import (
@@ -147,7 +147,7 @@ def _unknown_server(
         given = getattr(fault, field, None)
         if given is not None and given not in names:
             if word_of(fault) in PROCESS_FAULTS and any(
-                is_targeted(spec, given, name) for name in clients
+                is_selected(spec, given, name) for name in clients
             ):
                 continue
             advice = did_you_mean(given, names)

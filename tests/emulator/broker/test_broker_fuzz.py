@@ -31,6 +31,7 @@ LIMITS = {
     "members_max": 5,
     "locks_max": 20,
     "committed_max": 10,
+    "request_modes_max": 10,
     "topic_queues_max": 100,
     "segment_bytes": 200_000,
     "message_bytes_max": 60_000,
@@ -189,6 +190,7 @@ def check_limits(broker: Broker) -> None:
     assert broker.clients.member_count <= LIMITS["members_max"]
     assert broker.locks.held_count <= LIMITS["locks_max"]
     assert len(broker.offsets.offset_table) <= LIMITS["committed_max"]
+    assert broker.request_modes.count <= LIMITS["request_modes_max"]
 
 
 @settings(max_examples=200, deadline=None)

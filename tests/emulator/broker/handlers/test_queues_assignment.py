@@ -98,3 +98,15 @@ async def test_no_request_mode_is_set_for_what_is_not_there_and_none_but_pull() 
     code = set_mode(client, consumer_group="TOOLS_CONSUMER", mode="POP")
     assert code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert bench.broker.request_modes.get("Orders", "TOOLS_CONSUMER") is None
+
+
+async def test_a_new_request_mode_is_refused_if_the_table_is_full() -> None:
+    bench = Bench(release="5.3.3", request_modes_max=1)
+    client = bench.client()
+    for topic in ("Orders", "Bills"):
+        client.sent(topic)
+    assert set_mode(client) == 0
+    assert set_mode(client, topic="Bills") == ResponseCode.SYSTEM_BUSY
+    assert bench.broker.request_modes.get("Bills", "g") is None
+    assert set_mode(client, pop_share_queue_num=2) == 0  # a pair that is known
+    assert bench.broker.request_modes.get("Orders", "g").pop_share_queue_num == 2
