@@ -298,7 +298,7 @@ def failovers(facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame) 
     fault_us, is_taken = F.col("last_hit.mono_us"), F.col("stored_us").isNotNull()
     last_hit = F.last(F.when(~is_taken, F.col("at")), ignorenulls=True)
     last_taken = F.last(F.when(is_taken, F.col("at")), ignorenulls=True)
-    is_open = F.col("last_hit") > F.col("last_taken")
+    is_open = F.col("last_taken").isNull() | (F.col("last_hit") > F.col("last_taken"))
     return (
         _hits_and_deliveries(facts, delivery_latency, faults)
         .withColumns({"last_hit": last_hit.over(before), "last_taken": last_taken.over(before)})
@@ -317,7 +317,7 @@ def _hits_and_deliveries(
 ) -> DataFrame:
     """QUEUE, at, stored_us: of a first delivery; null if the row is a fault of the queue's owner.
 
-    The owner is the member that claimed the queue last.  A queue counts from its first delivery.
+    The owner is the member that claimed the queue last.
     """
     claimed = facts_of(facts, QueuesClaimed).select(
         *RUN, "group", F.explode("queues").alias("queue"), F.col("node").alias("owner"), at()
@@ -333,16 +333,11 @@ def _hits_and_deliveries(
     )
     in_order = W.partitionBy(*QUEUE).orderBy("at")
     until_now = in_order.rowsBetween(W.unboundedPreceding, W.currentRow)
-    is_hit = (F.col("hit") == F.col("last_owner")) & (F.col("taken") > 0)
+    is_hit = F.col("hit") == F.col("last_owner")
     return (
         claimed.unionByName(hits, allowMissingColumns=True)
         .unionByName(taken, allowMissingColumns=True)
-        .withColumns(
-            {
-                "last_owner": F.last("owner", ignorenulls=True).over(until_now),
-                "taken": F.count("stored_us").over(until_now),
-            }
-        )
+        .withColumn("last_owner", F.last("owner", ignorenulls=True).over(until_now))
         .where(is_hit | F.col("stored_us").isNotNull())
         .select(*QUEUE, "at", "stored_us")
     )

@@ -231,9 +231,7 @@ class DeliveryTimes(Checker):
         self._taken(fact.group, fact.queue, fact.offset, entry)
 
     def _taken(self, group: str, queue: Queue, offset: int, entry: Entry) -> None:
-        waits = self._groups.get(group)
-        if waits is None:
-            waits = self._groups[group] = _GroupTimes()
+        waits = self._times(group)
         now_us = entry.mono_us
         records = self.progress.reading.records
         last_us = waits.last_us.get(records, 0)
@@ -257,8 +255,15 @@ class DeliveryTimes(Checker):
 
     def _hit(self, nodes: tuple[str, ...], now_us: int) -> None:
         for reader, reading in self.progress.readings():
-            if reading.owner in nodes and reader in self._groups:
-                self._groups[reader].faults[reading.queue] = now_us
+            is_broadcasting = "@" in reader  # its queues keep their owner
+            if reading.owner in nodes and not is_broadcasting:
+                self._times(reader).faults[reading.queue] = now_us
+
+    def _times(self, group: str) -> _GroupTimes:
+        found = self._groups.get(group)
+        if found is None:
+            found = self._groups[group] = _GroupTimes()
+        return found
 
 
 class _GroupTimes:

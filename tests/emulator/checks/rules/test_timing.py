@@ -76,6 +76,12 @@ def test_a_consumer_s_failover_ends_with_the_next_message_of_its_queue() -> None
     assert metrics(journal.consumed("billing-2", 1))["consumer_failover_s.billing"] == 32
 
 
+def test_a_consumer_s_failover_counts_for_a_queue_that_was_never_consumed_before() -> None:
+    journal = a_member().consumer("billing-2").at_s(10).fault("pause", "billing-1")
+    journal.sent(0).at_s(42).claimed("billing-2", Q0)
+    assert metrics(journal.consumed("billing-2", 0))["consumer_failover_s.billing"] == 32
+
+
 def attempt(
     journal: AJournal, queue=Q0, outcome: str = "SEND_OK", node: str = "producer"
 ) -> AJournal:
