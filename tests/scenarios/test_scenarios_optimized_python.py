@@ -1,4 +1,4 @@
-"""``python``, ``-O`` and ``-OO`` write the same: without assertions and without docstrings.
+"""``python``, ``-O`` (no assertions) and ``-OO`` (also no docstrings) write the same.
 
 ``-OO`` removes docstrings from the code, and they are the titles in journals, the help of
 commands and the text of pages.
@@ -73,7 +73,7 @@ else:
 
 
 def calls_in(statement: ast.Assert) -> list[str]:
-    """What it calls, by the last name."""
+    """The functions that *statement* calls: the last part of each name."""
     called = [node.func for node in ast.walk(statement.test) if isinstance(node, ast.Call)]
     return [getattr(each, "attr", getattr(each, "id", "?")) for each in called]
 
@@ -87,7 +87,7 @@ def has_effect(node: ast.AST) -> bool:
 
 def test_no_assertion_of_ours_does_anything_but_look() -> None:
     files = [path for folder in OURS for path in sorted((ROOT / folder).rglob("*.py"))]
-    ours = [path for path in files if not path.name.startswith("test_")]  # examples for pytest
+    ours = [path for path in files if not path.name.startswith("test_")]  # some examples are tests
     assert len(ours) > 500
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"

@@ -84,15 +84,15 @@ def test_what_has_to_do_with_it_is_told_and_nothing_else() -> None:
         (9.7, True),  # the evidence first
         (10.0, True),
         (8.0, False),  # the fault
-        (9.5, False),  # the same queue changed hands
-        (9.6, False),  # a pull of it was held: the least that there is
-        (30.0, False),  # the same message again, long after
+        (9.5, False),  # the same queue got another owner
+        (9.6, False),  # a pull of it was held: the least important
+        (30.0, False),  # the same message again, long afterwards
     ]
     assert found.faults == ("kill billing-1, for 2.0 s",)
 
 
 def explanation_of(journal: AJournal, checker: str) -> Explanation:
-    """What is told of the first violation of *checker*."""
+    """The explanation of the first violation of *checker*."""
     judgement = judge(journal.entries)
     violations = tuple(each for each in judgement.violations if each.checker == checker)
     found = explained(journal.entries, msgspec.structs.replace(judgement, violations=violations))
@@ -179,7 +179,7 @@ def expected(metric: str, operator: str, bound: int) -> Expectation:
 
 
 def sends(*took_ms: int) -> list[Entry]:
-    """A send a second; one that took 3 s failed."""
+    """One send per second; a send that took 3 s failed."""
     return a_journal(
         [
             (
@@ -244,11 +244,11 @@ def test_what_is_no_journal_is_named_with_its_line(verb, tmp_path) -> None:
     assert "Traceback" not in found.stderr
 
 
-# What was let off ----------------------------------------------------------------------------
+# Excuses -------------------------------------------------------------------------------------
 
 
 def a_late_delay() -> AJournal:
-    """Its broker stood still when its time came, and a monitor let a late pass off."""
+    """A delayed message, late because its broker was paused: a monitor excuses the delay."""
     level_3 = Queue(SCHEDULE_TOPIC, "broker-a", 2)
     journal = a_consumed_journal(1).stored(0, level_3, key="K").at_s(9)
     journal.fault("pause", "broker-a").at_s(16).healed()

@@ -1,4 +1,4 @@
-"""The tables that facts tell of, by hand and of a run, forwards and backwards."""
+"""Tables of nodes, computed from facts: written by hand, and of a run; forwards and backwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ME = ConsumerStarted("billing", "me", "push", False, False, ("orders",), ("*",),
 
 
 def entries_of(*facts: Fact, node: str = "broker-a") -> list[Entry]:
-    """One fact a second, from second 0 on."""
+    """One fact per second, from second 0."""
     return [Entry(n + 1, n * 1_000, n * 1_000_000, node, fact) for n, fact in enumerate(facts)]
 
 
@@ -215,7 +215,7 @@ def test_a_walk_back_through_a_run_finds_what_the_way_there_found() -> None:
     assert there == back[::-1]
     early, late = walk.go(walk.number_at(10)), walk.go(walk.number_at(19))
     owned = [len(early.nodes[f"billing-{n}"].tables["owns"]["billing"]) for n in (1, 2)]
-    assert sum(owned) == 8 + 2  # each has its retry queue, too
+    assert sum(owned) == 8 + 2  # each member also has a retry queue
     assert len(late.nodes["billing-2"].tables["owns"]["billing"]) >= 8
     assert "owns" not in late.nodes["billing-1"].tables
     brokers = [late.nodes[name].tables for name in ("broker-a", "broker-b")]

@@ -1,4 +1,4 @@
-"""The smallest plan that fails in the same way, found by taking away."""
+"""Shrinking removes parts of a plan until the smallest one that fails in the same way is left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def a_large_plan():
 
 
 def fails_when_a_broker_dies_under_two_members(plan) -> RunResult:
-    """A world of our own: what fails, and nothing else."""
+    """A judge without a run: it fails every plan with these two conditions."""
     kills = [step for step in plan.timeline if isinstance(step.does, Kill)]
     members = sum(group.members for group in plan.consumers)
     is_bad = bool(kills) and (kills[0].for_ms or 0) >= 2_000 and members >= 2

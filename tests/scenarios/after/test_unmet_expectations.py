@@ -1,4 +1,4 @@
-"""Expectations about what is left, runs without an answer, and how much of it all is shown."""
+"""Unmet expectations about remaining messages, runs that did not finish, and the lines shown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def expecting(metric: str, bound: float = 0, scope: str = "") -> Expectation:
 
 
 def a_journal(*expected: Expectation) -> AJournal:
-    """Of five messages the owner of the queue has consumed two; then its pulls failed."""
+    """The owner of the queue has consumed two of five messages; then its pulls failed."""
     plan = msgspec.json.encode(Plan(name="a story", expect=expected)).decode()
     journal = AJournal().runs(plan).store().consumer("billing-1").pulled(0, 0)
     journal.note("broker-a", a_member(client_of("billing-1")))
@@ -60,7 +60,7 @@ def screen(journal: AJournal) -> list[str]:
     return explanation_lines(explained(entries, judgement), unmet, without_end(entries))
 
 
-# Whose it was -------------------------------------------------------------------------------
+# Owners -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", ["backlog", "stuck"])
@@ -146,7 +146,7 @@ def test_numbers_that_are_about_something_else_have_no_such_story() -> None:
     assert shortfall_of([], expecting("backlog")) is None
 
 
-# What is shown ------------------------------------------------------------------------------
+# Lines that are shown -----------------------------------------------------------------------
 
 
 def test_a_violation_about_what_is_missing_says_whose_it_was() -> None:
@@ -157,7 +157,7 @@ def test_a_violation_about_what_is_missing_says_whose_it_was() -> None:
         "billing-1's last actions there: a pull that failed at 41.000 s" in s for s in shown
     )
     assert "stuck == 0 was expected, it is 3" in shown
-    assert not any(line.startswith("why not") for line in shown)  # the violation has said it
+    assert not any(line.startswith("why not") for line in shown)  # the violation contains it
 
 
 def test_what_one_expectation_lacked_is_not_said_again_for_the_next() -> None:

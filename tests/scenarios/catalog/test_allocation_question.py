@@ -1,4 +1,4 @@
-"""The question of skew: what one set of client ids comes to, and what the table says of it."""
+"""The question of skew: the shares that one set of client ids gets, compared with a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from rocketmq_emulator.scenarios.catalog.strategy_judge import shares
 from rocketmq_emulator.scenarios.plan.strategies import strategy_named
 
 EVEN = ("averagely", "by_circle")
-TABLE = {  # queues, members: least, most, and of each of EVEN what moves when the last leaves
+# queues, members: the smallest share, the largest; the queues that move when the last member
+# leaves, for each strategy of EVEN; the moves that are necessary
+TABLE = {
     (8, 3): (2, 3, 3, 4, 2),
     (24, 5): (4, 5, 10, 16, 4),
     (24, 7): (3, 4, 6, 18, 3),
@@ -83,7 +85,7 @@ def test_a_read_only_broker_leaves_members_of_its_block_idle_and_none_by_circle(
 
 def test_a_restart_with_kept_addresses_leaves_blocks_where_they_were() -> None:
     asked = Allocation(queues=8, members=2, ids="ip_pid_nanos", restart=True)
-    assert allocation(asked, 1)["moves_restart"] == 16  # each takes over the other's, twice
+    assert allocation(asked, 1)["moves_restart"] == 16  # each takes over the other's queues, twice
 
 
 @pytest.mark.parametrize("name", FORMATS)

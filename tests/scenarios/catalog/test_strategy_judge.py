@@ -1,4 +1,4 @@
-"""What the judge of strategies finds, by tables that are known."""
+"""Findings of the judge of strategies, compared with known tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from rocketmq_emulator.scenarios.catalog.strategy_judge import (
 )
 from rocketmq_emulator.scenarios.plan.strategies import STRATEGIES, strategy_named
 
-SKEW = [  # topic and group; least, most, moved when the last leaves, of these its own
+# topic and group; the smallest share, the largest, the queues that move when the last member
+# leaves, and those of them that this member had
+SKEW = [
     ("averagely", GroupShape(1, 8, 3), (2, 3, 3, 2)),
     ("averagely", GroupShape(1, 24, 5), (4, 5, 10, 4)),
     ("averagely", GroupShape(1, 24, 7), (3, 4, 6, 3)),
@@ -154,7 +156,7 @@ def test_a_shape_that_cannot_be_is_bad_use(command, shape) -> None:
 
 @pytest.fixture(scope="module")
 def idle_rows(tmp_path_factory) -> list[dict[str, object]]:
-    """``strategy idle averagely``; nothing is taken from runs of before."""
+    """The rows of ``strategy idle averagely``, without cached runs."""
     folder = {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
     shown = CliRunner().invoke(app, ["idle", "averagely", "--json"], env=folder)
     assert shown.exit_code == 0, shown.output
@@ -169,7 +171,7 @@ def test_idleness_moves_when_the_idle_member_is_taken_away_and_ends_with_a_backl
     }
     assert found == {
         (False, False): (1, 1),
-        (False, True): (1, 2),  # one after the other
+        (False, True): (1, 2),  # first one member, then another
         (True, False): (0, 0),
         (True, True): (0, 0),
     }

@@ -1,4 +1,4 @@
-"""Facts as sentences, many of a kind as one line, and whose a queue was."""
+"""Facts as sentences, many facts of one kind as one line, and the owners of a queue."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_commits_of_two_members_and_pulls_with_two_codes_are_runs_of_their_own()
     assert "PULL_NOT_FOUND (19)" in lines(journal)[-1]
 
 
-# Stories of queues --------------------------------------------------------------------------
+# Histories of queues ------------------------------------------------------------------------
 
 
 def test_the_story_of_a_queue_says_who_holds_it_from_where_and_its_last_acts() -> None:

@@ -1,4 +1,4 @@
-"""A file becomes a plan, or a list of what is wrong with it, line by line."""
+"""A file becomes a plan, or a list of its problems, each with its line."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_unknown_and_unused_parameters_are_refused() -> None:
     ]
 
 
-# What is wrong ----------------------------------------------------------------------------
+# Problems ---------------------------------------------------------------------------------
 
 WRONG = {
     "a word that is none": (

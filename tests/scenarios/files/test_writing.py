@@ -1,4 +1,4 @@
-"""A plan written down, and read again, is the same plan."""
+"""A plan that is written to a file and read again is the same plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long things take at most: each bound is kept, and nearly reached."""
+"""Upper bounds of durations: each is kept, and nearly reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library: what each scenario shows, before and after, by fixed seeds."""
+"""The verdict of each scenario of the library, with and without its fix, from a fixed seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 
 CASES: list[
     tuple[str, dict[str, bool | int | str], str, str]
-] = [  # scenario, parameters, verdict, and what the reason says
+] = [  # scenario, parameters, verdict, a part of the reason
     ("identity:three_containers_have_one_client_id", {}, "failed", "backlog == 0"),
     ("identity:three_containers_have_one_client_id", {"distinct": True}, "passed", ""),
     ("identity:members_subscribe_different_tags", {}, "failed", "filtered == 0"),
@@ -147,7 +147,7 @@ def named(case) -> str:
 
 @pytest.fixture(scope="module")
 def rows(run_pool):
-    """Every case once, two at a time."""
+    """A row for every case; two run at a time."""
     orders = [RunOrder(plan=load(n.rpartition(":")[2], p), seed=SEED) for n, p, _, _ in CASES]
     found = {id(order): row for order, row in run_pool.finished(orders, jobs=2)}
     return [found[id(order)] for order in orders]
@@ -171,7 +171,7 @@ def test_virtual_time_comes_to_what_was_recorded_of_processes(rows, record) -> N
 
 def test_a_lock_that_is_refused_at_the_start_is_not_judged_as_a_takeover(run_pool) -> None:
     plan = load("orderly_queues_are_taken_over")
-    race = msgspec.structs.replace(plan.consumers[0], every_ms=3)  # the second one is refused
+    race = msgspec.structs.replace(plan.consumers[0], every_ms=3)  # the second is refused a lock
     race_plan = msgspec.structs.replace(plan, consumers=[race])
     early = msgspec.structs.replace(plan.load[0], from_ms=0)
     early_plan = msgspec.structs.replace(race_plan, load=[early])

@@ -6,7 +6,7 @@ import pytest
 
 from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
 
-COVERED = {  # number in the list: an issue that it names, a scenario for it
+COVERED = {  # number in the list: an issue named there, the scenario that reproduces it
     "S01": ("apache/rocketmq#2621", "orderly_queues_are_taken_over"),
     "S02": ("apache/rocketmq-client-go#994", "an_orderly_member_is_killed"),
     "S04": ("alibaba/RocketMQ#459", "an_orderly_listener_suspends_for_minutes"),

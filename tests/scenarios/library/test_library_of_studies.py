@@ -1,4 +1,4 @@
-"""The scenarios of studies vary what their findings might be an accident of."""
+"""The scenarios of studies vary each parameter on which their findings could depend by chance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One seed, two processes with other hashes of strings: every scenario's journal is the same.
+"""One seed, two processes with different string hashes: every scenario's journal is the same.
 
-The second process runs them in the other order, so what one run leaves behind in its process
-cannot decide the next one either.
+The second process runs the scenarios in reverse order, so the test also fails if a run depends
+on state that an earlier run left in its process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder
 from tests.support.paths import ROOT, SUPPORT
 from tests.support.scenarios.bytes_of_runs import RELEASES
 
-RATE_MAX = 1.0  # messages a second: what is compared is who does what in which order
+RATE_MAX = 1.0  # messages a second: to compare the order of facts, few are enough
 PROGRAM = SUPPORT / "scenarios" / "bytes_of_runs.py"
 
 
@@ -37,7 +37,7 @@ def test_each_scenario_of_the_library_writes_the_same_bytes_in_two_processes(tmp
     assert (first.returncode, second.returncode) == (0, 0)
     forwards, backwards = (file.read_text().splitlines() for file in (one, other))
     parted = [pair for pair in zip(forwards, reversed(backwards), strict=True) if len({*pair}) > 1]
-    assert parted == [], "`rmqemu replay SCENARIO` runs one twice and shows where they part"
+    assert parted == [], "`rmqemu replay SCENARIO` runs one twice and shows the first difference"
     assert [line for line in forwards if ": finished, " not in line] == []
     assert {tuple(line.split()[1:3]) for line in forwards} >= {
         (found.name, f"{release}:") for found in in_folder(LIBRARY) for release in RELEASES

@@ -1,4 +1,4 @@
-"""What a judgement and a plan's expectations come to."""
+"""The verdict and the reason of a row, from a judgement and a plan's expectations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_violation_wins_over_what_was_not_judged(not_judged, incomplete) -> No
 
 
 def with_an_excuse(metric: str) -> str:
-    """What is said of a judgement in which it counts 2, where 1 is allowed."""
+    """The reason of a row in which *metric* is 2 and the plan allows 1."""
     bound = Expectation(metric=metric, operator="<=", bound=1)
     plan = msgspec.structs.replace(PLAN, expect=(bound,))
     judgement = Judgement(violations=(), metrics={metric: 2.0}, fact_count=9)

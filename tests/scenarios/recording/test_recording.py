@@ -1,4 +1,4 @@
-"""A Python scenario becomes a plan; what no plan can say is refused where it stands."""
+"""A Python scenario becomes a plan; code that no plan can contain is refused with its line."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_what_follows_a_fact_is_recorded_by_its_distance() -> None:
     assert it.plan().quiet_ms_max == 60_000
 
 
-# What is refused ----------------------------------------------------------------------------
+# Refused code -------------------------------------------------------------------------------
 
 
 async def sleeps_by_trio(run: Run) -> None:

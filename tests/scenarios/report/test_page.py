@@ -1,4 +1,4 @@
-"""The page as a file: it stands alone, carries every fact, and no name breaks out of it."""
+"""The page as a file: it needs no other file, has every fact, and escapes every name."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ HOSTILE = "</script><script>alert(1)</script><!-- {{data}} {{script}} \u2028 \x0
 
 
 def data_of(page: str) -> dict[str, Any]:
-    """What the script of *page* reads."""
+    """The data that the script of *page* reads."""
     (text,) = re.findall(r'<script type="application/octet-stream" id="data">([^<]*)<', page)
     found: dict[str, Any] = msgspec.json.decode(zlib.decompress(base64.b64decode(text)))
     return found
 
 
 def facts_in(page: str) -> list[dict[str, Any]]:
-    """The journal, put together again from the columns of *page*."""
+    """The journal, rebuilt from the columns of *page*."""
     data = data_of(page)
     facts, rows, walls = data["facts"], {}, {}
     columns = [
@@ -61,7 +61,7 @@ def facts_in(page: str) -> list[dict[str, Any]]:
 
 
 def written(entry: Entry) -> dict[str, Any]:
-    """As in the journal, and with the fields that it leaves out, as they have their defaults."""
+    """The entry as in the journal, plus the fields omitted there because they have defaults."""
     found: dict[str, Any] = msgspec.json.decode(encode_entry(entry))
     found["fact"] |= msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(entry.fact)))
     return found

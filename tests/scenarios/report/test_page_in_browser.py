@@ -1,6 +1,6 @@
-"""The page in a real browser: what it shows, and what it does when it is used.
+"""The page in a real browser: its contents, and its reactions to mouse and keyboard.
 
-``Browser.tell`` fails when the page complains on the console, or asks the network for anything.
+``Browser.tell`` fails when the page writes an error to the console or sends a network request.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OWNED = "Queues of billing"
 
 
 def a_run() -> str:
-    """A minute: two members share a queue for 3 s, a fault, a group with a hostile name."""
+    """The page of one minute: two members both hold a queue for 3 s; a fault; a hostile name."""
     hostile = QueuesClaimed(HOSTILE, (Queue("other", "broker-a", 0),))
     sends = [(20 + i, "producer-1", a_send(i, took_ms=1 + i * 90)) for i in range(20)]
     stored = [(20.1 + i, "broker-a", a_store(i)) for i in range(20)]
@@ -117,7 +117,7 @@ def sections(browser: Browser) -> list[str]:
 
 
 def place(browser: Browser, title: str, at_s: float, y: int) -> list[float]:
-    """Where second *at_s* of the whole run is on the screen, *y* px into a track."""
+    """The screen position of second *at_s* of the whole run, *y* px below a track's top."""
     box = browser.tell(
         "eval",
         "(() => { const section = [...document.querySelectorAll('.track-section')]"
@@ -131,7 +131,7 @@ def place(browser: Browser, title: str, at_s: float, y: int) -> list[float]:
 
 
 def colours(browser: Browser, title: str, from_s: float, until_s: float, y: int) -> set[str]:
-    """What colours stand in a track between two seconds of the whole run, *y* px into it."""
+    """The colours of a track between two seconds of the whole run, *y* px below its top."""
     script = """(() => {
       const section = [...document.querySelectorAll('.track-section')]
         .find(it => it.innerText.startsWith(%r));
@@ -224,7 +224,7 @@ def test_a_time_is_chosen_in_the_strip_of_the_whole_run(shown: Browser) -> None:
 
 
 def test_two_owners_are_striped_and_none_is_crossed(shown: Browser) -> None:
-    first, second = "#e69f00", "#009e73"  # billing-1's and billing-2's: by their names
+    first, second = "#e69f00", "#009e73"  # of billing-1 and billing-2, from their names
     assert colours(shown, OWNED, 5, 9, 40) == {first}
     assert colours(shown, OWNED, 10, 13, 48) >= {first, second}
     assert colours(shown, OWNED, 20, 30, 40) == {second}

@@ -1,4 +1,4 @@
-"""What the report reads off a journal: owners, lives, latencies, backlog, faults, violations."""
+"""The report's data from a journal: owners, lives, latencies, backlog, faults, violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as a picture of its time line."""
+"""A plan as a picture of its timeline."""
 
 from __future__ import annotations
 

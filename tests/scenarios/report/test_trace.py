@@ -1,4 +1,4 @@
-"""The trace keeps the rules of the Trace Event Format, and says what the journal says."""
+"""The trace follows the Trace Event Format, and contains what the journal contains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.scenarios.journals_for_reports import (
 )
 
 S = 1_000_000
-# Of each phase, what the format demands besides name, ph, pid and ts.
+# The fields that the format requires in each phase, besides name, ph, pid and ts.
 FIELDS_OF_PHASE = {
     "M": {"args"},
     "X": {"tid", "dur"},

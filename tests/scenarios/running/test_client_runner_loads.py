@@ -1,4 +1,4 @@
-"""What a load sends and what a listener does, from their plans: both follow from the seed."""
+"""The sends of a load and the results of a listener follow from their plans and the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real time is refused to the thread of a virtual world, and to no other."""
+"""Real time is refused in the thread of a virtual world, and in no other thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def in_thread_of(pool: ThreadPoolExecutor, function) -> object:
 def test_threads_beside_a_virtual_world_read_the_time_and_start_threads() -> None:
     refused: list[WallTimeRefused] = []
     with ThreadPoolExecutor(1) as beside:
-        in_thread_of(beside, int)  # the pool has its thread now
+        in_thread_of(beside, int)  # now the pool has started its thread
         with no_wall_time(refused.append):
             with pytest.raises(WallTimeRefused, match=r"time\.time"):
                 time.time()

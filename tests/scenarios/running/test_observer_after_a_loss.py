@@ -1,4 +1,4 @@
-"""When a run is quiet: what a broker lost with its power is waited for by nobody."""
+"""When a run is quiet: it does not wait for messages that a broker lost in a power failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No run is quiet while a broadcasting member lacks queues that it had: nobody else reads them."""
+"""No run is quiet while a broadcasting member lacks queues it had: no other member reads them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_its_member_will_not_have_again_is_not_waited_for(facts: tuple[Fact
 
 
 def test_a_run_lasts_until_a_broadcasting_member_has_its_queues_again() -> None:
-    """The broker registers 28 s after the fault, and the member looks at routes 29 s later."""
+    """The broker registers 28 s after the fault, and the member updates its routes 29 s later."""
     fault = Unregistered(broker="broker-b", name_server="namesrv")
     plan = a_plan(
         Step(does=fault, at_ms=35_000, for_ms=37_000),

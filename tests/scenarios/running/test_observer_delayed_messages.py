@@ -1,4 +1,4 @@
-"""A run is not quiet while messages wait for their retry, their delay or their time."""
+"""A run is not quiet while messages wait for a retry, a delay level or a delivery time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same scenario in the worlds of real time: the same words, the same verdict."""
+"""A scenario in the worlds of real time: the same words, the same verdict as in virtual time."""
 
 from __future__ import annotations
 
@@ -121,10 +121,10 @@ def in_process(*arguments: str, folder: Path) -> Result:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Of the processes that there are now; their names have no bracket."""
+    """The running processes that descend from *pid*; no name of them may contain a bracket."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
     found = [pid]
     for parent in found:
@@ -155,7 +155,7 @@ def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(
     assert killed == ["broker-b", "billing-2"]
     silent_us = [e.mono_us for e in entries if e.node == "billing-2"]
     gaps_us = [after - before for before, after in itertools.pairwise(silent_us)]
-    assert max(gaps_us) >= 700_000, "it was dead for 800 ms"
+    assert max(gaps_us) >= 700_000, "billing-2 was killed for 800 ms"
     consumed = [e.node for e in entries if isinstance(e.fact, MessageConsumed)]
     assert set(consumed) == {"billing-1", "billing-2"}
 
@@ -210,7 +210,7 @@ def test_ctrl_c_ends_all_that_was_started(tmp_path) -> None:
         assert time.monotonic() < until_s, "the member did not start"
         signal.sigtimedwait([], 0.05)
     pids = descendants_of(process.pid)
-    assert len(pids) > 6, "runs, forkers, three nodes, three clients"
+    assert len(pids) > 6, "a run, forkers, three nodes, three clients"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode == 130

@@ -1,4 +1,4 @@
-"""A plan, carried out in the virtual world and judged."""
+"""A plan is run in the virtual world and judged."""
 
 from __future__ import annotations
 
@@ -254,12 +254,12 @@ def test_a_limit_names_the_faults_that_held_and_the_backlog() -> None:
     assert "at its listener" in result.reason
 
 
-# Programs of one's own ------------------------------------------------------------------------
+# Programs of users ----------------------------------------------------------------------------
 
 
 async def sleeps_in_real_time(_process, _namesrv) -> None:
     await trio.sleep(3)
-    time.sleep(0.001)  # noqa: ASYNC251  # what is refused
+    time.sleep(0.001)  # noqa: ASYNC251  # the call that is refused
 
 
 async def reads_the_wall_clock(_process, _namesrv) -> None:

@@ -1,4 +1,4 @@
-"""Runs in processes of their own: whatever one does, the others are finished."""
+"""Each run has its own process: if one run dies or hangs, the others still finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weather of many seeds: one seed is one plan in any range, and rows are taken from disk."""
+"""Weather of many seeds: a seed has the same plan in any range, and finished rows are reused."""
 
 from __future__ import annotations
 

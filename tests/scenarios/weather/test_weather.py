@@ -125,7 +125,7 @@ def test_seeds_in_a_row_have_each_feature_as_often_as_its_chance_says() -> None:
         assert in_blocks == [round(20 * feature.chance)] * 5
     for (a, one), (b, other) in itertools.combinations(FEATURES.items(), 2):
         if one.chance * other.chance >= 0.05:
-            assert seeds[a] & seeds[b], "each feature meets each other one"
+            assert seeds[a] & seeds[b], f"no seed has both {a} and {b}"
 
 
 def test_groups_have_one_to_eight_members_and_few_in_small_weather() -> None:

@@ -1,7 +1,7 @@
-"""Weather of a hundred seeds a release in which nothing fails; and planted bugs, which it finds.
+"""Weather of a hundred seeds for each release fails nowhere; weather also finds planted bugs.
 
 The seeds are those of ``rmqemu run weather --seeds 1..100`` with the shape ``SMALL``, and the
-first twenty with the shape that it has by default.
+first twenty with the default shape.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from rocketmq_emulator.settings.quirks import QUIRKS
 SEEDS = range(1, 101)
 DEFAULT_SEEDS = range(1, 21)
 RELEASES = ("4.9.7", "5.3.3")
-RUNS_OTHER_MAX = 24  # of 240: by so much the page may be older than the code
+RUNS_OTHER_MAX = 24  # of 240 runs: the page may differ from the code by so many
 PAIRS_MIN = 130  # of the 152 pairs of a fault and a state
-ACTS_LEFT, MEMBERS_LEFT = 4, 4  # of a run that was shrunk, faults counted among the acts
-TRIALS_MAX = 30  # of a shrink: enough for that
-SHRUNK_AT = {"keep_offsets": 2}  # of its first seed, 1, so many trials leave seven members
+ACTS_LEFT, MEMBERS_LEFT = 4, 4  # limits for a shrunk run; faults count as acts
+TRIALS_MAX = 30  # of one shrink: enough to reach these limits
+SHRUNK_AT = {"keep_offsets": 2}  # from its first seed, 1, TRIALS_MAX runs leave seven members
 GIVEN = {name: getattr(SMALL, name) for name in ("seconds", "rate", "brokers", "members_max")}
 
 
@@ -48,12 +48,12 @@ def default_plan_of(release: str, seed: int) -> Plan:
     return weather_of({"release": release, "seed": seed})
 
 
-# Rules that no seed of these tries, and the feature that would: later work empties it.
+# Rules that none of these seeds tries, each with the feature that would try it.
 NOT_TRIED: dict[str, str] = {}
 
 
 class Swept(NamedTuple):
-    """All rows of a release by seed, small ones and of the default shape; what they met."""
+    """All rows of a release by seed, in the small and the default shape, and their coverage."""
 
     rows: dict[int, RunResult]
     coverage: Coverage
@@ -90,7 +90,7 @@ def test_a_hundred_seeds_of_weather_break_no_rule_and_liveness_returns(release, 
     rows = all_swept[release].rows
     assert not_passed(rows) == {}
     assert rows.keys() == set(SEEDS)
-    for each in PLANTED.values():  # so it was the bug that failed below
+    for each in PLANTED.values():  # these seeds pass without the bug: below, the bug fails them
         assert set(each.seeds.values()) <= rows.keys()
 
 
@@ -150,7 +150,7 @@ def run(run_pool: RunPool, plan: Plan, seed: int, journal: Path) -> tuple[RunRes
 
 
 def size_of(plan: Plan) -> tuple[int, int, float]:
-    """Acts and faults, members, messages a second."""
+    """The numbers of acts (with faults), members, and messages a second."""
     members = sum(group.members for group in plan.consumers)
     return len(plan.timeline), members, sum(load.rate for load in plan.load)
 
@@ -174,7 +174,7 @@ def test_weather_finds_a_planted_bug_and_the_smallest_run_that_shows_it(
     for _ in itertools.islice(shrinking.attempts(), TRIALS_MAX):
         acts, members, rate = size_of(shrinking.smallest)
         if acts <= ACTS_LEFT and members <= MEMBERS_LEFT and rate < whole[2]:
-            break  # it would go on to shorter runs and fewer queues
+            break  # further attempts would only shorten the run and remove queues
     acts, members, rate = size_of(shrinking.smallest)
     assert acts <= ACTS_LEFT < whole[0]
     assert members <= MEMBERS_LEFT < whole[1]
