@@ -1,4 +1,4 @@
-"""What tests of the pipeline share: files to sweep."""
+"""Fixtures of the pipeline's tests: files to sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.pipeline.sweeping import QUESTIONS, SHORT
 
 @pytest.fixture
 def short(tmp_path) -> Path:
-    """A scenario that is over in a moment."""
+    """A scenario of a few virtual seconds."""
     file = tmp_path / "short.toml"
     file.write_text(SHORT)
     return file
@@ -19,7 +19,7 @@ def short(tmp_path) -> Path:
 
 @pytest.fixture
 def questions(tmp_path) -> Path:
-    """A file of questions."""
+    """A file with questions."""
     file = tmp_path / "some_questions.py"
     file.write_text(QUESTIONS)
     return file

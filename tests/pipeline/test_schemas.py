@@ -1,4 +1,4 @@
-"""Structs become tables: every fact has a shape, and a type that no table knows is refused."""
+"""Structs become tables: every fact has a schema, and a type without a column type is refused."""
 
 from __future__ import annotations
 

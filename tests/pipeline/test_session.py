@@ -1,4 +1,4 @@
-"""What a user is told when Spark cannot start, and what a session of ours is."""
+"""The errors when Spark cannot start, and the settings of the session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rocketmq_emulator.pipeline.session import SparkUnavailable, check_java
 
 
 def a_java(folder: Path, says: str, code: int = 0) -> Path:
-    """A home of a Java that answers -version with *says*."""
+    """The home folder of a program ``java`` that prints *says*."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")
@@ -86,7 +86,7 @@ def test_a_session_speaks_on_loopback_and_leaves_no_folder(spark) -> None:
 
 
 def test_a_new_session_says_nothing_of_its_own(spark) -> None:
-    del spark  # it can be had
+    del spark  # requested only to skip this test if there is no Spark
     imports = "from rocketmq_emulator.pipeline.session import *"
     program = f"{imports}; print(spark_session('quiet').range(3).count())"
     run = subprocess.run(

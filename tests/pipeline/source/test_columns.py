@@ -1,4 +1,4 @@
-"""Records become columns, whichever layout they have, exactly as the client reads them."""
+"""Records of each layout become columns with the values that the client reads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows(data: bytes, offsets: range = range(1 << 62), columns: str = "", tags=(
 
 
 def as_the_client_reads(data: bytes) -> list[dict]:
-    """The same columns, from the decoder of the client: one message after the other."""
+    """The same columns from the client's decoder, which decodes messages one by one."""
     return [
         {
             "topic": QUEUE.topic,
@@ -129,7 +129,7 @@ def test_rows_outside_of_the_range_are_left_out() -> None:
 
 
 def test_tags_are_compared_as_texts() -> None:
-    # Brokers compare hash codes, and these two have the same.
+    # Brokers compare hash codes, which are equal for these two tags.
     data = a_record(0, properties=b"TAGS\x01Aa") + a_record(1, properties=b"TAGS\x01BB")
     data += a_record(2)
     assert [row["offset"] for row in rows(data, tags=("BB",), columns="offset")] == [1]

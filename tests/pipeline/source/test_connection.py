@@ -1,4 +1,4 @@
-"""What a blocking connection makes of servers that are none, take TLS only, or say nothing."""
+"""A blocking connection to servers of another protocol, with TLS only, or without an answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rocketmq_emulator.protocol.framing import FrameDecoder
 
 @contextlib.contextmanager
 def a_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
-    """An address where *serve* gets each connection, and closes it."""
+    """The address of a server: it calls *serve* with each connection, then closes it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def accept() -> None:
@@ -62,7 +62,7 @@ def test_a_server_that_takes_tls_only_is_refused_by_name(certificate, answer) ->
     context.load_cert_chain(*certificate)
 
     def serve(line: socket.socket) -> None:
-        if line.recv(1, socket.MSG_PEEK) == b"\x16":  # a TLS greeting: upstream looks so, too
+        if line.recv(1, socket.MSG_PEEK) == b"\x16":  # a TLS ClientHello; upstream peeks, too
             context.wrap_socket(line, server_side=True).close()
         else:
             line.recv(65_536)

@@ -1,4 +1,4 @@
-"""The source as Spark's users meet it: found by its name, and errors that arrive readable."""
+"""The source as Spark's users see it: Spark finds it by its name, and its errors are readable."""
 
 from __future__ import annotations
 

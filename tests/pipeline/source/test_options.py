@@ -1,4 +1,4 @@
-"""Options of the source: what they mean, and what is said about those that are wrong."""
+"""Options of the source: their values, and the errors about wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where micro-batches end while a cluster lives on: asked of the reader as Spark asks it."""
+"""End offsets of micro-batches while a cluster changes; tests call the reader as Spark does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cluster():
 
 @pytest.fixture
 def open_stream():
-    """Streams that are stopped with the test."""
+    """A function that opens a stream; the streams are stopped at the end of the test."""
     opened = []
 
     def a_stream(cluster, topic="orders", **options):
@@ -89,7 +89,7 @@ def test_batches_follow_one_another_without_gap_or_overlap(cluster, open_stream)
         assert len(rows) == 6
     assert bodies(seen) == [b"%06d" % i for i in range(18)]
     again, rows = next_batch(stream, at)
-    assert json.dumps(again) == json.dumps(at), "Spark compares the texts"
+    assert json.dumps(again) == json.dumps(at), "Spark compares offsets as texts"
     assert rows == []
 
 
@@ -156,7 +156,7 @@ def test_a_new_queue_is_read_from_its_first_message(cluster, open_stream) -> Non
     send(cluster.namesrv, *numbered("orders", 12))
     at, rows = next_batch(stream, at)
     begun = queues(at)["broker-a"]
-    assert begun["1"] == begun["2"] == 0, "where it begins stands in the checkpoint first"
+    assert begun["1"] == begun["2"] == 0, "a new queue's first offset is in the checkpoint first"
     at, more = next_batch(stream, at)
     assert bodies(rows + more) == [b"%06d" % i for i in range(12)]
 
@@ -195,7 +195,7 @@ def test_a_restarted_stream_goes_on_without_any_broker_or_name_server(open_strea
         send(cluster.namesrv, *numbered("orders", 3))
         cluster.kill("broker-a")
         restarted = open_stream(cluster, group="g")
-        assert restarted.latestOffset(at, ALL) == at, "no route: its topic has no broker now"
+        assert restarted.latestOffset(at, ALL) == at, "no route: the topic has no broker"
         cluster.kill("namesrv")
         assert restarted.latestOffset(at, ALL) == at
         cluster.start("namesrv", "broker-a")
@@ -210,7 +210,7 @@ def test_all_there_is_needs_every_broker(cluster, open_stream) -> None:
         stream.prepareForTriggerAvailableNow()
 
 
-# Messages that are gone ---------------------------------------------------------------
+# Removed messages ---------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def forgetful():
 
 
 def overtaken(cluster, stream):
-    """A place in the stream that retention has passed, and how many messages are gone."""
+    """A start offset whose messages retention has removed, and the number of removed messages."""
     start = stream.initialOffset()
     big = [Message("orders", os.urandom(20_000)) for _ in range(100)]
     send(cluster.namesrv, *big)
@@ -288,7 +288,7 @@ def test_a_group_follows_the_batches_that_are_done(cluster, open_stream) -> None
     send(cluster.namesrv, *numbered("orders", 4))
     end, _ = next_batch(stream, end)
     assert len(cluster.consumed_by("watchers")) == 6
-    stream.latestOffset(end, ALL)  # Spark asks for the next batch when it is done with this one
+    stream.latestOffset(end, ALL)  # Spark calls this after it has written a batch
     assert len(cluster.consumed_by("watchers")) == 10
 
 
@@ -338,7 +338,7 @@ def test_a_stream_commits_nothing_while_another_member_is_there(
         until(lambda: not stream._membership.is_only_member())
         stream.commit(end)
         of_stream = [f for f in cluster.facts(OffsetCommitted) if f.queue.topic == "orders"]
-        assert {fact.offset for fact in of_stream} == {0}, "where it began, when it was alone"
+        assert {fact.offset for fact in of_stream} == {0}, "committed before the other joined"
     until(stream._membership.is_only_member)
     stream.commit(end)
     assert len(cluster.consumed_by("one")) == 4
@@ -360,7 +360,7 @@ def test_a_stream_that_was_killed_does_not_stop_its_restart(cluster, open_stream
     assert open_stream(cluster, group="one").latestOffset(at, ALL) == at
 
 
-# Which offsets ------------------------------------------------------------------------
+# Choice of offsets --------------------------------------------------------------------
 
 BIG, SMALL = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
@@ -377,7 +377,7 @@ def test_a_queue_that_has_only_an_end_is_not_read_in_this_batch() -> None:
     assert (part.queue, part.start, part.end, part.address) == (SMALL, 2, 3, "here")
 
 
-# What goes wrong ----------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------
 
 
 def test_a_stream_of_no_topic_or_of_no_cluster_is_refused_at_once(cluster, open_stream) -> None:

@@ -1,4 +1,4 @@
-"""Rows written to topics: what becomes of them, how many a send takes, and who is told what."""
+"""Rows written to topics: their messages, the number of rows in a send, and errors."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_refused_send_goes_elsewhere_at_once_however_many_queues_its_broker_ha
     with contextlib.closing(
         TaskSender(SinkOptions(namesrv=(cluster.namesrv,), topic="wide"), 0)
     ) as sender:
-        for row in rows:  # each at a queue of broker-a, by turns
+        for row in rows:  # each send begins with the first queue, of broker-a
             sender._turn = 0
             sender.send(pa.RecordBatch.from_pylist([row]))
     placed = [row["broker"] for row in read(cluster.namesrv, "wide")]
@@ -171,7 +171,7 @@ def test_a_send_without_an_answer_is_sent_again_so_rows_may_come_twice(cluster) 
     assert set(found) == {row["body"] for row in rows}
 
 
-# What goes wrong ----------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------
 
 
 def test_who_cannot_be_reached_is_named_with_what_was_sent(cluster) -> None:

@@ -1,4 +1,4 @@
-"""Reading topics once: from where to where, in how many parts, and what stops a read."""
+"""Batch reads of topics: start and end offsets, the number of partitions, and errors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_long_queue_comes_in_windows_and_in_order(cluster) -> None:
 
 def test_answers_shorter_than_their_windows_are_filled_up_in_order(cluster) -> None:
     cluster.create_topic("uneven", 1)
-    sizes = [10] * 130 + [60_000] * 40 + [10] * 130  # a broker gives 256 KiB an answer
+    sizes = [10] * 130 + [60_000] * 40 + [10] * 130  # one answer has at most 256 KiB
     send(cluster.namesrv, *(Message("uneven", os.urandom(size)) for size in sizes))
     reader = a_reader(cluster.namesrv, "uneven", "offset")
     for partition in reader.partitions():
@@ -114,7 +114,7 @@ def test_a_read_ends_where_it_was_planned(cluster) -> None:
 
 
 def test_tags_are_filtered_by_the_broker_and_by_their_text(cluster) -> None:
-    tags = ["TagA", "TagB", "Aa", "BB", None]  # Aa and BB have one hash code
+    tags = ["TagA", "TagB", "Aa", "BB", None]  # Aa and BB have the same hash code
     sent = [Message("tagged", b"%d" % i, tags=tags[i % 5]) for i in range(100)]
     send(cluster.namesrv, *sent)
     rows = read(cluster.namesrv, "tagged", tags="TagA || BB")
@@ -141,7 +141,7 @@ def test_a_time_begins_with_the_first_message_stored_at_it(cluster) -> None:
     for number in range(5):
         send(cluster.namesrv, *numbered("timed", 6, start=6 * number))
         cluster.advance("1s")
-    send_many(cluster.namesrv, "timed", 100, start=30)  # many of one millisecond
+    send_many(cluster.namesrv, "timed", 100, start=30)  # many in one millisecond
     stored_ms = {
         (row["broker"], row["offset"]): round(row["store_timestamp"].timestamp() * 1000)
         for row in read(cluster.namesrv, "timed")
@@ -152,7 +152,7 @@ def test_a_time_begins_with_the_first_message_stored_at_it(cluster) -> None:
         assert {(row["broker"], row["offset"]) for row in rows} == expected
 
 
-# What goes wrong ----------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------
 
 
 def test_a_topic_there_is_not_is_answered_with_the_nearest(cluster) -> None:

@@ -1,4 +1,4 @@
-"""A streaming query that is killed again and again, and a broker with it: each message once."""
+"""A streaming query is killed many times, a broker once: the sink has each message once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.pipeline.source_topics import send_many
 MESSAGES = 3_000
 
 
-@pytest.mark.timeout(1_500)  # seconds; a quiet machine takes one of them in twenty
+@pytest.mark.timeout(1_500)  # seconds; a quiet machine needs a twentieth of it
 def test_after_five_kills_and_a_dead_broker_the_sink_has_each_message_once(
     spark, tmp_path
 ) -> None:
@@ -39,4 +39,4 @@ def test_after_five_kills_and_a_dead_broker_the_sink_has_each_message_once(
             "last": f"{MESSAGES - 1:06d}",
             "lost": 0,
         }
-        assert 0 < before < query.batches_done(), "it was killed mid-way"
+        assert 0 < before < query.batches_done(), "the kills did not hit the middle of the read"

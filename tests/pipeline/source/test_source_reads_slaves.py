@@ -1,7 +1,7 @@
-"""A slave is read while its master is away: as far as it has come, and nothing is taken for lost.
+"""A slave is read while its master is away; messages that it lacks do not count as lost.
 
-Brokers have no slaves here, so a second cluster's broker, to which the same is sent, is registered
-as one; ``make parity`` has real slaves.
+The emulator has no slaves.  So a test sends the same messages to the broker of a second cluster,
+and registers this broker as a slave; ``make parity`` has real slaves.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def master():
 
 @pytest.fixture
 def slave(master):
-    """It has what is sent to it; it is a slave for as long as its connection is open."""
+    """A cluster whose broker is registered as a slave for as long as the connection is open."""
     with (
         RocketMQ({"orders": 1}, brokers=1) as cluster,
         BlockingConnection(master.namesrv, 2_000) as connection,
@@ -117,7 +117,7 @@ def test_a_stream_goes_on_with_a_slave_and_never_back(master, slave, caplog) -> 
     both_have(master, slave, 50, missing=20)
     at = stream.latestOffset(at, ReadAllAvailable())
     master.kill("broker-a")
-    assert stream.latestOffset(at, ReadAllAvailable()) == at, "the slave has less: it waits"
+    assert stream.latestOffset(at, ReadAllAvailable()) == at, "the slave has less: wait"
     send(slave.namesrv, *numbered("orders", 25, start=30))
     further = stream.latestOffset(at, ReadAllAvailable())
     assert bodies(rows_of(stream, stream.partitions(at, further))) == [

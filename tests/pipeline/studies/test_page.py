@@ -1,4 +1,4 @@
-"""A study as a page and as tables: what stands in the files."""
+"""A study as a page and as tables: the contents of the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study's page in a browser; ``Browser.tell`` fails when it complains or asks the network."""
+"""A study's page in a browser; ``Browser.tell`` fails on console errors and network requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(browser, selector: str) -> str:
 
 
 def drawn(browser, plot: str) -> int:
-    """Marks in a plot."""
+    """The number of marks in a plot."""
     marks = ", ".join(f"#{plot} {mark}" for mark in MARKS)
     return browser.tell("eval", f"document.querySelectorAll({marks!r}).length")
 
@@ -82,7 +82,7 @@ def test_another_metric_and_another_theme_are_drawn_at_once(browser, page) -> No
     browser.tell("choose", ["#metric", "1"])
     title = "document.querySelector('#boxes .ytitle').textContent"
     assert browser.tell("eval", title) == "lost (messages)"
-    assert browser.tell("eval", "document.querySelector('#changes').hidden")  # it has none
+    assert browser.tell("eval", "document.querySelector('#changes').hidden")  # no changes
     paper = "getComputedStyle(document.body).backgroundColor"
     light = browser.tell("eval", paper)
     browser.tell("choose", ["#theme", "dark"])

@@ -1,4 +1,4 @@
-"""From rows to what a study shows, on small literal tables."""
+"""Steps from rows to the numbers of a study, on small tables written by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rocketmq_emulator.pipeline.studies.study import (
 from rocketmq_emulator.pipeline.studies.uncertainty import Sample, of_difference, of_mean, t_975
 from tests.support.pipeline.studies_by_hand import a_row, a_sweep, about
 
-VALUES = (30, 10, 40, 20)  # by seed, from 1
+VALUES = (30, 10, 40, 20)  # of seeds 1 to 4
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +127,11 @@ def test_how_much_of_a_metric_is_between_cells_does_not_depend_on_where_zero_is(
     rows = {row.metric: row for row in steps.overview(values).collect()}
     found = rows["m"]
     assert (found["count"], found.least, found.most, found.mean) == (4, 10, 22, 16)
-    assert found.between == pytest.approx(25 / 26)  # of cells' means 25, within cells 1
+    assert found.between == pytest.approx(25 / 26)  # variances: between cells 25, within cells 1
     assert rows["k"].between is None
 
 
-# Which metrics -----------------------------------------------------------------------------
+# Choice of metrics -------------------------------------------------------------------------
 
 
 def of_runs(metric, least, most, mean=1.0, between=0.5, count=4) -> dict:

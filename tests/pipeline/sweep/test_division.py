@@ -1,4 +1,4 @@
-"""Which rows a sweep makes next: mixed, none twice, weather by its seed, tasks of a fair size."""
+"""A sweep's next rows: cells are mixed, no row comes twice, and tasks take some seconds each."""
 
 from __future__ import annotations
 

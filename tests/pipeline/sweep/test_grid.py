@@ -1,4 +1,4 @@
-"""The grid of a sweep: which cells there are, how they are typed, what is refused."""
+"""The grid of a sweep: its cells, the types of their values, and refused input."""
 
 from __future__ import annotations
 

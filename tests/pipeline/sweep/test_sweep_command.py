@@ -1,4 +1,4 @@
-"""``rmqemu sweep`` from the outside: what it says, its exit codes, and that it goes on."""
+"""``rmqemu sweep`` as a command: its output, its exit codes, and how it continues after a stop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = 600
 
 
 def command(*words: object) -> Result:
-    """In this process, for sweeps that need no Spark: bad ones, and those that are finished."""
+    """Run the command in this process, without Spark: for bad use and for finished sweeps."""
     return CliRunner().invoke(application("sweep"), ["sweep", *map(str, words)])
 
 
@@ -109,17 +109,17 @@ def test_the_first_seed_that_failed_is_shrunk_at_once(spark, short, tmp_path, no
 
 
 def in_progress(folder: Path) -> int:
-    """Rows in the logs and files of a sweep that another process makes."""
+    """The number of rows in the logs and files of a sweep that another process runs."""
     lines = 0
     for log in (folder / "under_way").glob("*.jsonl"):
-        with suppress(FileNotFoundError):  # its wave is over, and its rows are in a file
+        with suppress(FileNotFoundError):  # its wave has ended: the rows are in a file
             lines += log.read_bytes().count(b'{"finished"')
     return lines + 1_000 * len([*(folder / "runs").glob("*.parquet")])
 
 
 @pytest.fixture
 def started(short, tmp_path):
-    """A sweep in a process of its own, when some rows are finished."""
+    """A sweep in another process, after some rows are finished."""
     folder = tmp_path / "sweep"
     words = ("sweep", str(short), "--seeds", f"1..{ROWS}", "--to", str(folder))
     process = subprocess.Popen(
@@ -132,9 +132,9 @@ def started(short, tmp_path):
     )
     until_s = time.monotonic() + PATIENCE_S
     try:
-        while in_progress(folder) < 1_003:  # a wave is over, and the next one under way
+        while in_progress(folder) < 1_003:  # one wave has ended, the next one has rows
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < until_s, "no run was finished"
+            assert time.monotonic() < until_s, "too few runs were finished"
             signal.sigtimedwait([], 0.05)
         yield process, folder
     finally:
@@ -181,7 +181,7 @@ def test_ctrl_c_keeps_what_is_finished_and_ends_with_130(started, short) -> None
 
 
 def processes_that_name(text: str) -> list[str]:
-    """Those with a file of that folder open, or the folder in their command line."""
+    """Processes with *text* in their command line, or with an open file whose path begins so."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():

@@ -1,4 +1,4 @@
-"""The known table of skew comes out of a sweep on Spark, and ``rmqemu study`` shows it."""
+"""A sweep on Spark has the figures of the known table of skew, and ``rmqemu study`` shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from rocketmq_emulator.pipeline.sweep.folder import SweepFolder, stored_sweep
 from rocketmq_emulator.pipeline.sweep.grid import SweepSpec, grid_of
 
 SEEDS = 40
-EVEN = {  # queues, members: min/max, then what moves when the last leaves: AVG, CIRCLE, necessary
+# queues, members: the smallest and the largest share; the queues that move when the last member
+# leaves: averagely, by_circle, and the moves that are necessary
+EVEN = {
     (8, 3): (2, 3, 3, 4, 2),
     (24, 5): (4, 5, 10, 16, 4),
     (24, 7): (3, 4, 6, 18, 3),
@@ -43,7 +45,7 @@ def folder(spark, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def numbers(spark, folder):
-    """By strategy, queues and members."""
+    """The numbers of each cell, by strategy, queues and members."""
     return {cell.at: cell.numbers for cell in study_of(spark, folder, METRICS).cells}
 
 

@@ -1,4 +1,4 @@
-"""A sweep on a standalone cluster of Spark, whose executors have only what was packed for them."""
+"""A sweep on a standalone Spark cluster whose executors have only a packed environment."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ from tests.support.free_ports import free_port
 from tests.support.paths import ROOT
 from tests.support.pipeline.sweeping import QUESTIONS, SHORT
 
-PACKAGES = {  # as an installed package has them: without links
+PACKAGES = {  # folders as in an installed package, where they are no links
     "emulator": "rocketmq_emulator",
     **{name: f"rocketmq_emulator/{name}" for name in ("protocol", "scenarios", "pipeline")},
 }
 LIBRARIES = ("trio", "msgspec", "h11", "structlog", "typer", "rich", "lz4", "zstandard")
-OF_EXECUTORS = (*LIBRARIES, "pyarrow")  # PySpark itself comes with a worker's own Spark
+OF_EXECUTORS = (*LIBRARIES, "pyarrow")  # workers have PySpark in their Spark
 NEEDLESS = ("__pycache__", "/include/", "/tests/")
 PATIENCE_S = 90
 WORKERS = 2
 
 
 def packed(target: Path) -> Path:
-    """A virtual environment as a tar file: Python, these libraries, and this code.
+    """A virtual environment as a ``.tar.gz``: Python, these libraries, and this code.
 
-    Spark unpacks a ``.tar`` without the permission to execute, and refuses links out of it.
+    Spark unpacks a plain ``.tar`` without execute permissions, and refuses links that lead out
+    of an archive.
     """
     site = Path(sysconfig.get_paths()["purelib"])
     inside = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
@@ -55,7 +56,7 @@ def packed(target: Path) -> Path:
 
 
 def files_of(names: tuple[str, ...]) -> set[str]:
-    """What these distributions and those that they need have in the folder of packages."""
+    """Names in ``site-packages`` that belong to these distributions or their dependencies."""
     found: set[str] = set()
     waiting, seen = list(names), set()
     while waiting:
@@ -63,7 +64,7 @@ def files_of(names: tuple[str, ...]) -> set[str]:
         try:
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            continue  # for another platform, or of an extra
+            continue  # a dependency for another platform, or of an extra
         if name in seen or name == "pyspark":
             continue
         seen.add(name)
@@ -80,7 +81,7 @@ def no_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 @pytest.fixture
 def master(tmp_path) -> Iterator[str]:
-    """The address of a master on loopback with two workers of one core."""
+    """The address of a Spark master on loopback; it has two workers of one core each."""
     try:
         check_spark()
     except SparkUnavailable as error:
@@ -133,12 +134,12 @@ def wait_for_port(port: int, process: subprocess.Popen) -> None:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory) -> Path:
-    """All that executors get."""
+    """The environment of the executors."""
     return packed(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
 
 
 def swept(master: str, archive: Path, folder: Path, *words: str) -> tuple[dict, str]:
-    """What ``rmqemu sweep`` says of a sweep into ``folder/sweep``, and to standard error."""
+    """The summary of a ``rmqemu sweep`` into ``folder/sweep``, and its standard error."""
     line = [*words, "--to", str(folder / "sweep"), "--master", master, "--json"]
     for setting in (
         f"spark.archives={archive}#environment",

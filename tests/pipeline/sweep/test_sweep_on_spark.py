@@ -1,4 +1,4 @@
-"""A sweep on Spark: the same rows as ``rmqemu run --seeds``, whatever happens to the runs."""
+"""A sweep on Spark has the same rows as ``rmqemu run --seeds``, even if a run fails or dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.pipeline.sweeping import QUESTIONS, SHORT, asked, swept_here
 
 
 def comparable(row) -> dict:
-    """All fields but those of the machine; parameters as the texts that a table has."""
+    """The fields of a row that do not depend on the machine; parameters as texts, as in tables."""
     fields = {name: getattr(row, name) for name in type(row).__struct_fields__}
     for name in ("took_s", "journal", "made_from"):
         fields.pop(name, None)
@@ -56,14 +56,14 @@ def test_a_sweep_gives_the_same_rows_as_run_with_seeds(spark, short, tmp_path) -
 
 @pytest.fixture
 def failing_grid(short):
-    """Two runs that fail, so that journals of them are kept."""
+    """A grid of two runs that fail, so that their journals are kept."""
     short.write_text(SHORT.replace("lost = 0", "sends_max = 3"))
     return grid_of(asked(short))
 
 
 @pytest.fixture
 def unseen_folder(failing_grid, tmp_path):
-    """A sweep's folder that no executor finds: none knows it by this token."""
+    """A sweep's folder with a changed token, so that executors do not recognize it."""
     with SweepFolder(tmp_path / "sweep", stored_sweep(failing_grid, ["x"])) as folder:
         folder.token = secrets.token_hex(8)
         yield folder
@@ -75,7 +75,7 @@ def test_executors_that_do_not_see_the_folder_send_journals_back(
 ) -> None:
     rows = list(SparkSweep(lambda: spark, failing_grid, unseen_folder).rows())
     assert not [*(tmp_path / "sweep" / "under_way").glob("*.jsonl")]
-    assert not [*own_folder(unseen_folder.token).iterdir()], "nothing stays on the machine"
+    assert not [*own_folder(unseen_folder.token).iterdir()], "an executor left files"
     plain = Sweep(load(str(tmp_path / "short.toml")), [1, 2], tmp_path / "plain").rows()
     plain = {row.seed: row for row in plain}
     assert by_seed(rows) == by_seed(plain.values())
@@ -171,7 +171,7 @@ def test_finished_rows_are_not_run_again_and_more_seeds_only_add(
     assert sweep_rows(spark, folder).count() == 36
     sweep, rows = swept_here(spark, folder, asked(name, "width=1..3", seeds=range(3, 5)))
     assert (rows, sweep.done) == ([], 6)
-    assert sweep_rows(spark, folder).count() == 6, "what is asked for now, not all that is there"
+    assert sweep_rows(spark, folder).count() == 6, "only rows of the present seeds"
 
 
 def test_rows_of_another_version_are_made_again_and_counted_as_stale(
@@ -192,8 +192,8 @@ def test_a_question_that_raises_is_a_row_with_its_reason(spark, questions, tmp_p
     assert bad.seed == 3
     assert bad.reason.startswith("ZeroDivisionError: as it should (at falls_over, some_questions")
     _, rows = swept_here(spark, tmp_path / "sweep", asked(name, seeds=range(6)))
-    assert [row.seed for row in rows] == [3], "an error may be another one tomorrow"
-    assert sweep_rows(spark, tmp_path / "sweep").count() == 6, "the newer row counts"
+    assert [row.seed for row in rows] == [3], "a run with an error is repeated"
+    assert sweep_rows(spark, tmp_path / "sweep").count() == 6, "the newer row replaces the other"
 
 
 def test_a_question_that_ends_its_worker_is_a_row_and_the_others_go_on(

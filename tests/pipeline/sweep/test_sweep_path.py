@@ -1,4 +1,4 @@
-"""Which files ``rmqemu sweep`` visits, from its arguments to a row, in all its processes."""
+"""The files that all processes of ``rmqemu sweep`` visit are those of the page."""
 
 from __future__ import annotations
 

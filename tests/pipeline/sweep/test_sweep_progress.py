@@ -1,4 +1,4 @@
-"""What a bar says of a sweep, and what executors are asked before the first row."""
+"""The progress bar of a sweep, and the check of executors before the first row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rocketmq_emulator.pipeline.sweep.preflight import ExecutorFound, check_exec
 
 
 def a_sweep(done: int, known: int = 0, total: int = 100, **bad: int) -> SimpleNamespace:
-    """As much of one as a bar looks at."""
+    """The attributes of a sweep that the progress bar reads."""
     tallies = {"cell": SimpleNamespace(counts=Counter(bad))}
     grid = SimpleNamespace(row_count=total)
     return SimpleNamespace(done=done, new_count=done - known, grid=grid, tallies=tallies)
@@ -45,7 +45,7 @@ def test_the_seconds_in_which_spark_gets_ready_slow_no_rate_down(monkeypatch) ->
 
 
 class OtherExecutors:
-    """A session of a cluster whose executors are *found*."""
+    """A Spark session whose executors are *found*."""
 
     def __init__(self, *found: ExecutorFound) -> None:
         self.sparkContext = SimpleNamespace(master="spark://there:7077", defaultParallelism=2)

@@ -1,4 +1,4 @@
-"""Journals become a folder of tables that grows by runs, and what is bad in them is named."""
+"""Journals become a folder of tables; runs are added to it, and bad lines are rejected by name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_runs_are_added_without_reading_those_that_are_there(spark, tmp_path) ->
     first = a_journal(tmp_path / "journals" / "1.jsonl", seed=1, messages=2)
     assert counts(folder.add([first.parent])) == (1, 0, 3, 0)
 
-    # The old journal has changed inside, and is as long: nobody looks.
+    # The old journal has changed and has the same length: it is not read again.
     first.write_bytes(first.read_bytes()[:-20] + b"x" * 19 + b"\n")
     a_journal(first.parent / "2.jsonl", seed=2, messages=4)
     assert counts(folder.add([first.parent])) == (1, 1, 5, 0)
@@ -54,7 +54,7 @@ def test_a_journal_that_has_grown_replaces_its_shorter_self(spark, tmp_path) -> 
     assert counts(folder.add([journal])) == (1, 0, 4, 0)
     assert folder.table("facts").count() == 4
     shorter = a_journal(tmp_path / "copy.jsonl", messages=2)
-    assert counts(folder.add([shorter])) == (0, 1, 0, 0), "a shorter copy tells nothing new"
+    assert counts(folder.add([shorter])) == (0, 1, 0, 0), "a shorter copy adds nothing"
 
 
 def test_what_a_job_left_that_died_is_removed_and_never_read(spark, tmp_path) -> None:
@@ -130,7 +130,7 @@ def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp
     ]
     assert {row.text for row in found if row.line == 2} == {"hello"}
     assert rows(facts_of(folder.table("facts"), MessageStored), "offset") == [(0,)]
-    assert counts(folder.add([journals])) == (0, 4, 0, 0), "foreign files are known too"
+    assert counts(folder.add([journals])) == (0, 4, 0, 0), "foreign files are known, too"
 
 
 def test_compressed_journals_and_journals_of_nodes_are_read(spark, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""Gold tables on a few facts, with answers worked out by hand."""
+"""Gold tables of groups from a few facts, with results computed by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THIRD = Queue("orders", "broker-a", 2)
 
 @pytest.fixture(scope="module")
 def folder(spark, tmp_path_factory) -> TableFolder:
-    """One group of two members, of which one is killed while it holds a queue of three."""
+    """A group of two members; one is killed while it holds two of the three queues."""
     told = (
         (0.0, "broker-a", TopicCreated("orders", 3, 3, 6, "admin")),
         (0.0, "c-1", a_member("one")),
@@ -77,7 +77,7 @@ def test_latency_is_of_the_first_delivery_and_failover_from_the_fault(folder) ->
 
 def test_overlap_and_orphan_time_are_of_the_longest_and_of_all_queues(folder) -> None:
     assert the_row(folder, "overlap", "overlap_s", "overlap_queue_s") == (0.2, 0.2)
-    # All three from 0 s to 1 s, two from 3 s to 43 s.
+    # No owner: all three from 0 s to 1 s, two from 3 s to 43 s.
     assert the_row(folder, "orphans", "unowned_s", "unowned_queue_s", "starved_queues") == (
         40.0,
         83.0,
@@ -86,7 +86,7 @@ def test_overlap_and_orphan_time_are_of_the_longest_and_of_all_queues(folder) ->
 
 
 def test_churn_counts_moves_and_how_few_were_necessary(folder) -> None:
-    # Settled: 3 of c-1 and 1 of c-2 of them (a move); the two that are left go to c-2.
+    # c-1 claims all 3; c-2 takes one of them (1 move), and after the kill the other two.
     assert the_row(
         folder,
         "churn",

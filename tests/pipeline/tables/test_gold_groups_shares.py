@@ -1,4 +1,4 @@
-"""Who is idle, and who crowds: gold tables on a few facts, with answers worked out by hand."""
+"""Gold tables of idle members and of send shares, from a few facts, computed by hand."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ KILL = '{"fault":"kill","node":"broker-b"}'
 
 
 def the_facts() -> list[Entry]:
-    """Two members, of which the second gets nothing from 1 s to 21 s; a producer that avoids.
+    """Two members, of which c-2 gets nothing from 1 s to 21 s; a producer that avoids broker-b.
 
-    From 5 s to 35 s it avoids broker-b: of 120 attempts at broker-a 90 are at the second queue of
-    two; 20 more are made while a fault holds.
+    It avoids broker-b from 5 s to 35 s: 90 of its 120 attempts at broker-a are at the second of
+    two queues; it makes 20 more while a fault is active.
     """
     told: list[tuple[float, str, Fact]] = [
         (0.0, "c-1", a_member("one")),
@@ -71,8 +71,8 @@ def folder(spark, tmp_path_factory) -> TableFolder:
 
 def test_a_member_is_idle_while_the_others_get_more_than_their_share(folder) -> None:
     (row,) = folder.table("idleness").collect()
-    # c-2 from 1 s to 21 s, while 20 messages came.  c-1 gets nothing after 20.5 s, but nor does
-    # anybody else: one message is not five.
+    # c-2 is idle from 1 s to 21 s, while 20 messages came.  c-1 gets nothing after 20.5 s, but
+    # it is not idle: then only one message comes, and five are needed.
     assert (row.group, row.idle_s, row.idle_members) == ("billing", 20.0, 1)
     assert row.idle_ratio == 20 / (2 * 40)
     checked = judge(the_facts()).metrics

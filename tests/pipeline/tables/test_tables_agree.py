@@ -1,4 +1,4 @@
-"""Two readers of one journal, written independently, find the same numbers."""
+"""The checkers and Spark, written independently, compute the same metrics from one journal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_checkers_and_spark_agree_on_weather_and_on_scenarios(spark, tmp_path) -
     assert compared == metrics_of_spark()
 
 
-@pytest.mark.parity  # four minutes: `make parity`
+@pytest.mark.parity  # takes four minutes: `make parity`
 @pytest.mark.timeout(1_800)
 def test_checkers_and_spark_agree_on_200_weather_runs(spark, tmp_path) -> None:
     journals = [weather(tmp_path, "1..100", release) for release in ("4.9.7", "5.3.3")]

@@ -1,4 +1,4 @@
-"""``rmqemu tables``: what it says, its exit codes, and that a second call adds nothing."""
+"""``rmqemu tables``: its output, its exit codes, and a second call, which adds nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silver tables on journals of a few facts, with answers worked out by hand."""
+"""Silver tables from journals of a few facts, with results computed by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def consumed(offset: int, group: str = "billing", **changed) -> MessageConsumed:
 
 @pytest.fixture
 def tables(spark, tmp_path):
-    """A function: facts as (s, node, fact) -> the folder that has them."""
+    """A function from facts, each (seconds, node, fact), to a folder of tables."""
 
     def made(*facts) -> TableFolder:
         told = [(round(at_s * SECOND), node, fact) for at_s, node, fact in facts]
@@ -103,7 +103,7 @@ def test_a_delivery_knows_how_often_the_record_was_taken_before(tables) -> None:
         (4, "c-1", consumed(0)),
         (5, "n-1", consumed(0, "news", ok=False)),
         (6, "n-1", consumed(0, "news")),
-        (7, "broker-a", stored(0)),  # the broker lost it: the place is used again
+        (7, "broker-a", stored(0)),  # the first was lost: its offset is used again
         (8, "c-1", consumed(0)),
     )
     assert rows(
@@ -133,8 +133,8 @@ def test_a_queue_is_held_from_its_claim_to_the_first_thing_that_ends_it(tables) 
         (2, "c-1", QueuesReleased("billing", (OTHER,), "not mine")),
         (3, "c-2", QueuesClaimed("billing", (OTHER,))),
         (4, "broker-a", MemberLeft("billing", "one", "peer", "expired")),
-        (5, "c-3", QueuesClaimed("billing", (QUEUE,))),  # c-1 was lost, and is silent
-        (6, "c-2", QueuesClaimed("billing", (OTHER,))),  # again: it holds it already
+        (5, "c-3", QueuesClaimed("billing", (QUEUE,))),  # c-1 expired, and notes no release
+        (6, "c-2", QueuesClaimed("billing", (OTHER,))),  # again: c-2 holds it already
         (7, "world", NodeKilled("c-2")),
     )
     table = folder.table("ownership").selectExpr(

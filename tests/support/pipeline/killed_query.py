@@ -1,4 +1,4 @@
-"""Lives of a streaming query that each end with kill -9, at a moment its checkpoint shows.
+"""A streaming query whose processes are killed with kill -9 when its checkpoint gets a new file.
 
 Spark writes ``offsets/N`` when batch N is planned and ``commits/N`` when it is done; between the
 two its rows are read and written.  So a test can kill in the middle of a batch on purpose.
@@ -20,7 +20,7 @@ from tests.support.paths import SUPPORT
 
 PROGRAM = SUPPORT / "pipeline" / "streaming_query.py"
 LOOK_S = 0.01
-LIFE_S_MAX = 240.0  # of a life on a busy machine; a quiet one takes 10
+LIFE_S_MAX = 240.0  # of one process on a busy machine; a quiet one needs 10
 
 
 class KilledQuery:
@@ -32,9 +32,10 @@ class KilledQuery:
         self.kills = 0
 
     def killed_when(self, moment: str, meanwhile: Callable[[], None] | None = None) -> None:
-        """A life that ends when there is a new file in the checkpoint's folder *moment*.
+        """Start the query; kill it when a file is added to the folder *moment*.
 
-        *meanwhile* is done when a batch has been planned.
+        This is a folder of the checkpoint, or "rows" for the sink.  *meanwhile* is called when
+        a batch has been planned.
         """
         planned, done = self._files("offsets"), self._files(moment)
         process = self._start("forever")
@@ -50,7 +51,7 @@ class KilledQuery:
         self.kills += 1
 
     def at_the_end(self) -> dict[str, Any]:
-        """A life that reads what there is; what the sink holds then."""
+        """Run the query until it has read all messages; return what it prints of its sink."""
         process = self._start("to_the_end", stdout=subprocess.PIPE)
         try:
             out, _ = process.communicate(timeout=LIFE_S_MAX)
@@ -62,7 +63,7 @@ class KilledQuery:
         return found
 
     def batches_done(self) -> int:
-        """Of all lives together."""
+        """The number of finished batches of all processes together."""
         return len(self._files("commits"))
 
     def _start(self, how: str, stdout: int | None = None) -> subprocess.Popen[bytes]:
@@ -79,6 +80,6 @@ class KilledQuery:
     def _wait(self, process: subprocess.Popen[bytes], is_so: Callable[[], bool]) -> None:
         until_s = time.monotonic() + LIFE_S_MAX
         while not is_so():
-            assert process.poll() is None, "the query ended by itself"
-            assert time.monotonic() < until_s, "the query does nothing"
+            assert process.poll() is None, "the query ended before it was killed"
+            assert time.monotonic() < until_s, f"no new file within {LIFE_S_MAX} s"
             time.sleep(LOOK_S)

@@ -1,7 +1,7 @@
-"""What the tests of the source read: clusters, sent messages, and a read without Spark.
+"""For the tests of the source: sending numbered messages, and reading them without Spark.
 
-Spark only carries options in and Arrow batches out; so most tests ask the reader itself, which
-takes milliseconds, and a few ask through Spark.
+Spark only passes options to the reader and Arrow batches from it.  So most tests call the reader
+directly, which takes milliseconds, and only a few use Spark.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rocketmq_emulator.pipeline.source.columns import ROW_SHAPE
 from rocketmq_emulator.pipeline.source.data_source import RocketMQDataSource
 from rocketmq_emulator.sync import Producer
 
-QUICK = {"requestTimeoutMs": "2000", "brokerTimeoutMs": "0"}  # nobody is waited for
+QUICK = {"requestTimeoutMs": "2000", "brokerTimeoutMs": "0"}  # no waiting for brokers
 
 
 def a_source(namesrv: str, topic: str, **options: Any) -> RocketMQDataSource:
-    """As Spark makes it: texts under names without capitals."""
+    """The source as Spark creates it: names of options ignore case, and values are texts."""
     texts = {name: str(value) for name, value in options.items()}
     given = {"namesrv": namesrv, "topic": topic, **QUICK, **texts}
     return RocketMQDataSource(CaseInsensitiveDict(given))
 
 
 def shape_of(columns: str) -> StructType:
-    """Some of the columns by name; all for an empty text."""
+    """The schema of the named *columns*, separated by spaces; of all if the text is empty."""
     return StructType([ROW_SHAPE[name] for name in columns.split()]) if columns else ROW_SHAPE
 
 
@@ -38,7 +38,7 @@ def a_reader(namesrv: str, topic: str, columns: str = "", **options: Any) -> Dat
 
 
 def rows_of(reader: Any, partitions: Iterable[Any] | None = None) -> list[dict[str, Any]]:
-    """All rows of a read, through the bytes that Spark's processes exchange."""
+    """All rows of a read, from the Arrow batches that Spark would get."""
     found = reader.partitions() if partitions is None else partitions
     batches = [batch for partition in found for batch in reader.read(partition)]
     return pa.Table.from_batches(batches).to_pylist() if batches else []
@@ -63,7 +63,7 @@ def numbered(topic: str, count: int, start: int = 0, **more: Any) -> list[Messag
 
 
 def send_many(namesrv: str, topic: str, count: int, start: int = 0) -> None:
-    """Batches of a hundred, so that thousands take no time."""
+    """Send in batches of a hundred, so that thousands of messages take little time."""
     with Producer(group="source-tests", namesrv=namesrv) as producer:
         for at in range(start, start + count, 100):
             producer.send_batch(numbered(topic, min(100, start + count - at), at))

@@ -1,9 +1,9 @@
-"""A streaming query as a program: from a topic into Parquet, with a checkpoint.
+"""A streaming query as a program: from a topic into Parquet files, with a checkpoint.
 
     python tests/support/pipeline/streaming_query.py NAMESRV TOPIC FOLDER forever|to_the_end
 
-It is killed by tests.  ``to_the_end`` reads what there is, ends, and prints what the sink holds:
-a line of JSON.
+Tests kill it.  ``to_the_end`` reads all messages that there are, ends, and prints a summary of
+the sink: a line of JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small sweeps for tests of studies: rows as a sweep's, and what was asked."""
+"""Small sweeps and studies for tests: rows as a sweep has them, and the sweep's description."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def a_sweep(
     cells: Mapping[tuple[Any, ...], Iterable[tuple[Any, ...]]],
     types: str = "strategy string, members long",
 ) -> DataFrame:
-    """Of {values of the varied parameters: rows}."""
+    """A table of rows; *cells* has the rows by the values of the varied parameters."""
     rows = [(*at, *row) for at, of_cell in cells.items() for row in of_cell]
     return spark.createDataFrame(rows, f"{types}, {COLUMNS}" if types else COLUMNS)
 
@@ -64,7 +64,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def numbers_of(values: Sequence[float], first_seed: int = 1) -> Numbers:
-    """*values* by seed, as many quantiles as there are of them."""
+    """The numbers of *values*, given by seed; each value is a quantile."""
     ranked = sorted((value, seed) for seed, value in enumerate(values, first_seed))
     mean = sum(values) / len(values)
     return Numbers(
@@ -97,7 +97,7 @@ def a_cell(
 
 
 def a_study() -> Study:
-    """Two strategies, two groups, two releases; hostile words wherever words come from outside."""
+    """Two strategies, two sizes of the group, two releases; texts of users are hostile."""
     varied: dict[str, Any] = {
         "strategy": ("circle", HOSTILE),
         "members": (2, 10),

@@ -1,4 +1,4 @@
-"""What tests of sweeps share: a scenario that is over in a moment, and a sweep in this process."""
+"""For tests of sweeps: a scenario of a few virtual seconds, and a sweep in this process."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more: 
 def swept_here(
     spark: SparkSession, folder: Path, asked_for: SweepSpec, **more: Any
 ) -> tuple[SparkSweep, list[SweptRow]]:
-    """The sweep when it is over, and the rows that it made."""
+    """Run a sweep in this process; return it and its new rows."""
     grid = grid_of(asked_for)
     with SweepFolder(folder, stored_sweep(grid, ["rmqemu", "sweep"])) as open_folder:
         sweep = SparkSweep(lambda: spark, grid, open_folder, **more)

@@ -1,4 +1,4 @@
-"""Journals of real runs, and what checkers and Spark each find in them."""
+"""Journals of runs, and the differences between the metrics of checkers and of Spark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rocketmq_emulator.checks.judging.reading import read_journals
 from rocketmq_emulator.checks.judging.table import METRICS as CHECKED
 from rocketmq_emulator.pipeline.tables.folder import TableFolder
 
-SMALL = ("seconds=30", "rate=4", "brokers=2")  # as `make weather`
+SMALL = ("seconds=30", "rate=4", "brokers=2")  # as in `make weather`
 SECONDS_OFF_MAX = 1e-3
-QUANTILE_OFF_MAX = 0.016  # of the value: the checkers' buckets, emulator/checks/rules/timing.py
+QUANTILE_OFF_MAX = 0.016  # relative; the width of buckets in emulator/checks/rules/timing.py
 
 
 def written(folder: Path, scenario: str, *words: str) -> Path:
-    """*folder*, with the journals of these runs; whether they passed is no matter here."""
+    """*folder*, with the journals of these runs, passed or failed."""
     command = [
         sys.executable,
         "-m",
@@ -41,7 +41,7 @@ def weather(folder: Path, seeds: str, release: str) -> Path:
 
 
 def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
-    """What differs, in words; and the metrics that were compared."""
+    """A line for each difference, and the names of the compared metrics."""
     found: dict[str, dict[str, float]] = {}
     for row in folder.table("metrics").collect():
         name = f"{row.metric}.{row.of}" if row.of else row.metric
@@ -74,14 +74,14 @@ def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
 
 
 def same_records(metrics: Mapping[str, float], group: str) -> float:
-    """Duplicates of *group* that were the same record: two records of one message are two."""
+    """Duplicates of *group* that were one record consumed twice, not two records of a message."""
     two_records = ("duplicates_sent_twice", "duplicates_sent_back_twice")
     found = metrics.get(f"duplicates.{group}", 0.0)
     return found - sum(metrics.get(f"{name}.{group}", 0.0) for name in two_records)
 
 
 def agrees(name: str, checkers: float, spark: float) -> bool:
-    """Counts exactly, seconds to a millisecond, quantiles to a bucket of the checkers'."""
+    """Compare counts exactly, times to a millisecond, quantiles to a bucket of the checkers."""
     metric = name.partition(".")[0]
     unit = CHECKED[metric].unit
     if metric.endswith(("_p50", "_p99")):

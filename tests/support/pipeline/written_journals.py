@@ -30,7 +30,7 @@ def stored(offset: int, queue: Queue = QUEUE) -> MessageStored:
 
 
 def entries(*facts: tuple[int, str, Fact]) -> list[Entry]:
-    """(microseconds, node, fact) each."""
+    """Entries of *facts*, each (microseconds, node, fact)."""
     seqs: dict[str, int] = {}
     found = []
     for mono_us, node, fact in facts:
@@ -47,7 +47,7 @@ def write(path: Path, written: Iterable[Entry]) -> Path:
 
 
 def a_journal(path: Path, seed: int = 1, messages: int = 2) -> Path:
-    """One run that stored so many messages."""
+    """The journal of one run, in which the broker stored so many *messages*."""
     facts: list[tuple[int, str, Fact]] = [(0, "world", a_start(seed))]
     facts += [(1_000 * offset, "broker-a", stored(offset)) for offset in range(messages)]
     return write(path, entries(*facts))
