@@ -1,7 +1,7 @@
 """Commands whose output differs from a real cluster's, each with its reason; all others agree.
 
-Lines count, their order does not: upstream walks hash tables.  The page docs/mqadmin.md is
-written from this file and from the recorded outputs.
+The order of lines is not compared, because upstream iterates over hash tables.  The page
+docs/mqadmin.md is generated from this file and from the recorded outputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ BOTH = ("4.9.7", "5.3.3")
 
 
 class Difference(NamedTuple):
-    """Why, and in which releases."""
+    """The reason of a difference, and the releases that have it."""
 
     reason: str
     releases: tuple[str, ...] = BOTH

@@ -1,6 +1,6 @@
-"""A client whose every answer is known: one producer group, one consumer group, no SDK.
+"""A client without an SDK that sends fixed answers; it has one producer and one consumer group.
 
-Real clients differ in what they say of themselves from run to run; this one does not.
+Answers of real clients differ from run to run; the answers of this one do not.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ANSWERS = {
 
 
 class Member:
-    """Connected, registered and answering until it is closed."""
+    """Connects to *broker*, sends a heartbeat, and answers requests until it is closed."""
 
     def __init__(self, broker: str) -> None:
         host, port = broker.rsplit(":", 1)
@@ -85,7 +85,7 @@ class Member:
         assert self._known.wait(ANSWER_S_MAX), "the heartbeat was not answered"
 
     def close(self) -> None:
-        """Leave without a word."""
+        """Close the connection without UNREGISTER_CLIENT."""
         self._stream.shutdown(socket.SHUT_RDWR)
         self._stream.close()
         self._reader.join(ANSWER_S_MAX)

@@ -1,4 +1,4 @@
-"""The commands on one cluster, and their outcomes without what differs from run to run."""
+"""Runs the commands on one cluster; values that differ from run to run are masked."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.mqadmin.tool import AdminTool
 from tests.sdk.administration import ask
 from tests.support.paths import GOLDEN
 
-Outcome = tuple[str, list[str]]  # the command line as it is written in ``steps``, its output
+Outcome = tuple[str, list[str]]  # the command line as in ``steps``, its output
 
 SEND_MESSAGE, GET_MAX_OFFSET, UPDATE_CONSUMER_OFFSET = 10, 30, 15
 READABLE_S_MAX = 10.0
 BORN_MS = 1_700_000_000_000
 
-# In this order: what is long first.
+# The order matters: longer patterns come first.
 CHANGING = (
     (re.compile(r"\r"), ""),
     (re.compile(r"\b7F000001[0-9A-F]{8}(?=[0-9A-F]{16}\b)"), "BROKER+"),  # an offset id
@@ -39,20 +39,20 @@ CHANGING = (
     (re.compile(r"rt=\d+ms"), "rt=…"),
     (re.compile(r"(?<=true )\d+$|^Avg RT: .*"), "…"),
 )
-# What these print are figures that move; their names are compared.
+# Commands that print changing figures: only the names of the figures are compared.
 FIGURES = {
     "brokerStatus": re.compile(r"(_(/\S+|memory|…))?\s*:.*"),
     "statsAll": re.compile(r"(?<= )\d+(\.\d+)?( \d+(\.\d+)?)*$"),
     "clusterList": re.compile(r"\d+\.\d+(\(\d+, ?\d+ms\))?"),
 }
-# Stack traces, what logback says of itself, and producers that earlier commands left behind.
+# Stack traces, logback's messages about itself, and producers of earlier commands.
 LEFT_OUT = re.compile(
     r"^\s+(at |\.\.\. \d+ more)|^\d\d:\d\d:\d\d,\d+ \|-|^producer group \((?!cashiers\))"
 )
 
 
 def outcomes_of(release: str, cluster: Cluster, tool: AdminTool, files: Path) -> Iterator[Outcome]:
-    """Each command of ``STEPS`` that *release* has, and its output."""
+    """Run each step; yield each command that *release* has, with its output."""
     (broker,) = cluster.brokers.values()
     known = {"broker": broker, "namesrv": cluster.namesrv, "files": str(files)}
     member: Member | None = None
@@ -71,7 +71,7 @@ def outcomes_of(release: str, cluster: Cluster, tool: AdminTool, files: Path) ->
 
 
 def shown(command: str, text: str, known: dict[str, str]) -> list[str]:
-    """The lines of an output, with stand-ins for what changes and without stack traces."""
+    """The lines of an output, without stack traces; changing values are replaced by words."""
     for name in ("broker", "namesrv", "files"):
         text = text.replace(known[name], name.upper())
     figures = FIGURES.get(command.split(maxsplit=1)[0])
@@ -89,20 +89,20 @@ def shown(command: str, text: str, known: dict[str, str]) -> list[str]:
 
 
 def recorded(release: str) -> dict[str, list[str]]:
-    """Command line to output, as a real cluster of *release* gave it."""
+    """The outputs of a real cluster of *release*, by command line."""
     lines = _path(release).read_text(encoding="utf-8").splitlines()
     return {row["command"]: row["output"] for row in map(json.loads, lines)}
 
 
 def record(release: str, outcomes: dict[str, list[str]]) -> None:
-    """Write them anew."""
+    """Overwrite the recorded outputs."""
     rows = ({"command": line, "output": output} for line, output in outcomes.items())
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     _path(release).write_text(text, encoding="utf-8")
 
 
 def by_command(outcomes: Iterator[Outcome]) -> dict[str, list[str]]:
-    """The same; a command that is given again gets a number."""
+    """The outputs by command line; a repeated command line gets a number."""
     found: dict[str, list[str]] = {}
     for line, output in outcomes:
         title, number = line, 1

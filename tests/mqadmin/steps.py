@@ -1,8 +1,8 @@
-"""What mqadmin is asked, in order: each command of its list that has a subject here.
+"""The mqadmin commands to run, in order: each command of mqadmin that applies to the emulator.
 
 ``{broker}`` and ``{namesrv}`` are addresses, ``{first}`` is the offset id of the first message,
-``{files}`` a folder.  Messages have fixed keys and come over plain frames, so that what is
-printed depends on the cluster alone.
+``{files}`` a folder.  Messages have fixed keys and are sent without an SDK, so that outputs
+depend only on the cluster.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Join(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """The member's connection ends."""
+    """The member closes its connection."""
 
 
 Step = Ask | Put | Commit | Join | Leave

@@ -20,7 +20,7 @@ LOGBACK = "<configuration/>"
 
 
 class AdminTool:
-    """Raises ``PartMissing`` if there is no Java here, or the jars cannot be had."""
+    """Raises ``PartMissing`` if there is no Java here, or the jars cannot be fetched."""
 
     def __init__(self, release: str, scratch: Path) -> None:
         missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
@@ -55,7 +55,7 @@ class AdminTool:
         )
 
     def run(self, arguments: Sequence[str]) -> str:
-        """What the command printed, on either stream."""
+        """Run a command; return its standard output and standard error as one text."""
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(arguments).encode() + b"\n")
         self._process.stdin.flush()

@@ -1,9 +1,8 @@
-"""An answer as it is compared: what depends on the hour or on a port is masked.
+"""An answer in a comparable form: values that depend on the time or on a port are masked.
 
-Times become ``<time>`` unless they are 0 or negative, addresses of this machine
-``<host>``, the host half of a message id likewise, a key made by the broker ``<key>``,
-messages a second ``<rate>``.
-Sets that travel as lists are sorted.
+Times become ``<time>`` unless they are 0 or negative; addresses of this machine and the host
+half of a message id become ``<host>``, a key made by the broker ``<key>``, messages a second
+``<rate>``.  Lists are sorted, because many are sets.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.java import java_json, java_properties
 from rocketmq_emulator.protocol.messages.records import BadRecord, StoredMessage, decode_records
 
-FAILURE_CHARS_MAX = 200  # of an exception: the rest are stack frames
+FAILURE_CHARS_MAX = 200  # of an exception's remark: the rest are stack frames
 TEXT_CHARS_MAX = 100
 EXCEPTION = re.compile(r"(java|org\.apache|com\.alibaba|io\.netty)\.|Cannot invoke")
 _TIMES = {
@@ -38,7 +37,7 @@ _OFFSET_ID = re.compile(r"\b7F000001[0-9A-F]{8}(?=[0-9A-F]{16}\b)")
 
 
 def shown(reply: RemotingCommand | None) -> dict[str, Any] | None:
-    """The reply without what may differ; None if there was none."""
+    """The reply with masked values; None if there was no reply."""
     if reply is None:
         return None
     ext = None if not reply.ext else reply.fields()
@@ -81,7 +80,7 @@ def _body(body: bytes) -> Any:
         return None
     if body.startswith((b"{", b"[")):
         return _json(java_json.read(body))
-    if body.isascii():  # no record is: a broker's settings
+    if body.isascii():  # a broker's settings: records are never ASCII
         return _settings(java_properties.parse(body.decode()))
     try:
         return [_record(message) for message in decode_records(body)]
@@ -104,7 +103,7 @@ def _json(value: Any, key: str = "") -> Any:
 
 
 def _settings(table: dict[str, str]) -> dict[str, str]:
-    """Those of a broker, without the folders and ports of one machine."""
+    """The settings of a broker; folders and ports are masked."""
     return {k: _setting(k, v) for k, v in sorted(table.items())}
 
 
@@ -115,12 +114,12 @@ def _setting(name: str, value: str) -> str:
 
 
 def _figures(table: dict[str, str]) -> dict[str, str]:
-    """Those of a broker: their names, and what form they have."""
+    """The runtime figures of a broker: each name with the form of its value."""
     return {_PATH.sub("<path>", name): _form(value) for name, value in sorted(table.items())}
 
 
 def _form(figure: str) -> str:
-    """A number is any, however exact."""
+    """Mask each number, whatever its precision and its unit of bytes."""
     figure = re.sub(r"\b[KMGTPE]iB", "B", figure)
     return re.sub(r"\d+(\.\d+(E-?\d+)?)?|-1", "<number>", figure)
 

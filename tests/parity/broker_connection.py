@@ -1,7 +1,7 @@
 """Sends the questions to a broker over TCP, and yields its answers.
 
-A real broker stores at once and indexes a moment later, on a thread of its own: after
-each send this waits until the queue shows it, so that what follows may rely on it.
+A real broker stores a message at once, and another thread indexes it a moment later.  So after
+each send this waits until the queue contains the message, because later questions need it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rocketmq_emulator.protocol.framing import FrameDecoder
 from tests.parity.answer import position_of, shown
 from tests.parity.question import CloseConnection, Question, Sleep, Step
 
-ANSWER_S_MAX = 10.0  # stories wait so long in virtual time, too: members must not expire
+ANSWER_S_MAX = 10.0  # also waited in virtual time: no member may expire within it
 INDEXED_S_MAX = 60.0  # on a busy machine
 
 
@@ -57,7 +57,7 @@ class BrokerConnection:
 
 
 def answers_of(main: tuple[Step, ...], address: str) -> Iterator[tuple[Question, Any]]:
-    """Every question with its answer, as ``shown``."""
+    """Ask every question; yield it with its answer in the form of ``shown``."""
     connections: dict[str, BrokerConnection] = {}
     kept: dict[str, str] = {}
     for step in main:
@@ -104,7 +104,7 @@ def _wait_indexed(
     is_redirected = str(fields.get("b", "")).startswith("%RETRY%")
     is_half = str(fields.get("f")) in ("4", "12")
     if is_delayed or is_redirected or is_half:
-        time.sleep(0.1)  # it is stored in another queue than the requested one
+        time.sleep(0.1)  # it is not stored in the requested queue
         return
     topic = fields.get("b") or fields.get("topic")
     end = {"topic": topic, "queueId": answer["queueId"]}

@@ -1,4 +1,4 @@
-"""Every test here runs twice: on our cluster, and (marked ``real``) on a real 4.9.7."""
+"""Tests with ``cluster`` run twice: on our cluster, and (marked ``real``) on a real 4.9.7."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def scenario(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scena
 
 
 def _missing_for_real() -> str:
-    """Why there can be no real RocketMQ here; empty if there can."""
+    """The reason why a real RocketMQ cannot run here; "" if it can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if missing:
         return f"no {' and no '.join(missing)} on this machine"

@@ -23,7 +23,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Deliveries:
-    """All deliveries of one test, to all its listeners."""
+    """All deliveries to all listeners of one test."""
 
     def __init__(self) -> None:
         self.all: list[Delivery] = []
@@ -45,7 +45,7 @@ class Deliveries:
         return listen
 
     async def wait_count(self, count: int) -> list[MessageExt]:
-        """The messages, in the order of their delivery, once there are *count*."""
+        """Wait for *count* messages; return them in the order of their delivery."""
         with trio.fail_after(DELIVERY_S_MAX):
             while len(self.all) < count:
                 await self._more.wait()

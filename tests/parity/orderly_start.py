@@ -1,12 +1,13 @@
-"""Two orderly consumers of one group start together: how long until all is consumed?
+"""Two orderly consumers of one group start together: measures the time until all is consumed.
 
     python -m tests.parity.orderly_start ours|real [RUNS]
 
-Official Java client, its timers as they are; a group of its own for each run, eight queues with
-80 messages, 20 ms between the two starts.  Either it takes about a second, or 20 or 40.  Then the
-first consumer held all queues for a moment and had messages of one in hand when it had to
-give it up: the client unlocks such a queue 20 s later (RebalancePushImpl.unlockDelay), and the
-other one asks for it at its next pass, every 20 s.  The broker has no part in it.
+The official Java client with its default timers; each run has a new group, eight queues with
+80 messages, and 20 ms between the two starts.  A run takes about 1 s, or 20 s, or 40 s.  In the
+long runs the first consumer held all queues for a moment, and was processing messages of a queue
+when it had to release it: the client unlocks such a queue 20 s later
+(RebalancePushImpl.unlockDelay), and the other consumer asks for it at its next rebalance, every
+20 s.  The broker does not influence this.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ RUNS = 20
 RUN_EVERY_S = 1.3
 BETWEEN_STARTS_S = 0.02
 RUN_S_MAX = 60.0
-HURRIED = "rocketmq.client.rebalance.lockInterval"  # set where tests do not wait for 20 s
+HURRIED = "rocketmq.client.rebalance.lockInterval"  # set by tests that cannot wait for 20 s
 
 
 def main() -> None:
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def seconds_of_a_run(java: SdkProcess, cluster: Cluster) -> float:
-    """From the start of the first consumer until both together have consumed everything."""
+    """The time from the start of the first consumer until both have consumed all messages."""
     topic = f"orderly-{secrets.token_hex(4)}"
     group, names = f"group-{topic}", (f"{topic}-one", f"{topic}-two")
     create_topic(cluster, topic, 4)

@@ -1,7 +1,7 @@
-"""What our pull consumers get from a broker, step by step, and every call they made for it.
+"""Steps of our pull consumers: the result of each step, and the calls that it made to the broker.
 
 The same steps run on our cluster and on a real RocketMQ of the same release; the answers of
-the real one are recorded.  The topic has one queue and one message when it begins.
+the real one are recorded.  Before the first step the topic has one queue and one message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rocketmq_emulator.protocol.fields import fields_of
 
 RECORDING = "pulls"
 SENT = 23
-LEFT_ALONE = {34, 35, 38, 105}  # heartbeats, member lists, routes: by the clock, not by the steps
+LEFT_ALONE = {34, 35, 38, 105}  # heartbeats, member lists, routes: sent by timers, not by steps
 PULLS = {11, 361}
 SHOWN = ("queueOffset", "maxMsgNums", "sysFlag", "commitOffset", "subscription", "expressionType")
 
@@ -36,7 +36,7 @@ Answers = dict[str, Any]
 
 
 async def answers_of(process: ClientProcess, namesrv: str, release: str, topic: str) -> Answers:
-    """Title to answer."""
+    """The answer of each step, by its title."""
     steps = _Pulls(process, {"namesrv": namesrv, "release": release}, topic)
     await steps.send()
     await steps.explicit_pulls()
@@ -96,7 +96,7 @@ class _Pulls:
             consumer.update_consume_offset(queue, 9)
             await self._step("in memory", lambda: consumer.fetch_consume_offset(queue))
             consumer.persist(queue)
-            await trio.sleep(0.3)  # one way
+            await trio.sleep(0.3)  # the commit is one-way
             stored = lambda: consumer.fetch_consume_offset(queue, from_store=True)  # noqa: E731
             await self._step("stored", stored)
 
@@ -146,9 +146,9 @@ class _Pulls:
         self.answers[title] = {"answer": answer, "calls": calls}
 
     def _listen(self, consumer: PullConsumer | LitePullConsumer) -> None:
-        """Keep what it asks brokers, and the codes they answer with.
+        """Record the requests of *consumer*, and the codes of their answers.
 
-        Of pulls that tasks make at times of their own, the first.
+        Of the pulls that the tasks of a lite pull consumer send, only the first is recorded.
         """
         tasks_pull = isinstance(consumer, LitePullConsumer)
         remoting = consumer.instance.remoting

@@ -1,8 +1,8 @@
-"""One question to a broker, made by hand, and how the usual ones are built.
+"""One question to a broker, written by hand, and functions that build the usual ones.
 
-A question is what travels: a code, ext fields as any JSON values (peers are lax), a body.
-Its title is its identity in the recording.  Fields may hold ``{name}``: a number that an
-earlier answer gave, kept under that name.
+A question is the content of a request: a code, ext fields as any JSON values (clients send more
+than texts), and a body.  Its title identifies it in the recording.  A field may be ``{name}``:
+the position of an earlier answer's message, kept under that name.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rocketmq_emulator.protocol import codes
 
 RequestCode = codes.RequestCode
 BORN_MS = 1_700_000_000_000
-UNIQ_KEY = "UNIQ_KEY\x01K0"  # a 5.x broker makes one up where there is none
+UNIQ_KEY = "UNIQ_KEY\x01K0"  # without one, a 5.x broker adds a random one
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """Asked on the connection called *by*; its answer's number *keep* is kept."""
+    """A request on the connection called *by*; *keep* names the position in the answer to keep."""
 
     title: str
     code: int
@@ -38,7 +38,7 @@ class Sleep(msgspec.Struct, frozen=True):
 
 
 class CloseConnection(msgspec.Struct, frozen=True):
-    """The connection called *by* is closed."""
+    """Close the connection called *by*."""
 
     by: str
 
@@ -47,7 +47,7 @@ Step = Question | Sleep | CloseConnection
 
 
 def send(title: str, topic: Any = "Orders", body: bytes = b"hello", /, **changed: Any) -> Question:
-    """SEND_MESSAGE_V2; *changed* are its one-letter fields, ... for none at all."""
+    """SEND_MESSAGE_V2; *changed* has one-letter fields; the value ... removes a field."""
     fields = {
         "a": "pg",
         "b": topic,
@@ -66,7 +66,7 @@ def send(title: str, topic: Any = "Orders", body: bytes = b"hello", /, **changed
 
 
 def pull(title: str, topic: Any = "Orders", /, **changed: Any) -> Question:
-    """PULL_MESSAGE that brings its own subscription and does not wait."""
+    """PULL_MESSAGE that contains a subscription and is not held."""
     fields = {
         "consumerGroup": "g",
         "topic": topic,
@@ -84,7 +84,7 @@ def pull(title: str, topic: Any = "Orders", /, **changed: Any) -> Question:
 
 
 def give_back(title: str, position: Any, /, **changed: Any) -> Question:
-    """CONSUMER_SEND_MSG_BACK of the message at a place in the log."""
+    """CONSUMER_SEND_MSG_BACK of the message at a position in the log."""
     fields = {
         "offset": position,
         "group": "g",
@@ -112,12 +112,12 @@ def topic_config(title: str, topic: Any, /, **changed: Any) -> Question:
 
 
 def plain(title: str, code: int, *, by: str = "one", **fields: Any) -> Question:
-    """Any code with these fields; ... is the way to leave one out of a row of them."""
+    """A question with any code and these fields; the value ... removes a field."""
     return _question(title, code, {}, fields, by=by)
 
 
 def with_body(title: str, code: int, body: Any, *, by: str = "one") -> Question:
-    """A body of JSON, or as it is when it is bytes already; no ext fields."""
+    """A question without ext fields; its body is *body* as JSON, or unchanged if it is bytes."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return Question(title=title, code=code, body=data, by=by)
 

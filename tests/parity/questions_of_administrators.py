@@ -1,4 +1,4 @@
-"""Requests of mqadmin and dashboards to a broker of its own: figures, settings, resets, clones."""
+"""Requests of mqadmin and dashboards, for a separate broker: figures, settings, resets, clones."""
 
 from __future__ import annotations
 

@@ -129,7 +129,8 @@ RETRIES: tuple[Step, ...] = (
     plain("a message by no place", RequestCode.VIEW_MESSAGE_BY_ID),
 )
 
-# Fields upstream does without until it needs them.  Asked last: they move all that follows.
+# Fields whose absence upstream notices only when it uses them.  These questions come last,
+# because they change the positions of all later messages.
 LAX: tuple[Step, ...] = (
     send("a topic to be lax with", "Lax"),
     send("a null property text", "Lax", i=None),

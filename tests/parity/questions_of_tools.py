@@ -65,7 +65,7 @@ TOOLS: tuple[Step, ...] = (
     plain("the topics", RequestCode.GET_ALL_TOPIC_CONFIG),
 )
 
-# Fields upstream does without until it needs them.
+# Fields whose absence upstream notices only when it uses them.
 LAX: tuple[Step, ...] = (
     *(topic_config(f"a topic without {n}", "Less", **{n: ...}) for n in ("topic", "defaultTopic")),
     with_body("a group that is null", _GROUP, b"null"),

@@ -1,4 +1,4 @@
-"""What real brokers answered to all questions, one JSON object a question."""
+"""Recorded answers of real brokers to all questions: one JSON object for each question."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SHOWN_CHARS_MAX = 200
 
 
 def recorded(release: str, main: str = "parity") -> dict[str, Any]:
-    """Title to answer, as a real broker of *release* gave it."""
+    """The answers of a real broker of *release*, by the titles of the questions."""
     lines = _path(main, release).read_text(encoding="utf-8").splitlines()
     return {line["title"]: line["answer"] for line in map(json.loads, lines)}
 
 
 def record(release: str, answers: Iterable[tuple[Question, Any]], main: str = "parity") -> None:
-    """Write them, with as much of each question as identifies it."""
+    """Write the answers, each with its question's title, code and shortened fields."""
     lines = [
         {"title": q.title, "code": q.code, "fields": _asked(q), "answer": answer}
         for q, answer in answers

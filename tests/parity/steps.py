@@ -26,7 +26,7 @@ STEPS: tuple[Step, ...] = (
 
 def titles_of(main: tuple[Step, ...]) -> list[str]:
     titles = [step.title for step in main if isinstance(step, Question)]
-    assert len(titles) == len(set(titles)), "a title names one question"
+    assert len(titles) == len(set(titles)), "two questions have the same title"
     return titles
 
 

@@ -1,7 +1,7 @@
-"""Hundreds of questions to a real broker: are its answers still the recorded ones?
+"""Hundreds of questions to a real broker: its answers are still the recorded ones.
 
-Our own broker is held to the recording on every machine; this needs Java and Maven.
-``RECORD=1`` writes the recording anew.
+Our own broker is compared with the recording on every machine; this test needs Java and Maven.
+``RECORD=1`` overwrites the recording.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.parity.steps import STEPS_OF
 
 @pytest.fixture(params=["4.9.7", "5.3.3"])
 def real_broker(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """Release and address of a broker that has had no request yet."""
+    """Release and address of a broker that has not received any request."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     script = str(ROOT / "benchmarks" / "real_cluster.py")
     command = (sys.executable, script, "--version", request.param, "--brokers", "1")

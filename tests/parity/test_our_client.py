@@ -58,7 +58,7 @@ async def send_all(scenario: Scenario, messages: list[Message]) -> list[SendResu
 async def wait_holding(
     consumer: PushConsumer, topic: str, count: int, *, nudge: bool = False
 ) -> set[MessageQueue]:
-    """Its queues of *topic* once they are *count*; a *nudge* asks for passes before their time."""
+    """Wait until *consumer* holds *count* queues of *topic*; *nudge* makes it rebalance sooner."""
     with trio.fail_after(ASSIGNED_S_MAX):
         while True:
             held = {queue for queue in consumer.queues if queue.topic == topic}
@@ -178,7 +178,8 @@ async def test_each_key_is_consumed_in_order_by_one_of_two(scenario: Scenario) -
         a_consumer(scenario, deliveries.listener("two"), **orderly) as two,
     ):
         await wait_holding(one, scenario.topic, 4)
-        # Its first pass finds the other's locks still held; without a nudge the next is 20 s away.
+        # At its first rebalance the first consumer still holds the locks; without a nudge the
+        # next rebalance comes 20 s later.
         await wait_holding(two, scenario.topic, 4, nudge=True)
         async with a_producer(scenario) as producer:
             for number, message in enumerate(messages):

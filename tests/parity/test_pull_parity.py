@@ -1,6 +1,6 @@
-"""Our pull consumers at a real broker: do they get what is recorded?
+"""Our pull consumers get the recorded answers from a real broker.
 
-``RECORD=1`` writes the recording anew.
+``RECORD=1`` overwrites the recording.
 """
 
 from __future__ import annotations

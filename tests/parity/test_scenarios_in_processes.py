@@ -1,6 +1,6 @@
-"""Scenarios of the library with real processes and real time: do they come to what is recorded?
+"""Scenarios of the library with real processes in real time get the recorded verdicts.
 
-Several run at once: they wait most of the time.  ``RECORD=1`` writes the records anew.
+Four run at once, because they wait most of the time.  ``RECORD=1`` overwrites the records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ JOBS = 4
 
 @pytest.fixture(scope="module")
 def rows(request, tmp_path_factory):
-    """Every case that is wanted once, by its name."""
+    """The rows of the selected cases, by the names of the cases."""
     folder = tmp_path_factory.mktemp("journals")
     wanted = " ".join(item.name for item in request.session.items)
     orders = {

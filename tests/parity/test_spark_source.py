@@ -1,4 +1,4 @@
-"""Spark reads a real RocketMQ: a million messages, compressed bodies, a query that is killed."""
+"""Spark reads a real RocketMQ: a million messages, compressed bodies, a killed query, a slave."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MILLION, ROWS_A_BATCH = 1_000_000, 10_000
 SLAVE_READS = (
     "--set",
     "slaveReadEnable=true",
-)  # else a slave refuses every pull as if it were busy
+)  # otherwise a slave refuses every pull, as if it were busy
 
 
 @pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
@@ -43,7 +43,7 @@ def cluster(request) -> Iterator[Cluster]:
 
 
 class PackedSender(TaskSender):
-    """Bodies packed as SDKs of 5.x pack them, each with the flags that say how."""
+    """Sends bodies compressed as by SDKs of 5.x, with the sys flags of the compression type."""
 
     def __init__(self, namesrv: str, kind: int) -> None:
         super().__init__(SinkOptions(namesrv=(namesrv,), topic="packed"), 0)
@@ -76,7 +76,7 @@ def test_a_million_messages_are_read_once_each(cluster) -> None:
 
 
 def test_compressed_bodies_come_as_they_were_sent(cluster) -> None:
-    noise = os.urandom(20_000).hex().encode()  # what zlib makes half of
+    noise = os.urandom(20_000).hex().encode()  # zlib halves its size
     sent = [noise[i:] for i in range(200)]
     by_client, by_hand = sent[:50], {LZ4: sent[50:100], ZSTD: sent[100:150], ZLIB: sent[150:]}
     send(cluster.namesrv, *(Message("packed", body, tags="TagA") for body in by_client))
@@ -118,7 +118,7 @@ def test_a_query_killed_five_times_has_each_message_once(cluster, tmp_path) -> N
 
 
 def wait_until_copied(slave: str, planned: list[QueueRange]) -> None:
-    """Messages are there at once, topics within ten seconds."""
+    """Wait until the slave has the messages (at once) and the topics (within ten seconds)."""
     until_s = time.monotonic() + 60
     with BlockingConnection(slave, 5_000) as connection:
         while True:

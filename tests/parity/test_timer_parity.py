@@ -1,7 +1,7 @@
-"""Timer messages and recalls at a real broker: are its answers still the recorded ones?
+"""Timer messages and recalls at a real broker: its answers are still the recorded ones.
 
-A broker on a busy machine indexes and delivers late: a pull is repeated until it brings as many
-messages as were recorded.  ``RECORD=1`` writes the recording anew; then the machine must be quiet.
+A broker on a busy machine indexes and delivers late: a pull is repeated until it returns as many
+messages as were recorded.  ``RECORD=1`` overwrites the recording; it needs an idle machine.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_a_real_broker_keeps_its_time_as_it_was_recorded(release: str) -> None:
 
 
 def brings_as_many_as(before: dict[str, Any]) -> Callable[[str, Any], bool]:
-    """Does an answer have as many messages as that of *before*, or is it over with patience?"""
+    """A function: whether an answer has as many messages as in *before*, or time has run out."""
     asked_s: dict[str, float] = {}
 
     def is_whole(title: str, answer: Any) -> bool:

@@ -1,8 +1,8 @@
 """Timer messages of 5.x, and recalling them: steps for a broker that allows recalls.
 
-A step is a question, or how one is made of the time and of the answers so far.  Times are masked
-in answers; that a message is there, or is not yet, or is on time, is the evidence.  Never early
-holds on any machine; how late a real broker is depends on what else the machine does.
+A step is a question, or a function that makes one from the time and the earlier answers.  Times
+are masked in answers; the recording shows whether a message is there, and whether it is on time.
+On every machine no message is early; how late it is depends on the load of the machine.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _OFFSET_ID = re.compile(r"<host>[0-9A-F]{16}")
 
 Made: TypeAlias = Callable[[int, dict[str, Any]], Question]
 Ask: TypeAlias = Callable[[RemotingCommand], RemotingCommand | None]
-IsWhole: TypeAlias = Callable[[str, dict[str, Any] | None], bool]  # by title and answer
+IsWhole: TypeAlias = Callable[[str, dict[str, Any] | None], bool]  # of a title and an answer
 
 
 def timed(title: str, topic: str, text: str, key: str = "K0", /, **changed: Any) -> Question:
-    """A send whose properties are the key and *text*."""
+    """A send with two properties: the key and *text*."""
     return send(title, topic, i=f"UNIQ_KEY\x01{key}\x02{text}", **changed)
 
 
 def at_a_time(title: str, topic: str, key: str = "K0") -> Made:
-    """A send with an absolute time."""
+    """A send with an absolute delivery time."""
     return lambda now_ms, _: timed(title, topic, f"TIMER_DELIVER_MS\x01{now_ms + SOON_MS}", key)
 
 
 def recall(title: str, handle: Any = None, topic: Any = "Recalled", /, **changed: Any) -> Made:
-    """RECALL_MESSAGE, of what "one to recall" gave if no *handle* is given."""
+    """RECALL_MESSAGE with *handle*; by default, with the handle from "one to recall"."""
 
     def made(_now_ms: int, handles: dict[str, Any]) -> Question:
         given = handles.get("one to recall", "none") if handle is None else handle
@@ -59,7 +59,7 @@ def recall(title: str, handle: Any = None, topic: Any = "Recalled", /, **changed
 
 
 def recall_soon(title: str, broker: str = "broker-a") -> Made:
-    """RECALL_MESSAGE with a handle that no send gave, of a time to come."""
+    """RECALL_MESSAGE with a handle of a future time that no send returned."""
 
     def made(now_ms: int, handles: dict[str, Any]) -> Question:
         text = RecallHandle("Recalled", broker, str(now_ms + SOON_MS), "KX").encode()
@@ -159,9 +159,9 @@ async def answers_of(
     is_whole: IsWhole = lambda _title, _answer: True,
     late_ms_max: int = LATE_MS_MAX,
 ) -> dict[str, Any]:
-    """Title to answer; *between_s* passes after each, for a broker that indexes later.
+    """The answers by title; waits *between_s* after each, because a broker indexes later.
 
-    A question is asked again until its answer *is_whole*.
+    A question is repeated until *is_whole* is true of its answer.
     """
     answers: dict[str, Any] = {}
     handles: dict[str, Any] = {}
@@ -182,7 +182,7 @@ async def answers_of(
 
 
 def masked(reply: RemotingCommand | None, late_ms_max: int) -> dict[str, Any] | None:
-    """The answer without times and places."""
+    """The answer without times and positions."""
     answer = shown(reply)
     if reply is None or answer is None:
         return None
@@ -215,29 +215,29 @@ def _record(seen: dict[str, Any], record: Any, late_ms_max: int) -> dict[str, An
 
 
 def _time(text: str) -> str:
-    """A time of this decade is masked, but for the one that questions carry."""
+    """Mask a present time in milliseconds, but not the born time that questions contain."""
     is_now = _NOW.fullmatch(text) and text != str(BORN_MS)
     return "<time>" if is_now else text
 
 
 def _second(text: str) -> str:
-    """A time that the broker rounded to whole seconds."""
+    """Mask a time that the broker rounded to whole seconds."""
     return "<second>" if _NOW.fullmatch(text) and text.endswith("000") else text
 
 
 def golden(release: str) -> Any:
-    """The file of what a real broker of *release* answered."""
+    """The file with the answers of a real broker of *release*."""
     return GOLDEN / f"timers-{release}.jsonl"
 
 
 def recorded(release: str) -> dict[str, Any]:
-    """Title to answer, as a real broker of *release* gave it."""
+    """The answers of a real broker of *release*, by title."""
     lines = golden(release).read_text(encoding="utf-8").splitlines()
     return {line["title"]: line["answer"] for line in map(json.loads, lines)}
 
 
 def record(release: str, answers: dict[str, Any]) -> None:
-    """Write them anew."""
+    """Overwrite the recorded answers."""
     rows = ({"title": title, "answer": answer} for title, answer in answers.items())
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     golden(release).write_text(text, encoding="utf-8")
