@@ -1,4 +1,4 @@
-"""The list of what a version can do: one list, and each line of it leads to a page."""
+"""CHANGELOG.md has one list of features, and each line links to a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lines() -> list[str]:
 def test_each_line_leads_to_the_page_that_documents_it() -> None:
     assert len(lines()) > 30
     for line in lines():
-        assert LINE_LINK.search(line), f"where is this documented? {line}"
+        assert LINE_LINK.search(line), f"no link to a page: {line}"
 
 
 def test_every_page_is_reached() -> None:

@@ -1,4 +1,4 @@
-"""How often each rule was tried, on the page of checkers: counted from rows, kept beside it."""
+"""docs/checkers.md: the counts of how often each rule was tried are those of the data file."""
 
 from __future__ import annotations
 

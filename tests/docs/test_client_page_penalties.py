@@ -1,4 +1,4 @@
-"""docs/client.md: the tables of latency faults side by side, as runs have them."""
+"""docs/client.md: the comparison of tables of latency faults has the numbers of runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def test_the_page_shows_what_each_table_of_latency_faults_comes_to() -> None:
     assert [table for _, table in found] == [*TABLES, *TABLES]
     slow_long, back_long = found["600", "4.x"]
     slow_short, back_short = found["600", "5.1.4"]
-    assert slow_long * 10 < slow_short, "a long table spares slow sends"
-    assert back_short * 5 < back_long, "a short one lets the broker come back"
-    assert found["1,200", "articles"] == found["1,200", "4.x"], "60 s is right for 4.x"
+    assert slow_long * 10 < slow_short, "long penalties must avoid most slow sends"
+    assert back_short * 5 < back_long, "after short ones the broker is used again soon"
+    assert found["1,200", "articles"] == found["1,200", "4.x"], "articles name 60 s: right for 4.x"

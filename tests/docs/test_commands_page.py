@@ -1,4 +1,4 @@
-"""docs/commands.md: every command is run, in the page's order, and prints what stands there."""
+"""docs/commands.md: every command, run in the page's order, prints the lines of the page."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def shown() -> list[tuple[str, list[str], int]]:
 
 
 def matches(line: str, wanted: str) -> bool:
-    """*wanted* may have an ellipsis for anything; runs of blanks are alike."""
+    """Whether the lines are equal; "…" in *wanted* matches any text, and blanks are merged."""
     pattern = ".+".join(re.escape(part) for part in " ".join(wanted.split()).split("…"))
     return re.fullmatch(pattern, " ".join(line.split())) is not None
 
 
 def printed(command: str, namesrv: str) -> tuple[list[str], int]:
-    """The command's lines without rules and blank ones, and its exit code."""
+    """The command's lines, without rules and blank lines, and its exit code."""
     left, pipe, right = command.rpartition(" | ")
     run = subprocess.run(["sh", "-c", left], capture_output=True, check=True)
     command_of = commands(NAMESRV_ADDR=namesrv)
@@ -63,7 +63,7 @@ def test_every_command_of_the_page_prints_what_stands_below_it() -> None:
             assert exit_code == code, (command, lines)
             assert len(lines) == len(wanted), (command, lines)
             if re.match("rmqemu (consume .*--group|dlq list billing)", command):
-                lines.sort(key=last_words)  # queues have no order
+                lines.sort(key=last_words)  # the order of queues is undefined
                 wanted.sort(key=last_words)
             for line, pattern in zip(lines, wanted, strict=True):
                 assert matches(line, pattern), (command, line)

@@ -1,8 +1,8 @@
-"""What programs outside of this project may rely on: facts, journals and the control address.
+"""Formats that other programs may use: facts, journals and the control address.
 
-``tests/golden/formats.json`` has what docs/compatibility.md promises to keep.  An addition is
-written to it by ``python tests/docs/test_compatibility.py``; to take something away is to break a
-promise, and needs a new schema.
+``tests/golden/formats.json`` has the formats that docs/compatibility.md promises to keep.
+``python tests/docs/test_compatibility.py`` writes additions to it.  A removal breaks a promise,
+and needs a new schema.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def fields_of(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def type_in(schema: dict[str, Any]) -> str:
-    """Its type as JSON has it; of an optional field the one that it has besides null."""
+    """The JSON type of a field; of an optional field, its type besides null."""
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]
     if "anyOf" in schema:
@@ -76,7 +76,7 @@ def kept() -> dict[str, Any]:
     return json.loads(KEPT.read_text())
 
 
-# What is kept ---------------------------------------------------------------------------
+# Kept formats ---------------------------------------------------------------------------
 
 
 def test_no_kind_of_fact_no_field_and_no_type_is_taken_away() -> None:
@@ -101,14 +101,14 @@ def test_no_path_and_no_member_of_the_control_address_is_taken_away() -> None:
     assert len(kept()["routes"]) > 20
 
 
-# How readers of ours behave -------------------------------------------------------------
+# Our readers of journals ----------------------------------------------------------------
 
 
 A_START = NodeStarted("broker", "127.0.0.1:1", "4.9.7")
 
 
 def line_of(fact: Fact = A_START, **more: Any) -> bytes:
-    """A line of a journal; *more* stands in the fact besides its fields, or instead of them."""
+    """A line of a journal; *more* adds fields to the fact, or replaces some."""
     line = json.loads(encode_entry(Entry(1, 1_000, 2_000, "broker-a", fact)))
     line["fact"] |= more
     return json.dumps(line).encode() + b"\n"
@@ -137,7 +137,7 @@ def test_a_journal_of_a_newer_schema_is_refused_by_that_number() -> None:
         list(entries_in([newer]))
 
 
-LATER = {  # what journals of schema 2 lack: the value that readers give it
+LATER = {  # fields that journals of schema 2 lack, with the values that readers give them
     BrokerIsolated: {"available_in_ms": -1},
     BrokerRegistered: {"known_count": -1},
     MessageStored: {"tags": ""},

@@ -1,4 +1,4 @@
-"""The curl lines of docs/control.md, against a cluster: the answers are those that stand there."""
+"""docs/control.md: a cluster gives the answers on the page to the curl lines on the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_THIS_RUN = {"address", "pid", "since_ms", "left_ms", "signal"}  # an embedded
 
 
 def curl(command: str, control: str) -> dict:
-    """What such a curl line prints; -X and -d are understood."""
+    """The answer that the curl line *command* prints; only the options -X and -d are supported."""
     words = shlex.split(command)[1:]
     method, body = "GET", None
     while words[0].startswith("-"):

@@ -1,4 +1,4 @@
-"""Programs, links, commands and tables of the documents are run or checked."""
+"""Programs of the documents are run; links, commands and generated sections are checked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PROGRAM_S_MAX = 180.0  # one of them starts a Spark
-HERE = "127.0.0.1:9876"  # where the documents say the cluster is
+HERE = "127.0.0.1:9876"  # the address of the cluster in the documents
 
 
 def text_of(page: Path | str) -> str:
@@ -61,9 +61,9 @@ def namesrv() -> Iterator[str]:
 
 
 def lines_of_a_program(command: list[str | Path], count: int, folder: Path = ROOT) -> list[str]:
-    """Its first *count* lines, or all if it ends; a program that waits for ever is killed.
+    """The first *count* lines of a program, or all if it ends before; then it is killed.
 
-    In another *folder* it does not see this clone.
+    In another *folder* than the clone's it cannot import this clone.
     """
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     if folder == ROOT:
@@ -87,13 +87,13 @@ def lines_of_a_program(command: list[str | Path], count: int, folder: Path = ROO
 
 
 def programs() -> Iterator[tuple[str, str, str]]:
-    """Page, program, and what stands below it as its output; files are left to ``following``."""
+    """Page, program, and the output below it; without tests and without files for ``follow``."""
     for page in PAGES:
         found = blocks(page)
         for number, (language, text) in enumerate(found):
             if language == "python" and "def test_" not in text and not NAMED.match(text):
                 follows = [*found[number + 1 :], ("", "")][0]
-                assert follows[0] == "text", f"{page}: what does this print?\n{text}"
+                assert follows[0] == "text", f"{page}: no output below this program:\n{text}"
                 yield str(page), text, follows[1]
 
 
@@ -176,7 +176,7 @@ def test_the_lines_of_other_languages_in_the_readme_are_those_of_the_examples() 
         assert words in text_of(file)
 
 
-# Words ------------------------------------------------------------------------------------
+# Links and names --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
@@ -231,7 +231,7 @@ def test_modules_that_are_shown_to_be_run_exist() -> None:
         assert importlib.util.find_spec(name), f"there is no module {name}"
 
 
-# What is written from the code ------------------------------------------------------------
+# Generated sections -----------------------------------------------------------------------
 
 
 def test_the_settings_page_matches_the_config_structs() -> None:

@@ -1,4 +1,4 @@
-"""The lines of docs/errata.md: each has a test, and those that no other file has are here."""
+"""The lines of docs/errata.md: each names its tests; tests that fit no other file are here."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_article_s_example_of_averagely_is_by_circle_s_result() -> None:
     def numbers(strategy):
         return [[q.queue_id + 1 for q in strategy.allocate(queues, members, c)] for c in members]
 
-    assert numbers(AVG_BY_CIRCLE) == [[1, 3], [2, 4]]  # what 003 says of averagely
+    assert numbers(AVG_BY_CIRCLE) == [[1, 3], [2, 4]]  # article 003 claims this for averagely
     assert numbers(AVG) == [[1, 2], [3, 4]]
 
 
@@ -62,7 +62,7 @@ def test_the_modulo_in_listings_of_averagely_never_acts(count: int, size: int) -
         length = 1 if count <= size else share + (index < extra)
         start = index * length + (0 if index < extra else extra)
         taken = range(start, start + min(length, count - start))
-        assert all(place < count for place in taken), "or the modulo would act"
+        assert all(place < count for place in taken), "the modulo would change this place"
         assert AVG.allocate(queues, members, me) == [queues[place % count] for place in taken]
 
 

@@ -1,4 +1,4 @@
-"""Every claim on a release has its evidence, true to its constant and to the test it names."""
+"""Every claim about a release has evidence that agrees with its constant and names its test."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from docs.generate.sections import with_section
 from rocketmq_emulator.settings.releases import KNOWN_RELEASES, Release
 from tests.support.paths import ROOT
 
-TAGGED = [release for release in KNOWN_RELEASES if release != "4.5.0"]  # which has no tag
+TAGGED = [release for release in KNOWN_RELEASES if release != "4.5.0"]  # 4.5.0 has no tag
 TABLE = table()
 BEHAVIOURS = pytest.mark.parametrize("row", TABLE.behaviour, ids=lambda row: row.constant)
 LIBRARY = ROOT / "scenarios/library"
 STUDIES = ROOT / "docs/studies"
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *STUDIES.glob("*.md")]
 TEXTS = [*PAGES, *(path for path in LIBRARY.iterdir() if path.is_file())]
-A_RELEASE = re.compile(  # no quantity, no setting of a strategy, and not of PySpark
+A_RELEASE = re.compile(  # but no quantity, no setting of a strategy, no version of Spark
     r"(?<![\d.,])(?<!_auto\()(?<!Spark )"
     r"[45]\.(?:\d\.\d|x|\d)(?![\d%]|\.\d| ±| (?:s|ms|min)\b)"
 )
 OF_EVERY_RELEASE = re.compile(r"\bno release\b|\bnever changed\b", re.IGNORECASE)
-PROFILES = {"4.9.7", "5.3.3"}  # naming one says which is played or was run
+PROFILES = {"4.9.7", "5.3.3"}  # pages name them as releases that are emulated or were run
 ROWS: list[Row] = [*TABLE.behaviour, *TABLE.sentence]
 
 
@@ -51,7 +51,7 @@ def names_in(path: str) -> set[str]:
 
 def releases_in(row: Row, side: int) -> list[str]:
     found = [EVIDENCE.fullmatch(pair[side]) for pair in row.ends()]
-    assert all(found), f"not 'tag Class.method: what it does': {row.ends()}"
+    assert all(found), f"not in the form 'tag Class.method: behaviour': {row.ends()}"
     return [match["release"] for match in found if match]
 
 
@@ -90,7 +90,7 @@ def test_every_page_and_scenario_that_names_a_release_has_a_row_or_claims_nothin
 
 
 def texts_of(path: Path) -> Iterator[tuple[str, str]]:
-    """What the library says in *path*: a scenario, and its docstring, title and teaching."""
+    """The scenarios of the file *path*, each with its texts: docstring, title, teaching."""
     if path.suffix == ".toml":
         scenario = tomllib.loads(path.read_text())
         yield path.stem, f"{scenario['title']} {scenario['teaches']}"
@@ -122,7 +122,7 @@ def rows_of(place: str, scenario: str = "") -> list[Sentence]:
 
 
 def releases_of(row: Sentence) -> set[str]:
-    """Those that its claim or its evidence names, and those of the constants it rests on."""
+    """Releases in the claim or the evidence of *row*, and those of the constants it rests on."""
     said = " ".join([row.claim, row.why, *sum(row.ends(), ())])
     ends = {str(end) for name in row.rests_on for end in constants()[name].releases}
     return {*A_RELEASE.findall(said), *ends}
@@ -130,7 +130,7 @@ def releases_of(row: Sentence) -> set[str]:
 
 def releases_on(page: Path) -> set[str]:
     lines = page.read_text().splitlines()
-    if page.parent == STUDIES:  # whose tables are numbers
+    if page.parent == STUDIES:  # tables of studies contain numbers
         lines = [line for line in lines if not line.startswith("|")]
     return set(A_RELEASE.findall("\n".join(lines)))
 
@@ -163,7 +163,7 @@ def test_a_page_names_no_release_without_a_row(page: Path) -> None:
 
 
 def test_no_claim_names_a_release_that_its_place_does_not() -> None:
-    """Or the text was changed, and the row was not."""
+    """Fails if a text was changed and its row was not."""
     stale = []
     for row in TABLE.sentence:
         place = ROOT / row.place

@@ -1,3 +1,5 @@
+"""docs/protocol.md is generated, and each role answers only calls that its release knows."""
+
 from __future__ import annotations
 
 import pytest
@@ -15,7 +17,7 @@ def test_no_role_answers_a_call_that_its_release_does_not_know(release) -> None:
     for role, codes in _answered(release).items():
         for code in codes:
             rpc = catalog.by_code(code, role)
-            assert rpc is not None, f"{role} answers {code}, which nobody sends it"
+            assert rpc is not None, f"{role} answers {code}, but no client sends it to a {role}"
             assert rpc.exists_in(release), f"{role} of {release} answers {rpc.name}"
 
 

@@ -1,4 +1,4 @@
-"""The page of scenarios shows what runs, and every word there is."""
+"""docs/scenarios.md has every word; its files can be read, its picture and errors are right."""
 
 from __future__ import annotations
 

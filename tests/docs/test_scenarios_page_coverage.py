@@ -1,4 +1,4 @@
-"""What weather has met, on the page of scenarios: counted from rows, and kept beside it."""
+"""docs/scenarios.md: the table of faults and states that weather met is that of the data file."""
 
 from __future__ import annotations
 

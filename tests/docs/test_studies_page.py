@@ -1,4 +1,4 @@
-"""The finished studies: pages say what the shipped data say, and their commands can be run."""
+"""The finished studies: pages contain the numbers of the shipped data, and runnable commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page_of(name: str) -> str:
 
 
 def words_of(words: str) -> tuple[str, list[tuple[str, str]]]:
-    """The scenario, and each option of a sweep with its value."""
+    """The scenario of a sweep, and its options with their values."""
     scenario, *options = shlex.split(words)
     return scenario, list(zip(options[::2], options[1::2], strict=True))
 
@@ -110,7 +110,7 @@ def test_every_parameter_of_a_study_is_varied_or_said_to_be_held_fixed(name) -> 
 @pytest.mark.parametrize("members", [4, 8])
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
 def test_clusters_idle_for_as_long_as_the_arithmetic_says(strategy, members, place) -> None:
-    """Whoever leaves, and whatever the order of ids: every run."""
+    """In every run, for each member that leaves and each order of ids."""
     at = {"strategy": strategy, "members": members, "read_only": place}
     found = pooled("idle-runs", "no_load_s", **at)
     computed = computed_s(strategy, members, place)
@@ -137,7 +137,7 @@ def test_the_order_of_ids_makes_no_difference_to_a_cluster() -> None:
 
 
 def test_the_computed_share_of_alike_spells_is_that_of_the_runs() -> None:
-    """With 5.1.4 the moment counts at which the round meets the broker: 2 s are not long."""
+    """With 5.1.4 the moment when the round robin reaches the broker matters: 2 s are short."""
     for avoids, within in (("4.9", 0.05), ("5.1.4", 0.1)):
         for ill_s in ILL_S:
             for well_s in WELL_S:
@@ -209,7 +209,7 @@ def test_the_place_of_the_leaver_matters_to_averagely_and_not_to_a_ring() -> Non
 
 
 def test_runs_that_are_pooled_are_one_sample() -> None:
-    """Means of rows by their runs, ends of all, and the spread between rows and within them."""
+    """The mean is weighted by runs; extremes are those of all rows; the spread has both parts."""
     rows = [row for row in data("idle-brokers") if row.at["strategy"] == "consistent_hash"]
     at = {"strategy": "consistent_hash", "members": 8}
     of_shape = [row for row in rows if row.at["members"] == "8"]

@@ -1,4 +1,4 @@
-"""The simulated schedule of a sweep: what it must come to, and the page that shows it."""
+"""The simulated schedule of a sweep: cases with known results, and the page that shows it."""
 
 from __future__ import annotations
 

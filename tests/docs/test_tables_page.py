@@ -1,4 +1,4 @@
-"""docs/tables.md: its tables are those of the code, and its program runs."""
+"""docs/tables.md: it lists the tables of the code, and its program runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live example as a user starts it: a broker is killed, and its page shows exact counts."""
+"""The live example, started as by a user: a broker is killed, and the page shows exact counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ END_S_MAX = 60
 
 @pytest.fixture
 def program(spark, monkeypatch) -> Iterator[subprocess.Popen[str]]:
-    """Twelve seconds of orders; the broker is away for three of them.  *spark*: it can be had."""
+    """The example: 12 s of orders, the broker is away for 3 s; skipped if there is no Spark."""
     del spark
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     command = [sys.executable, str(ROOT / "examples" / "spark" / "live.py")]
@@ -49,6 +49,6 @@ def test_counts_are_exact_though_a_broker_dies_and_the_page_shows_it(program, br
     figures = browser.tell("eval", "document.getElementById('figures').innerText").split()
     assert figures[:6] == [sent, "sent", sent, "counted", "0", "behind"]
     bars = "document.querySelectorAll('#windows .trace.bars .point').length"
-    assert browser.tell("eval", bars) >= 4 * 6  # regions, windows
+    assert browser.tell("eval", bars) >= 4 * 6  # four regions, six windows
     program.send_signal(signal.SIGINT)
     assert program.wait(END_S_MAX) == 0

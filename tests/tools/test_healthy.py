@@ -1,4 +1,4 @@
-"""Healthy runs: what is run, what is kept of it, and that nothing was objected to."""
+"""Healthy runs: their batches, their records, and the page, which shows no violation."""
 
 from __future__ import annotations
 

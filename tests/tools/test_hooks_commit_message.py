@@ -1,4 +1,4 @@
-"""The hook that checks commit messages: what it refuses, and that git runs it."""
+"""The hook that checks commit messages: the messages that it refuses, and that git runs it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_git_runs_the_hook_and_makes_no_commit(tmp_path: Path) -> None:
         return done.stdout + done.stderr
 
     git("init", "--quiet")
-    git("config", "core.hooksPath", "tools/hooks")  # as CONTRIBUTING.md says
+    git("config", "core.hooksPath", "tools/hooks")  # as in CONTRIBUTING.md
     (tmp_path / "tools" / "hooks").mkdir(parents=True)
     for name in ("tools/hooks/commit-msg", "tools/commit_message.py"):
         shutil.copy(ROOT / name, tmp_path / name)

@@ -1,4 +1,4 @@
-"""The mutation report: names of changes, and a page that says what was found."""
+"""The mutation report: names of changes, sorting of results, and the page of findings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_module_has_its_files_and_tests() -> None:
 
 def test_mutmut_is_told_the_files_and_tests_of_the_module(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
-    for module in MODULES:  # one after the other in one copy
+    for module in MODULES:  # one after the other, in the same copy
         running.configure(tmp_path, module)
         text = (tmp_path / "pyproject.toml").read_text()
         assert text.count("[tool.mutmut]") == 1
@@ -56,7 +56,7 @@ def test_results_are_sorted_into_caught_and_alive(monkeypatch: pytest.MonkeyPatc
     found = running._sorted(Path(), {"a": 1, "b": 0, "c": 37, "d": -24, "e": 33, "f": 3})
     assert asked == [["b", "e"]]
     assert (found.caught_by_tests, found.caught_by_types, found.mutants) == (3, 1, 6)
-    assert found.share == 2 / 5, "what mypy refuses counts on neither side"
+    assert found.share == 2 / 5, "changes refused by mypy do not count"
 
 
 def test_a_result_that_is_no_verdict_is_an_error() -> None:

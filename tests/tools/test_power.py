@@ -1,4 +1,4 @@
-"""Planted bugs still apply, and those of a sample are found where they were found before."""
+"""Planted bugs still apply; those of a sample are found at the same seeds as before."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_each_bug_that_is_not_found_has_a_reason_and_no_other_has() -> None:
     assert set(load_reasons()) == {name for name, row in FOUND.items() if not is_found(row)}
 
 
-# What was tried is not tried again --------------------------------------------------------------
+# Known results ----------------------------------------------------------------------------------
 
 BUG = BUGS["remainder_has_no_owner"]
 
@@ -123,7 +123,7 @@ def test_results_of_other_code_are_not_known_and_a_later_run_keeps_their_shrinki
     assert Results(path).of(BUG, "new")["small"]["steps"] == 2
 
 
-# What the page says -----------------------------------------------------------------------------
+# The page ---------------------------------------------------------------------------------------
 
 
 def the_line_of(row: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Mutants are planted where they were made, and what the judge sees of them is told as it is."""
+"""Mutants are planted at their own lines, and the judge's findings about them are recorded."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HEALTHY = {str(seed): {"verdict": "passed", "rules": [], "journal": "same"} for 
 UNMET = (Unmet(expected="backlog == 0", actual=1.0),)
 
 
-# Where a mutant is ------------------------------------------------------------------------------
+# Places of mutants ------------------------------------------------------------------------------
 
 
 def test_a_changed_line_that_stands_twice_is_kept_with_lines_around_it(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_modules_get_their_parts_by_their_mutants_and_all_are_drawn() -> None:
     assert {name: len(one.killed) for name, one in DRAWN_MUTANTS.items()} == parts_of(300)
 
 
-# What is seen -----------------------------------------------------------------------------------
+# Findings of the judge --------------------------------------------------------------------------
 
 
 def test_a_rule_that_objects_ends_the_search_and_differing_journals_are_counted() -> None:
@@ -139,7 +139,7 @@ def test_a_seen_mutant_is_seen_again_and_the_tree_is_left_as_it_was() -> None:
         assert tree.asked({"seeds": [1]}) == healthy
 
 
-# What the page says -----------------------------------------------------------------------------
+# The page ---------------------------------------------------------------------------------------
 
 
 def test_the_page_shows_what_became_of_the_mutants() -> None:

@@ -1,4 +1,4 @@
-"""The driver of ``make torture``: a theme that fails is a row that says so, never silence."""
+"""The driver of ``make torture``: a theme that fails has a row with the failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_themes_have_the_sizes_that_are_promised() -> None:
     assert tables.TOPICS == 10_000
     assert tables.LOCKS == 200_000
     assert kills.KILLS == 200
-    assert "--timeout=0" in kills.COMMAND, "the limit of one test is for twenty kills"
+    assert "--timeout=0" in kills.COMMAND, "the test's own limit is for 20 kills"
     assert starts.MESSAGES == 1_000_000
     assert starts.BROKERS == 26
 
@@ -47,14 +47,14 @@ def test_rows_come_as_they_were_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_theme_whose_process_dies_is_a_row_that_missed_its_aim(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    a_theme(monkeypatch, [])  # known here, but no file: its process cannot import it
+    a_theme(monkeypatch, [])  # a module without a file: the process cannot import it
     (row,) = driver._run_apart("scripted")
     assert (row.found, row.reached) == ("exit status 1", False)
 
 
 @contextlib.contextmanager
 def busy_loops_beside(count: int) -> Iterator[None]:
-    """All on the CPU that this thread is on, and may not leave."""
+    """Run *count* busy loops on one CPU; this thread is bound to the same CPU."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
@@ -76,7 +76,7 @@ def test_a_wait_without_a_cpu_is_not_the_server_s() -> None:
             pass
         wall_s = time.perf_counter() - wall_s
         own_s = clock.since_s(began_s)
-    assert wall_s > 0.5, "four loops leave it a fifth of the CPU"
+    assert wall_s > 0.5, "this thread should get a fifth of the CPU"
     assert 0.15 < own_s < 0.35
 
 
@@ -90,5 +90,5 @@ def test_a_wait_of_a_server_that_sleeps_is_its_own() -> None:
 def test_a_machine_that_others_use_is_not_whole() -> None:
     share = MachineShare()
     loop = [sys.executable, "-c", "import time\nwhile time.thread_time() < 0.3: pass"]
-    subprocess.run(["sh", "-c", '"$@" & wait', "sh", *loop], check=True)  # no child any more
+    subprocess.run(["sh", "-c", '"$@" & wait', "sh", *loop], check=True)  # ended: no child
     assert 0 <= share.left() < 0.95

@@ -1,9 +1,9 @@
 """Each Python process started with this folder on its path lists the files it visits.
 
-A file is visited when one of its functions is called: importing it does not count, nor does
-what runs below the functions that ``VISITS_LEAVE_OUT`` names.  Each process, also each forked
-one, writes a file into the folder ``VISITS_TO``: how it was started, then each file below
-``VISITS_ROOT`` at its first visit.  So a process that is killed has left its list, too.
+A file is visited when one of its functions is called.  Imports do not count, and calls below the
+functions that ``VISITS_LEAVE_OUT`` names do not count.  Each process, also each forked one,
+writes a file into the folder ``VISITS_TO``: its command line, then each file below
+``VISITS_ROOT`` at its first visit.  So a killed process leaves its list, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEFT_OUT = os.environ["VISITS_LEAVE_OUT"].split()
 
 FOUND: dict[
     str, str | None
-] = {}  # the file of a code object to its place below ROOT, or None for files of others
+] = {}  # from the file of a code object to its path below ROOT; None if it is outside
 VISITED: set[str] = set()
 
 
@@ -32,7 +32,7 @@ def place_of(file: str) -> str | None:
 
 
 def is_left_out(frame: FrameType | None) -> bool:
-    """Whether *frame* runs because a module is imported, or below a function left out."""
+    """Whether *frame* is called by the import of a module, or below a function of LEFT_OUT."""
     while frame is not None:
         name = frame.f_code.co_name
         if name == "<module>" and frame.f_globals.get("__name__") != "__main__":
@@ -53,7 +53,7 @@ def on_event(frame: FrameType, event: str, _argument: object) -> None:
         FOUND[file] = place_of(file)
     if (place := FOUND[file]) is None:
         VISITED.add(file)
-    elif frame.f_code.co_flags & 1 and not is_left_out(frame):  # no class body
+    elif frame.f_code.co_flags & 1 and not is_left_out(frame):  # not a class body
         VISITED.add(file)
         write(place)
 
