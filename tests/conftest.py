@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Settings and fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
     from tests.support.headless import Browser
 
-# An example may take as long as it takes: how busy the machine is says nothing about the code.
+# No deadline for an example: a slow one shows only that the machine is busy.
 hypothesis.settings.register_profile(
     "any_machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any_machine")
 
-# A shell lets what it runs in the background ignore Ctrl-C, and so would every program that is
-# started, and interrupted, by a test.
+# In the background of a shell this process ignores Ctrl-C, and programs that tests start would
+# inherit that.  But tests interrupt such programs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One for all tests of pages; they are skipped where it cannot be had."""
+    """One browser for all tests of pages; they are skipped if there is none."""
     from tests.sdk.toolchains import PartMissing  # noqa: PLC0415
     from tests.support.headless import Browser  # noqa: PLC0415  # most tests have no page
 
@@ -47,7 +47,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def run_pool() -> Iterator[RunPool]:
-    """Processes that run plans, as each takes half a second to load; for runs that end well."""
+    """One pool for all tests, because a process needs half a second to load; no run may crash."""
     from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool  # noqa: PLC0415  # see above
 
     with RunPool() as running:
@@ -56,7 +56,7 @@ def run_pool() -> Iterator[RunPool]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One for all tests, as its start takes seconds: two cores, and settings for small data."""
+    """One session for all tests, because its start takes seconds; skipped if there is no Spark."""
     from rocketmq_emulator.pipeline.session import (  # noqa: PLC0415  # most tests need no Spark
         SparkUnavailable,
         check_spark,
@@ -84,7 +84,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    """The thread of the clients ends with each module: other tests want to be alone with trio."""
+    """End the thread of the clients after each module: other tests need trio without it."""
     yield
     if "rocketmq_emulator.portal.portal" in sys.modules:
         from rocketmq_emulator.portal import portal  # noqa: PLC0415  # see above

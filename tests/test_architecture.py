@@ -1,4 +1,4 @@
-"""The page that shows how the emulator is built, beside its folders and layers."""
+"""ARCHITECTURE.md shows the folders and layers of the code, and each of its paths exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows() -> list[list[str]]:
 
 
 def room_of(folder: str) -> str:
-    """The first part of its module's name: the room of LAYERS, but for the library."""
+    """The room of LAYERS: the first part of the module's name, except for the library."""
     below = folder.removeprefix("emulator").removeprefix("/").replace("/", ".")
     return below if below == "scenarios.library" else below.partition(".")[0]
 

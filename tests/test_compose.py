@@ -1,7 +1,7 @@
-"""docker-compose.yml and the Dockerfile: their very commands make clusters.
+"""docker-compose.yml and the Dockerfile: their unchanged commands start clusters.
 
-There need be no container engine: a container's command is run as a process here.  What leads
-to containers of one network is 127.0.0.2, what leads to this machine's ports is 127.0.0.1.
+The tests need no container engine: they run a container's command as a process.  Addresses of
+containers in the network become 127.0.0.2, published ports of the host are on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVICES: dict = yaml.safe_load(FILE.read_text())["services"]
 
 
 class Machine:
-    """This one in place of all containers: each port of each service is another port here."""
+    """This machine in place of the containers: each port of a service becomes a free port here."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class Machine:
         return f"{HOST}:{self._port(*self._published[port])}"
 
     def command(self, service: str, words: list[str]) -> list[str]:
-        """What a container of *service* would run, for here."""
+        """The command *words* of a container of *service*, with addresses of this machine."""
 
         def here(address: re.Match) -> str:
             host, port = address.groups()
@@ -51,7 +51,7 @@ class Machine:
                 return self.inside(host, port)
             if host == "0.0.0.0":
                 return f"0.0.0.0:{self._port(service, port)}"
-            is_own = words[0] == "CMD"  # a health check asks its own container
+            is_own = words[0] == "CMD"  # a health check connects to its own container
             return self.inside(service, port) if is_own else self.outside(port)
 
         store = f"={self._folder / service}"

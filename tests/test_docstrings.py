@@ -1,7 +1,7 @@
-"""Public methods have a docstring, unless a base class says what they do.
+"""Public methods have a docstring, unless a base class has the method.
 
-The linter's rule (D102) also asks for one where a method overrides another: such docstrings said
-nothing new.
+The linter's rule (D102) also demands docstrings of overriding methods, which only repeat those
+of the base class.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def undocumented(kind: type) -> list[str]:
 
 
 class Base:
-    """For the test below."""
+    """A base class for the test below."""
 
     def documented(self) -> None:
-        """It has one."""
+        """A docstring."""
 
 
 class Derived(Base):
-    """For the test below."""
+    """A class with undocumented methods for the test below."""
 
     def documented(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Every exception has a family, or a reason to have none; and users catch them by family."""
+"""Every exception has a family, or a reason to have none; users catch exceptions by family."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.support.import_graph import ROOT, paths
 
 FAMILIES = (Misuse, RefusedByServer, NobodyAnswered, CannotDoHere, DamagedData)
 NAMES = frozenset(family.__name__ for family in FAMILIES)
-BASES = {  # of all errors of one caller, whose members have families; none is raised itself
+BASES = {  # base classes of all errors of one kind of call: never raised; subclasses have families
     "ClientError": "any use of a client",
     "SendError": "any send",
     "NotStored": "any send that stored nothing",
@@ -59,7 +59,7 @@ BASES = {  # of all errors of one caller, whose members have families; none is r
     "SourceError": "any read or write of the Spark source",
     "NotSent": "any write of the Spark source",
 }
-WITHOUT_FAMILY = BASES | {  # and why
+WITHOUT_FAMILY = BASES | {  # each with the reason
     # Control flow that no user can catch:
     "LogEnd": "ends a scan of the log, for the code that began it",
     "NoForks": "caught by the code that forks, in a file that only loads the standard library",
@@ -69,9 +69,9 @@ WITHOUT_FAMILY = BASES | {  # and why
     "_NotRewritten": "one reader of JSON leaves the text to the next",
     "_TookTooLong": "a signal ends an answer: a BaseException, so that nothing else holds it",
 }
-COLUMNS = 6  # of the table on the page, with the empty ends
+COLUMNS = 6  # of the table on the page, with the empty first and last ones
 NAME = re.compile(r"`(\w+)`")
-ROOTS_MAX = 15  # classes whose bases are Python's own only
+ROOTS_MAX = 15  # classes that derive only from Python's exceptions
 
 
 # The classes ------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def python_errors() -> set[str]:
 
 
 def exception_classes() -> dict[str, ExceptionClass]:
-    """All of the packages, by name, read from their sources."""
+    """All exception classes of the packages, by name, read from the sources."""
     classes: dict[str, list[ExceptionClass]] = {}
     for path in paths():
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
@@ -109,7 +109,7 @@ def exception_classes() -> dict[str, ExceptionClass]:
         if name not in found and not errors.isdisjoint(one.bases)
     ]:
         for one in more:
-            assert one.name not in found, f"{one.place}: {found[one.name].place} has that name"
+            assert one.name not in found, f"{one.place}: {found[one.name].place} has the same name"
             found[one.name] = one
         errors |= found.keys()
     assert len(found) > 100
@@ -128,7 +128,7 @@ def test_every_exception_has_one_family_or_a_reason_to_have_none() -> None:
     for name, one in classes.items():
         families = families_of(name, classes)
         if name in WITHOUT_FAMILY:
-            assert not families, f"{one.place}: {name} has a family, so it needs no reason here"
+            assert not families, f"{one.place}: {name} has a family: remove its reason"
         else:
             assert len(families) == 1, (
                 f"{one.place}: {name} has {sorted(families)}, not one family"
@@ -141,7 +141,7 @@ def test_an_exception_without_a_family_for_users_is_a_base_and_never_raised() ->
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 place = f"{path}:{node.lineno}"
-                assert node.func.id not in BASES, f"{place}: {node.func.id} has no family"
+                assert node.func.id not in BASES, f"{place}: {node.func.id} is a base"
 
 
 def test_few_exceptions_have_no_base_of_ours() -> None:
@@ -159,10 +159,10 @@ def test_the_page_has_each_family_with_members_of_it() -> None:
     for family in NAMES:
         assert len(shown[family]) > 1
         for member in shown[family]:
-            assert families_of(member, classes) == {family}, f"{member} is shown as {family}"
+            assert families_of(member, classes) == {family}, f"{member} is in the row of {family}"
 
 
-# What users see ---------------------------------------------------------------------------
+# Public exceptions ------------------------------------------------------------------------
 
 
 def public_exceptions() -> list[type[BaseException]]:
@@ -288,7 +288,7 @@ def test_misuse_is_one_family_over_a_cluster(cluster, producer) -> None:
 
 
 def refuse(cluster, code: int, error_code: int) -> None:
-    """The next request with *code* at the broker is answered with *error_code*."""
+    """Make the broker answer the next request with *code* with *error_code*."""
     cluster.set_reply_rule("broker-a", ReplyRule(code=code, count=1, error_code=error_code))
 
 

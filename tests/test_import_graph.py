@@ -1,8 +1,8 @@
-"""No import circles: not between files, and not between folders.
+"""No import circles between files, and none between folders.
 
-Imports for type checkers count as well: a file that must know its neighbour's type knows
-its neighbour.  Folders are those on disk, each with the files that stand in it and not those of
-its subfolders; so what ``__init__`` of a package imports counts for its own folder.
+Imports for type checkers count as well: a file that needs a type of another file depends on it.
+A folder has the files directly in it, without those of its subfolders; so the imports of a
+package's ``__init__`` count for the folder of the package.
 """
 
 from __future__ import annotations

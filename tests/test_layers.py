@@ -13,22 +13,22 @@ from tests.support.import_graph import NAME, imports_of, module_of, paths
 
 Layers: TypeAlias = tuple[tuple[str, ...], ...]
 
-# One test over all files, not one a file: the first place that breaks a rule is named.
+# One test checks all files, and names the first place that breaks the rule.
 
-LAYERS = (  # from the bottom up; rooms of one row never import each other
+LAYERS = (  # the lowest first; rooms of one row never import each other
     ("protocol",),
     ("clocks", "disk", "errors", "facts", "faults", "settings", "text"),
     ("net", "checks"),
     ("sim",),
     ("nameserver", "broker", "client"),
-    ("quirks",),  # bugs that have a name: found by name, never imported
+    ("quirks",),  # bugs with names: found by name, never imported
     ("processes", "admin", "cluster"),
     ("scenarios",),
     ("pipeline",),
-    ("cli", "portal", "testing", ""),  # the last are the files of the root
-    ("scenarios.library",),  # written as users write theirs; found by name, never imported
+    ("cli", "portal", "testing", ""),  # "" are the files of the root
+    ("scenarios.library",),  # written like scenarios of users; found by name, never imported
 )
-INNER_LAYERS = {  # the same inside a room; imports for type checkers count here
+INNER_LAYERS = {  # layers inside a room; here imports for type checkers count, too
     "broker": (("tables",), ("store",), ("state",), ("handlers",), ("",)),
     "nameserver": (("state",), ("handlers",), ("",)),
     "client": (
@@ -45,17 +45,17 @@ INNER_LAYERS = {  # the same inside a room; imports for type checkers count here
     "pipeline": (("",), ("tables", "source"), ("sweep",), ("studies",)),
     "cli": (("options",), ("screens",), ("messages",), ("commands", "demo"), ("",)),
 }
-SEES_ONLY = {  # what a room of the pipeline may know of the emulator
+SEES_ONLY = {  # the rooms that a room of the pipeline may import
     "pipeline.session": ("pipeline", "protocol.error_families"),
     "pipeline.schemas": ("pipeline", "protocol.error_families"),
     "pipeline.tables": ("pipeline", "facts", "protocol.error_families"),
-    # It reads bytes over blocking sockets, as tools do, and refuses a wrong name as all do.
+    # It uses blocking sockets, like tools, and suggests near names in errors, like all rooms.
     "pipeline.source": ("pipeline", "protocol", "net.blocking_calls", "text"),
 }
-SAME_ROW_MAY_MEET = {1, 6, 9}  # facts know clocks, worlds start processes, tests have portals
+SAME_ROW_MAY_MEET = {1, 6, 9}  # facts import clocks, worlds processes, testing portals
 
 BYTES_ONLY = ("net.transport", "disk", "clocks", "faults", "sim", "protocol.error_families")
-VIRTUAL_RUNS = {  # all others run with any trio: see sim/scheduler.py
+VIRTUAL_RUNS = {  # all other modules run with every release of trio: see sim/scheduler.py
     "cluster.worlds.virtual",
     "scenarios.running.virtual_run",
     "testing.virtual_tests",
@@ -63,7 +63,7 @@ VIRTUAL_RUNS = {  # all others run with any trio: see sim/scheduler.py
 }
 PRIVATE_PARTS_OF_TRIO = re.compile(r"\btrio\._|\btrio import _")
 SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threading", "signal"}
-SHELLS = {  # file by file: what of the machine it touches
+SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "admin.cluster_reader": "trio",
     "broker.registration": "trio",
     "broker.service": "trio",
@@ -173,12 +173,12 @@ SHELLS = {  # file by file: what of the machine it touches
 
 
 def imports(path: Path) -> frozenset[str]:
-    """What a module imports when it runs; annotations under TYPE_CHECKING move nothing."""
+    """The imports of a module at run time, without those under TYPE_CHECKING."""
     return imports_of(path).at_run_time
 
 
 def inside(name: str) -> str | None:
-    """The name of a module below ``rocketmq_emulator``; None for what is not of the project."""
+    """The name of a module below ``rocketmq_emulator``; None for modules of other projects."""
     if name == "pyspark_rocketmq":
         return ""
     top, _, below = name.partition(".")
@@ -186,14 +186,14 @@ def inside(name: str) -> str | None:
 
 
 def layer_of(name: str, layers: Layers) -> tuple[int, str]:
-    """How far up *name* stands, and in which room: the one with the longest name that fits."""
+    """The layer and the room of module *name*; if many rooms fit, that with the longest name."""
     fitting = [
         (level, room)
         for level, row in enumerate(layers)
         for room in row
         if not room or name == room or name.startswith(room + ".")
     ]
-    assert fitting, f"{name} stands in no layer"
+    assert fitting, f"{name} is in no layer"
     return max(fitting, key=lambda found: len(found[1]))
 
 
@@ -210,7 +210,7 @@ def test_imports_only_point_down() -> None:
 def check_that_all_point_down(
     path: Path, names: set[str], layers: Layers, may_meet: Collection[int], below: str = ""
 ) -> None:
-    """*names* are what the file at *path* imports, below the room that has these layers."""
+    """Check the imported *names* of the file at *path*; *below* is the room of these *layers*."""
     own = inside(module_of(path))
     assert own is not None
     here = layer_of(own.removeprefix(below).removeprefix("."), layers)
@@ -249,8 +249,8 @@ def test_only_shells_wait_read_clocks_or_touch_the_machine() -> None:
         touched = {word.split(".")[0] for word in imports(path)} & SHELL_WORDS
         allowed = set(SHELLS.get(inside(module_of(path)) or "", "").split())
         unneeded = sorted(allowed - touched)
-        assert touched <= allowed, f"{path} imports {sorted(touched)}: state stands apart from IO"
-        assert not unneeded, f"{path} no longer needs {unneeded}: say so here"
+        assert touched <= allowed, f"{path} imports {sorted(touched)}: only shells may"
+        assert not unneeded, f"{path} does not import {unneeded}: change SHELLS"
 
 
 def test_every_shell_exists() -> None:
@@ -269,7 +269,7 @@ def test_only_virtual_runs_import_the_virtual_world() -> None:
 
 def test_only_one_file_of_the_virtual_world_names_private_parts_of_trio() -> None:
     named = {path.as_posix() for path in paths() if PRIVATE_PARTS_OF_TRIO.search(path.read_text())}
-    assert named == {"emulator/sim/scheduler.py", "emulator/sim/clock.py"}  # the latter for types
+    assert named == {"emulator/sim/scheduler.py", "emulator/sim/clock.py"}  # the clock for types
 
 
 def test_the_virtual_world_knows_no_rocketmq() -> None:
@@ -278,7 +278,7 @@ def test_the_virtual_world_knows_no_rocketmq() -> None:
             continue
         for name in imports(path):
             if (below := inside(name)) is not None:
-                assert is_in(below, BYTES_ONLY), f"{path} may not import {name}: it moves bytes"
+                assert is_in(below, BYTES_ONLY), f"{path} may not import {name}: only bytes"
 
 
 def test_one_module_looks_for_near_names() -> None:

@@ -1,7 +1,7 @@
 """Rules of style that the build checks.
 
-A rule is one test over all files, which names each place that breaks it: thousands of small
-tests, one a file, would take longer to collect than to run.
+A rule is one test over all files, whose failure names the place that breaks it.  Thousands of
+small tests, one for each file, would take longer to collect than to run.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import typer
 from rocketmq_emulator.cli.app import application
 from tests.support.paths import ROOT
 
-LINES_MAX, FUNCTION_LINES_MAX = 600, 80  # hardly anything comes near; tools.lengths reports
+LINES_MAX, FUNCTION_LINES_MAX = 600, 80  # few files come near; see tools.lengths
 
-BANNED_WORDS = {  # a coat, and what to do about it
+BANNED_WORDS = {  # class names with a meaningless suffix, and how to name them instead
     r"\w+Manager": "name it for what it holds",
     r"\w+Helper": "name it for what it does",
     r"\w+Impl": "drop the coat",
     r"\w*Utils?": "name the one thing it knows",
 }
-RETIRED = {  # a word as part of a name, and what to write instead
+RETIRED = {  # a word that no name may contain, and its replacement
     "acts": "actions",
     "backstage": "the world's own word",
     "cast": "client specs",
@@ -61,8 +61,8 @@ RETIRED = {  # a word as part of a name, and what to write instead
     "way": "path, or one_way of a call without an answer and of a link",
     "ways": "paths",
 }
-RETIRED_ALONE = {"parts": "client specs", "part": "client spec"}  # as a whole public name
-ONE_WAY = "one_way"  # the field's own word
+RETIRED_ALONE = {"parts": "client specs", "part": "client spec"}  # only as a whole name
+ONE_WAY = "one_way"  # allowed: a usual word of networking
 UNFINISHED = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK|for now)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(work|root|home/[a-z]+)/\w")
 
@@ -85,7 +85,7 @@ def lines_of(path: Path) -> list[str]:
 
 @cache
 def nodes_of(path: Path) -> list[ast.AST]:
-    """Of its syntax tree, those that a rule asks for; the module stands first."""
+    """The nodes of a file's syntax tree that the rules read; the module is the first."""
     kinds = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Compare
     tree = ast.parse((ROOT / path).read_text())
     return [node for node in ast.walk(tree) if isinstance(node, kinds)]
@@ -94,14 +94,14 @@ def nodes_of(path: Path) -> list[ast.AST]:
 def test_files_stay_short_enough_to_read() -> None:
     for path in EVERYTHING:
         lines = len(lines_of(path))
-        assert lines <= LINES_MAX, f"{path} has {lines} lines: it holds more than one idea"
+        assert lines <= LINES_MAX, f"{path} has {lines} lines: divide it"
 
 
 def test_files_open_with_their_idea() -> None:
     for path in PACKAGES:
         module = nodes_of(path)[0]
         assert isinstance(module, ast.Module)
-        assert ast.get_docstring(module), f"{path} has no opening paragraph"
+        assert ast.get_docstring(module), f"{path} has no docstring"
 
 
 def test_functions_fit_a_screen() -> None:
@@ -124,14 +124,14 @@ def test_classes_wear_no_coats() -> None:
 
 
 def words_of(name: str) -> set[str]:
-    """The words of a name, and each pair of neighbours: ``HeadStart`` has three."""
+    """The words of a name, and its pairs of neighbouring words: three for ``HeadStart``."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").strip("_")
     words = snake.replace(ONE_WAY, "oneway").split("_")
     return {*words, *map("_".join, itertools.pairwise(words))}
 
 
 def advice_on(name: str) -> str:
-    """What to write instead of a retired word in *name*; "" without one."""
+    """The replacement of a retired word in *name*; "" if it has none."""
     alone = RETIRED_ALONE.get(name.lower().strip("-"), "")
     return alone or next((RETIRED[word] for word in sorted(words_of(name) & RETIRED.keys())), "")
 
@@ -150,7 +150,7 @@ def test_modules_classes_and_functions_have_no_retired_names() -> None:
         for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 if node.name.startswith("test_"):
-                    continue  # a sentence
+                    continue  # its name is a sentence
                 advice = advice_on(node.name)
                 assert not advice, f"{path}:{node.lineno} {node.name}: write {advice}"
 
@@ -196,7 +196,7 @@ MIRRORED = ("protocol", "emulator", "scenarios", "pipeline")
 
 
 def is_named_for_its_subject(path: Path) -> bool:
-    """Has a file of tests the name of a module in the folder that it mirrors, or the folder's?"""
+    """Whether *path*, a file of tests, is named for a module of its folder, or for the folder."""
     folder = path.relative_to("tests").parent
     modules = [source.stem for source in PACKAGES if source.parent == folder]
     name = path.stem.removeprefix("test_")
@@ -219,7 +219,7 @@ def test_tests_are_found_by_the_name_of_the_module_that_they_test() -> None:
     assert [str(path) for path in mirrored if not is_named_for_its_subject(path)] == []
 
 
-# One name for one thing: the same client for threads and for asyncio, with its trio name.
+# Exempt files: the clients for threads and for asyncio have the class names of the trio client.
 FACES = ("sync.py", "aio.py", "sync_", "aio_")
 
 
@@ -237,7 +237,7 @@ A_RELEASE = re.compile(r"(^|_)(release|rules|profile)$")
 
 
 def release_comparisons(nodes: Iterable[ast.AST]) -> list[tuple[int, str]]:
-    """Line and right side of each comparison of a release by order."""
+    """The line and the right side of each comparison of a release with <, <=, > or >=."""
     found = []
     for node in nodes:
         if not isinstance(node, ast.Compare):
@@ -271,4 +271,4 @@ def test_releases_are_compared_with_the_name_of_what_changed() -> None:
                 r"FIVE|R_\d.*", right
             )
             is_data = re.search(r"(^|\.)(since|until|in_four|in_five)(\[\w+\])?$", right)
-            assert is_named or is_data, f"{path}:{line}: name the change that {right} stands for"
+            assert is_named or is_data, f"{path}:{line}: name the change instead of {right}"

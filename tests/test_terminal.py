@@ -1,4 +1,4 @@
-"""The terminal that tests look at shows what a user's terminal shows."""
+"""The terminal emulation of the tests: lines, colours, the second screen, sizes, Ctrl-C."""
 
 from __future__ import annotations
 

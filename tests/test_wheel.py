@@ -1,7 +1,7 @@
-"""What a package index gets: built here, installed outside of the clone, used as its page says.
+"""The wheel for a package index: built here, installed outside of the clone, used as in README.md.
 
-The new environment sees the dependencies of another one by a path and nothing else of it, so
-nothing is downloaded, and a file that the wheel forgot is missing.  The other one is that of the
+The new environment has the path of another environment's dependencies.  So nothing is downloaded,
+and the tests notice a file that is missing in the wheel.  The other environment is that of the
 tests, or that of ``WHEEL_PYTHON``, an interpreter of any version (``make newest``).
 """
 
@@ -32,7 +32,7 @@ HOME = "https://code.example/rocketmq-emulator"
 README = (ROOT / "README.md").read_text()
 INSTALL_S_MAX = 60
 INTERPRETER = os.environ.get("WHEEL_PYTHON", sys.executable)
-FEW_ROWS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half of Spark's CPU time for small data
+FEW_ROWS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # halves Spark's CPU time for small data
 
 
 def built(kind: str, folder: Path, home: str = "") -> Path:
@@ -63,7 +63,7 @@ def metadata_of(wheel: Path) -> Message:
         return message_from_string(files.read(name).decode())
 
 
-# What it says -------------------------------------------------------------------------
+# Contents -----------------------------------------------------------------------------
 
 
 def test_the_wheel_names_its_licence_python_and_kind(wheel) -> None:
@@ -107,7 +107,7 @@ def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
 
 
 def installed(file: str) -> str:
-    """Where a file of the checkout is in an installed package."""
+    """The path of a file of the checkout in an installed package."""
     top, _, inner = file.partition("/")
     return file if top == "pyspark_rocketmq" else f"{NAME}/{file if top != 'emulator' else inner}"
 
@@ -138,7 +138,7 @@ def test_the_page_and_the_classifiers_name_the_same_pythons(wheel) -> None:
     assert named == {said[0], *re.findall(r"\b3\.(\d+)", said[1])}
 
 
-# What it does -------------------------------------------------------------------------
+# Use ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def dependencies() -> str:
 
 @pytest.fixture(scope="module")
 def namesrv(python, tmp_path_factory) -> Iterator[str]:
-    """A cluster that the wheel's own command has started."""
+    """The NameServer of a cluster, started with the ``rmqemu`` of the wheel."""
     rmqemu = [python.parent / "rmqemu", "up", "--port", "0"]
     with subprocess.Popen(
         rmqemu, cwd=tmp_path_factory.mktemp("up"), stdout=subprocess.PIPE, text=True
@@ -241,7 +241,7 @@ async def nobody_dies(run: Run) -> None:
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory) -> Path:
-    """A project with packages of these names, each first on the path where it is worked in."""
+    """A project with packages of these names; its folder is the first on the path."""
     folder = tmp_path_factory.mktemp("foreign")
     for name in SDK_MONITORS:
         (folder / name).mkdir()

@@ -1,10 +1,10 @@
-"""A hash for each run of the library, as lines: what two processes compare.
+"""Prints a hash of the journal of each scenario of the library, to compare two processes.
 
     python tests/support/scenarios/bytes_of_runs.py [RATE_MAX] [backwards]
 
-Every scenario with its defaults on both releases, and with the parameters of every case on its
-own release, from one seed, all in this one process.  RATE_MAX (messages a second, of each load;
-the tests use a small one) keeps them short; without it they run as they are written.
+It runs every scenario with its defaults on both releases, and with the parameters of every case
+on the case's release, from one seed, all in this process.  RATE_MAX limits the messages a second
+of each load (tests use a small one, for short runs); without it each load keeps its rate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEED = 11
 
 
 def plans(rate_max: float) -> list[Plan]:
-    """Each once, in the order of their names."""
+    """All plans without repetition, sorted by name."""
     defaults = [load(found.name) for found in in_folder(LIBRARY)]
     given = [(plan, release) for plan in defaults for release in RELEASES]
     for name, parameters, *_ in CASES:
@@ -48,7 +48,7 @@ def _of(plan: Plan, release: str, rate_max: float) -> Plan:
 
 
 def lines(chosen: list[Plan], *, is_backwards: bool) -> Iterator[str]:
-    """The scenario, its release, how it ended, how many facts, and what their bytes come to."""
+    """Lines of: scenario, release, reason of the end, number of facts, hash of their bytes."""
     numbered = list(enumerate(chosen))
     for number, plan in reversed(numbered) if is_backwards else numbered:
         run = VirtualRun(plan, SEED)

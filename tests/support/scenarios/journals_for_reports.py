@@ -1,4 +1,4 @@
-"""Small journals for tests of the report: entries in the order of time."""
+"""Small journals for tests of the report: entries sorted by time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 
 GROUP, TOPIC = "billing", "orders"
-BOOT_US = 5_000_000_000  # a machine's monotonic time does not begin with the run
+BOOT_US = 5_000_000_000  # a machine's monotonic time begins before the run
 EPOCH_MS = 1_700_000_000_000
 
 
@@ -53,7 +53,7 @@ def a_commit(offset: int, peer: str = "10.0.0.9:4000", group: str = GROUP) -> Of
 def a_journal(
     *noted: tuple[float, str, Fact], lives: Sequence[tuple[float, str]] = ()
 ) -> list[Entry]:
-    """Entries of (second, node, fact); at each of *lives* the numbers of a node begin again."""
+    """Entries of (second, node, fact); at each of *lives* a node's numbers restart from 1."""
     entries, numbers = [], {}
     starts = sorted(lives)
     for at_s, node, fact in noted:

@@ -1,4 +1,4 @@
-"""Client programs that plans of tests name: ``tests.support.scenarios.programs_of_plans:dies``."""
+"""Client programs for plans of tests, as ``tests.support.scenarios.programs_of_plans:dies``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans by chance, each of which can be run: for what must hold of every plan."""
+"""Random valid plans, for properties that every plan must have."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {int: WHOLE, float: NUMBERS, bool: 
 
 
 def some(kind: type[msgspec.Struct], /, **given: Any) -> st.SearchStrategy[Any]:
-    """Any *kind*: its fields by name, or by type."""
+    """Random structs of *kind*; strategies are chosen by a field's name, otherwise by its type."""
     fields = {}
     for field in msgspec.structs.fields(kind):
         if field.name in given or field.name in ("between", "around"):

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Fact)
 
 
 def a_plan(*steps: Step, **fields: Any) -> Plan:
-    """Two brokers, a topic, a group of two and a load; without steps it lasts 20 s."""
+    """A plan of two brokers, a topic, a group of two and a load; without steps it lasts 20 s."""
     given: dict[str, Any] = {
         "name": "a plan of a test",
         "topics": {"orders": TopicPlan()},

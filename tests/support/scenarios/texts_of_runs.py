@@ -1,8 +1,9 @@
-"""What ``python``, ``-O`` and ``-OO`` have to say alike: journals, pages and help, as lines.
+"""Prints hashes of texts that ``python``, ``-O`` and ``-OO`` must write alike.
 
     python -OO tests/support/scenarios/texts_of_runs.py
 
-Each line is a name and a hash; of a journal also how the run ended.
+The texts are journals, pages and help.  Each line is a name and a hash; lines of journals also
+contain the reason why the run ended.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def sharing(seed: int, members: int = 3) -> dict[str, float]:
 
 
 def helps(app: typer.Typer) -> Iterator[tuple[str, str]]:
-    """Each command's help."""
+    """The name and the help of each command."""
     waiting = [("rmqemu", get_command(app))]
     while waiting:
         name, command = waiting.pop()
