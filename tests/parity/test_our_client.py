@@ -178,8 +178,8 @@ async def test_each_key_is_consumed_in_order_by_one_of_two(scenario: Scenario) -
         a_consumer(scenario, deliveries.listener("two"), **orderly) as two,
     ):
         await wait_holding(one, scenario.topic, 4)
-        # At its first rebalance the first consumer still holds the locks; without a nudge the
-        # next rebalance comes 20 s later.
+        # At the first rebalance of "two", "one" still holds the locks; without a nudge the next
+        # rebalance comes 20 s later.
         await wait_holding(two, scenario.topic, 4, nudge=True)
         async with a_producer(scenario) as producer:
             for number, message in enumerate(messages):

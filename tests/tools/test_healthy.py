@@ -1,4 +1,4 @@
-"""Healthy runs: their batches, their records, and the page, which shows no violation."""
+"""Healthy runs: their batches, their records, and the page, which names each objection."""
 
 from __future__ import annotations
 
