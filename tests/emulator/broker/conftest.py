@@ -1,7 +1,7 @@
-"""Virtual time in every test of this folder: it passes only while all tasks wait.
+"""Every test of this folder runs in virtual time, which passes only while all tasks wait.
 
-A bench reads trio's clock, and the real one goes on while a test works: more on a busy machine.
-pytest-trio takes a clock from the parameters of the test alone, not from those of its fixtures.
+A bench reads trio's clock; a real clock would also advance while a test computes, and more on a
+busy machine.  pytest-trio takes a clock from the parameters of a test, not from those of fixtures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def run_in_virtual_time(
     clock: Clock | None = None,
     instruments: Sequence[Instrument] = (),
 ) -> Any:
-    """As ``trio.run``; *clock* is the test's own, if it has one."""
+    """Like ``trio.run``; *clock* is the parameter of the test, if it has one."""
     clock = clock or MockClock(autojump_threshold=0)
     return trio.run(test, clock=clock, instruments=instruments)
 

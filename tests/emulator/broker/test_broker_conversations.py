@@ -1,9 +1,8 @@
-"""What ten recorded clients asked a real broker: ours answers them alike.
+"""In ten recorded conversations our broker answers as the real broker did.
 
-Every frame the client sent is fed to our broker of the recorded release, in its order
-and, within reason, at its time.  Replies, and what the broker said by itself, must be
-the recorded ones up to times and ports; where the log had messages before, positions
-count from the conversation's first one.
+Every frame of the client is fed to our broker of the recorded release, in its order and at its
+time.  Replies and requests of the broker must equal the recorded ones, except for times and
+ports.  If the log had messages before, positions count from the conversation's first message.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Said = dict[str, Any]
 
 
 def lines_of(path: Path) -> list[Said]:
-    """What went to and fro between the client and the broker, and their connections."""
+    """The frames between the client and the broker, and their opened and closed connections."""
     lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line["peer"] == "broker-a"]
 
@@ -50,7 +49,7 @@ def frame_of(data: bytes) -> Frame:
 
 
 class Replay:
-    """The conversation with our broker, which knows what the recorded one knew before."""
+    """Repeats a conversation with our broker, which first gets the same topics and groups."""
 
     def __init__(self, path: Path) -> None:
         self.lines = lines_of(path)
@@ -59,7 +58,7 @@ class Replay:
         self._prepare(path.stem)
 
     async def run(self) -> None:
-        """Each frame at its time: who asks early, or late, hears something else."""
+        """Feed each frame at its recorded time, because the answer may depend on it."""
         began_s, first_ms = trio.current_time(), self.lines[0]["t_ms"]
         for line in self.lines:
             await trio.sleep_until(began_s + (line["t_ms"] - first_ms) / 1_000)
@@ -76,7 +75,7 @@ class Replay:
         return [*client.answers(), *client.heard]
 
     def _prepare(self, name: str) -> None:
-        """The first conversation with a server met no group; Node's topic was made for it."""
+        """Create the group, unless the recorded one was new too, and the topic of Node."""
         broker, now_ms = self.bench.broker, self.bench.now_ms()
         if name.startswith("node"):
             topic = TopicConfig(topic_name="TalkNode", read_queue_nums=4, write_queue_nums=4)
@@ -87,7 +86,7 @@ class Replay:
 
 
 def recorded(lines: list[Said]) -> dict[int, list[RemotingCommand]]:
-    """What the real broker said, by connection."""
+    """The commands that the real broker sent, by connection."""
     said = defaultdict(list)
     for line in lines:
         if line.get("dir") == "s2c":
@@ -96,10 +95,10 @@ def recorded(lines: list[Said]) -> dict[int, list[RemotingCommand]]:
 
 
 class Plain:
-    """What must be the same: everything but times, ports and numbers of one's own.
+    """The fields that must be equal: all except times, hosts and keys that the broker made.
 
-    A 5.x broker makes up the keys its client did not send; a made-up key is as long as
-    an address of the machine it was made on, so size and position are not compared then.
+    A 5.x broker makes the unique keys that its client did not send.  Their length depends on an
+    address of the machine, so size and position are not compared then.
     """
 
     def __init__(self, lines: list[Said], base: int = 0) -> None:
@@ -149,7 +148,7 @@ class Plain:
 
 
 def first_position(said: dict[int, list[RemotingCommand]]) -> int:
-    """Where in the log the conversation's first message lies."""
+    """The log position of the conversation's first message."""
     replies = [reply.fields() for replies in said.values() for reply in replies if reply.ext]
     return min(int(ext["msgId"][-16:], 16) for ext in replies if "msgId" in ext)
 

@@ -1,6 +1,6 @@
-"""Whatever is sent in whole frames is answered, and what is refused leaves no trace.
+"""Every request in a whole frame is answered, and a refused request changes nothing.
 
-The requests start from good ones, so that they come far before something is wrong.
+The requests are changed valid ones, so that many pass the first checks.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ REQUESTS = st.tuples(
 
 
 def tables(broker: Broker) -> tuple[object, ...]:
-    """What a refusal must leave as it is.  Groups and retry topics are made by asking."""
+    """What a refusal must not change.  A refused request may create groups and retry topics."""
     topics = broker.topics.topic_config_table
     return (
         {name for name in topics if not name.startswith(("%RETRY%", "%DLQ%"))},
@@ -218,7 +218,7 @@ def test_whatever_is_asked_is_answered_and_a_refusal_leaves_no_trace(
                 assert (reply is None) <= (one_way or code in HELD)
                 assert not (reply and one_way)
                 if reply is not None and reply.code not in NOT_REFUSED:
-                    # A send makes its topic before it looks at the queue and the body.
+                    # A send creates its topic before it checks the queue and the body.
                     first = 1 if code in SENDS else 0
                     assert tables(bench.broker)[first:] == before[first:]
                 check_limits(bench.broker)
@@ -257,7 +257,7 @@ async def test_hostile_bodies_are_refused_by_every_handler(name: str, release: s
 
 
 async def beat(client: Client, groups: list[str], topics: int = 1, producers: int = 0) -> int:
-    """The code of a heartbeat so large."""
+    """Send a heartbeat of this size; returns the response code."""
     subscriptions = [{"topic": f"T{number}"} for number in range(topics)]
     body = {
         "clientID": "c",

@@ -1,6 +1,6 @@
-"""Restarts, offsets and searches by time, asked of the whole broker.
+"""Invariants of restarts, offsets and searches by time, for the whole broker.
 
-The rules have tests beside their tables too; here a client's frames go through all of it.
+The tables have their own tests; here the frames of a client pass through the whole broker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALL = {"segment_bytes": 300_000, "message_bytes_max": 100_000, "retained_bytes
 
 
 def committed(client: Client, topic: str = "Orders", queue_id: int = 0) -> int | None:
-    """What the broker says where group g goes on; None for "not found"."""
+    """The committed offset of group g; None for "not found"."""
     header = QueryConsumerOffsetRequest(consumer_group="g", topic=topic, queue_id=queue_id)
     answer = client.must(catalog.QUERY_CONSUMER_OFFSET, header)
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
@@ -121,7 +121,7 @@ async def test_invariant_65_a_smaller_offset_counts_as_well(release: str) -> Non
 
 @pytest.mark.parametrize(
     ("release", "before", "between", "after"),
-    [(LAST_4, 0, 1, 2), (LAST_5, 0, 2, 3)],  # messages at 0, 10 and 20 s; asked for 14 s
+    [(LAST_4, 0, 1, 2), (LAST_5, 0, 2, 3)],  # messages at 0, 10 and 20 s; search at 14 s
 )
 async def test_invariant_70_a_search_by_time_finds_what_the_release_finds(
     release: str, before: int, between: int, after: int, autojump_clock: MockClock
@@ -184,7 +184,7 @@ async def test_invariant_74_a_crash_takes_offsets_back_by_five_seconds_at_most(
     assert kept >= max(n for n, at_s in committed_at_s.items() if at_s <= crash_s - 5)
     if crash_s % 5:
         written_s = crash_s // 5 * 5
-        assert committed_at_s[kept] == pytest.approx(written_s, abs=0.15), "written every 5 s"
+        assert committed_at_s[kept] == pytest.approx(written_s, abs=0.15), "saved every 5 s"
 
 
 async def test_invariant_74_a_pull_held_at_a_crash_is_forgotten() -> None:

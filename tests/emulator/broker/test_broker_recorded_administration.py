@@ -1,7 +1,6 @@
-"""What real brokers of both lines answered to administrators, and what ours answers.
+"""Our answers to administrators equal those of real brokers of both lines.
 
-The steps reset groups, clone and delete them, and change settings, so they have a broker of
-its own.
+The steps reset, clone and delete groups, and change settings, so they run on a separate broker.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ OF_ONE_BROKER = {
     "namesrvAddr",
     "storePathRootDir",
     "mappedFileSizeCommitLog",
-    "rejectTransactionMessage",  # on here, until transactions are answered
+    "rejectTransactionMessage",  # true here: transactions are not supported
     "traceOn",  # read when the broker starts: a change is ignored, with a warning
 }
 
@@ -40,5 +39,5 @@ async def test_every_answer_to_an_administrator_is_a_real_broker_s(
 
 
 def _of_both(settings: dict[str, str], shown: dict[str, str]) -> dict[str, str]:
-    """Those that mean something here, and are not of one machine or ours on purpose."""
+    """The settings that ours shows, except those of one machine or different on purpose."""
     return {name: settings[name] for name in shown if name not in OF_ONE_BROKER}

@@ -1,7 +1,7 @@
-"""What real brokers of both lines answered to three hundred questions, well and badly put.
+"""Our answers to three hundred good and bad requests equal those of real brokers of both lines.
 
-Ours answers alike: code, ext fields, body, and the whole remark.  The
-places where it differs on purpose are listed with their reason, and must still differ.
+Code, ext fields, body and the whole remark are compared.  ``CHOSEN`` lists the answers that
+differ on purpose, with their reasons; they must still differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RELEASES = ["4.9.7", "5.3.3"]
 
 
 async def answers_of_ours(release: str, steps: tuple[Step, ...] = STEPS) -> dict[str, Any]:
-    """Title to answer, of all *steps*, from a new broker of ours."""
+    """The answers of a new broker of ours to all *steps*, by title."""
     answers: dict[str, Any] = {}
     lines: dict[str, Client] = {}
     kept: dict[str, str] = {}
@@ -49,7 +49,7 @@ async def answers_of_ours(release: str, steps: tuple[Step, ...] = STEPS) -> dict
 
 
 async def _answer(line: Client, command: RemotingCommand) -> RemotingCommand | None:
-    """The reply, now or when the broker has asked members that stay silent; None without one."""
+    """The reply, at once or after ``ANSWER_S_MAX``, if a member does not answer; or None."""
     reply = line.say(command)
     if reply is None:
         await trio.sleep(ANSWER_S_MAX)

@@ -1,4 +1,4 @@
-"""What a client is told when the disk has not taken its change."""
+"""If the disk refuses a change, the client gets an error with the reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REASONS = [
 
 
 class RefusingDisk(MemoryDisk):
-    """Takes no document while it has an ``error``."""
+    """Refuses all documents while ``error`` is set."""
 
     error: Exception | None = None
 

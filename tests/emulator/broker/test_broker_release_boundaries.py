@@ -1,7 +1,7 @@
-"""The last release that behaves in the old way beside the first that behaves in the new one.
+"""Changes of behaviour: the last release of the old one and the first of the new one.
 
-Recordings exist of 4.9.7 and 5.3.3 only, so they cannot tell at which release between the two a
-behaviour changed.  docs/evidence.md names what upstream's source says of each.
+Recordings exist of 4.9.7 and 5.3.3 only, so they do not show at which release between the two a
+behaviour changed.  docs/evidence.md names the place in upstream's source for each change.
 """
 
 from __future__ import annotations
@@ -256,6 +256,6 @@ async def test_statistics_are_of_the_larger_count_of_queues_since_5_3(
     release: str, queues: int
 ) -> None:
     client = client_of(release)
-    create(client)  # three to read, two to write
+    create(client)  # three read queues, two write queues
     answer = client.must(catalog.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest(topic="t"))
     assert len(decode_body(answer.body, TopicStatsTable).offset_table) == queues

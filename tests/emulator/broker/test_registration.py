@@ -1,4 +1,4 @@
-"""When a broker tells the NameServers of itself and of its topics, in virtual time."""
+"""When a broker registers itself and its topics with NameServers, in virtual time."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def test_a_registration_that_fails_is_told_once_when_it_begins_and_once_when_it_
         fake = await bench.name_server("namesrv")
         await bench.broker()
         fake.refusal = "no more brokers here"
-        await trio.sleep_until(75)  # at 10, 40 and 70 s
+        await trio.sleep_until(75)  # rounds at 10, 40 and 70 s
         address = bench.namesrv[0]
         text = "SYSTEM_ERROR: no more brokers here"
         assert bench.troubles == [RegistrationFailing(address, text, EPOCH_MS + 10_000, 30_000)]
         fake.refusal = None
-        await trio.sleep_until(135)  # at 100 and 130 s
+        await trio.sleep_until(135)  # rounds at 100 and 130 s
         assert bench.troubles[1:] == [RegistrationRecovered(address, failing_for_ms=90_000)]
 
     with_bench(main)

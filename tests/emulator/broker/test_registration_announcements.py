@@ -1,4 +1,4 @@
-"""Before 5.1.4 the whole table goes out for a new topic: not once for each of many."""
+"""Before 5.1.4 a new topic registers the whole table, but once for many new topics."""
 
 from __future__ import annotations
 

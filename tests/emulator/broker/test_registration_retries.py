@@ -1,4 +1,4 @@
-"""A NameServer that has not registered a broker yet is asked again soon, in virtual time."""
+"""A broker retries soon until a NameServer has registered it once, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members come and go: who is told, who is listed, whose word counts."""
+"""Heartbeats and members of groups: notices, member lists, subscriptions, queue locks."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def test_invariant_59_silence_ends_membership_without_a_word(
 
 
 def _beat_of_nobody(bench: Bench) -> bytes:
-    """Traffic that keeps a connection open without belonging to any group."""
+    """A heartbeat without groups, which only keeps the connection open."""
     return encode_body(HeartbeatData(client_id="c2"), bench.broker.release)
 
 
@@ -280,7 +280,7 @@ async def test_a_heartbeat_that_is_none_is_refused_and_leaves_nothing(body: byte
 async def test_a_heartbeat_that_waits_for_name_servers_counts_when_its_client_has_come_again(
     autojump_clock: MockClock, quirks, ids
 ) -> None:
-    """rocketmq #7870: since 5.1.4, and here as a quirk."""
+    """rocketmq #7870: upstream since 5.1.4, here only with a quirk."""
     bench = Bench(release="5.3.3", namesrv=("127.0.0.1:1",), quirks=quirks)
     async with trio.open_nursery() as nursery:
         bench.start(nursery)

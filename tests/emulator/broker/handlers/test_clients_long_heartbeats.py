@@ -1,4 +1,4 @@
-"""A heartbeat of thousands of groups, and a client that leaves them, let others through."""
+"""A heartbeat of a thousand groups, and the close of its client, are handled in slices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def members(client: Client, group: str) -> int:
 
 
 async def settled(bench: Bench) -> None:
-    """All that is due has had its turn."""
+    """Run all timers that are due."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.server.timers.run)
         await trio.testing.wait_all_tasks_blocked()
@@ -59,7 +59,7 @@ async def test_others_are_answered_before_a_heartbeat_of_many_groups_is(
     bench = Bench()
     client, other = bench.client(), bench.client()
     assert client.ask(catalog.HEART_BEAT, None, a_heartbeat()) is None
-    assert members(other, NAMES[-1]) != 0  # it does not count yet
+    assert members(other, NAMES[-1]) != 0  # no members yet: the heartbeat is not finished
     await settled(bench)
     [answer] = client.answers()
     assert answer.code == 0
@@ -139,7 +139,7 @@ async def test_retry_topics_of_one_heartbeat_are_registered_together_from_5_1_4(
 
 
 class CountingDisk(MemoryDisk):
-    """How many bytes were written, and with how many writes."""
+    """Keeps the size of each append."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ async def test_groups_of_one_slice_are_one_line_and_all_survive_a_kill(
     bench.client().ask(catalog.HEART_BEAT, None, a_heartbeat())
     await settled(bench)
     assert len(disk.appended) <= GROUPS // 25
-    again = Bench(disk).broker  # the first one was never closed
+    again = Bench(disk).broker  # the first broker was not closed
     assert all(again.groups.get(name) for name in NAMES)
     assert all(again.topics.get(retry_topic(name)) for name in NAMES)
     assert again.groups.data_version == bench.broker.groups.data_version
@@ -167,7 +167,7 @@ async def test_groups_of_one_slice_are_one_line_and_all_survive_a_kill(
 async def test_what_is_removed_and_put_together_is_as_the_last_change_left_it() -> None:
     disk = CountingDisk()
     broker = Bench(disk).broker
-    for name in NAMES:  # so many that changes have a file of their own
+    for name in NAMES:  # so many that changes are in a separate file
         broker.groups.find(name, EPOCH_MS, by="admin")
     with broker.saved_in_one_write():
         broker.groups.delete(NAMES[0], EPOCH_MS)

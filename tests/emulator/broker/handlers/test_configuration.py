@@ -1,4 +1,4 @@
-"""Settings of a broker that runs: shown by upstream's names, changed, or ignored."""
+"""Settings of a running broker: shown under upstream's names, changed, or ignored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shown(client: Client) -> dict[str, str]:
 
 def test_names_mean_here_what_they_mean_in_a_properties_file() -> None:
     for name, field in {**FIXED, **LIVE_5_2}.items():
-        if name != "mappedFileSizeCommitLog":  # there it is harmless; here it is what it is
+        if name != "mappedFileSizeCommitLog":  # ignored in a file, shown here
             assert BROKER.settings[name] == (field, 1)
 
 

@@ -1,4 +1,4 @@
-"""Answers as long as a table are made in slices, and say what one piece would say."""
+"""Long answers are built in slices, and equal an answer that is built at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ASKER = Peer("10.0.0.1:1", 1)
 
 
 def a_broker_with_much(release: str, *, queues: int = 20) -> Bench:
-    """Many topics and groups, each of which has committed something; one topic is wide."""
+    """Many topics and groups, all with committed offsets; one topic has many queues."""
     bench = Bench(release=release, keeps_facts=False)
     broker = bench.broker
     for number in range(GROUPS):
@@ -66,7 +66,7 @@ def a_broker_with_much(release: str, *, queues: int = 20) -> Bench:
 
 
 def answered(bench: Bench, rpc: AnyRpc, header: Header | None = None) -> tuple[Reply, int]:
-    """The whole answer, and in how many slices it was made."""
+    """The whole answer, and the number of its slices."""
     handler: Handler = bench.server.handlers[rpc.code][1]
     command = RemotingCommand(code=rpc.code, ext=ext_of(header))
     result = handler(Call(command, header or Header(), ASKER, EPOCH_MS))
@@ -181,7 +181,7 @@ async def test_the_backlog_of_every_group_is_told_in_slices() -> None:
     by_group = {name: stats for row in told.consume_stats_list for name, stats in row.items()}
     assert by_group.keys() == bench.broker.groups.subscription_group_table.keys()
     assert [len(one.offset_table) for one in by_group["g0"]] == [1, WIDE]
-    committed = sum(range(GROUPS))  # each in the one queue that its topic has
+    committed = sum(range(GROUPS))  # each group in the only queue of its topic
     assert (told.total_diff, told.total_inflight_diff) == (2 - committed, -committed)
     assert told.broker_addr == bench.broker.address
 
@@ -260,7 +260,7 @@ async def test_locks_of_many_queues_are_taken_at_once_and_told_in_slices() -> No
         handler: Handler = bench.server.handlers[rpc.code][1]
         return handler(Call(RemotingCommand(code=rpc.code, body=body), Header(), ASKER, EPOCH_MS))
 
-    result, slices = asked(catalog.LOCK_BATCH_MQ), 1  # they were read: that alone takes as long
+    result, slices = asked(catalog.LOCK_BATCH_MQ), 1  # the first slice only decodes the request
     assert isinstance(result, Wait)
     result = result.resume(EPOCH_MS, True)
     assert bench.broker.locks.owner("g", queues[-1], EPOCH_MS) == "c"

@@ -1,4 +1,4 @@
-"""Time is advanced for messages that wait: they come, in order, and nothing else grows older."""
+"""ADVANCE_TIME: waiting messages are delivered in order, and nothing else grows older."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RETRIES_WITHIN_AN_HOUR = 12
 
 
 class FailingGroup:
-    """A consumer of one message, whose listener gives it back whenever it comes."""
+    """A consumer of one message that sends the message back each time it comes."""
 
     def __init__(self, bench: Bench) -> None:
         self.client = bench.client()
@@ -42,7 +42,7 @@ class FailingGroup:
         self._seen = 0
 
     async def fail(self) -> int:
-        """Until nothing comes any more; how often it was retried by then."""
+        """Send the message back until no retry comes; returns the number of retries so far."""
         while True:
             header = ConsumerSendMsgBackRequest(
                 offset=self._position, group="g", delay_level=0, origin_topic="Orders"
@@ -72,7 +72,7 @@ async def test_ten_hours_in_one_step_take_a_failing_message_to_the_dead_letters(
     bench = Bench(reply_rules_allowed=True)
     async with trio.open_nursery() as nursery:
         bench.start(nursery)
-        await trio.sleep(2)  # a broker first looks a second after its start
+        await trio.sleep(2)  # the broker's first tick is a second after its start
         group = FailingGroup(bench)
         assert await group.fail() == 0
         assert advanced(group.client, 10 * HOUR_MS) == AdvanceTimeReply(
@@ -85,7 +85,7 @@ async def test_ten_hours_in_one_step_take_a_failing_message_to_the_dead_letters(
         assert [0 <= fact.late_by_ms <= 100 for fact in bench.facts(DelayedDelivered)] == [
             True
         ] * 16
-        assert trio.current_time() < 10, "the clock itself has hardly moved"
+        assert trio.current_time() < 10, "ten hours must not pass on the clock"
         nursery.cancel_scope.cancel()
 
 
@@ -96,7 +96,7 @@ async def test_an_hour_in_one_step_or_in_many_retries_as_often(
     bench = Bench(reply_rules_allowed=True)
     async with trio.open_nursery() as nursery:
         bench.start(nursery)
-        await trio.sleep(2)  # a broker first looks a second after its start
+        await trio.sleep(2)  # the broker's first tick is a second after its start
         group = FailingGroup(bench)
         retried = await group.fail()
         for _ in range(steps):
@@ -163,7 +163,7 @@ def test_levels_and_timers_come_by_the_times_at_which_they_are_due() -> None:
         put(rig, body, asks)
     assert advance(rig.delays, rig.timers, 2 * HOUR_MS, NOW) == AdvanceResult(5, 4)
     assert rig.bodies(2) == [b"1s", b"1m", b"90s", b"2h"]
-    assert {message.store_ms for message in rig.messages(2)} == {NOW}, "the wall time"
+    assert {message.store_ms for message in rig.messages(2)} == {NOW}, "store times are wall times"
     late = [f for f in rig.facts if isinstance(f, DelayedDelivered | TimerMessageDelivered)]
     assert [fact.late_by_ms for fact in late] == [0, 0, 0, 0]
     assert rig.timers.first_due_ms() == NOW + HOUR_MS

@@ -1,4 +1,4 @@
-"""Tools look messages up, ask members of groups, and have the store cleaned."""
+"""Requests of tools: find messages, query members of groups, clean the store."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ HELD_MS = 15_000
 
 
 def a_consumer(bench: Bench) -> Client:
-    """Of group g, which has committed 3 and 1 in a topic of 3 and 1 messages."""
+    """A member of group g, which has committed 3 and 1 in queues of 3 and 1 messages."""
     client = bench.client()
     topic = CreateTopicRequest(
         topic="t", read_queue_nums=2, write_queue_nums=2, perm=6, topic_filter_type="SINGLE_TAG"

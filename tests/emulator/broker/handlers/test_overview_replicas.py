@@ -1,4 +1,4 @@
-"""A broker that is asked for its replicas says that it is a master without any."""
+"""The HA status of a broker: a master without slaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_the_status_of_a_master_without_slaves_has_the_end_of_its_log() ->
     end = bench.broker.store.log.end_position
     assert (status.master, status.master_commit_log_max_offset) == (True, end)
     assert (status.in_sync_slave_nums, status.ha_connection_info) == (0, [])
-    assert b'"masterAddr"' not in reply.body  # as fastjson leaves a null out
+    assert b'"masterAddr"' not in reply.body  # fastjson omits nulls
 
 
 async def test_without_a_controller_there_are_no_epochs() -> None:

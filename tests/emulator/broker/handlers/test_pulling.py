@@ -1,4 +1,4 @@
-"""Pulling, as consumers see it: what is held, for how long, and what wakes it."""
+"""Pulls: which are held, for how long, and what wakes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_invariant_45_a_held_pull_is_answered_between_15_and_20_seconds(
     bench = Bench()
     async with trio.open_nursery() as nursery:
         bench.start(nursery)
-        await trio.sleep(2)  # anywhere between two sweeps
+        await trio.sleep(2)  # a time between two sweeps
         client = a_consumer(bench)
         assert client.pull("Orders", 1) is None
         held = client.last_opaque
@@ -93,7 +93,7 @@ async def test_a_held_pull_wakes_once_for_a_whole_batch(expression: str) -> None
     client = a_consumer(bench, {"Orders": expression})
     client.pull("Orders", 1)
     held = client.last_opaque
-    tags = ["TagA", "TagB", "TagC", *["TagA"] * 7]  # the third of ten has what some wait for
+    tags = ["TagA", "TagB", "TagC", *["TagA"] * 7]  # one expression matches only the third of ten
     bench.client().sent("Orders", a_batch(tags), batch=True)
     answer = client.answer_to(held)
     assert answer is not None
@@ -323,7 +323,7 @@ async def test_a_commit_that_a_pull_carries_is_a_fact_when_it_is_news() -> None:
     ("offset", "code"),
     [
         (0, ResponseCode.SUCCESS),
-        (1, ResponseCode.PULL_RETRY_IMMEDIATELY),  # nothing matches the tag
+        (1, ResponseCode.PULL_RETRY_IMMEDIATELY),  # no message has the tag
         (2, ResponseCode.PULL_NOT_FOUND),
         (7, ResponseCode.PULL_OFFSET_MOVED),
     ],
@@ -331,7 +331,7 @@ async def test_a_commit_that_a_pull_carries_is_a_fact_when_it_is_news() -> None:
 async def test_invariant_54_nobody_is_sent_to_a_slave(
     offset: int, code: int, release: str
 ) -> None:
-    bench = Bench(release=release, behind_bytes_max=0, slave_read=False)  # everybody is far behind
+    bench = Bench(release=release, behind_bytes_max=0, slave_read=False)  # all are far behind
     client = a_consumer(bench, {"Orders": "TagA"})
     client.sent("Orders", properties="TAGS\x01TagB")
     client.sent("Orders2")  # another topic, so that the log is ahead of this queue

@@ -1,4 +1,4 @@
-"""A pull that is sent to another offset leaves a message behind, on 4.9."""
+"""On 4.9, a PULL_OFFSET_MOVED answer also stores a message in OFFSET_MOVED_EVENT."""
 
 from __future__ import annotations
 

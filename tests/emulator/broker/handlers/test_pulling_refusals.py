@@ -1,4 +1,4 @@
-"""What a pull is refused for, word for word, and the numbers that its answers carry."""
+"""Refused pulls, with code and exact remark; the fields of pull answers; ends of holds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pulled(client: Client, offset: int = 0, *, topic: str = "Orders", **more: An
 
 
 def reason(answer: RemotingCommand) -> tuple[int, str | None, str | None]:
-    """The code, the first line of the remark, and the number for it."""
+    """The code, the remark, and ``forbiddenType``."""
     return answer.code, answer.remark, answer.fields().get("forbiddenType")
 
 
@@ -82,7 +82,7 @@ async def test_a_group_that_may_not_broadcast_is_told_so(release: str) -> None:
     assert found == (FORBIDDEN, remark, number)
     other = Bench(release=release)
     other.broker.groups.update(quiet, other.now_ms())
-    assert pulled(a_consumer(other)).code == 0, "but it may share"
+    assert pulled(a_consumer(other)).code == 0, "clustering is allowed"
     assert pulled(a_consumer(Bench(release=release), model="BROADCASTING")).code == 0
 
 
@@ -138,7 +138,7 @@ async def test_a_subscription_that_cannot_be_read_is_refused() -> None:
     answer = pulled(client, flags=SUBSCRIPTION, subscription="||")
     assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
     assert answer.remark == "parse the consumer's subscription failed"
-    assert pulled(client, flags=SUBSCRIPTION, subscription=None).code == 0, "none is everything"
+    assert pulled(client, flags=SUBSCRIPTION, subscription=None).code == 0, "all messages match"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ async def test_a_held_pull_that_is_answered_makes_room() -> None:
     assert client.pull("Orders", 3) is None
     refused = client.pull("Orders", 3)
     assert refused is not None
-    assert refused.code == ResponseCode.SYSTEM_BUSY, "room for one other, not for more"
+    assert refused.code == ResponseCode.SYSTEM_BUSY, "only one pull may be held"
 
 
 async def test_without_long_polling_a_pull_is_held_for_the_broker_s_time_not_its_own() -> None:

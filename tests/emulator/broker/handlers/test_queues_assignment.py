@@ -1,4 +1,4 @@
-"""The broker deals out queues, and keeps how groups ask for messages."""
+"""The broker assigns queues to members, and keeps the request modes of groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUEUES = [MessageQueue("Orders", "broker-a", number) for number in range(4)]
 
 
 def assigned(client: Client, client_id: str, **fields: str) -> list[int] | None:
-    """Queue numbers; None where the broker sends no list."""
+    """The assigned queue ids; None if the answer has no list."""
     given = {
         "topic": "Orders",
         "consumer_group": "g",

@@ -1,6 +1,7 @@
-"""RECALL_MESSAGE: who may, when, and that a recalled message never comes.
+"""RECALL_MESSAGE: when it is allowed; a recalled message is never delivered.
 
-Recorded refusals are in ``test_recorded_timers``; here is what depends on the configuration.
+These tests cover what depends on the configuration.  Refusals of real brokers are compared in
+``tests/emulator/broker/store/test_timer_messages_recorded.py``.
 """
 
 from __future__ import annotations

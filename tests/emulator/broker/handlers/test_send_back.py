@@ -1,4 +1,4 @@
-"""Giving a message back: the delay, the retry topic, the dead letters."""
+"""CONSUMER_SEND_MSG_BACK: the delay, the retry topic, the dead letter queue."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ async def test_invariant_37_after_sixteen_times_it_goes_to_the_dead_letters_at_o
         assert give_back(client, tired.position, 0) == 0
         found = client.pulled("%DLQ%g") if bench.broker.topics.get("%DLQ%g") else []
         assert [(m.body, m.queue_id, len(found)) for m in found] == dead
-        await trio.sleep(3 * 3_600)  # beyond every delay: the fifteenth time comes again, once
-        later = bench.client()  # the first one was dropped for its silence
+        await trio.sleep(3 * 3_600)  # longer than all delays: after 15 retries one more comes
+        later = bench.client()  # the first client was silent and expired
         later.heartbeat("c", topics=RETRIES)
         again = [m.reconsume_times for m in later.pulled("%RETRY%g", 1)]
         assert again == ([] if dead else [16])
@@ -172,11 +172,11 @@ async def test_invariants_34_and_35_a_delayed_send_appears_when_its_level_says(
         await trio.sleep(0.99)
         assert client.answer_to(held) is None
         await trio.sleep(0.21)
-        assert client.answer_to(held) is not None, "a delivery wakes who waits for it"
+        assert client.answer_to(held) is not None, "a delivery wakes a held pull"
         [message] = client.pulled("Orders", 1)
         properties = message.property_map()
         assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == ("Orders", "0")
-        # The invariant's text has DELAY gone; a real broker's records still show it.
+        # The text of the invariant omits DELAY; a real broker's records have it.
         assert properties["DELAY"] == "1"
         assert message.position != int(reply.msg_id[-16:], 16)
         nursery.cancel_scope.cancel()

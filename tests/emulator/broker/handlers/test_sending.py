@@ -1,4 +1,4 @@
-"""Sending, as senders see it: which topics appear, what is refused, what is answered."""
+"""Sends: which topics they create, which sends are refused, and the replies."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_invariant_24_a_negative_queue_id_goes_to_any_writable_queue(
     bench.broker.topics.update(lopsided, bench.now_ms())
     used = [client.sent("Orders", queue_id=-1).queue_id for _ in range(40 * writes)]
     assert set(used) == set(range(writes))
-    assert min(used.count(queue_id) for queue_id in range(writes)) >= 20, "none is favoured"
+    assert min(used.count(queue_id) for queue_id in range(writes)) >= 20, "no queue is preferred"
 
 
 async def test_invariant_25_a_read_only_topic_still_takes_a_direct_send() -> None:
@@ -284,7 +284,7 @@ async def test_a_half_message_is_refused_because_nobody_here_could_commit_it() -
 
 
 class OutOfFiles(MemoryDisk):
-    """Its process has as many files open as it may have."""
+    """Opens no segment while ``is_out``: the process has too many open files."""
 
     is_out = False
 

@@ -1,6 +1,6 @@
-"""The files of a send that wakes a held pull, in order: they can be read in one sitting.
+"""The files that a send visits when it wakes a held pull, in order; they are few.
 
-A reader who follows a send with a debugger changes files as often as calls do.  Run this
+A reader who follows a send with a debugger changes files as often as the calls do.  Run this
 file with ``-s`` to see the functions, too.
 """
 
@@ -42,7 +42,7 @@ async def test_a_send_that_wakes_a_held_pull_visits_the_files_of_the_page() -> N
     bench = Bench(keeps_facts=False)
     producer, consumer = bench.client(), bench.client()
     consumer.heartbeat("c", "g", {"Orders": "*"})
-    for offset in range(3):  # what is looked up once is known by the third
+    for offset in range(3):  # the last of them finds all lookups cached
         producer.endpoint.feed(a_send(offset))
         assert consumer.pull("Orders", offset + 1) is None
     frame = a_send(9)
@@ -57,7 +57,7 @@ async def test_a_send_that_wakes_a_held_pull_visits_the_files_of_the_page() -> N
 
 
 def last_write_of(calls: list[tuple[str, CodeType]]) -> int:
-    """Where the pull's reply is written: the second write, the producer's is the first."""
+    """The index of the write of the pull's reply, the second; the producer's is the first."""
     write = Connection.write.__code__
     writes = [number for number, (_, code) in enumerate(calls) if code is write]
     assert len(writes) == 2

@@ -1,4 +1,4 @@
-"""Figures of a topic with more queues than one turn should gather."""
+"""GET_TOPIC_STATS_INFO of a topic with many queues is built in slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that is reset is as one that has just started, but for who is connected."""
+"""A reset broker has the state of a new one, except for connected clients."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.support.broker.bench import EPOCH_MS, Bench, Client, next_offset
 RELEASES = ("4.9.7", "5.3.3")
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
-# What a reset leaves on purpose: (class, attribute).
 OURS = "rocketmq_emulator."
+# What a reset leaves unchanged on purpose: (class, attribute).
 STAYS = {
     ("CommitLog", "end_position"),  # positions are not used twice
     ("Flushing", "flushed_to"),
@@ -41,7 +41,7 @@ STAYS = {
     ("Flushing", "_asked_to"),
     ("Flushing", "_message_count"),
     ("Flushing", "_safe_count"),
-    ("MemberNotices", "_room"),  # how many were notified in this millisecond
+    ("MemberNotices", "_room"),  # pushes still allowed in this millisecond
     ("MemberNotices", "_room_at_ms"),
     ("TopicConfigs", "data_version"),  # NameServers ignore a version that they have seen
     ("SubscriptionGroups", "data_version"),
@@ -53,13 +53,13 @@ STAYS = {
     ("TimerCheckpoint", "saved_ms"),
     ("TimerCheckpoint", "counter"),
     ("TimerMessageStore", "on_planned"),
-    ("ScheduleMessageService", "_first_tick_ms"),  # the grid of looks begins anew
+    ("ScheduleMessageService", "_first_tick_ms"),  # ticks count from the reset
     ("TimerMessageStore", "_first_tick_ms"),
 }
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """Everything that *value* holds, as far as it is of this project: plain values by path."""
+    """The plain values inside *value*, by path; only this project's classes are opened."""
     found: dict[str, Any] = {}
     _collect(value, type(value).__name__, (), found)
     return found
@@ -99,7 +99,7 @@ def members_of(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def use_all(bench: Bench) -> Client:
-    """Leave something in every table, as tests do; the client that consumes is still there."""
+    """Put an entry into every table; returns the consuming client, still connected."""
     producer, member = bench.client(), bench.client()
     for number in range(5):
         producer.sent("orders", properties=f"KEYS\x01k{number}")
@@ -141,7 +141,7 @@ def begins_at(client: Client, group: str, topic: str = "orders") -> int | None:
 @pytest.mark.parametrize("release", RELEASES)
 async def test_nothing_is_left_in_any_table_when_nobody_is_connected(release) -> None:
     bench, fresh = Bench(release=release), Bench(release=release)
-    reset_broker(fresh.broker, EPOCH_MS)  # what it counts from began a moment ago
+    reset_broker(fresh.broker, EPOCH_MS)  # both count from the same time
     was_new = state_of(fresh.broker)
     use_all(bench).close()
     assert state_of(bench.broker) != was_new
@@ -171,7 +171,7 @@ async def test_who_is_connected_stays_a_member_and_gets_the_next_message_at_once
     producer = bench.client()
     reset_broker(bench.broker, bench.now_ms())
     held = member.pull("orders", 5, consumer_group="billing")
-    assert held is None, "it asks for what comes next, and waits"
+    assert held is None, "a pull of the next message is held"
     opaque = member.last_opaque
     assert producer.sent("orders", b"the next one").queue_offset == 5
     answer = member.answer_to(opaque)
@@ -188,7 +188,7 @@ async def test_who_is_connected_stays_a_member_and_gets_the_next_message_at_once
 async def test_a_pull_that_was_held_goes_on_waiting_through_a_reset() -> None:
     bench = Bench()
     member, producer = use_all(bench), bench.client()
-    reset_broker(bench.broker, bench.now_ms())  # long polling again
+    reset_broker(bench.broker, bench.now_ms())  # turns long polling on again
     assert member.pull("orders", 5, consumer_group="billing") is None
     opaque = member.last_opaque
     reset_broker(bench.broker, bench.now_ms())
@@ -204,7 +204,7 @@ async def test_an_offset_of_before_leads_to_the_next_message_without_a_wait(rele
     bench = Bench(release=release)
     member = use_all(bench)
     reset_broker(bench.broker, bench.now_ms())
-    commit(member, 2)  # late: it was given out before
+    commit(member, 2)  # late: an offset of before the reset
     answer = member.pull("orders", 2, consumer_group="billing", flags=COMMIT_OFFSET)
     assert answer is not None
     assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
@@ -218,7 +218,7 @@ async def test_a_new_group_misses_no_message_of_a_queue_that_goes_on_counting(re
     reset_broker(bench.broker, bench.now_ms())
     producer.sent("orders", b"the first one of this test")
     assert begins_at(member, "a new group") == 5
-    assert begins_at(member, "billing") == 5, "where it stood, whatever it had not committed"
+    assert begins_at(member, "billing") == 5, "the end at the reset, whatever was committed"
 
 
 async def test_queues_that_nobody_reads_begin_at_0_again() -> None:

@@ -31,7 +31,7 @@ NO_WRITE_IS_TORN_SO = range(4)
 
 
 class Life:
-    """One broker on *disk*, and what it warned of at its start."""
+    """One broker on *disk*, and the facts of its start."""
 
     def __init__(self, disk: Disk) -> None:
         self.facts: list[Fact] = []
@@ -57,7 +57,7 @@ class Life:
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """What a broker left that had stored eight messages, and whose group had consumed five."""
+    """The disk of a closed broker with eight messages, of which its group consumed five."""
     disk = MemoryDisk()
     life = Life(disk)
     life.store(8)
@@ -74,7 +74,7 @@ def test_a_store_that_is_whole_is_no_warning(disk: MemoryDisk) -> None:
     ("damage", "count"),
     [
         (lambda log: log.__setitem__(slice(4, 11), b"\1\2\3\4\5\6\7"), 8),
-        (lambda log: log.__setitem__(slice(0, 4), bytes(4)), 8),  # the size: a log may end so
+        (lambda log: log.__setitem__(slice(0, 4), bytes(4)), 8),  # size 0: also the end of a log
         (lambda log: log.__setitem__(slice(0, 40), bytes(40)), 7),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_record_that_a_dying_process_was_writing_is_no_damage() -> None:
     rig = Rig()
     rig.put(b"kept")
     last = rig.put(b"never acknowledged")
-    rig.store.log.read(last.position, 4)[:] = bytes(4)  # they are written last
+    rig.store.log.read(last.position, 4)[:] = bytes(4)  # the size is written last
     again = rig.reopened()
     assert not again.facts_of(LogTailCut)
     assert again.bodies() == [b"kept"]
@@ -173,7 +173,7 @@ def test_floors_that_cannot_be_read_end_the_start_in_one_line(disk: MemoryDisk) 
 def test_a_last_file_that_is_missing_or_cut_behind_a_record_is_named() -> None:
     rig = Rig(TinyDisk(4096))
     for _ in range(6):
-        rig.put(bytes(900))  # four a segment
+        rig.put(bytes(900))  # four in each segment
     rig.disk.remove_segment(4096)
     (odd,) = rig.reopened().facts_of(OddFileFound)
     assert odd.file == "commitlog/00000000000000000000"

@@ -1,4 +1,4 @@
-"""A pool of threads decides at once how a request will end; a slow model of it agrees."""
+"""A thread pool decides on arrival when a request ends; a slow model of it agrees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "reply-rules.md"
 MS = 1_000
-BEGAN_US = 7 * MS  # BrokerFastFailure looks at 1007, 1017, 1027 … ms
+BEGAN_US = 7 * MS  # BrokerFastFailure runs at 1007, 1017, 1027 … ms
 
 
 def a_pool(
@@ -121,7 +121,7 @@ def test_what_is_decided_at_once_is_what_a_step_by_step_model_does(seed: int) ->
 
 
 def step_by_step(arrivals: list[int], threads: int, service_ms: int) -> list[tuple[int, bool]]:
-    """Each millisecond: threads that are free take from the queue, then upstream looks at it."""
+    """Each millisecond: free threads take requests, then BrokerFastFailure ends old ones."""
     results: dict[int, tuple[int, bool]] = {}
     queue: list[int] = []
     busy: list[int] = []

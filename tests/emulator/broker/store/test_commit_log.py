@@ -1,4 +1,4 @@
-"""The commit log: bytes in rows, in segments, exactly as the real broker lays them."""
+"""The commit log: records in segments, byte for byte as a real broker stores them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINES = {"4.9": "4.9.7", "5.3": "5.3.3"}
 
 
 def append(log: CommitLog, make: Callable[[int], bytes]) -> tuple[int, int]:
-    """Position and size of the record that *make* makes for its position."""
+    """Append what *make* returns for the position; returns position and size."""
     while True:
         position = log.end_position
         record = make(position)
@@ -130,7 +130,7 @@ def check_put(
 
 
 def check_same_record(ours: bytes, real: bytes) -> None:
-    """Byte for byte, but for the order of properties where the broker itself added some."""
+    """Equal bytes, except for the order of properties if the broker added some."""
     if b"REAL_TOPIC" not in real:
         assert ours == real
         return

@@ -55,7 +55,7 @@ def a_delayed(
 
 
 def run_until(rig: Rig, until_ms: int, now_ms: int = NOW) -> list[int]:
-    """Deliver whenever it is time; the times at which that was."""
+    """Deliver at each due time up to *until_ms*; returns these times."""
     looks = []
     while (due_ms := rig.delays.next_due_ms(now_ms)) is not None and due_ms <= until_ms:
         now_ms = max(now_ms, due_ms)

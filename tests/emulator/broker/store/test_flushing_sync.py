@@ -1,4 +1,4 @@
-"""SYNC_FLUSH: a send is answered when its message is safe, or is told that it may not be."""
+"""SYNC_FLUSH: a send is answered when its message is flushed, or the flush fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERROR = OSError(5, "Input/output error")
 
 
 class Rig:
-    """A broker whose disk flushes when a test says so, and a client."""
+    """A broker and a client; a flush ends when a test calls ``disk.finish``."""
 
     def __init__(self, **settings: object) -> None:
         settings.setdefault("flush_disk_type", "SYNC_FLUSH")
@@ -29,7 +29,7 @@ class Rig:
         self.client.heartbeat("consumer", topics={"t": "*"})
 
     def send(self, properties: str = "", client: Client | None = None, **fields: object) -> int:
-        """The request's number; its answer may come later."""
+        """Send a message; returns its opaque, because the answer may come later."""
         client = client or self.client
         client.post("t", properties=properties, **fields)
         return client.last_opaque

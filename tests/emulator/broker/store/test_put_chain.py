@@ -1,4 +1,4 @@
-"""The put chain: what a message becomes before it is stored, one transform after another."""
+"""The put chain: transforms change a message, one after another, before it is stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRY = "%RETRY%g"
 
 
 def half(message: MessageToStore, _now_ms: int) -> MessageToStore:
-    """A transform as transactions will need one."""
+    """A transform to a half message, which transactions would need."""
     return msgspec.structs.replace(message, topic=HALF_TOPIC, queue_id=0)
 
 

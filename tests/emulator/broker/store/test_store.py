@@ -1,4 +1,4 @@
-"""The store: what is put is there, in order, and a pull gets just what it may."""
+"""The store: puts are stored in order, and a pull gets what its limits allow."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def test_a_search_by_key_continues_where_it_was_although_messages_have_expired()
 
 
 def a_queue_from_3_to_5() -> Rig:
-    """Offsets 3 and 4 are there, what was before has been dropped."""
+    """A store whose queue has offsets 3 and 4; those before them were dropped."""
     rig = Rig(TinyDisk(4096))
     for n in range(3):
         rig.put(b"%d" % n + bytes(1000), at_ms=NOW)

@@ -1,4 +1,4 @@
-"""Recovery: a log is believed up to its first bad byte, and goes on from there."""
+"""Recovery: a log is valid up to its first bad record, and continues there."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_tail_lost_at_any_byte_costs_what_it_touches_and_nothing_else(
     for queue_id in range(3):
         kept = [body for end, q, body in ends if end <= cut and q == queue_id]
         found = again.bodies(queue_id)
-        # Zeros may stand where zeros stood: a record that lost nothing is whole.
+        # A record of which only zeros were cut is still whole.
         assert found[: len(kept)] == kept
         assert len(found) <= len(kept) + 1
         assert again.put(queue_id=queue_id).queue_offset == len(found)
@@ -91,7 +91,7 @@ def test_a_tail_lost_at_any_byte_costs_what_it_touches_and_nothing_else(
 
 
 def lose_from(rig: Rig, position: int) -> None:
-    """Everything from *position* on was never written."""
+    """Set all bytes from *position* on to zero, as if never written."""
     for segment in rig.store.log.segments:
         if segment.base + segment.size > position:
             start = max(0, position - segment.base)
@@ -107,7 +107,7 @@ def test_a_flipped_byte_never_breaks_recovery_and_spares_what_is_before_it(
     puts = [rig.put(b"%d" % n + bytes(n * 9), properties="TAGS\x01A") for n in range(20)]
     at = data.draw(st.integers(0, rig.store.log.end_position - 1))
     mask = data.draw(st.integers(1, 255))
-    # An offset of 0 is no damage, it is how a real broker's remade topic looks.
+    # An offset of 0 is no damage: a topic that a real broker recreated starts with it.
     assume((at, mask) != (puts[1].position + 27, 1))
     rig.store.log.read(at, 1)[0] ^= mask
     again = rig.reopened()
@@ -142,7 +142,7 @@ def test_a_cut_tail_is_told_with_its_reason_and_stale_bytes_never_come_back() ->
 
 def test_a_cut_tail_is_counted_over_several_segments_and_damaged_lengths() -> None:
     rig = Rig(TinyDisk(4096))
-    puts = [rig.put(bytes(900), properties="TAGS\x01A") for _ in range(10)]  # four a segment
+    puts = [rig.put(bytes(900), properties="TAGS\x01A") for _ in range(10)]  # four in each segment
     rig.store.log.read(puts[1].position, 4)[:] = b"\x7f\xff\xff\xff"
     (cut,) = rig.reopened().facts_of(LogTailCut)
     end = puts[9].position + puts[9].size
@@ -220,7 +220,7 @@ def test_a_lost_tail_does_not_hide_what_a_successor_topic_stores_there() -> None
     assert again.reopened().bodies() == [b"new"]
 
 
-# Processes that die -----------------------------------------------------------------------
+# Killed processes -------------------------------------------------------------------------
 
 WRITER = """
 import sys
@@ -249,11 +249,11 @@ def test_invariant_74_a_killed_broker_loses_nothing_it_has_answered(tmp_path: Pa
     assert rig.bodies()[:acknowledged] == [b"%d" % n for n in range(acknowledged)]
 
 
-# Any life of a store ----------------------------------------------------------------------
+# Random operations ------------------------------------------------------------------------
 
 
 class StoreLife(RuleBasedStateMachine):
-    """Puts, restarts, retention and full disks in any order, against plain lists."""
+    """Puts, restarts, retention and full disks in any order, compared with plain lists."""
 
     def __init__(self) -> None:
         super().__init__()

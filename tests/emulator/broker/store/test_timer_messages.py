@@ -1,4 +1,4 @@
-"""Timer messages: never early, at most a slot late, never lost, and not if they were recalled."""
+"""Timer messages: never early, at most a slot late, never lost; not after a recall."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_recall(rig: Rig, deliver_ms: int, key: str, at_ms: int = NOW, topic: str =
 
 
 def run_until(rig: Rig, until_ms: int, now_ms: int = NOW) -> list[int]:
-    """Do what is due whenever it is time; the times at which that was."""
+    """Run the timers at each due time up to *until_ms*; returns these times."""
     looks = []
     while (due_ms := rig.timers.next_due_ms()) is not None and due_ms <= until_ms:
         now_ms = max(now_ms, due_ms)
@@ -257,7 +257,7 @@ def test_before_5_3_2_the_key_alone_names_the_deleted_one() -> None:
     assert rig.bodies(2) == []
 
 
-# Far away -----------------------------------------------------------------------------
+# Beyond the roll window ---------------------------------------------------------------
 
 
 def test_a_time_beyond_the_roll_window_is_stored_anew_on_the_way() -> None:
@@ -321,7 +321,7 @@ def test_a_kill_repeats_at_most_what_came_after_the_last_checkpoint() -> None:
     rig = a_rig()
     for number in range(1, 5):
         a_timed(rig, at(NOW + number * 1_000), b"%d" % number, key=str(number))
-    run_until(rig, NOW + 3_000)  # the checkpoint of a second ago stands
+    run_until(rig, NOW + 3_000)  # the last checkpoint is a second old
     again = rig.reopened()
     run_until(again, NOW + 9_000, NOW + 3_000)
     assert again.bodies(2) == [b"1", b"2", b"3", b"3", b"4"]

@@ -1,4 +1,4 @@
-"""What real brokers of both lines did with timer messages and recalls: ours does alike."""
+"""Timer messages and recalls: our answers equal those of real brokers of both lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents: the last text that could be written is there, and a broken disk ends nobody."""
+"""Documents: the last text that was written is read; a failing disk ends no broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "delayOffset.json"
 
 
 class NoHandlesLeft(MemoryDisk):
-    """A disk of a process that has as many files open as it may."""
+    """A disk that cannot be read while ``is_broken``: too many open files."""
 
     is_broken = False
 

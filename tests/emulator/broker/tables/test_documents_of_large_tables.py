@@ -1,4 +1,4 @@
-"""Large tables: a change costs the same however large they are, and none is ever lost."""
+"""Large tables: a change costs the same at every size, and no change is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOME = 400  # topics, in a file of more than 32 KiB
 
 
 class CountingDisk(MemoryDisk):
-    """How often it was written, and how much."""
+    """Counts the writes and their bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def create(topics: TopicConfigs, first: int, count: int) -> None:
 
 
 def with_changes(disk: Disk, **config: Any) -> TopicConfigs:
-    """A table whose last changes are not in its file."""
+    """A table whose last changes are in the changes file only."""
     topics = topics_on(disk, **config)
     create(topics, 0, SOME)
     while not disk.read(CHANGES):

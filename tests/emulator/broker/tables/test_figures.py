@@ -1,4 +1,4 @@
-"""The figures of a broker move as if they had been sampled on upstream's timers."""
+"""The figures of a broker change as if upstream's timers sampled them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_timer_messages_are_counted_as_they_come_wait_and_go(
     found = figures_of(client)
     assert (found["timerCongestNum"], found["timerOffsetBehind"]) == ("20", "0")
     await trio.sleep(6)
-    assert figures_of(client)["timerEnqueueTps"] == "0.0"  # its first sample has them already
+    assert figures_of(client)["timerEnqueueTps"] == "0.0"  # the first sample includes them
     for _ in range(10):
         client.sent("t", properties="TIMER_DELAY_SEC\x0130")
     await trio.sleep(2)
@@ -76,7 +76,7 @@ async def test_timer_messages_are_counted_as_they_come_wait_and_go(
 
 
 async def test_what_is_due_and_was_not_delivered_is_behind(autojump_clock: MockClock) -> None:
-    bench = Bench(release=LAST_5)  # nothing runs here that would deliver
+    bench = Bench(release=LAST_5)  # no task delivers
     client = bench.client()
     client.sent("t", properties="TIMER_DELAY_SEC\x0110")
     timers = bench.broker.timers
@@ -114,7 +114,7 @@ async def test_rates_are_of_the_last_10_60_and_600_seconds(autojump_clock: MockC
     for _ in range(20):
         client.sent("t")
     await trio.sleep(11)
-    assert figures_of(client)["putTps"] == "0.0  "  # its first sample has them already
+    assert figures_of(client)["putTps"] == "0.0  "  # the first sample includes them
     for _ in range(30):
         client.sent("t")
     await trio.sleep(1)

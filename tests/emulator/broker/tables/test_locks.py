@@ -1,4 +1,4 @@
-"""Queue locks: one owner at a time, for as long as it says so."""
+"""Queue locks: one owner at a time, until it unlocks or its lock expires."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ def test_lapsed_locks_are_looked_for_once_a_lifetime() -> None:
     locks = RebalanceLocks(MINUTE_MS)
     locks.lock("g", [Q0], "a", 0)
     locks.lock("h", [Q0], "a", 100)
-    locks.lock("h", [Q1], "a", MINUTE_MS + 10)  # sweeps; the next sweep is a minute later
-    assert locks.held_count == 2, "that of g is gone"
+    locks.lock("h", [Q1], "a", MINUTE_MS + 10)  # sweeps; the next sweep is in a minute
+    assert locks.held_count == 2, "the lock of g was removed"
     locks.lock("h", [Q2], "a", 2 * MINUTE_MS + 9)
-    assert locks.held_count == 3, "the first one of h has lapsed, and is still kept"
+    assert locks.held_count == 3, "an expired lock of h is kept until the sweep"
     locks.lock("h", [Q2], "a", 2 * MINUTE_MS + 10)
     assert locks.held_count == 2
 
 
-# Asked over the network -------------------------------------------------------------------
+# Requests ---------------------------------------------------------------------------------
 
 
 def asked(client: Client, rpc: Rpc, **fields: Any) -> RemotingCommand:
@@ -105,8 +105,8 @@ def granted(client: Client, *queues: MessageQueue, **fields: Any) -> list[Messag
 async def test_as_many_locks_are_held_as_the_limit_says_and_not_one_more() -> None:
     client = Bench(locks_max=2).client()
     assert granted(client, Q0, Q1) == [Q0, Q1]
-    assert granted(client, Q0, Q1) == [Q0, Q1], "a renewal takes no more room"
-    assert granted(client, Q0, client_id="d") == [], "nor does a queue that another has"
+    assert granted(client, Q0, Q1) == [Q0, Q1], "a renewal needs no room"
+    assert granted(client, Q0, client_id="d") == [], "a queue of another needs none"
     answer = asked(client, catalog.LOCK_BATCH_MQ, mq_set=[Q1, Q2])
     assert (answer.code, answer.remark) == (
         ResponseCode.SYSTEM_BUSY,

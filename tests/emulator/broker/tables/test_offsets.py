@@ -1,4 +1,4 @@
-"""Consumer offsets: the last commit counts, and where a group without one begins."""
+"""Consumer offsets: commits, resets, saving, and the first offset of a new group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscription groups: asking makes one, unless it may not."""
+"""Subscription groups: the first use creates a group, if that is allowed."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def test_a_real_brokers_file_is_loaded_and_written_back_to_the_byte(
 
 
 def without_version(text: bytes) -> list[bytes]:
-    """The lines, but for the data version's three, which a change changes."""
+    """The lines without the three of the data version, which every change alters."""
     names = (b'"counter":', b'"timestamp":', b'"stateVersion":')
     return [line for line in text.splitlines() if not line.strip().startswith(names)]

@@ -1,4 +1,4 @@
-"""The topic table: which topics there are, how new ones come, what a restart keeps."""
+"""The topic table: system topics, creation and change of topics, restarts."""
 
 from __future__ import annotations
 
