@@ -36,7 +36,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Passed:
-    """A monotonic clock that stands where it is set."""
+    """A monotonic clock that returns ``ns``."""
 
     ns = 0
 

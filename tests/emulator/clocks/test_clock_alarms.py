@@ -1,4 +1,4 @@
-"""Waiting for a moment that may be brought forward, under trio's clock and a virtual one."""
+"""Alarms: their time may become earlier, under trio's clock and a virtual one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_alarm_that_is_brought_forward_rings_once(tell) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             await trio.sleep(1)
-            alarm.ring_by(began_s + 20)  # later than it rings anyway
+            alarm.ring_by(began_s + 20)  # later than its own time: no effect
             alarm.ring_by(began_s + 5)
             await trio.sleep(30)
             nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Disks: what every one promises, and what only a directory can."""
+"""Disks: the promises of every disk, and of directories only."""
 
 from __future__ import annotations
 

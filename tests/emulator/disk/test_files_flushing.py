@@ -1,4 +1,4 @@
-"""Flushing a directory: which files, one sync for all who wait, and what a failure means."""
+"""Flushing a directory: which files are synced, one sync for all that wait, failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = 16 * PAGE_BYTES
 
 
 class Syncs:
-    """Stands for the kernel: which paths were synced; can hold a sync up, or fail it."""
+    """A fake ``fsync``: keeps the names of synced files; can block a sync, or fail it."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -54,7 +54,7 @@ def name(base: int) -> str:
 
 
 def ignore(_result: object) -> None:
-    """Nobody waits."""
+    """Discard the result."""
 
 
 def test_the_first_flush_syncs_every_segment_that_a_dead_process_may_have_left_unflushed(

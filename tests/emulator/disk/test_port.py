@@ -1,4 +1,4 @@
-"""How far a file was written: by blocks, as by its single bytes."""
+"""The written length of a file, and erasing, by blocks: the same as by single bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that tables can hold: one shape a field name, and nothing that a reader must guess."""
+"""The schema of facts fits tables: a field name has one type, and queues are objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.fact import Severity
 from rocketmq_emulator.settings.config import BrokerConfig
 
-# What the third schema added has a value for journals of the second, which are still read.
+# Fields that the third schema added have defaults: journals of the second are still read.
 LEFT_OUT: dict[type[Fact], list[str]] = {
     NodeStarted: ["schema"],
     RunStarted: ["schema"],
@@ -38,7 +38,7 @@ LEFT_OUT: dict[type[Fact], list[str]] = {
 
 
 def shape_of(schema: dict[str, Any]) -> str:
-    """A field's type as a table sees it: texts from a list of texts are texts."""
+    """A field's type in a table: an enum of texts is a string."""
     if "enum" in schema:
         (kind,) = {type(value).__name__ for value in schema["enum"]}
         return {"str": "string", "int": "integer"}[kind]
@@ -50,7 +50,7 @@ def shape_of(schema: dict[str, Any]) -> str:
 
 
 def shapes() -> dict[str, dict[str, list[str]]]:
-    """Field name → shape → the facts that have it so."""
+    """Field name → shape → the facts with a field of this shape."""
     _, components = msgspec.json.schema_components(all_facts())
     found: dict[str, dict[str, list[str]]] = {}
     for kind, schema in components.items():

@@ -1,4 +1,4 @@
-"""The journal: what it writes, and for whom."""
+"""The journal: the facts that it writes, their numbers, and merging."""
 
 from __future__ import annotations
 

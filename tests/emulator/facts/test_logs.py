@@ -1,4 +1,4 @@
-"""The log: facts as lines, by severity, rendered when there is something to say."""
+"""The log: facts as lines, filtered by severity; clients log to the application."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLOCK = StoppedClock(1_700_000_000_123)
 
 
 def logged(*facts: Fact, **settings: Any) -> list[str]:
-    """What a node with these settings shows of *facts*."""
+    """The log lines of *facts* with these settings."""
     lines: list[str] = []
     journal = Journal("broker-a", CLOCK)
     log_to(journal, lines.append, LogSettings(**settings))
@@ -133,7 +133,7 @@ def test_a_clock_beyond_all_calendars_does_not_fail_who_notes_a_fact(wall_ms, lo
     assert lines[0].startswith("[error] broker-a StoreRefused reason=full")
 
 
-# Clients in somebody's program ------------------------------------------------------------
+# Clients in an application ----------------------------------------------------------------
 
 
 def application_journal(clock: StoppedClock) -> Journal:

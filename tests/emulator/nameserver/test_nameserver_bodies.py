@@ -54,7 +54,7 @@ def test_what_a_real_broker_registers_is_in_the_tables(release, case, compressed
     body = bytes.fromhex(out["compressed"]) if compressed else out["json"].encode()
     crc = str(out["compressed_crc32" if compressed else "json_crc32"])
     bench = NameServerBench(release)
-    # 5.x compresses and says that it did not.
+    # 5.x compresses the body, but sends compressed=false.
     fields = {**WHO, "bodyCrc32": crc, "compressed": "false"}
     reply = bench.invoke_with(RequestCode.REGISTER_BROKER, a_peer(), 0, body, **fields)
     wrapper = case["in"]["fields"]["topicConfigSerializeWrapper"]
@@ -69,7 +69,7 @@ def test_what_a_real_broker_registers_is_in_the_tables(release, case, compressed
     assert set(table) == set(configs)
     for topic, config in configs.items():
         queue = table[topic]["b"]
-        flag = 0 if compressed else config["topicSysFlag"]  # the packed form has no place for it
+        flag = 0 if compressed else config["topicSysFlag"]  # the compressed form omits it
         assert (queue.read_queue_nums, queue.write_queue_nums) == (
             config["readQueueNums"],
             config["writeQueueNums"],

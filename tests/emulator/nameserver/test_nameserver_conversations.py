@@ -41,7 +41,7 @@ def frame_of(data: bytes) -> Frame:
 
 
 class RecordedBroker:
-    """The one broker of the recordings; its topics come with the answers that show them."""
+    """The one broker of the recordings; registers each topic before the reply that has it."""
 
     def __init__(self, release: str) -> None:
         self.bench = NameServerBench(release)
@@ -74,7 +74,7 @@ def test_the_answers_of_a_recorded_conversation_are_ours_to_the_byte(path) -> No
     for conn, request in commands(path, "c2s"):
         theirs = replies.get((conn, request.opaque))
         if theirs is None:
-            continue  # the client left before the answer
+            continue  # the client closed before the reply
         broker.comes_to(theirs, request.fields()["topic"])
         ours = broker.bench.take(request)
         assert (ours.code, ours.remark) == (theirs.code, theirs.remark)

@@ -48,7 +48,7 @@ def test_invariant_03_the_end_of_its_connection_removes_a_broker_at_once(release
     bench.register(old, now_ms=0)
     bench.register(new, now_ms=30_000)
     bench.server.closed(old, 31_000)
-    assert bench.route("T") is not None, "an older connection is nobody's"
+    assert bench.route("T") is not None, "an older connection has no effect"
     bench.server.closed(new, 32_000)
     assert bench.route("T") is None
     assert [fact.reason for fact in bench.noted(BrokerUnregistered)] == ["channel closed"]
@@ -172,7 +172,7 @@ def test_invariant_13_a_wrong_checksum_changes_nothing(release) -> None:
     reply = bench.register(a_peer(), bodyCrc32="12345")
     assert (reply.code, reply.remark) == (1, "crc32 not match")
     assert bench.tables() == before
-    assert bench.register(a_peer(), crc=False).code == 0, "0 is no checksum"
+    assert bench.register(a_peer(), crc=False).code == 0, "0 means no checksum"
 
 
 @each_release

@@ -1,4 +1,4 @@
-"""What a NameServer answers with whole tables is made in slices."""
+"""Answers of a NameServer with whole tables are built in slices."""
 
 from __future__ import annotations
 

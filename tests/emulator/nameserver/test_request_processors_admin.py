@@ -1,4 +1,4 @@
-"""Key-values and settings, and which of them are kept over a restart."""
+"""Key-values and settings: reading, changing, and what a restart keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIST, UPDATE, SHOW = 219, 318, 319
 
 
 class FullDisk(MemoryDisk):
-    """Has no room for any document."""
+    """A disk without room for any document."""
 
     def replace(self, name: str, data: bytes) -> None:
         raise OSError(28, f"no space left for {len(data)} bytes of {name}")
@@ -95,7 +95,7 @@ def test_the_file_is_the_real_one_both_ways(case) -> None:
     given = {ns: dict(items["map"]) for ns, items in case["in"]["fields"]["configTable"]["map"]}
     loaded = KVConfig(disk, entries_max=1_000)
     assert {ns: loaded.of(ns) for ns in given} == given
-    for namespace in given:  # written anew by each change
+    for namespace in given:  # each change writes the file
         loaded.put(namespace, "new", "")
         loaded.delete(namespace, "new")
     assert disk.read(KV_CONFIG).decode() == case["out"]
@@ -200,7 +200,7 @@ def test_a_damaged_kv_config_is_an_error_and_is_left_as_it_is() -> None:
 def test_a_setting_that_is_ignored_is_a_warning_that_names_it(release) -> None:
     bench = NameServerBench(release)
     body = b"unheardOf=1\norderMessageEnable=true\nlistenPort=1\nserverWorkerThreads=9\n"
-    assert bench.invoke(UPDATE, body=body).code == 0, "as upstream answers"
+    assert bench.invoke(UPDATE, body=body).code == 0, "upstream answers so"
     (fact,) = bench.noted(SettingsIgnored)
     assert fact.names == ("listenPort", "serverWorkerThreads", "unheardOf")
     assert fact.severity == "warning"

@@ -1,4 +1,4 @@
-"""The NameServer behind its own sockets: a connection's end, and what is not answered."""
+"""The NameServer over TCP: closed connections, and requests without a reply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNREGISTER_S_MAX = 1.0
 
 
 class Connection:
-    """One socket that speaks frames."""
+    """A connection that sends and receives frames."""
 
     def __init__(self, stream: trio.SocketStream, release: str) -> None:
         self.stream = stream
@@ -72,7 +72,7 @@ class Connection:
 
 @asynccontextmanager
 async def a_name_server(release: str):
-    """Yields a function that connects to it, and what it notes."""
+    """Yields a function that connects to it, and its journal entries."""
     clock, stop, noted = WallClock.of_this_machine(), trio.Event(), []
     with trio.fail_after(PATIENCE_S):
         async with AsyncExitStack() as streams, trio.open_nursery() as nursery:

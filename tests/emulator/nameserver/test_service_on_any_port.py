@@ -1,4 +1,4 @@
-"""What only a NameServer that listens on a real port can answer."""
+"""The settings of a NameServer on port 0 have the port that it got."""
 
 from __future__ import annotations
 

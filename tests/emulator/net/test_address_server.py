@@ -1,4 +1,4 @@
-"""An address server: which URL is asked, what its answer means, and what a failure changes."""
+"""An address server: its URL, its answers, and failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rocketmq_emulator.protocol.messages.message import Message
 
 @contextmanager
 def a_local_server(status: int, body: str) -> Iterator[tuple[str, list[str]]]:
-    """Its "host:port", and the paths it was asked for."""
+    """Yields its "host:port", and the requested paths."""
     paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -46,7 +46,7 @@ def a_local_server(status: int, body: str) -> Iterator[tuple[str, list[str]]]:
 
 
 class Answers:
-    """A fake of HTTP that gives one answer after the other; an error is raised."""
+    """A fake HTTP fetcher: ``get`` returns the next answer, or raises it if it is an error."""
 
     def __init__(self, *answers: str | HttpFailed) -> None:
         self.answers = list(answers)

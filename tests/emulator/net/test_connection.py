@@ -1,4 +1,4 @@
-"""The connection as a machine: bytes in, replies out, and what it refuses."""
+"""The connection: bytes in, replies out, and what it refuses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_bad_frame_closes_its_connection_and_says_why() -> None:
     server = Server()
     server.connection.feed(a_request(5) + b"\x7f\xff\xff\xff....")
     assert not server.wire.is_open
-    assert len(server.wire.commands()) == 1, "what came before the bad frame is answered"
+    assert len(server.wire.commands()) == 1, "the request before the bad frame is answered"
     [refused] = server.said(FrameRefused)
     assert refused.peer == Wire.remote
     assert "exceeds" in refused.reason
@@ -78,7 +78,7 @@ async def test_a_bug_in_a_handler_is_a_system_error_and_a_fact() -> None:
     [fact] = server.said(HandlerFailed)
     assert fact.error == "ZeroDivisionError: by nothing"
     assert "Traceback (most recent call last)" in fact.traceback
-    assert "in fail\n" in fact.traceback, "it says where"
+    assert "in fail\n" in fact.traceback, "it names the function"
 
 
 async def test_a_refusal_of_a_call_with_a_reply_header_has_empty_ext_fields() -> None:
@@ -138,8 +138,8 @@ async def test_a_held_call_whose_asker_has_gone_is_let_go() -> None:
     server.connection.feed(a_request(6, word="knock") + a_request(10, opaque=2, word="knock"))
     assert server.remoting.bells.held_count == 2
     server.wire.close()
-    assert server.gone == ["knock"], "one said what is to be done then"
-    assert server.remoting.bells.held_count == 1, "the other goes on for nobody"
+    assert server.gone == ["knock"], "only the first has a ``gone``"
+    assert server.remoting.bells.held_count == 1, "the other is still held"
     server.remoting.ring("door", "knock")
     assert server.remoting.bells.held_count == 0
     assert server.wire.sent == []
@@ -205,7 +205,7 @@ async def test_a_slow_reader_slows_itself_and_loses_pushes_but_no_reply() -> Non
     server.wire.stuck = True
     server.connection.feed(b"".join(a_request(5, opaque) for opaque in range(1, 101)))
     answered = len(server.wire.commands())
-    assert 0 < answered < 100, "it stops decoding while its outbox is full"
+    assert 0 < answered < 100, "a full outbox stops decoding"
     assert not server.connection.push(40, Word(word="news"))
     assert [fact.code for fact in server.said(PushDropped)] == [40]
     server.wire.stuck = False

@@ -1,4 +1,4 @@
-"""What is refused before it is read, because reading it would stall everybody."""
+"""Headers and bodies that are refused unread: decoding them would delay all others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_a_request_with_a_long_header_is_answered_with_the_limit(kind: int
     [refused] = server.said(FrameRefused)
     assert not refused.closed
     server.connection.feed(a_request(5, 8))
-    assert server.wire.commands()[1].code == 0, "the connection lives"
+    assert server.wire.commands()[1].code == 0, "the connection stays open"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ async def test_a_long_header_of_a_reply_is_read() -> None:
     server = Server(config=SMALL)
     reply = RemotingCommand(code=0, flag=1, opaque=9, remark="x" * 2_000)
     server.connection.feed(encode_command(reply))
-    assert not server.facts[1:], "it answers no call, and breaks no rule"
+    assert not server.facts[1:], "a reply without a call is no error"
 
 
 def test_a_body_of_too_many_objects_or_members_is_refused_with_the_limit() -> None:

@@ -1,4 +1,4 @@
-"""Peers that never read: together they may take only so much, then the slowest is closed."""
+"""All outboxes share a limit: beyond it, the peers that read least recently are closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMITS = NetConfig(outbox_bytes_max=64 * KIB, outboxes_bytes_max=100 * KIB)
 
 
 class StuckWire(Wire):
-    """The peer reads only when ``takes`` says so."""
+    """The peer reads only when a test calls ``takes``."""
 
     def __init__(self, server: Server, remote: str) -> None:
         super().__init__()

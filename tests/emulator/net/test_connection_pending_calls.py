@@ -1,4 +1,4 @@
-"""A frame that finds its value is handled as if it had been read, and all others are read."""
+"""Frames whose commands are in flight are handled as if decoded; others are decoded."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read(data: bytes, release: Release = R_4_9_7) -> list[RemotingCommand]:
 
 
 def a_header(kind: type[Header], text: str) -> Header:
-    """Every field set, to *text* where it may be any."""
+    """A header with all fields set, to *text* if any text is valid."""
     return kind(
         **{field.name: a_value(field.type, text) for field in msgspec.structs.fields(kind)}
     )
@@ -75,7 +75,7 @@ Left: TypeAlias = dict[bytes, list[RemotingCommand]]
 
 
 class Checked(dict[bytes, list[RemotingCommand]]):
-    """Values that are compared with their bytes, as each release reads them, when taken."""
+    """Values that, when taken, are compared with what each release decodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def test_what_is_left_beside_the_bytes_of_any_call_is_what_they_say(kind: type[H
             for data, left in values.items():
                 count += 1
                 assert [read(data, release) for release in RELEASES] == [left, left]
-    assert count > len(TEXTS)  # most are left; texts that releases read differently are not
+    assert count > len(TEXTS)  # most are put; texts that releases decode differently are not
 
 
 def test_a_whole_life_of_a_cluster_takes_only_values_that_its_bytes_say() -> None:
@@ -155,8 +155,8 @@ def test_a_whole_life_of_a_cluster_takes_only_values_that_its_bytes_say() -> Non
     run_virtual(main, seed=1, values=checked)
     assert checked.taken["answers"] > 500
     assert checked.taken["joined"] > 10
-    assert len(checked.taken) > 13  # as many calls
-    assert len(checked) < 100  # what was taken is gone; what was lost stays a while
+    assert len(checked.taken) > 13  # kinds of calls
+    assert len(checked) < 100  # taken values are removed; lost ones stay for a time
 
 
 def left_in(values: Left, data: bytes) -> bytes:
@@ -167,11 +167,11 @@ def left_in(values: Left, data: bytes) -> bytes:
 async def test_bytes_that_are_not_those_that_were_sent_are_read() -> None:
     values: Left = {}
     data = left_in(values, a_request(5, word="left"))
-    values[data][0].ext = msgspec.Raw(b'{"word":"taken"}')  # so that the two can be told apart
+    values[data][0].ext = msgspec.Raw(b'{"word":"taken"}')  # differs from the bytes
     server = Server(values=values)
     server.connection.feed(data.replace(b"left", b"sent"))
     server.connection.feed(data)
-    server.connection.feed(data)  # its value is gone
+    server.connection.feed(data)  # its value was taken
     words = [answer.fields()["word"] for answer in server.wire.commands()]
     assert words == ["sent", "taken", "left"]
 

@@ -1,4 +1,4 @@
-"""A handler knows the type of its request, and a table has what its release knows."""
+"""Handlers have the type of their request; a table has the calls of its release."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MARKS, BELLS, ASKERS, DEPTH_MAX = ("flushed", "copied"), range(4), range(6), 6
 
 
 class Chaos:
-    """Holds calls and wakes them at random, also from inside of calls that are resumed or end."""
+    """Holds and wakes calls at random, also inside calls that are resumed or end."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -60,7 +60,7 @@ class Chaos:
             self.act()
 
         def wants(news: int) -> bool:
-            assert not self.ends[me], "who has ended is not asked"
+            assert not self.ends[me], "an ended call gets no news"
             return news % 2 == 0
 
         is_mark = rng.random() < 0.5

@@ -1,4 +1,4 @@
-"""A position is reached: all who wait at or below it go on, in order, each once."""
+"""A raise resumes all calls at or below its position, in order, each once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPLICATED_TO = "replicated_to"
 
 
 class Rig:
-    """Watermarks, and the names of the calls they resumed (with a mark for the expired)."""
+    """Watermarks, and the names of the calls they resumed, with "expired" if they expired."""
 
     def __init__(self) -> None:
         self.clock = WallClock(0, trio.current_time())

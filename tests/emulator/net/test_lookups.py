@@ -1,4 +1,4 @@
-"""Advertised names become the addresses that message ids carry."""
+"""Advertised names are resolved to the addresses in message ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock and the facts of a server, by raw frames: who may, what is lost, what it costs."""
+"""Extension calls for the clock, facts and reset of a server, by raw frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STOPPED = NodeStopped("broker", "asked")
 
 
 class Listened(Server):
-    """A server whose facts go to a journal that nobody reads but who fetches them."""
+    """A server with a journal whose only listeners are the peers that fetch facts."""
 
     def __init__(self, *, allowed: bool = True) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Listened(Server):
         self._opaque = 0
 
     def ask(self, code: int, wire: Wire | None = None, **body: Any) -> RemotingCommand | None:
-        """The answer, if there is one now."""
+        """Send a request; returns the reply if it came at once."""
         wire = wire or self.wire
         self._opaque += 1
         data = msgspec.json.encode(body)
@@ -137,7 +137,8 @@ async def test_only_the_kinds_that_are_wanted_come_also_those_on_demand() -> Non
     assert server.journal.wants(RequestReceived)
     server.note(TopicCreated("orders", 4, 4, 6, "send"))
     server.note(RequestReceived("10.0.0.2:40001", 310, 1))
-    server.note(RequestReceived("10.0.0.2:40001", FETCH, 2))  # that would never end
+    # Requests that fetch facts are not returned: each would cause the next.
+    server.note(RequestReceived("10.0.0.2:40001", FETCH, 2))
     server.note(STOPPED)
     assert kinds(server.ask(FETCH)) == ["RequestReceived", "NodeStopped"]
 
@@ -154,7 +155,7 @@ async def test_nothing_is_paid_before_somebody_listens_and_after_he_has_gone() -
     server.ask(FETCH)
     assert server.journal.wants(NodeStopped)
     server.wire.close()
-    server.note(STOPPED)  # it is noticed here
+    server.note(STOPPED)  # finds the closed connection
     assert not server.journal.wants(NodeStopped)
 
 

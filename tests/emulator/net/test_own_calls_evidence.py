@@ -1,4 +1,4 @@
-"""Facts about requests: written when asked for, and free when not."""
+"""Facts about requests: noted if wanted, without cost if not."""
 
 from __future__ import annotations
 

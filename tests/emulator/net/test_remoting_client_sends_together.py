@@ -1,4 +1,4 @@
-"""A client's sends of one pass of the scheduler leave together; a call alone leaves at once."""
+"""A client writes all sends of one scheduler pass together, and a single call at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADDRESS = "10.0.0.2:10911"
 
 
 class OneWire:
-    """A network in which every address is the far end of one remembering wire."""
+    """A network in which all addresses lead to one ``Wire``."""
 
     def __init__(self) -> None:
         self.wire = Wire()
@@ -34,13 +34,13 @@ class OneWire:
 
 
 class Talk:
-    """A connected client, and what the other end does."""
+    """A connected client, and the other end, which answers when a test says so."""
 
     def __init__(self, client: RemotingClient, wire: Wire) -> None:
         self.client = client
         self.wire = wire
         self.words: list[str] = []
-        self.answered: list[int] = []  # requests by write, as ``writes`` counts them
+        self.answered: list[int] = []  # the results of ``writes``
 
     async def ask(self, word: str) -> None:
         reply = await self.client.invoke(ADDRESS, ECHO, Word(word=word), timeout_ms=3_000)
@@ -52,13 +52,13 @@ class Talk:
         )
 
     def writes(self) -> list[int]:
-        """How many requests each write carried since the last look, which they forget."""
+        """The number of requests in each write since the last call."""
         counts = [data.count(b'"word"') for data in self.wire.sent]
         self.wire.sent.clear()
         return counts
 
     def answer_all(self) -> None:
-        """The replies to all that was sent arrive with one read."""
+        """Answer all sent requests; the replies arrive in one read."""
         replies = [
             encode_command(
                 RemotingCommand(
@@ -102,7 +102,7 @@ async def test_sends_that_nobody_awaits_leave_in_one_write() -> None:
     async with a_talk() as talk:
         for _ in range(100):
             talk.start("hello")
-        assert talk.writes() == [], "more may follow in this pass"
+        assert talk.writes() == [], "the pass may have more sends"
         await wait_all_tasks_blocked()
         assert talk.writes() == [100]
 
@@ -152,7 +152,7 @@ async def test_an_action_is_done_once_for_all_that_ask_in_one_pass() -> None:
     done: list[str] = []
     next_pass = NextPass(lambda: done.append("done"))
     next_pass.ask()
-    assert done == ["done"], "at once while nobody runs it"
+    assert done == ["done"], "at once while ``run`` does not run"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(next_pass.run)
         await wait_all_tasks_blocked()

@@ -38,7 +38,7 @@ from rocketmq_emulator.text.values import split_address
 
 @pytest.fixture(params=[0, 1_000], ids=["one reader", "a reader each"], autouse=True)
 def readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many sockets have a reader task of their own."""
+    """Set the number of sockets that have a reader task each."""
     monkeypatch.setattr(tcp, "OWN_TASK_SOCKETS_MAX", request.param)
 
 
@@ -54,7 +54,7 @@ NOTICE = Rpc(
 
 
 class Pair:
-    """A server, a client, and what both noted."""
+    """A server, a client, and the facts of both."""
 
     def __init__(self, nursery: trio.Nursery, handlers: Table, **settings: bool) -> None:
         self.facts: list[Fact] = []
@@ -167,7 +167,7 @@ async def test_an_address_that_is_none_fails_the_call_and_nothing_else(address: 
 async def test_a_request_no_frame_can_hold_is_never_sent() -> None:
     body = bytes(16 * 1024 * 1024)
     async with a_pair() as pair:
-        for _ in range(2):  # to be connected, and connected
+        for _ in range(2):  # before and after the connection is made
             with pytest.raises(NeverSent, match="exceeds"):
                 await pair.client.invoke(
                     pair.address, ECHO, Word(word="hi"), body, timeout_ms=5_000
@@ -178,7 +178,7 @@ async def test_a_request_no_frame_can_hold_is_never_sent() -> None:
 
 
 async def test_who_waits_for_a_connection_hears_when_the_client_ends() -> None:
-    """Callers may live in a nursery that outlives the client's."""
+    """Callers may run in a nursery that ends after the client's."""
     failures: list[object] = []
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
@@ -186,7 +186,7 @@ async def test_who_waits_for_a_connection_hears_when_the_client_ends() -> None:
         address = f"127.0.0.1:{deaf.getsockname()[1]}"
         with socket.create_connection(deaf.getsockname()), socket.socket() as filler:
             filler.setblocking(False)
-            filler.connect_ex(deaf.getsockname())  # the backlog is full: nobody gets in
+            filler.connect_ex(deaf.getsockname())  # the backlog is full: connects wait
             async with trio.open_nursery() as callers:
                 async with a_pair() as pair:
 
@@ -205,7 +205,7 @@ async def test_who_waits_for_a_connection_hears_when_the_client_ends() -> None:
 
 
 async def test_a_call_whose_send_fails_at_once_is_answered_once() -> None:
-    """The reset is heard by the send itself, while the caller is not waiting yet."""
+    """The send itself finds the reset, before the caller waits for the reply."""
     async with a_pair() as pair:
         await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         [connection] = pair.client.connections.values()
@@ -315,7 +315,7 @@ async def test_a_send_that_fails_ends_the_stream_later_and_not_inside_the_send()
 
 
 async def test_hundreds_of_peers_that_vanish_at_once_are_noticed_one_by_one() -> None:
-    """Each is announced to all the others, most of which have gone too."""
+    """Each close is pushed to all other peers, most of which are closed too."""
     async with a_pair() as pair:
         depths: list[int] = []
         all_gone = trio.Event()
@@ -343,7 +343,7 @@ async def test_hundreds_of_peers_that_vanish_at_once_are_noticed_one_by_one() ->
 
 
 async def test_who_does_not_read_is_not_read_from_until_it_does() -> None:
-    """And none of its requests is lost by that."""
+    """None of its requests is lost."""
     async with a_pair() as pair:
         body, calls = bytes(1024 * 1024), 40
         frame = encode_command(

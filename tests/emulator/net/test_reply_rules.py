@@ -1,4 +1,4 @@
-"""Reply rules at a server, by raw frames: what matches, what becomes of it, and the facts."""
+"""Reply rules at a server, by raw frames: what they match, their effects, their facts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ REQUESTS: dict[int, tuple[dict[str, str], bytes]] = {
 
 
 class RuledServer(Server):
-    """It answers a few calls with 0 and obeys reply rules; ``handled`` are the codes it saw."""
+    """Answers some calls with 0, and applies reply rules; ``handled`` has their codes."""
 
     def __init__(self, *, allowed: bool = True) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class RuledServer(Server):
     def ask(
         self, code: int, fields: dict[str, str] | None = None, body: bytes = b"", flag: int = 0
     ) -> RemotingCommand | None:
-        """The answer to a raw frame, if there is one now."""
+        """Send a raw frame; returns the reply if it came at once."""
         self._opaque += 1
         ext = NO_EXT if not fields else msgspec.Raw(msgspec.json.encode(fields))
         command = RemotingCommand(code=code, opaque=self._opaque, flag=flag, ext=ext, body=body)
@@ -109,7 +109,7 @@ class RuledServer(Server):
         return next((a for a in self.wire.commands() if a.opaque == wanted), None)
 
     def call(self, code: int) -> int | None:
-        """The response code of a usual request of that *code*, if there is one now."""
+        """Send a valid request of *code*; returns the response code if it came at once."""
         answer = self.ask(code, *REQUESTS[code])
         return None if answer is None else answer.code
 
@@ -137,7 +137,7 @@ async def test_a_counted_rule_answers_so_many_requests_and_ends() -> None:
     applied = ReplyRuleApplied(1, "10.0.0.2:40001", SEND, "error")
     assert server.said(ReplyRuleApplied) == [applied] * 3
     assert server.said(ReplyRuleRemoved) == [ReplyRuleRemoved(1, "count reached", 3)]
-    assert server.remoting.chain.links == (), "without rules nothing is paid for them"
+    assert server.remoting.chain.links == (), "without rules there is no link"
 
 
 async def test_rules_are_listed_with_what_they_did_and_removed_by_id_or_all() -> None:

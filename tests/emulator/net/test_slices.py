@@ -1,4 +1,4 @@
-"""A long answer lets others through."""
+"""A long answer is built in slices, and other requests are handled between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that may open no more files serves who is connected, and later everybody."""
+"""A server without free files serves connected peers, and others when files are free."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUESTION = encode_command(RemotingCommand(code=4711, opaque=1))  # answered: not
 
 @contextmanager
 def few_more_files(count: int) -> Iterator[None]:
-    """This process may open about *count* files more."""
+    """Limit this process to about *count* more open files."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + count, before[1]))
@@ -36,7 +36,7 @@ def few_more_files(count: int) -> Iterator[None]:
 
 
 class Crowded:
-    """A server, its facts, and who waits for one."""
+    """A server and its facts; a test can wait for a fact."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
@@ -72,13 +72,13 @@ async def test_when_files_run_out_the_connected_are_served_and_others_when_there
                 late = await trio.open_tcp_stream(host, port)
                 await late.send_all(QUESTION)
                 await peers[0].send_all(QUESTION)
-                assert await peers[0].receive_some(), "who is connected is served"
+                assert await peers[0].receive_some(), "connected peers are served"
                 with trio.move_on_after(0.3) as scope:
                     await late.receive_some()
-                assert scope.cancelled_caught, "who came later waits"
+                assert scope.cancelled_caught, "a later peer waits"
                 for peer in peers[1:]:
                     await peer.aclose()
-                assert await late.receive_some(), "and is served when there is room"
+                assert await late.receive_some(), "it is served when files are free"
                 await crowded.wait_said(OpenFilesFreed)
                 await peers[0].aclose()
                 await late.aclose()

@@ -1,4 +1,4 @@
-"""What falls due: in order, once, and with turns for others."""
+"""Due timers run in order, once, and let other tasks run between them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_cancelled_ones_neither_run_nor_stay() -> None:
     timers.at(2.0, lambda: ran.append("yes"))
     for timer in many:
         timer.cancel()
-    assert len(timers._heap) < 2_500  # what is kept is the point
+    assert len(timers._heap) < 2_500  # the heap drops cancelled timers
     timers.fire(3.0)
     assert ran == ["yes"]

@@ -19,7 +19,7 @@ BAD_FILTER = Rpc(code=23, name="BAD_FILTER", answered_by=("broker",), request=Wo
 
 
 class RingingServer(Server):
-    """Its handlers ring the bell "door"; ``log`` says in which order things happened."""
+    """Its handlers use the bell "door"; ``log`` has the order of events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class RingingServer(Server):
         return Wait("door", call.now_ms + 15_000, resume, wants, lambda now_ms: now_ms + 5_000)
 
     def relay(self, call: Call) -> Result:
-        """Held; once it is woken it wakes those who want the next number."""
+        """Hold the call; when it is resumed, ring the bell with the next number."""
         here = int(call.request.word)
 
         def resume(_now_ms: int, _expired: bool) -> Result:
@@ -72,7 +72,7 @@ async def test_bells_are_delivered_after_the_handler_and_all_news_at_once() -> N
         "second sees second",
         "second resumes",
     ]
-    assert len(server.wire.sent) == 1, "the reply and the wake-up leave together"
+    assert len(server.wire.sent) == 1, "both replies are in one write"
     assert [answer.opaque for answer in server.wire.commands()] == [2, 1]
 
 
@@ -84,7 +84,7 @@ async def test_who_comes_after_the_news_does_not_see_them(autojump_clock: MockCl
         server.connection.feed(early + a_request(20, 2, "second") + late)
         assert "second sees second" not in server.log
         await trio.sleep(6)
-        assert server.remoting.bells.held_count == 1, "the early one's end was brought forward"
+        assert server.remoting.bells.held_count == 1, "the early call has ended earlier"
         await trio.sleep(10)
         assert [answer.opaque for answer in server.wire.commands()] == [2, 1, 3]
         nursery.cancel_scope.cancel()

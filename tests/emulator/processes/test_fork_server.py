@@ -1,4 +1,4 @@
-"""Nodes that are forked by a process which has loaded everything."""
+"""Nodes that are forked by a process that has loaded every role."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nodes are forked on Linux 
 
 
 def shared_bytes(pid: int) -> int:
-    """Memory of a process that others have, too."""
+    """Memory that the process shares with others."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Shared_Dirty"))
 
@@ -51,7 +51,7 @@ def test_the_end_of_a_forked_node_is_known_with_its_code() -> None:
             assert node.poll() is None
             if node is killed.popen:
                 node.kill()
-            node.stdin.close()  # before its config came: nobody wants it
+            node.stdin.close()  # instead of a config: the node ends
             assert node.wait(20) == (-signal.SIGKILL if node is killed.popen else 0)
 
 
@@ -64,7 +64,7 @@ def test_without_the_process_that_forks_a_node_loads_its_code_itself() -> None:
         running.check_alive()
         assert not isinstance(running._nodes["broker-a"].popen, ForkedNode)
         running.restart("broker-a")
-        assert isinstance(running._nodes["broker-a"].popen, ForkedNode), "there is a new one"
+        assert isinstance(running._nodes["broker-a"].popen, ForkedNode), "a new process forks"
 
 
 def test_the_process_that_forks_ends_without_a_word_when_its_user_dies_meanwhile() -> None:
@@ -95,7 +95,7 @@ def test_the_process_that_forks_ends_without_a_word_when_its_answer_is_never_rea
         its.close()
         request = msgspec.json.encode(ForkRequest(["nameserver", "-", "--with-parent"], "/"))
         socket.send_fds(ours, [request], [nowhere.fileno()] * 4)
-        assert select.select([ours], [], [], 20)[0], "no answer"
+        assert select.select([ours], [], [], 20)[0], "the fork server did not answer"
         ours.close()
         assert forks.wait(20) == 0
         errors.seek(0)

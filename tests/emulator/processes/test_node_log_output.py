@@ -1,4 +1,4 @@
-"""A node and its log when nobody reads it."""
+"""The log output of a node when its standard error is not read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import pytest
 from rocketmq_emulator.processes.node import LogOutput
 from rocketmq_emulator.settings.config import NameServerConfig
 
-PIPE_BYTES = 8192  # two pages: the second is begun only while it is empty
+PIPE_BYTES = 8192  # two pages: a line begins the second only if that page is empty
 LINE = "a line\n"
 
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """Its two ends."""
+    """The reading and the writing end of a small pipe."""
     reads, writes = os.pipe()
     fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     yield reads, writes
@@ -97,7 +97,7 @@ def test_a_node_whose_standard_error_nobody_reads_goes_on_answering(
 
 
 def send_what_is_no_frame(host: str, port: int) -> None:
-    """And see the connection closed for it."""
+    """Send bytes that are no frame, and wait until the node closes the connection."""
     with socket.create_connection((host, port), timeout=20) as connection:
         connection.sendall(b"\xff" * 64)
         assert connection.recv(1) == b""

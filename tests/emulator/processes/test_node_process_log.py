@@ -1,4 +1,4 @@
-"""What a node's process shows on standard error, and what it does without."""
+"""The log of a node's process on standard error, and a node whose standard error is closed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ sys.exit(code)
 
 
 class ServingNode:
-    """A node that serves, and what it said when it has ended."""
+    """A node that serves; ``ended`` stops it and returns its output."""
 
     def __init__(self, process: subprocess.Popen[str], address: str) -> None:
         self.process = process
         self.address = address
 
     def ended(self) -> tuple[bool, list[str]]:
-        """Whether it had loaded structlog, and its lines on standard error."""
+        """Stop the node; returns whether it loaded structlog, and its log lines."""
         self.process.send_signal(signal.SIGTERM)
         out, errors = self.process.communicate(timeout=60)
         assert self.process.returncode == 0, errors

@@ -1,4 +1,4 @@
-"""Where a role's settings come from, and what is refused by name."""
+"""The sources of a role's settings, and the settings that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long nodes that start are waited for: as long as they get on."""
+"""Starting nodes may take any time while they report progress."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ sys.exit(node.main())
 
 
 class FakeNode:
-    """A node of which only the standard output is there."""
+    """A node that has only a standard output."""
 
     def __init__(self, name: str, said: bytes = b"") -> None:
         self.name = name
@@ -112,7 +112,7 @@ def test_a_node_that_falls_silent_is_named_with_how_far_it_was() -> None:
 
 
 def a_log_of_two_reports(folder: Path) -> None:
-    """What a broker that stored some large messages left behind."""
+    """Store messages for ``REPORTS`` progress reports of a broker that reads the log."""
     disk = FileDisk(folder)
     config = BrokerConfig(store=str(folder))
     nobody: dict[str, Any] = {"note": _nothing, "wants": lambda _kind: False, "ring": _nothing}
@@ -125,7 +125,7 @@ def a_log_of_two_reports(folder: Path) -> None:
 
 
 def _nothing(*_: object) -> None:
-    """Nobody takes it."""
+    """Discard the arguments."""
 
 
 @pytest.mark.parametrize("world", [ProcessCluster, EmbeddedCluster])
@@ -154,7 +154,7 @@ def test_what_stands_behind_a_damaged_record_is_measured_step_by_step_too(tmp_pa
         pass
     disk.close()
     reports = sum(isinstance(fact, LogRecovering) for fact in facts)
-    assert reports >= REPORTS - 1  # its steps are larger
+    assert reports >= REPORTS - 1  # steps over damaged records are larger
     assert [type(fact) for fact in facts[reports:]] == [LogTailCut, LogRecovered]
 
 

@@ -1,4 +1,4 @@
-"""Nodes end although their loop is busy: with their parent, or at a second signal."""
+"""A node with a busy loop ends with its parent, or at a second signal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_S = 20  # generous: a node that needs its loop to end never ends
 
 @pytest.fixture
 def busy():
-    """A busy node that is ready, and the pipe that ends with its parent."""
+    """A busy node that is ready; closing its standard input is the end of its parent."""
     with subprocess.Popen(
         BUSY_NODE,
         stdin=subprocess.PIPE,
@@ -38,6 +38,6 @@ def test_a_busy_node_ends_with_its_parent(busy) -> None:
 def test_a_busy_node_ends_at_the_second_signal(busy) -> None:
     busy.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
-        busy.wait(0.5)  # it was asked to stop in order, and its loop does not see that
+        busy.wait(0.5)  # the busy loop does not see the first signal
     busy.send_signal(signal.SIGINT)
     assert busy.wait(PATIENCE_S) == 128 + signal.SIGINT

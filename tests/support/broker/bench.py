@@ -1,4 +1,4 @@
-"""A broker on the table: its shell, clients that are wires, and a clock one moves by hand."""
+"""A broker without sockets: its shell, clients that feed frames, and virtual time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class Client:
-    """One connection: what it asks is answered at once, or later in ``heard``."""
+    """One connection: replies are in ``answers``, the broker's own requests in ``heard``."""
 
     def __init__(self, bench: Bench, address: str, version: int) -> None:
         self.values = None
@@ -58,7 +58,7 @@ class Client:
         self.endpoint = bench.server.accept(self)
         self.bench = bench
 
-    # The transport's half
+    # As a transport
     def send(self, data: bytes) -> None:
         self.writes += 1
         self._decoder.feed(data)
@@ -75,11 +75,11 @@ class Client:
     def close(self) -> None:
         self.endpoint.closed("closed here")
 
-    # The client's half
+    # As a client
     def ask(
         self, rpc: AnyRpc, header: Header | None = None, body: bytes = b"", flag: int = 0
     ) -> RemotingCommand | None:
-        """The answer if there is one now."""
+        """Send a request; returns the reply if it came at once."""
         command = RemotingCommand(
             code=rpc.code,
             flag=flag,
@@ -90,7 +90,7 @@ class Client:
         return self.say(command)
 
     def say(self, command: RemotingCommand) -> RemotingCommand | None:
-        """Any command, numbered; the answer if there is one now."""
+        """Send any command with a new opaque; returns the reply if it came at once."""
         self._opaque += 1
         command.opaque = self._opaque
         self.endpoint.feed(encode_command(command))
@@ -119,7 +119,7 @@ class Client:
         return answer
 
     def post(self, topic: str, body: bytes = b"hello", **fields: Any) -> RemotingCommand | None:
-        """Send a message; the answer if there is one now."""
+        """Send a message; returns the reply if it came at once."""
         given = {
             "producer_group": "pg",
             "topic": topic,
@@ -189,7 +189,7 @@ class Client:
         return decode_records(answer.body)
 
     def notices(self) -> list[str]:
-        """Groups this client was told to look at again."""
+        """The groups whose members changed, of each NOTIFY_CONSUMER_IDS_CHANGED."""
         found = [c.fields()["consumerGroup"] for c in self.heard if c.code == 40]
         assert all(c.flag == ONE_WAY for c in self.heard)
         return found
@@ -201,7 +201,7 @@ class Bench:
     def __init__(
         self, disk: Disk | None = None, *, keeps_facts: bool = True, **settings: Any
     ) -> None:
-        assert isinstance(trio.lowlevel.current_clock(), MockClock), "a bench has no real time"
+        assert isinstance(trio.lowlevel.current_clock(), MockClock), "a bench needs virtual time"
         self.entries: list[Entry] = []
         self.announced: list[tuple[TopicConfig, Hashable | None]] = []
         self.clock = WallClock(EPOCH_MS, trio.current_time())

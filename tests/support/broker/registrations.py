@@ -1,4 +1,4 @@
-"""One broker and its NameServers in virtual time, and what it tells them when."""
+"""One broker and its NameServers in virtual time; they keep its registrations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FIRST_SEND = SendMessageRequestV2(
 
 
 class FakeNameServer:
-    """Remembers when it was told of which topics, and answers *late_ms* later."""
+    """Keeps times and topics of the registrations, and answers *late_ms* later."""
 
     def __init__(self, bench: RegistrationBench, late_ms: int) -> None:
         self._bench = bench
@@ -61,7 +61,7 @@ class FakeNameServer:
         self.registered: list[RegisterBrokerBody] = []
         self.one_ways: list[bool] = []
         self.goodbyes_s: list[float] = []
-        self.addresses: list[str] = []  # of the broker, as each request had it
+        self.addresses: list[str] = []  # of the broker, in each request
         self.ordered = b""
         self.refusal: str | None = None
         self.server = RemotingServer(
@@ -96,7 +96,7 @@ class FakeNameServer:
 
 
 class RegistrationBench:
-    """One broker, its NameServers, and somebody who asks it things."""
+    """One broker, its NameServers, and a client."""
 
     def __init__(self, world: VirtualWorld, release: str) -> None:
         self.world = world

@@ -1,4 +1,4 @@
-"""What tests of the store are made of: messages, small disks, and outlets that are lists."""
+"""Parts for tests of the store: messages, small disks, and outlets that are lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAST_4, LAST_5 = "4.9.7", "5.3.3"
 
 
 class TinyDisk(MemoryDisk):
-    """Segments of a few records each, whatever size was asked for."""
+    """Segments of a few records each, whatever size is requested."""
 
     def __init__(self, segment_bytes: int = 4096, bytes_max: int | None = None) -> None:
         super().__init__(bytes_max)
@@ -36,7 +36,7 @@ class TinyDisk(MemoryDisk):
 
 
 class SlowDisk(MemoryDisk):
-    """Flushes end when a test says so."""
+    """Flushes end when a test calls ``finish``."""
 
     needs_flush = True
 
@@ -54,7 +54,7 @@ class SlowDisk(MemoryDisk):
         self.asked.append((upto, on_done))
 
     def finish(self, result: OSError | None = None) -> None:
-        """One flush for all who wait."""
+        """End all waiting flushes, as one."""
         asked, self.asked = self.asked, []
         upto = max(upto for upto, _ in asked)
         for _, on_done in asked:
@@ -62,7 +62,7 @@ class SlowDisk(MemoryDisk):
 
 
 class Rig:
-    """A store and everything it has said."""
+    """A store, its facts, and the bells that it rang."""
 
     def __init__(self, disk: MemoryDisk | None = None, **config: Any) -> None:
         self.disk = disk or TinyDisk()
@@ -108,7 +108,7 @@ class Rig:
         return [message.body for message in self.messages(queue_id, topic)]
 
     def messages(self, queue_id: int = 0, topic: str = "orders") -> list[StoredMessage]:
-        """All there is in a queue, as a consumer pulls it."""
+        """All messages of a queue, as a consumer pulls them."""
         found: list[StoredMessage] = []
         offset = self.store.min_offset(topic, queue_id)
         while True:
@@ -122,7 +122,7 @@ class Rig:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def reopened(self) -> Rig:
-        """The same disk under a new process."""
+        """A new store on the same disk, as after a restart."""
         return Rig(self.disk, **msgspec.structs.asdict(self.config))
 
 

@@ -40,14 +40,14 @@ def a_peer(address: str = "127.0.0.1:50000") -> Peer:
 
 
 class NameServerBench:
-    """One NameServer, what it noted and pushed, and its disk, which survives ``restarted``."""
+    """One NameServer, its facts and pushes, and its disk, which ``restarted`` keeps."""
 
     def __init__(self, release: str = "4.9.7", disk: MemoryDisk | None = None, **settings) -> None:
         self.release = Release.parse(release)
         self.settings = settings
         self.disk = disk or MemoryDisk()
         self.facts: list = []
-        self.slices = 0  # of the answer that was given last
+        self.slices = 0  # of the last answer
         self.pushed: list = []
         self.server = NameServer(
             NameServerConfig(release=release, **settings),
@@ -66,7 +66,7 @@ class NameServerBench:
     def invoke(
         self, code: int, peer: Peer | None = None, now_ms: int = 0, **command
     ) -> Reply | None:
-        """What the shell would answer; None for silence."""
+        """The reply that the shell would send; None if it would send none."""
         given = {"version": self.release.version, **command}
         return self.take(RemotingCommand(code=code, **given), peer, now_ms)
 
@@ -154,7 +154,7 @@ def a_registration(
     crc: bool = True,
     **more: str,
 ) -> tuple[dict[str, str], bytes]:
-    """Ext fields and body."""
+    """Ext fields and body of a REGISTER_BROKER request."""
     wrapper = TopicConfigAndMappingSerializeWrapper(
         topic_config_table=topics("T", "U") if serves is None else serves, data_version=version
     )

@@ -1,4 +1,4 @@
-"""A server's shell at the end of a wire: its handlers do one odd thing each."""
+"""A server's shell with a ``Wire``: each handler returns another kind of result."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ HANDLERS: dict[int, tuple[AnyRpc, Callable[[Call[Any]], Result]]] = {
 
 
 class Wire:
-    """A transport that remembers: what was sent, and how much of it has left."""
+    """A transport that keeps all bytes sent; while ``stuck``, all of them are unsent."""
 
     local, remote = "10.0.0.1:10911", "10.0.0.2:40001"
 

@@ -1,4 +1,4 @@
-"""A NameServer that is reset knows who is there, and waits for them to say what they have."""
+"""A reset NameServer keeps its live brokers, and forgets topics, keys and settings."""
 
 from __future__ import annotations
 

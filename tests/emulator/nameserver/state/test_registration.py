@@ -1,4 +1,4 @@
-"""Route rules at their edges: the release that begins one, and what facts and answers say."""
+"""Edge cases of registrations: the first release of a rule, facts, and replies."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_from_5_0_0_on_a_new_broker_with_one_topic_is_refused(release) -> None:
         assert (reply.code, reply.remark) == (1, "register broker failed")
         assert reply.header == RegisterBrokerReply()
     assert (bench.route("T") is not None) is (release == "4.9.8")
-    assert bench.register(a_peer(), broker="broker-b", serves={}).code == 0, "without topics: yes"
+    assert bench.register(a_peer(), broker="broker-b", serves={}).code == 0, "no topics: accepted"
 
 
 @pytest.mark.parametrize(("release", "holder"), [("4.9.8", THIRD), ("5.0.0", MASTER)])
@@ -74,7 +74,7 @@ def test_from_5_0_0_on_an_older_state_does_not_take_an_id(release, holder) -> No
     bench.register(a_peer(), broker="broker-b", address=THIRD)
     bench.register(a_peer(), address=THIRD, version=V2)
     assert addresses(bench.route("T"))["broker-a"] == {0: holder}
-    # Who was ignored is not alive either: its next registration counts as a new one.
+    # An ignored broker is not live either: its next registration is that of a new one.
     alive = [key.address for key in bench.server.routes.live.broker_live_table]
     assert (THIRD in alive) is (release == "4.9.8")
 
@@ -196,7 +196,7 @@ def test_who_expires_is_closed_and_its_silence_is_told() -> None:
 def test_a_broker_may_say_how_long_its_silence_may_be() -> None:
     bench, peer = NameServerBench("5.3.3"), a_peer()
     bench.register(peer, heartbeatTimeoutMillis="0")
-    assert bench.server.scan(1) == [peer], "also not at all"
+    assert bench.server.scan(1) == [peer], "0 ms allow no silence"
 
 
 def test_the_loss_of_a_slave_changes_no_permission_and_is_not_announced() -> None:

@@ -1,6 +1,6 @@
-"""What ends a partial route (rocketmq #4522): a whole registration with a version that is new.
+"""A registration of all topics with a new version ends a partial route (rocketmq #4522).
 
-A NameServer that had lost a broker was told of one changed topic, and took that for all there is,
+A NameServer that had lost a broker received one changed topic, and took it for the whole table,
 at the newest version.  Upstream: RouteInfoManager.registerBroker (4.9.8),
 BrokerController.registerIncrementBrokerData and registerBrokerAll.
 """
@@ -38,14 +38,14 @@ FIRST_SEND = SendMessageRequestV2(
 
 
 class RouteBench:
-    """A cluster with one broker and topics ``orders`` and ``invoices``, and a tool."""
+    """A cluster with one broker and topics ``orders`` and ``invoices``, and an admin client."""
 
     def __init__(self, cluster: VirtualCluster, process, admin: Admin, broker: str) -> None:
         self.cluster, self.process, self.admin, self.broker = cluster, process, admin, broker
         self.namesrv = {"process": process, "namesrv": cluster.namesrv}
 
     async def is_routed(self, topic: str = "orders") -> bool:
-        await trio.sleep(0.1)  # one-way registrations have come by then
+        await trio.sleep(0.1)  # one-way registrations arrive meanwhile
         try:
             await self.admin.route(topic)
         except NotFound:
@@ -101,13 +101,13 @@ async def update_another_topic(bench: RouteBench) -> None:
 
 
 async def send_to_a_new_topic(bench: RouteBench) -> None:
-    """As a producer does that knows the broker, by another NameServer or from before."""
+    """Send as a producer that has the broker's address from another or an earlier route."""
     await bench.admin.call(bench.broker, catalog.SEND_MESSAGE_V2, FIRST_SEND, b"first")
 
 
 async def begin_a_new_group(bench: RouteBench) -> None:
     async def listen(_messages) -> None:
-        """Take everything."""
+        """Accept all messages."""
 
     async with PushConsumer(listen, {"invoices": "*"}, **bench.namesrv, group="new"):
         await trio.sleep(1)

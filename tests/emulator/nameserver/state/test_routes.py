@@ -66,7 +66,7 @@ def test_the_last_replica_takes_topics_and_cluster_with_it(release) -> None:
     assert addresses(bench.route("T")) == {"broker-a": {1: SLAVE}}
     assert unregister(bench, address=SLAVE, broker_id=1) == 0
     assert bench.tables() == before_anybody
-    assert unregister(bench) == 0, "unregistering a stranger is no error"
+    assert unregister(bench) == 0, "an unknown broker is no error"
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_topics_come_from_the_master_and_on_5_x_from_a_prime_slave() -> None:
     for bench, served in ((four, False), (five, True)):
         bench.register(a_peer(), broker_id=2, address=SLAVE, **ACTING)
         assert (bench.route("T") is not None) == served
-    assert perms(five.route("T")) == {"broker-a": 4}, "who may act as master only reads"
+    assert perms(five.route("T")) == {"broker-a": 4}, "an acting master is read-only"
     not_prime = NameServerBench("5.3.3")
     not_prime.register(a_peer(), broker_id=2, address=SLAVE)
-    assert not_prime.route("T") is None, "a broker too old to say enableActingMaster is no prime"
+    assert not_prime.route("T") is None, "a broker without enableActingMaster is no prime slave"
 
 
 def test_without_its_master_an_acting_group_loses_w_and_shows_a_master_on_wish() -> None:
@@ -156,7 +156,7 @@ def test_an_older_state_does_not_take_an_id_from_a_registered_broker() -> None:
     assert (reply.code, reply.header.master_addr) == (0, None)
     assert addresses(bench.route("T")) == {"broker-a": {0: MASTER}}
     bench.register(a_peer(), address=OTHER, version=late)
-    assert addresses(bench.route("T")) == {"broker-a": {0: OTHER}}, "otherwise the last one wins"
+    assert addresses(bench.route("T")) == {"broker-a": {0: OTHER}}, "at equal states the last wins"
 
 
 def test_5_x_adds_a_topic_it_does_not_know_even_at_the_same_version() -> None:
@@ -178,7 +178,7 @@ def test_the_smallest_id_is_announced_when_it_changes_and_announcing_is_on() -> 
     bench = NameServerBench("5.3.3", notify_min_broker_id_changed=True)
     master, slave = a_peer(), a_peer()
     bench.register(slave, broker_id=1, address=SLAVE, **ACTING)
-    assert bench.pushed == [], "a first registration changes nothing"
+    assert bench.pushed == [], "a first registration is not announced"
     bench.register(master, address=MASTER, **ACTING)
     bench.server.closed(master, 1_000)
     (came, gone) = bench.pushed
@@ -206,7 +206,7 @@ def test_a_client_in_a_zone_sees_its_zone_and_masterless_brokers() -> None:
     seen = decode_body(reply.body, TopicRouteData)
     assert list(addresses(seen)) == ["east"]
     assert list(perms(seen)) == ["east"]
-    assert len(addresses(bench.route("T"))) == 2, "others see all of it"
+    assert len(addresses(bench.route("T"))) == 2, "without a zone all are seen"
 
 
 @each_release
