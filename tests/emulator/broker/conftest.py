@@ -24,7 +24,7 @@ def run_in_virtual_time(
     clock: Clock | None = None,
     instruments: Sequence[Instrument] = (),
 ) -> Any:
-    """Like ``trio.run``; *clock* is the parameter of the test, if it has one."""
+    """``trio.run`` with the *clock* of the test, or else with a ``MockClock``."""
     clock = clock or MockClock(autojump_threshold=0)
     return trio.run(test, clock=clock, instruments=instruments)
 

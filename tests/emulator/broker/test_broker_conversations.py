@@ -75,7 +75,7 @@ class Replay:
         return [*client.answers(), *client.heard]
 
     def _prepare(self, name: str) -> None:
-        """Create the group, unless the recorded one was new too, and the topic of Node."""
+        """Create the topic of Node; and the group, unless the recorded broker was new."""
         broker, now_ms = self.bench.broker, self.bench.now_ms()
         if name.startswith("node"):
             topic = TopicConfig(topic_name="TalkNode", read_queue_nums=4, write_queue_nums=4)

@@ -170,7 +170,7 @@ REQUESTS = st.tuples(
 
 
 def tables(broker: Broker) -> tuple[object, ...]:
-    """What a refusal must not change.  A refused request may create groups and retry topics."""
+    """The state that no refusal changes; it omits groups and retry topics."""
     topics = broker.topics.topic_config_table
     return (
         {name for name in topics if not name.startswith(("%RETRY%", "%DLQ%"))},

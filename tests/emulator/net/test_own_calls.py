@@ -155,7 +155,7 @@ async def test_nothing_is_paid_before_somebody_listens_and_after_he_has_gone() -
     server.ask(FETCH)
     assert server.journal.wants(NodeStopped)
     server.wire.close()
-    server.note(STOPPED)  # finds the closed connection
+    server.note(STOPPED)  # the next fact finds that it closed
     assert not server.journal.wants(NodeStopped)
 
 

@@ -34,7 +34,7 @@ class OneWire:
 
 
 class Talk:
-    """A connected client, and the other end, which answers when a test says so."""
+    """A connected client, and the other end, which answers in ``answer_all``."""
 
     def __init__(self, client: RemotingClient, wire: Wire) -> None:
         self.client = client

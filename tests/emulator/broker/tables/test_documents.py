@@ -1,4 +1,4 @@
-"""Documents: the last text that was written is read; a failing disk ends no broker."""
+"""Documents: the last text that was written is read; a failing disk raises nothing."""
 
 from __future__ import annotations
 
