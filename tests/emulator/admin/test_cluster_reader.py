@@ -1,4 +1,4 @@
-"""A look at a cluster: all brokers at once, the silent ones named, names as people count."""
+"""Reading a cluster: all brokers at once, silent brokers named, names in natural order."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.text.values import in_natural_order
 
-ANSWER_S = 0.1  # of a broker that is well
+ANSWER_S = 0.1  # how long a healthy broker takes to answer
 
 
 class SomeBrokers:
-    """What a reader asks an ``Admin``; *failures*: by broker, after how long, with what."""
+    """The calls of ``Admin`` that a reader makes; *failures*: delay and error of each broker."""
 
     def __init__(self, names: list[str], failures: dict[str, tuple[float, Exception]]) -> None:
         self._names = names
@@ -139,11 +139,11 @@ def test_queues_that_nobody_can_write_to_are_counted_as_load_that_does_not_come(
 
     (topic,) = overview_of("n", [a_report("b-1", 6), a_report("b-2", 4)]).topics
     assert (topic.no_load_ratio, topic.read_only) == (0.5, ("b-2",))
-    assert topic.idle_queues == idle  # the other queue of b-2 has a message left
+    assert topic.idle_queues == idle  # the other queue of b-2 still has a message
 
 
 class AnyRocketMQ(Admin):
-    """The calls that every RocketMQ answers."""
+    """An ``Admin`` with the calls that every RocketMQ answers: not the emulator's ``overview``."""
 
     async def overview(self, broker: str) -> BrokerOverview:
         raise NotAnEmulator(f"{broker} is a real one")
@@ -151,7 +151,7 @@ class AnyRocketMQ(Admin):
 
 async def test_one_call_of_ours_tells_what_the_many_of_any_rocketmq_tell() -> None:
     async def consume(_messages, _context) -> None:
-        """All is well."""
+        """Every message succeeds."""
 
     with EmbeddedCluster(ClusterSpec(brokers=1)) as cluster:
         namesrv = cluster.namesrv

@@ -1,4 +1,4 @@
-"""A cluster that is watched: what hangs and dies is known, and stops nothing."""
+"""Watching a cluster whose nodes hang and die: each is reported, and the watch continues."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def wait_seen(
     watch: ClusterWatch, wanted: Callable[[ClusterSnapshot], bool]
 ) -> ClusterSnapshot:
     with trio.fail_after(PATIENCE_S):
-        while not wanted(snapshot := watch.snapshot()):  # noqa: ASYNC110  # brokers ring no bell here
+        while not wanted(snapshot := watch.snapshot()):  # noqa: ASYNC110  # brokers send no event
             await trio.sleep(watch.period_s / 5)
     return snapshot
 
@@ -81,7 +81,7 @@ async def test_what_a_dead_broker_had_is_still_there_and_it_comes_back(cluster) 
 async def test_a_broker_that_does_not_answer_is_silent_since_it_was_asked_and_stops_no_other(
     cluster, monkeypatch
 ) -> None:
-    hidden = {"paused": "running"}  # as where the system does not say who stands still
+    hidden = {"paused": "running"}  # as on a system that does not report paused processes
     condition = cluster._condition
     monkeypatch.setattr(
         cluster,
@@ -111,7 +111,7 @@ async def test_the_members_of_groups_that_are_shown_say_which_queues_they_have(
     await send(cluster, 8)
 
     async def consume(_messages, _context) -> None:
-        """All is well."""
+        """Every message succeeds."""
 
     async with (
         PushConsumer(consume, {"orders": "*"}, namesrv=cluster.namesrv, group="billing"),

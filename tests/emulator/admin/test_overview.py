@@ -1,4 +1,4 @@
-"""Between two looks at a cluster: rates, and what happened, as lines."""
+"""Two snapshots of a cluster: the rates between them, and one line for each event."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def a_look(at_s: float, stored: int, committed: int) -> BrokerSample:
 
 
 def a_snapshot(topics=(), members=None, *, is_complete=True, **states) -> ClusterSnapshot:
-    """*members*: names by group; *states*: of nodes by name, with pids and endings."""
+    """*members*: names by group; *states*: by node name, a state or a tuple of pid and state."""
     found = BrokerOverview(
         tuple(TopicRow(name, 4, 0, 0) for name in topics),
         tuple(

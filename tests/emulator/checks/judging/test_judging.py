@@ -1,4 +1,4 @@
-"""The driver: one pass, every checker its facts, none hides the others."""
+"""Judging: one pass; each checker gets its own facts; one that raises does not stop the others."""
 
 from __future__ import annotations
 

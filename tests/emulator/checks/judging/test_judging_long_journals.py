@@ -1,8 +1,8 @@
-"""A journal of any length, from a generator: its length costs time and no memory.
+"""Judging a journal from a generator: memory does not grow with the journal's length.
 
-What is measured: the objects that the judge keeps (``sys.getallocatedblocks``), and the largest
-memory of the process (VmHWM: Linux counts it for each program anew), after a short journal and
-after one that is ten times as long.
+Two values are compared after a short journal and after one that is ten times as long: the objects
+that the judge keeps (``sys.getallocatedblocks``), and the largest memory of the process (VmHWM:
+Linux counts it for each program anew).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pytest
 from tests.support.paths import ROOT
 
 SHORT, LONG = 40_000, 400_000
-# One object kept of each message were 0.11 a fact.  What stays open where one minute is joined to
-# the next is some 0.013 a fact, and lives are forgotten 256 messages at a time in each queue.
+# One object kept for each message would be 0.11 a fact.  State that stays open where one minute is
+# joined to the next is about 0.013 a fact; a queue drops its records 256 messages at a time.
 OBJECTS_A_FACT_MAX = 0.05
-GROWTH_BYTES_MAX = 4 << 20  # of arrays and tables, too; not of each fact
+GROWTH_BYTES_MAX = 4 << 20  # includes arrays and tables; less than 12 bytes a fact
 PROGRAM = """
 import gc, json, re, sys
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_ten_times_as_many_facts_take_no_more_memory_and_what_is_last_is_judged(
     assert (short["facts"], long["facts"]) == (SHORT, LONG)
     for found in (short, long):
         assert (found["incomplete"], found["raised"]) == ([], {})
-        # Others may object to where one minute is joined to the next: what is on its way is cut.
+        # Other checkers may object where one minute is joined to the next: it cuts work in flight.
         assert "attempts_are_bounded" in found["checkers"]
     assert long["objects"] - short["objects"] < OBJECTS_A_FACT_MAX * (LONG - SHORT)
     assert long["bytes"] - short["bytes"] < GROWTH_BYTES_MAX

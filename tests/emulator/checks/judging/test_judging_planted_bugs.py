@@ -1,4 +1,4 @@
-"""Clients that are right pass every checker; each bug that is planted in one is objected to."""
+"""Correct clients pass every checker; a checker objects to each planted bug."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def a_plan(release: str, steps: tuple[Step, ...], **consumers: object) -> Plan:
 
 
 def objecting(plan: Plan, seed: int = 1) -> Counter[str]:
-    """Which checkers object, and how often."""
+    """The number of objections of each checker."""
     result, _ = finished_run(plan, seed)
     assert result.verdict != "error", result.reason
     return Counter(each.checker for each in result.violations)

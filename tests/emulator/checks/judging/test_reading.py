@@ -1,4 +1,4 @@
-"""Journals from files: what cannot be read is named with its place."""
+"""Reading journals from files: what cannot be read is reported with its file and line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_journals_of_several_nodes_are_merged_by_time_also_those_of_a_folder(
             if entry.node == node
         ]
         half = len(own) // 2
-        a_file(tmp_path, own[:half], f"{node}.jsonl.1")  # it was full
+        a_file(tmp_path, own[:half], f"{node}.jsonl.1")  # the full file that was renamed
         files += [tmp_path / f"{node}.jsonl.1", a_file(tmp_path, own[half:], f"{node}.jsonl")]
     wanted = [each.fact for each in journal.entries]
     assert [each.fact for each in read_journals(files)] == wanted

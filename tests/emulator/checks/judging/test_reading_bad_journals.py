@@ -1,6 +1,6 @@
-"""Journals that are not as they should be: judged as far as they go, and never passed.
+"""Damaged journals: judged as far as possible, and never passed.
 
-Each is made from the journal of one run that passes, by one thing that happens to journals.
+Each is made from the journal of one run that passes, by one kind of damage.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def without(*nodes: str) -> Entries:
 
 
 def middle_of(node: str, kind: type[Fact] = Fact) -> int:
-    """Where the middle one of the node's facts of this kind stands."""
+    """The index of the middle one of the node's facts of this kind."""
     places = [at for at, e in enumerate(entries()) if e.node == node and isinstance(e.fact, kind)]
     return places[len(places) // 2]
 
@@ -71,7 +71,7 @@ def test_the_whole_journal_passes_and_lacks_nothing() -> None:
     assert (row_of(judgement).verdict, row_of(judgement).reason) == ("passed", "")
 
 
-# What is missing, or out of turn --------------------------------------------------------------
+# Missing or misplaced entries -----------------------------------------------------------------
 
 
 def with_a_hole() -> Entries:
@@ -87,7 +87,7 @@ def that_begins_late() -> Entries:
 
 
 def without_the_end_of(node: str) -> Entries:
-    """Its file was cut off, at the end of a line."""
+    """The node's file is cut off at the end of a line."""
     at = middle_of(node)
     return [e for number, e in enumerate(entries()) if e.node != node or number < at]
 
@@ -106,12 +106,12 @@ def with_a_fact_twice() -> Entries:
 
 
 def one_node_after_the_other() -> Entries:
-    """As ``cat *.jsonl`` makes it."""
+    """The order that ``cat *.jsonl`` gives."""
     return sorted(entries(), key=lambda entry: entry.node)
 
 
 def shifted(by_us: int, *, until: int = 1_000_000) -> Entries:
-    """The monotonic clock jumps in the middle, by so much, and back after so many facts."""
+    """The monotonic clock jumps by *by_us* in the middle, and back after *until* facts."""
     at = middle_of("broker-a")
     return [
         replace(entry, mono_us=entry.mono_us + by_us * (at <= number < at + until))
@@ -191,7 +191,7 @@ def test_rules_that_need_the_whole_journal_say_what_they_lack(what: str) -> None
     judgement = judge(NOT_WHOLE[what][0]())
     assert any(NOT_WHOLE[what][1] in why for why in judgement.not_judged.values())
     assert "lost" not in judgement.metrics
-    assert judgement.metrics["failed_sends"] == 0.0  # what needs no other fact is measured
+    assert judgement.metrics["failed_sends"] == 0.0  # this metric needs no other facts
 
 
 def test_two_runs_of_two_files_are_named_and_nothing_is_judged() -> None:
@@ -227,18 +227,18 @@ def test_nodes_that_began_again_after_faults_that_are_told_lack_nothing() -> Non
     assert judge(run.entries).incomplete == ()
 
 
-# Objections and what is missing ---------------------------------------------------------------
+# Objections and missing entries ---------------------------------------------------------------
 
 
 def with_a_fifth_attempt() -> Entries:
-    """Objected to where it is."""
+    """The middle attempt becomes a fifth one, to which a checker objects."""
     found, at = entries(), middle_of("producer-1", SendAttempted)
     found[at] = replace(found[at], fact=replace(found[at].fact, attempt=5))
     return found
 
 
 def without_a_line_of(found: Entries, node: str, *, behind: int) -> Entries:
-    """The first one of that node behind that place is missing."""
+    """Without the first entry of *node* after the index *behind*."""
     at = next(at for at, entry in enumerate(found) if at > behind and entry.node == node)
     return [*found[:at], *found[at + 1 :]]
 
@@ -277,7 +277,7 @@ def test_a_missing_consumer_has_not_lost_what_it_consumed() -> None:
 
 
 def torn(at: int, line: bytes) -> Judgement:
-    """Read without the lines that cannot be read."""
+    """The judgement with *line* at the index *at*; lines that cannot be read are skipped."""
     lines = [encode_entry(entry) for entry in entries()]
     lines[at] = line
     skipped = Skipped()
@@ -327,7 +327,7 @@ def test_a_plan_that_is_none_does_not_disturb_the_judge() -> None:
         assert judge(found).raised == {}
 
 
-# Very long ones -------------------------------------------------------------------------------
+# Long journals --------------------------------------------------------------------------------
 
 
 def test_entries_may_come_from_a_generator_that_nobody_keeps() -> None:
@@ -339,7 +339,7 @@ def test_entries_may_come_from_a_generator_that_nobody_keeps() -> None:
     assert row_of(judging.end()).verdict == "passed"
 
 
-# Nodes that fall silent -----------------------------------------------------------------------
+# Nodes that note nothing more -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("node", ["broker-a", "billing-2", "producer-1"])
@@ -373,7 +373,7 @@ def test_a_member_that_commits_and_consumes_nothing_breaks_a_rule_if_it_notes_ot
 
 
 def numbered(found: Entries) -> Entries:
-    """Each node's without a hole."""
+    """With new sequence numbers of each node, without a hole."""
     seqs: Counter[str] = Counter()
     made = []
     for entry in found:

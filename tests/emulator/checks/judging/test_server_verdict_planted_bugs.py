@@ -1,4 +1,4 @@
-"""Clients with a planted bug are objected to by what servers note alone; others are not."""
+"""Facts of servers alone are enough to object to planted bugs; correct clients pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVERS = ("broker-", "namesrv", "world")
 
 
 def a_plan(*quirks: str, release: str = "4.9.7", **consumer: object) -> Plan:
-    """Two members, a third one that comes, and one that goes."""
+    """Two members; a third one joins, and the first one leaves."""
     listener = ListenerPlan(takes_ms=2, fails=0.05)
     group = ConsumersPlan(
         group="billing", topics={"orders": "*"}, members=2, listener=listener, **consumer

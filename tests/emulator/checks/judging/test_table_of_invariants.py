@@ -1,4 +1,4 @@
-"""The table of client invariants: complete, true to the checkers there are, and on its page."""
+"""The table of client invariants: complete, equal to the existing checkers, and on its page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_invariant_is_judged_or_says_why_not() -> None:
 
 
 def invariants_of(kind: type[Monitor]) -> set[int]:
-    """Client invariants; some monitors hold brokers or sends to rules that are none of these."""
+    """Client invariants of a monitor; some monitors judge other rules, of brokers or sends."""
     return set(getattr(kind, "invariants", ()))
 
 

@@ -1,4 +1,4 @@
-"""Each monitor objects to the bad journal made for it, and not to the same one done right."""
+"""Each monitor objects to a journal with its violation, and not to the same one without it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def heartbeats(seconds: float) -> AJournal:
 
 
 def noted_heartbeats(seconds: float) -> AJournal:
-    """As virtual runs note them."""
+    """Heartbeats as virtual runs note them."""
     heartbeat = HeartbeatReceived(client_of(ME), PEER)
     journal = a_group().note("broker-a", heartbeat).at_s(seconds).note("broker-a", heartbeat)
     return journal.at_s(seconds + 1).ends()

@@ -1,6 +1,6 @@
-"""What ends: a lock, a listener's work, a member, a broker; nothing goes on as if it had not.
+"""Monitors object to work that continues after its lock, listener, member or broker ended.
 
-Each excuse is told three times: inside it, just outside, and after it.
+Each excuse is tested three times: inside it, just outside, and after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RETRY = Queue("%RETRY%billing", "broker-a", 0)
 
 
 def found(journal: AJournal, name: str) -> tuple[int, float]:
-    """Its objections, and what it let off."""
+    """The numbers of objections and of excuses of the monitor *name*."""
     judgement = judge(journal.entries, [MONITORS[name]])
     return len(objections(judgement, name)), judgement.metrics[f"excused_{name}"]
 
@@ -68,7 +68,7 @@ def test_a_topic_that_a_member_passes_no_more_is_not_waited_for() -> None:
 
 
 def at_work(locked_s: float = 95) -> AJournal:
-    """The listener has a message from 100 s on."""
+    """The listener works at a message from 100 s on."""
     journal = a_cluster().consumer(ONE, orderly=True).stored(0).at_s(locked_s)
     journal.note("broker-a", QueuesLocked("billing", client_of(ONE), (Q0,), ()))
     return journal.claimed(ONE, Q0, offsets=(0,)).at_s(100).given(ONE, 0)
@@ -109,8 +109,8 @@ def test_a_member_that_shuts_down_unlocks_all_whatever_is_under_way() -> None:
     ("ended_s", "release", "reason", "expected"),
     [
         (110, "4.9.7", "not mine", (0, 1)),
-        (130, "4.9.7", "not mine", (1, 0)),  # it had the time
-        (110, "5.2.0", "not mine", (1, 0)),  # it unlocks at once
+        (130, "4.9.7", "not mine", (1, 0)),  # the 20 s were over
+        (110, "5.2.0", "not mine", (1, 0)),  # 5.2.0 unlocks at once
         (110, "4.9.7", "shutdown", (1, 0)),
     ],
 )
@@ -203,11 +203,11 @@ def test_a_name_server_may_not_see_a_broker_end_in_a_fault(node, ended_s, expect
     )
 
 
-# What a broker forgot it delivers again ----------------------------------------------------
+# Deliveries that a broker forgets and repeats ----------------------------------------------
 
 
 def a_retry_twice(restarts: bool) -> AJournal:
-    """The first copy comes, again after a restart, while the second one waits for its time."""
+    """The first copy comes, and again after a restart while the second one is not yet due."""
     journal = AJournal().runs().store().consumer(ONE).stored(0, LEVEL_3, "k")
     journal.at_s(10).stored(0, RETRY, "k").note("broker-a", DelayedDelivered(RETRY, 3, 0))
     if restarts:

@@ -1,4 +1,4 @@
-"""What monitors let off for a fault: while it holds, and not for the rest of the run."""
+"""Excuses of monitors for a fault: they hold while it lasts, not for the rest of the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.checks.small_journals import Q0, AJournal
     [
         ("broker-a", 10, 159, (0, 1)),
         ("namesrv-a", 10, 159, (0, 1)),
-        ("broker-a", 10, 157, (1, 0)),  # it is back, and silent
+        ("broker-a", 10, 157, (1, 0)),  # broker-a is back, and does not register
         ("broker-b", 10, 159, (1, 0)),
         ("producer-1", 10, 159, (1, 0)),
     ],
@@ -46,7 +46,7 @@ def test_a_registration_may_be_late_by_a_fault_of_the_broker_or_a_name_server(
         ("producer-1", 110, 60, (0, 1)),
         ("broker-a", 110, 60, (1, 0)),
         ("namesrv-a", 110, 174, (0, 1)),
-        ("namesrv-a", 110, 176, (1, 0)),  # the NameServer has looked meanwhile
+        ("namesrv-a", 110, 176, (1, 0)),  # the NameServer has scanned its brokers meanwhile
     ],
 )
 def test_a_dead_broker_stays_in_a_route_until_its_name_server_misses_it(
@@ -87,7 +87,7 @@ def test_a_send_takes_longer_while_its_producer_stands_still(node, began_s, expe
     [
         (ONE, 256, (0, 1)),
         ("broker-b", 256, (0, 1)),
-        (ONE, 254, (1, 0)),  # it goes on, and takes no pass
+        (ONE, 254, (1, 0)),  # the member runs again, and does not rebalance
         (TWO, 256, (1, 0)),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_clock_that_jumped_once_does_not_excuse_old_subscriptions_for_ever(
         ("broker-b", 75, 80, (0, 1)),
         (TWO, 75, 80, (1, 0)),
         ("broker-b", 65, 80, (1, 0)),
-        ("broker-b", 75, 88, (1, 0)),  # by then the round is over
+        ("broker-b", 75, 88, (1, 0)),  # the round of heartbeats is over by then
     ],
 )
 def test_a_newer_subscription_waits_while_another_broker_of_the_round_does_not_answer(

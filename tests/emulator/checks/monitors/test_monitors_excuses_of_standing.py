@@ -1,4 +1,4 @@
-"""What monitors of members, routes and shares let off: inside, outside and afterwards."""
+"""Excuses of the monitors of members, routes and shares: inside, outside and afterwards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ A_AND_B = ("broker-a", "broker-b")
 
 
 def in_time(journal: AJournal, *steps: tuple[float, Callable[[], object]]) -> AJournal:
-    """Each step at its time."""
+    """Run each step at its time."""
     for at_s, do in sorted(steps, key=lambda step: step[0]):
         journal.at_s(at_s)
         do()
@@ -81,7 +81,7 @@ def test_a_broker_that_is_in_no_route_need_not_list_anybody_until_it_is_back() -
 
 
 def a_share_of_two(node: str, passes_s: float) -> AJournal:
-    """The member leaves the queues of broker-b out, which was away before."""
+    """The member's share lacks the queues of broker-b, which had a fault from 10 s to 11 s."""
     journal = a_fault(a_cluster().consumer(ONE), "broker-b", 10, 11)
     a_fault(journal, node, 100, 110)
     return passed(journal.at_s(passes_s), ONE, ONE, queues=2)
@@ -97,7 +97,7 @@ def test_a_broker_may_be_in_no_route_for_58_s_after_a_fault(node) -> None:
 def settings_lost(
     *, documents: tuple[str, ...] = ("topics.json",), flushes: int = 0, of: str = "broker-b"
 ) -> AJournal:
-    """Broker-b had 2 queues, and 8 when it lost its power; the member shares out 4 in all."""
+    """A topic of broker-b grew from 2 queues to 8 before *of* lost its power."""
     journal = a_cluster().at_s(2).consumer(ONE).at_s(10)
     journal.note("broker-b", TopicCreated("invoices", 8, 8, 6, "admin"))
     journal.note("broker-b", TopicChanged("orders", 8, 8, 6))
@@ -124,14 +124,14 @@ def test_settings_that_were_lost_are_known_again_once_the_topic_is_changed() -> 
     assert found(shared(changed.at_s(300)), "routes_are_current")[0] == 1
     flushed = settings_lost(flushes=2).note("broker-b", TopicCreated("news", 2, 2, 6, "admin"))
     flushed.note("broker-b", PowerLost(0, 0, 0, ("topics.json",))).at_s(400)
-    assert found(shared(flushed), "routes_are_current")[0] == 1  # another topic's was lost
+    assert found(shared(flushed), "routes_are_current")[0] == 1  # those of news were lost
 
 
 # Shares that change ----------------------------------------------------------------------------
 
 
 def a_change_of_hands(node: str, *, word: str = "partition", ends_s: float = 110) -> AJournal:
-    """At 170 s; something happens to *node* from 100 s on."""
+    """Q0 changes its owner at 170 s; a fault *word* of *node* began at 100 s."""
     journal = a_cluster().consumer(ONE).consumer(TWO)
     journal.note("broker-c", NodeStarted("broker", "", "4.9.7"))
     journal.note("broker-c", TopicCreated("invoices", 2, 2, 6, "admin")).claimed(ONE, Q0)
@@ -156,7 +156,7 @@ def test_a_broker_that_stays_away_does_not_explain_what_changes_minutes_later() 
 
     assert found(dead("kill", 289), "shares_rest")[0] == 0
     assert found(dead("kill", 300), "shares_rest")[0] == 1
-    assert found(dead("pause", 600), "shares_rest")[0] == 0  # it may come and go all the time
+    assert found(dead("pause", 600), "shares_rest")[0] == 0  # it may come and go meanwhile
 
 
 def test_a_broker_that_a_name_server_takes_anew_changes_routes_and_one_it_knows_does_not() -> None:
@@ -174,7 +174,7 @@ def test_a_broker_that_a_name_server_takes_anew_changes_routes_and_one_it_knows_
 def left_locked(
     claimed_s: float, *, granted_s: float = 80.5, to: str = ONE, of: Queue = Q0, back: bool = False
 ) -> AJournal:
-    """A member gives Q0 up at 80 s, is given its lock again, and the other one gets the queue."""
+    """ONE releases Q0 at 80 s, *to* gets its lock again, and TWO claims the queue *of*."""
     journal = a_cluster().consumer(ONE, orderly=True).consumer(TWO, orderly=True)
     journal.claimed(ONE, Q0, Q1).at_s(80).released(ONE, Q0)
     journal.note("broker-a", QueuesUnlocked("billing", client_of(ONE), (Q0,)))
@@ -196,7 +196,7 @@ def test_a_lock_that_was_given_again_after_the_queue_was_given_up_is_waited_for(
 
 
 def a_wrong_sum(*of_two: str, topic: str = "orders", again: bool = False) -> AJournal:
-    """Two members share 4 queues as 2 + 3, and have routes of their own."""
+    """Two members with different routes share 4 queues as 2 + 3."""
     journal = a_cluster().consumer(ONE).consumer(TWO)
     journal.note(ONE, RouteChanged("orders", A_AND_B)).note(TWO, RouteChanged("orders", A_AND_B))
     journal.note(TWO, RouteChanged(topic, of_two))
@@ -218,7 +218,7 @@ def test_members_whose_routes_have_other_brokers_share_other_queues() -> None:
 
 
 def woken(late_s: float, node: str = "", *, until_s: float = 12) -> AJournal:
-    """A member joins at 10 s; the other one knows it after so long."""
+    """A member joins at 10 s; the other one's rebalance includes it *late_s* later."""
     journal = joined(a_cluster().consumer(ONE).consumer(TWO), ONE)
     joined(journal.at_s(10), TWO)
     if node:
@@ -231,12 +231,12 @@ def test_a_notice_may_be_lost_by_a_fault_and_the_next_pass_may_not() -> None:
         assert found(woken(25, node), "notices_wake") == (0, 1)
         assert found(woken(60, node), "notices_wake") == (1, 0)
         assert found(woken(60, node, until_s=45), "notices_wake") == (0, 1)
-    for node in ("producer-1", "namesrv-a"):  # no NameServer is asked by a pass
+    for node in ("producer-1", "namesrv-a"):  # a rebalance asks no NameServer
         assert found(woken(25, node), "notices_wake") == (1, 0)
 
 
 def woken_in(word: str, *nodes: str) -> AJournal:
-    """A member joins while *word* holds at *nodes*; the other one knows it 20 s later."""
+    """A member joins during a fault *word* of *nodes*; the other one includes it 20 s later."""
     journal = joined(a_cluster().consumer(ONE).consumer(TWO), ONE).at_s(9).fault(word, *nodes)
     return passed(joined(journal.at_s(10), TWO).at_s(30), ONE, ONE, TWO)
 
@@ -250,7 +250,7 @@ def test_a_notice_is_lost_by_what_lies_between_a_broker_and_the_two_members() ->
 
 
 def share_without_one(word: str, *nodes: str) -> AJournal:
-    """After a fault of broker-b or its links a member begins, and leaves its queues out."""
+    """A member starts after a fault of broker-b or its links, and leaves out broker-b's queues."""
     journal = a_cluster().at_s(10).fault(word, *nodes).at_s(15).healed()
     return passed(journal.at_s(16).consumer(ONE).at_s(17), ONE, ONE, queues=2)
 
@@ -263,7 +263,7 @@ def test_a_broker_is_in_no_route_by_what_lies_between_it_and_name_servers() -> N
 
 
 def asked_a_new_broker(restarted_s: float, *, listed: bool = False) -> AJournal:
-    """At 100 s a member joins; a broker that was started again may not know the other one."""
+    """A member joins at 100 s; a broker that was restarted may not list the other one."""
     journal = joined(a_cluster().consumer(ONE).consumer(TWO), ONE)
     journal.at_s(restarted_s).note("broker-b", NodeStarted("broker", "", "4.9.7"))
     if listed:
@@ -275,7 +275,7 @@ def asked_a_new_broker(restarted_s: float, *, listed: bool = False) -> AJournal:
 
 
 def comes_to(*brokers: str, ended: str = "", at_once: bool = True) -> AJournal:
-    """Both brokers list a member; at 100 s another one comes to some; the first passes late."""
+    """Both brokers list ONE; TWO joins at *brokers* at 100 s; ONE includes it at 120 s."""
     journal = joined(joined(a_cluster().consumer(ONE).consumer(TWO), ONE), ONE, "broker-b")
     if ended:
         journal.at_s(20).note("world", NodeKilled(ended))
@@ -320,7 +320,7 @@ def left(journal: AJournal, node: str, broker: str = "broker-a") -> AJournal:
 
 
 def gone_from_one(passed_s: float, *, other: str = TWO, also_s: float = 0) -> AJournal:
-    """broker-a loses a member at 10 s; the other one passes, and knows it at 30 s."""
+    """broker-a loses TWO at 10 s; ONE still includes it at *passed_s*, and no more at 30 s."""
     journal = joined(joined(a_cluster().consumer(ONE).consumer(TWO), ONE), TWO)
     joined(joined(journal, ONE, "broker-b"), other, "broker-b")
     passed(passed(journal.at_s(1), ONE, ONE, TWO), TWO, ONE, TWO)
@@ -336,7 +336,7 @@ def gone_from_one(passed_s: float, *, other: str = TWO, also_s: float = 0) -> AJ
 
 def test_a_member_that_one_broker_lost_may_be_listed_by_another_that_is_asked() -> None:
     assert found(gone_from_one(11), "notices_wake") == (0, 1)
-    assert found(gone_from_one(17), "notices_wake") == (1, 0)  # nobody was woken
+    assert found(gone_from_one(17), "notices_wake") == (1, 0)  # no notice woke this rebalance
     assert found(gone_from_one(11, other=ONE), "notices_wake") == (1, 0)
     assert found(gone_from_one(11, also_s=10.5), "notices_wake") == (1, 0)
     assert found(gone_from_one(11, also_s=20), "notices_wake") == (1, 0)
@@ -351,7 +351,7 @@ def refused(journal: AJournal, first_s: float, last_s: float) -> AJournal:
 
 
 def refused_after_a_start(first_s: float, *, broker: str = "broker-a") -> AJournal:
-    """The broker began at 200 s, and has had no heartbeat since; refused for 4 s."""
+    """A broker starts at 200 s and gets no heartbeat; pulls are refused for 4 s."""
     journal = joined(a_cluster().consumer(ONE), ONE).claimed(ONE, Q0).at_s(200)
     journal.note(broker, NodeStarted("broker", "", "4.9.7"))
     return refused(journal, first_s, first_s + 4)
@@ -365,7 +365,7 @@ def test_a_broker_that_was_started_again_refuses_until_the_next_heartbeat() -> N
 
 
 def refused_after(claimed_s: float, last_s: float, *, of: str = ONE) -> AJournal:
-    """Heartbeats of a member that began at 0 s go round at 31 s, 61 s, 91 s …"""
+    """A member that began at 0 s sends heartbeats to all brokers at 31 s, 61 s, 91 s …"""
     journal = joined(a_cluster(), ONE).at_s(0).consumer(ONE).consumer(TWO)
     return refused(journal.at_s(claimed_s).claimed(of, Q0), last_s - 4, last_s)
 
@@ -429,7 +429,7 @@ def a_retry_after_read_only(
     third: bool = False,
     restarts: bool = False,
 ) -> AJournal:
-    """A broker, or a topic at it, may be written again at 200 s; both attempts are at broker-a."""
+    """A broker, or a topic of it, is writable again at 200 s; both attempts go to broker-a."""
     journal = a_cluster().note("broker-b", TopicCreated("invoices", 2, 2, 6, "admin"))
     journal.note("broker-c", TopicCreated("orders", 2, 2, 6, "admin"))
     brokers = (*A_AND_B, "broker-c") if third else A_AND_B

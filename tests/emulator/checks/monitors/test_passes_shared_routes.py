@@ -1,4 +1,4 @@
-"""Members share out the queues of all brokers in their route, whoever may write to them."""
+"""Members share the queues of all brokers in their route, also of those that are read-only."""
 
 from __future__ import annotations
 

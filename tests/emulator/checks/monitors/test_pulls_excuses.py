@@ -1,4 +1,4 @@
-"""What is let off of pulls, locks, listeners and commits: inside, outside and afterwards."""
+"""Excuses of the monitors of pulls, locks, listeners and commits: inside, outside, afterwards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metric(journal: AJournal, name: str) -> float:
 
 
 def not_pulled(node: str = "", *, word: str = "partition", ends_s: float = 100) -> AJournal:
-    """Claimed at 1 s, and never pulled; a fault holds from 20 s to 60 s."""
+    """Q0 is claimed at 1 s and never pulled; a fault of *node* holds from 20 s to 60 s."""
     journal = joined(a_cluster(), ONE).consumer(ONE).pulled(0, 0, Q1).at_s(1).claimed(ONE, Q0)
     if node:
         journal.at_s(20).fault(word, node).at_s(60).healed()
@@ -60,7 +60,7 @@ def test_a_held_queue_is_pulled_35_s_after_a_fault(node) -> None:
 
 
 def without_lock(node: str = ONE, queue: Queue = Q0, *, ends_s: float = 94) -> AJournal:
-    """*node* is refused the lock of *queue* at 40 s and at 60 s; One never pulls the first."""
+    """The broker refuses *node* the lock of *queue* at 40 s and at 60 s; ONE never pulls Q0."""
     journal = joined(a_cluster(), ONE).consumer(ONE, orderly=True).pulled(0, 0, Q1)
     journal.at_s(1).claimed(ONE, Q0)
     refused = QueuesLocked("billing", client_of(node), (), (queue,))
@@ -78,7 +78,7 @@ def test_a_member_that_its_broker_refuses_the_lock_pulls_35_s_after_the_last_ref
 def not_given_up(
     *, own: int = 0, orderly: bool = True, pulled_s: float = 50, ends_s: float = 170
 ) -> AJournal:
-    """A pass at 30 s has so many of its two queues for One, which releases none."""
+    """A rebalance at 30 s gives ONE *own* of its two queues; it releases none."""
     journal = joined(a_cluster(), ONE).consumer(ONE, orderly=orderly).claimed(ONE, Q0, Q1)
     passed = RebalancePassed("billing", "orders", 4, (client_of(ONE),), own, "timer")
     journal.at_s(30).note(ONE, passed)
@@ -120,7 +120,7 @@ def test_a_member_that_is_at_work_at_a_message_of_the_queue_need_not_pull() -> N
             journal.consumed(ONE, 0, queue)
         return journal.at_s(100).ends()
 
-    assert found(at_work(Q0), "queues_are_pulled")[0] == 1  # the other one is forgotten
+    assert found(at_work(Q0), "queues_are_pulled")[0] == 1  # for Q1, which is not pulled
     assert found(at_work(Q0, finishes=True), "queues_are_pulled")[0] == 2
 
 
@@ -128,7 +128,7 @@ def test_a_member_that_is_at_work_at_a_message_of_the_queue_need_not_pull() -> N
 
 
 def two_failures(first_s: float, queue: Queue = Q0) -> AJournal:
-    """Of one queue, half a second apart; Q0 was given up at 10 s and claimed again."""
+    """Two pulls of *queue* fail half a second apart; Q0 was released and claimed again at 10 s."""
     journal = AJournal().runs().consumer(ONE).claimed(ONE, Q0, Q1).at_s(10)
     journal.released(ONE, Q0).claimed(ONE, Q0)
     failed = PullFailed("billing", queue, "the connection ended")
@@ -143,7 +143,7 @@ def test_an_old_pull_of_a_queue_may_fail_for_30_s_after_it_was_given_up() -> Non
 
 
 def given_up_as_not_pulled(failed_s: float, node: str = ONE) -> AJournal:
-    """A minute after its pull failed; *node* had stood still until 190 s."""
+    """Q0 is released as expired a minute after its pull failed; *node* was paused until 190 s."""
     journal = AJournal().runs().consumer(ONE).consumer(TWO).claimed(ONE, Q0)
     journal.at_s(10).fault("pause", node).at_s(190).healed().at_s(failed_s)
     journal.note(ONE, PullFailed("billing", Q0, "no answer in time")).at_s(failed_s + 60)
@@ -164,7 +164,7 @@ def test_a_pull_may_have_begun_long_ago_if_it_fails_within_30_s_after_its_member
 def refused(
     at_s: float, *, by: str = ONE, queue: Queue = Q0, peers: tuple[str, str] = (ONE, TWO)
 ) -> AJournal:
-    """A message comes at 10 s for the held pull of the first peer; 60 s later it is the end."""
+    """A message comes at 10 s for the held pull of the first peer; the run ends at 70 s."""
     journal = AJournal().runs().store().consumer(ONE).consumer(TWO)
     for node, peer in zip(peers, (PEER, "10.0.0.8:1"), strict=True):
         journal.note("broker-a", a_member(client_of(node), peer))
@@ -192,7 +192,7 @@ def locked(journal: AJournal, node: str) -> AJournal:
 
 
 def forgotten(broker: str, *, restarts_s: float = 10, given_s: float = 20) -> AJournal:
-    """One has the lock of 5 s, Two that of 15 s, and One's listener is called."""
+    """ONE gets the lock at 5 s, TWO at 15 s; ONE's listener is called at *given_s*."""
     journal = AJournal().runs().consumer(ONE, orderly=True).consumer(TWO, orderly=True)
     steps: list[tuple[float, Callable[[], AJournal]]] = [
         (5, lambda: locked(journal, ONE)),
@@ -211,12 +211,12 @@ def test_a_lock_that_its_broker_forgot_is_trusted_until_it_is_30_s_old() -> None
     assert objections(inside.judged(), "locks") == []
     assert metric(inside, "forgotten_locks.billing") == 1
     assert len(objections(forgotten("broker-a", given_s=37).judged(), "locks")) == 1
-    assert len(objections(forgotten("broker-b").judged(), "locks")) == 2  # granted, and trusted
+    assert len(objections(forgotten("broker-b").judged(), "locks")) == 2  # grant and call
     assert len(objections(forgotten("broker-a", restarts_s=2).judged(), "locks")) == 2
 
 
 def lapsed(of: str, *, jumped_s: float = 8, ms: float = 60_000) -> AJournal:
-    """The clock of *of* jumps; broker-a gives Two the lock of One, whose listener is called."""
+    """The clock of *of* jumps; broker-a grants TWO the lock of ONE, whose listener is called."""
     journal = AJournal().runs().consumer(ONE, orderly=True).consumer(TWO, orderly=True)
     steps: list[tuple[float, Callable[[], AJournal]]] = [
         (5, lambda: locked(journal, ONE)),
@@ -233,7 +233,7 @@ def lapsed(of: str, *, jumped_s: float = 8, ms: float = 60_000) -> AJournal:
 def test_a_lock_that_lapsed_by_its_broker_s_clock_is_trusted_by_its_holder() -> None:
     inside = lapsed("broker-a")
     assert objections(inside.judged(), "locks") == []
-    assert metric(inside, "excused_wrong_clocks.billing") == 2  # granted twice, and trusted
+    assert metric(inside, "excused_wrong_clocks.billing") == 2  # second grant, listener's call
     assert len(objections(lapsed("broker-a", ms=40_000).judged(), "locks")) == 2
     assert len(objections(lapsed("broker-b").judged(), "locks")) == 2
     assert len(objections(lapsed("broker-a", jumped_s=2).judged(), "locks")) == 2
@@ -241,7 +241,7 @@ def test_a_lock_that_lapsed_by_its_broker_s_clock_is_trusted_by_its_holder() -> 
 
 
 def given_back(after_s: float | None, *faults: tuple[float, float, str]) -> AJournal:
-    """An orderly queue is released at 20 s and unlocked so much later, or never."""
+    """An orderly queue is released at 20 s and unlocked *after_s* later, or never."""
     journal = a_cluster().consumer(ONE, orderly=True).claimed(ONE, Q0)
     locked(journal, ONE).note(ONE, RouteChanged("orders", A_AND_B))
     steps: list[tuple[float, Callable[[], object]]] = [
@@ -272,7 +272,7 @@ def test_a_lock_is_given_back_within_25_s_unless_a_fault_of_that_time_kept_it() 
 
 
 def test_a_member_that_left_before_it_was_to_unlock_keeps_the_lock_of_that_queue() -> None:
-    """Its listener was at work at the release: it waits for 20 s, and ends with the client."""
+    """Its listener worked at the release: the client ended during the 20 s before the unlock."""
 
     def left(at_s: float, node: str = ONE, reason: str = "not mine") -> AJournal:
         journal = a_cluster().consumer(ONE, orderly=True).consumer(TWO).claimed(ONE, Q0)
@@ -289,7 +289,7 @@ def test_a_member_that_left_before_it_was_to_unlock_keeps_the_lock_of_that_queue
 def kept(
     topic: str = "orders", *, node: str = ONE, lost_s: float = 10, back_s: float = 0
 ) -> AJournal:
-    """A route of *node* loses broker-a; then the queue is given up at 20 s, and not unlocked."""
+    """A route of *node* loses broker-a; the queue is released at 20 s and not unlocked."""
     journal = a_cluster().consumer(ONE, orderly=True).consumer(TWO).claimed(ONE, Q0)
     locked(journal, ONE).note(ONE, RouteChanged("orders", A_AND_B))
     steps: list[tuple[float, Callable[[], object]]] = [
@@ -314,7 +314,7 @@ def test_a_member_whose_route_lacks_the_broker_knows_no_address_to_unlock_at() -
 
 
 def two_at_work(node: str, began_s: float, ended_s: float) -> AJournal:
-    """One is given 0 at 100 s and does not finish it; Two is given it at 110 s."""
+    """ONE is given message 0 at 100 s and does not finish it; TWO is given it at 110 s."""
     journal = a_cluster().consumer(ONE, orderly=True).consumer(TWO, orderly=True)
     locked(journal, ONE).stored(0)
     steps: list[tuple[float, Callable[[], object]]] = [
@@ -337,11 +337,11 @@ def test_two_listeners_may_work_at_a_queue_whose_lock_a_fault_let_lapse() -> Non
     assert found(two_at_work("broker-b", 10, 41), "one_listener_a_queue") == (1, 0)
 
 
-# What comes again --------------------------------------------------------------------------------
+# Messages that come again ------------------------------------------------------------------------
 
 
 def fails_again(*, given_first: bool, queue: Queue = Q0) -> AJournal:
-    """It fails 1 s after its queue was claimed anew, and comes again 1 s later."""
+    """A message fails 1 s after *queue* was claimed again, and comes again 1 s later."""
     journal = AJournal().runs().consumer(ONE).claimed(ONE, Q0, Q1, offsets=(0, 0)).at_s(10)
     if given_first:
         journal.given(ONE, 0)
@@ -358,7 +358,7 @@ def test_a_message_that_was_given_before_the_queue_was_claimed_anew_may_fail_bes
 
 
 def fails_by_both_claims(*, given_first: bool, given_s: tuple[float, ...] = ()) -> AJournal:
-    """Given before its queue is claimed anew, and after; both fail, and then it comes again."""
+    """A message is given before and after a new claim of its queue; both fail; it comes again."""
     journal = AJournal().runs().consumer(ONE).claimed(ONE, Q0, offsets=(0,)).at_s(10)
     if given_first:
         journal.given(ONE, 0)
@@ -394,7 +394,7 @@ def given_up(
     fault: tuple[str, float, float] | None = None,
     paid: tuple[str, float] | None = None,
 ) -> AJournal:
-    """One consumes 4 messages, gives the queue up at 100 s, and writes no offset."""
+    """ONE consumes 4 messages and releases the queue at 100 s; only *paid* commits the offset."""
     journal = AJournal().runs().store().store("broker-b")
     for node, peer in ((ONE, PEER), (TWO, "10.0.0.8:1")):
         journal.note("broker-a", a_member(client_of(node), peer)).consumer(node)
@@ -427,12 +427,12 @@ def test_a_fault_explains_an_offset_that_was_not_written_within_10_s_of_it(node)
 
 def test_an_offset_may_come_over_a_connection_that_has_had_no_heartbeat_yet() -> None:
     assert lost_offsets(given_up(paid=("10.0.0.7:1", 5))) == (0, 0)
-    assert lost_offsets(given_up(paid=("10.0.0.8:1", 5))) == (1, 0)  # it is the other member's
+    assert lost_offsets(given_up(paid=("10.0.0.8:1", 5))) == (1, 0)  # TWO's connection
     assert lost_offsets(given_up(paid=("10.0.0.7:1", 15))) == (1, 0)
 
 
 def a_late_commit(node: str, healed_s: float, topic: str = "orders") -> AJournal:
-    """95 s after the member gave the queue away; broker-b has *topic*, too."""
+    """A commit 95 s after the member released the queue; broker-b has *topic*, too."""
     journal = AJournal().runs().store().consumer(ONE).pulled(0, 0).claimed(ONE, Q0)
     journal.note("broker-b", TopicCreated(topic, 2, 2, 6, "admin"))
     journal.note("broker-a", a_member(client_of(ONE))).sent(0).consumed(ONE, 0)
@@ -449,7 +449,7 @@ def test_a_broker_of_the_topic_that_does_not_answer_makes_claims_and_commits_lat
 
 
 def not_written(node: str, began_s: float, ended_s: float, ends_s: float = 130) -> AJournal:
-    """Consumed up to 4 at 100 s, and 2 was written."""
+    """The member has consumed up to 4 at 100 s, and committed 2."""
     journal = AJournal().runs().store().consumer(ONE).claimed(ONE, Q0, offsets=(0,)).pulled(0, 0)
     journal.each(range(4), journal.sent).consumed(ONE, 0).consumed(ONE, 1).committed(2)
     steps: list[tuple[float, Callable[[], object]]] = [

@@ -1,4 +1,4 @@
-"""A commit never passes what nobody was given."""
+"""A commit never passes a message that no member was given."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_commit_of_the_highest_finished_offset_is_a_violation() -> None:
 
 
 def a_batch_that_failed(*copies: str, tags: tuple[str, str]) -> AJournal:
-    """Two members of a batch share a key; the second fails first, and *copies* of them wait."""
+    """Two messages of a batch share a key; the second fails first; *copies* wait as retries."""
     journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0)
     for offset, tag in enumerate(tags):
         journal.stored(offset, key="batch", tags=tag)
@@ -115,7 +115,7 @@ def test_a_member_s_commits_rise_while_it_holds_the_queue() -> None:
 
 
 def a_member_that_seeks(*commits: int, to: int = 0) -> AJournal:
-    """It has committed 2, and is moved back; its next commits are *commits*."""
+    """A member has committed 2 and seeks to *to*; its next commits are *commits*."""
     journal = a_started_journal(consumer_kind="lite_pull").note(
         "broker-a", a_member(client_of("billing-1"))
     )
@@ -127,7 +127,7 @@ def a_member_that_seeks(*commits: int, to: int = 0) -> AJournal:
 
 
 def test_commits_go_back_once_to_where_a_member_was_moved() -> None:
-    """Until its next poll it commits what it has handed out: LitePullConsumer's commitAll."""
+    """Until its next poll a member commits what poll returned: LitePullConsumer's commitAll."""
     assert broken(a_member_that_seeks(2, 2, 0, 1, 2)) == []
     assert broken(a_member_that_seeks(2, 0, 1, 0)) == [
         "billing-1 commits 0 of orders@broker-a:0 after 1"

@@ -1,4 +1,4 @@
-"""When delayed messages may come early, late or once more: by clocks, restarts, operators."""
+"""Delayed messages that may come early, late or again: because of clocks, restarts, operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def metric(journal: AJournal, name: str) -> float:
 
 
 def a_delayed_message(comes_s: float, node: str, began_s: float, ended_s: float) -> AJournal:
-    """It is due at 100 s."""
+    """A delayed message that is due at 100 s."""
     level = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)
     journal = a_consumed_journal(1).at_s(90).stored(0, level, key="k")
     if node:
@@ -85,7 +85,7 @@ def test_what_a_restarted_broker_delivers_again_is_not_the_retry_that_waits() ->
 
 
 def test_a_retry_that_a_restarted_broker_delivers_again_is_as_late_as_the_first_one() -> None:
-    """One retry came at 110 s, when it was due; a second one waits since 112 s."""
+    """One retry came at 110 s, when it was due; a second one has waited since 112 s."""
 
     def comes(late_ms: int, restarted: bool = True) -> int:
         retry = Queue("%RETRY%billing", "broker-a", 0)
@@ -106,7 +106,7 @@ def test_a_retry_that_a_restarted_broker_delivers_again_is_as_late_as_the_first_
 def delayed_by_a_clock(
     comes_s: float, node: str = "broker-a", ms: float = -60_000, jumped_s: float = 92
 ) -> AJournal:
-    """It is stored at 90 s."""
+    """A message with a delay of 10 s is stored at 90 s; the clock of *node* jumps."""
     journal = a_consumed_journal(1)
     steps: list[tuple[float, Callable[[], AJournal]]] = [
         (90, lambda: journal.stored(0, AFTER_10_S, key="k")),
@@ -125,7 +125,7 @@ def test_a_clock_makes_messages_early_or_late_by_as_much_as_it_was_moved() -> No
     assert found(delayed_by_a_clock(93, ms=500), "delays") == 1
     assert found(delayed_by_a_clock(93, "broker-b", ms=60_000), "delays") == 1
     assert found(delayed_by_a_clock(93, ms=60_000, jumped_s=21), "delays") == 0
-    assert found(delayed_by_a_clock(93, ms=60_000, jumped_s=19), "delays") == 1  # long before
+    assert found(delayed_by_a_clock(93, ms=60_000, jumped_s=19), "delays") == 1  # too long before
 
 
 def test_a_clock_that_goes_back_lets_come_at_once_what_is_stored_after_its_time() -> None:
@@ -154,7 +154,7 @@ def test_time_that_was_advanced_lets_those_come_that_waited_then() -> None:
 
 
 def two_timer_messages_of_one_send(comes_s: float) -> AJournal:
-    """Its retry has stored a second copy at the same broker, due 3 s later."""
+    """The retry of a send stored a second copy at the same broker, due 3 s later."""
     waiting = Queue("rmq_sys_wheel_timer", "broker-a", 0)
     journal = a_consumed_journal(1)
     for number, due_s in ((0, 100), (1, 103)):

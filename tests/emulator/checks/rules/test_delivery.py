@@ -1,4 +1,4 @@
-"""Nothing that was promised is lost; what was not promised is not called lost."""
+"""A promised message must not be lost; one that was not promised is not reported as lost."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_each_member_of_a_broadcasting_group_owes_every_message() -> None:
     journal = a_started_journal(broadcast=True).consumer("billing-2", broadcast=True)
     for offset in range(3):
         journal.sent(offset)
-        journal.consumed("billing-1", offset, ok=offset != 1)  # a failure is dropped
+        journal.consumed("billing-1", offset, ok=offset != 1)  # broadcasting drops failures
     assert lost(journal.consumed("billing-2", 0).consumed("billing-2", 1)) == []
     assert len(lost(journal.consumed("billing-2", 3))) == 1
 
@@ -299,15 +299,15 @@ def test_its_file_also_forgets_a_queue_that_a_new_process_began_without() -> Non
 
 
 def test_a_broadcasting_member_begins_at_the_end_of_a_queue_that_its_file_forgot() -> None:
-    """Until 4.9.8 and 5.2.0 its file has the queues that it held at the last write, no others."""
+    """Before 4.9.8 and 5.2.0 its file has only the queues that it held at the last write."""
     assert lost(a_queue_given_up()) == []
     assert a_queue_given_up().judged().metrics["excused.billing"] == 1
     for kept in (
         a_queue_given_up(0.9),  # the file is written at 10, 15, 20 s …
-        a_queue_given_up(beside=None),  # nothing else to write
+        a_queue_given_up(beside=None),  # no other queue to write
         a_queue_given_up(release="4.9.8"),
         a_queue_given_up(release="5.3.3"),
-        a_queue_given_up(kind="lite_pull"),  # finds it in memory
+        a_queue_given_up(kind="lite_pull"),  # its offset is still in memory
     ):
         assert len(lost(kept)) == 1
 

@@ -1,4 +1,4 @@
-"""Orderly groups take a queue's messages one after the other; others as they come."""
+"""Orderly groups consume a queue's messages in order; other groups in any order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def an_orderly_journal(count: int, *, orderly: bool = True) -> AJournal:
 
 
 def consumed(journal: AJournal, *offsets: int, by: str = "billing-1") -> AJournal:
-    """Negative ones fail; each a second after the one before."""
+    """Consume *offsets*, one a second; negative ones fail."""
     for offset in offsets:
         journal.at_s(journal.now_us / 1e6 + 1)
         journal.consumed(by, abs(offset), ok=offset >= 0)
@@ -70,7 +70,7 @@ def test_what_fails_in_one_call_fails_within_a_millisecond() -> None:
 def test_the_next_owner_begins_where_the_offset_is() -> None:
     journal = consumed(an_orderly_journal(5), 0, 1, 2).claimed("billing-2", Q0)
     assert broken(consumed(journal, 1, 2, 3, by="billing-2")) == []
-    assert len(broken(consumed(journal, 1, by="billing-2"))) == 1  # it goes back, for no cause
+    assert len(broken(consumed(journal, 1, by="billing-2"))) == 1  # 1 comes again, without a cause
 
 
 def test_each_of_two_members_that_hold_a_queue_has_an_order_of_its_own() -> None:
@@ -92,7 +92,7 @@ def test_other_groups_take_messages_as_they_come() -> None:
 
 @given(st.lists(st.integers(0, 2), max_size=30))
 def test_no_orderly_history_is_objected_to(outcomes: list[int]) -> None:
-    """0: it fails, 1: it succeeds, 2: the queue is handed over, from a bit before."""
+    """0: it fails; 1: it succeeds; 2: the queue is claimed again, from the committed offset."""
     journal = an_orderly_journal(40)
     at = committed = 1
     for outcome in outcomes:
@@ -107,7 +107,7 @@ def test_no_orderly_history_is_objected_to(outcomes: list[int]) -> None:
 
 
 def filtered(*, joins_s: float, ends_s: float, takes: int, tags: str = "TagB") -> AJournal:
-    """The group takes all; another member takes TagA alone for a while; one comes at 300 s."""
+    """The group takes all; another member takes TagA alone for a while; messages come at 300 s."""
     journal = AJournal().runs().store().consumer("billing-1", orderly=True)
     journal.claimed("billing-1", Q0).pulled(0, 4).at_s(joins_s)
     journal.consumer("billing-2", orderly=True, expressions=("TagA",)).at_s(ends_s)
@@ -123,7 +123,7 @@ def test_what_a_member_did_not_take_is_passed_while_it_runs_and_shortly_after() 
 
 
 def goes_on_beyond(had: int, takes: int) -> AJournal:
-    """A member had some of 4 messages that are lost; another one takes the first new one."""
+    """A member had *had* of 4 messages that are lost; another one takes the first new one."""
     journal = an_orderly_journal(4).consumer("billing-2", orderly=True)
     journal = consumed(journal, *range(had))
     journal.note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, 4 * RECORD_BYTES, ())).store()
@@ -134,6 +134,6 @@ def goes_on_beyond(had: int, takes: int) -> AJournal:
 
 def test_a_member_that_had_what_was_lost_of_a_queue_goes_on_behind_it() -> None:
     assert broken(goes_on_beyond(4, 4)) == []
-    assert len(broken(goes_on_beyond(4, 5))) == 1  # 4 is behind
-    assert len(broken(goes_on_beyond(3, 4))) == 1  # it did not have 3
+    assert len(broken(goes_on_beyond(4, 5))) == 1  # 4 was not consumed
+    assert len(broken(goes_on_beyond(3, 4))) == 1  # 3 was not consumed
     assert len(broken(goes_on_beyond(4, 4).at_s(23).consumed("billing-1", 6, key="new-6"))) == 1

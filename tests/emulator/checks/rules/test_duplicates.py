@@ -17,7 +17,7 @@ RETRY = Queue("%RETRY%billing", "broker-a", 0)
 
 
 def figures(journal: AJournal) -> dict[str, float]:
-    """Of duplicates; there are no violations."""
+    """The metrics of duplicates; there are no violations."""
     judgement = journal.judged()
     assert objections(judgement, "duplicates") == []
     found = {name: value for name, value in judgement.metrics.items() if "duplicates" in name}
@@ -80,7 +80,7 @@ def test_two_owners_consume_twice() -> None:
 
 
 def test_a_claim_lets_each_message_come_again_once() -> None:
-    """Also an hour later, if the member has not come so far; a second time is its mistake."""
+    """Also an hour later, if the member reaches the message only then; twice is a violation."""
     journal = a_consumed_journal(200).committed(100)
     journal.claimed("billing-1", Q0, offsets=(100,)).at_s(3_600)
     journal.each(range(100, 200), lambda offset: journal.consumed("billing-1", offset))
@@ -101,7 +101,7 @@ def test_a_claim_that_begins_below_what_the_broker_had_for_a_minute_explains_not
 
 
 def test_both_members_may_finish_what_they_were_given_when_a_queue_changed_hands() -> None:
-    """Released between a message's coming and its end, while the next owner has it already."""
+    """The old owner releases the queue while it works at a message that the next one also has."""
     journal = a_consumed_journal(10).sent(10).pulled(10, 1).given("billing-1", 10)
     journal.consumer("billing-2").released("billing-1", Q0)
     journal.claimed("billing-2", Q0, offsets=(10,)).given("billing-2", 10)
@@ -128,7 +128,7 @@ def a_broker_that_restarts(word: str = "stall", *, claims: bool = True) -> AJour
 def test_offsets_that_a_full_disk_did_not_take_are_older_than_usual() -> None:
     assert figures(a_broker_that_restarts("full_disk")) == {"duplicates": 1, "handed_over": 1}
     assert len(objections(a_broker_that_restarts().judged(), "duplicates")) == 1
-    kept = a_broker_that_restarts("full_disk", claims=False)  # it knows itself where it is
+    kept = a_broker_that_restarts("full_disk", claims=False)  # no new claim: it continues
     assert len(objections(kept.judged(), "duplicates")) == 1
 
 

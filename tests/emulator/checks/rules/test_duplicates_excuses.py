@@ -1,4 +1,4 @@
-"""Why a message may come again: each cause inside, just outside, and once it is over."""
+"""Causes of messages that come again: each inside, just outside, and once it is over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unexplained(journal: AJournal) -> int:
 
 
 def claimed_at_100(node: str, queue: Queue = Q0) -> AJournal:
-    """200 messages are consumed, 100 of them are committed, and *node* claims *queue* there."""
+    """200 messages are consumed, 100 of them are committed, and *node* claims *queue* at 100."""
     journal = AJournal().runs().store().consumer(ONE).consumer(TWO).pulled(0, 0)
     journal.claimed(ONE, Q0, offsets=(0,))
     journal.each(range(200), journal.sent)
@@ -56,7 +56,7 @@ def test_a_claim_that_does_not_say_where_it_begins_was_told_an_offset_of_the_las
 
 
 def given_after_a_release(after_s: float, paused_s: float = 0) -> AJournal:
-    """What the old owner had not been given when it gave the queue up, the new one takes."""
+    """TWO claims the queue and consumes 150; ONE is given 150 *after_s* after its release."""
     journal = claimed_at_100(ONE).at_s(10).released(ONE, Q0).claimed(TWO, Q0, offsets=(100,))
     journal.consumed(TWO, 150)
     if paused_s:
@@ -91,7 +91,7 @@ def test_a_broker_that_ended_has_the_offsets_of_the_last_15_s() -> None:
     assert unexplained(restarted(114)) == 0
     assert unexplained(restarted(116)) == 1
     assert unexplained(restarted(114, broker="broker-b")) == 1
-    assert unexplained(restarted(114, claim_s=119)) == 0  # it asked before the commit
+    assert unexplained(restarted(114, claim_s=119)) == 0  # read before the commit
     assert unexplained(restarted(114, claim_s=130)) == 1
 
 
@@ -112,7 +112,7 @@ def test_offsets_are_as_old_as_the_fault_of_the_disk_that_held_before_the_end(wo
     assert unexplained(with_a_disk_fault(word, "broker-a", 30, 80)) == 0
     assert unexplained(with_a_disk_fault(word, "broker-a", 40, 80)) == 1
     assert unexplained(with_a_disk_fault(word, "broker-b", 30, 80)) == 1
-    assert unexplained(with_a_disk_fault(word, "broker-a", 30, 70)) == 1  # written since
+    assert unexplained(with_a_disk_fault(word, "broker-a", 30, 70)) == 1  # written meanwhile
     assert unexplained(with_a_disk_fault("stall", "broker-a", 30, 80)) == 1
 
 
@@ -145,7 +145,7 @@ def test_a_tool_moves_all_members_a_seek_or_a_repair_only_its_own(by, count) -> 
 
 
 def test_a_journal_that_is_read_back_is_judged_as_the_run_itself() -> None:
-    """Its texts are equal, and not the same objects."""
+    """The strings that were read are equal, and not the same objects."""
     journal = restarted(114).consumed(TWO, 120, ok=False).consumed(ONE, 199)
     read = judge(list(entries_in(journal.lines())))
     assert read.metrics == journal.judged().metrics
@@ -161,7 +161,7 @@ def polled(journal: AJournal, node: str, offset: int, queue: Queue = Q0) -> AJou
 
 
 def polled_before_the_claim(polls_s: float, *, paused_s: float = 0) -> AJournal:
-    """Two claims 0 and consumes all; One, which notes its claims, polls that before it claims."""
+    """TWO claims from 0 and consumes all; ONE polls the same messages before it notes a claim."""
     journal = AJournal().runs().store()
     for node in (ONE, TWO):
         journal.consumer(node, consumer_kind="lite_pull")
@@ -187,7 +187,7 @@ def test_a_lite_pull_member_may_poll_for_60_s_before_it_notes_its_claim() -> Non
 
 def test_a_lite_pull_member_asks_for_itself_where_to_pull_up_to_6_s_before_its_claim() -> None:
     def asked(committed_s: float) -> int:
-        """0 was committed at 1 s, 2 later; the claim at 40 s says 2, the first poll gives 0."""
+        """0 was committed at 1 s, 2 later; the claim at 40 s has 2, the first poll returns 0."""
         journal = AJournal().runs().store()
         for node in (ONE, TWO):
             journal.consumer(node, consumer_kind="lite_pull")
@@ -212,11 +212,11 @@ def test_a_member_that_never_claims_a_queue_gets_nothing_of_it_for_long() -> Non
 
     assert unexplained(given_without_a_claim(50)) == 0
     assert unexplained(given_without_a_claim(70)) == 1
-    assert unexplained(given_without_a_claim(70, claims=False)) == 0  # such facts are not noted
+    assert unexplained(given_without_a_claim(70, claims=False)) == 0  # a member without claims
 
 
 def asked_again(*, orderly: bool, falls_s: float = 1, pulls_s: float = 2) -> AJournal:
-    """200 is committed, and told at the claim; then somebody's commit of 100 comes late."""
+    """200 is committed and is the claim's offset; then a commit of 100 comes late."""
     journal = AJournal().runs().store().consumer(ONE, orderly=orderly)
     journal.consumer(TWO, orderly=orderly).pulled(0, 0).claimed(ONE, Q0, offsets=(0,))
     journal.each(range(200), journal.sent)

@@ -1,4 +1,4 @@
-"""What a broker gets of all sends while a fault touches it, and while none does."""
+"""A broker's share of all sends during its faults, and its share without a fault."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def attempts(journal: AJournal, here: int, elsewhere: int, took_ms: int = 1) -> 
 def test_shares_are_of_the_time_in_which_a_broker_was_ill_and_of_that_in_which_it_was_well() -> (
     None
 ):
-    journal = attempts(AJournal().runs().at_s(1), 5, 5)  # before its first fault: in neither
+    journal = attempts(AJournal().runs().at_s(1), 5, 5)  # before the first fault: not counted
     attempts(journal.at_s(10).fault("pause", "broker-a", "producer").at_s(11), 1, 9)
     attempts(journal.at_s(20).healed().at_s(21), 3, 9)
     found = journal.ends().judged().metrics

@@ -1,4 +1,4 @@
-"""Queues to which nothing comes, and queues to which nobody comes: counted from small journals."""
+"""Queues that get no messages, and queues that no member reads: counted from small journals."""
 
 from __future__ import annotations
 

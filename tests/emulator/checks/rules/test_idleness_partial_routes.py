@@ -1,4 +1,4 @@
-"""What a NameServer that knows one topic of a broker leaves undone is counted apart."""
+"""Effects of a NameServer that knows only one topic of a broker are counted apart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def registered(topic_count: int, *, first: bool = True, at: str = "broker-a") ->
 
 
 def left_over(*facts: BrokerRegistered | BrokerExpired) -> AJournal:
-    """Two messages of a queue that a member has read until then, 200 s before the end."""
+    """Two messages that a member has not read 200 s later; it read all before them."""
     journal = a_consumed_journal()
     for topic in ("orders", "invoices"):
         journal.note("broker-a", TopicCreated(topic, 2, 2, 6, "admin"))
@@ -80,12 +80,12 @@ def test_queues_without_an_owner_are_wanted_where_routes_are_whole(topic_count, 
 
 
 def known(count: int, *, topic_count: int = 3, at: str = "broker-a") -> BrokerRegistered:
-    """A NameServer that notes how many topics it knows; one with one topic tells of the last."""
+    """A NameServer knows *count* topics after registering *topic_count* (1: only the last one)."""
     return BrokerRegistered("c", at, 0, at, topic_count, first=False, known_count=count)
 
 
 def a_partial_route(created: str = "returns", known_count: int = 1) -> AJournal:
-    """Brokers a and b have orders and invoices; then *created* is made at a, and told alone."""
+    """Brokers a and b have orders and invoices; a creates *created* and registers it alone."""
     journal = AJournal().runs().store().store("broker-b")
     for broker in ("broker-a", "broker-b"):
         for topic in ("orders", "invoices"):
@@ -96,7 +96,7 @@ def a_partial_route(created: str = "returns", known_count: int = 1) -> AJournal:
 
 
 def left_at(queue: Queue, *, repaired_s: float = 0, created: str = "returns") -> AJournal:
-    """A message of *queue* that nobody has 300 s later; the run waited for it in vain."""
+    """A message of *queue* that nobody has consumed at 300 s; the run waited for it in vain."""
     journal = a_partial_route(created).consumer("billing-1", topics=(queue.topic,))
     journal.pulled(0, 0, queue).sent(0, queue)
     if repaired_s:
@@ -186,7 +186,7 @@ def nobody_takes(
     agreed_s: float = 0,
     held: bool = False,
 ) -> AJournal:
-    """OF_B, with a message, is given up at 10 s, as members count so many queues of *topic*."""
+    """OF_B, with a message, is released at 10 s; members count *counts* queues of *topic*."""
     journal = a_partial_route()
     clients = tuple(map(client_of, MEMBERS))
 

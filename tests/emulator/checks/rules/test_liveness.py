@@ -1,4 +1,4 @@
-"""What must have happened in the end: retries come, and nothing stays behind."""
+"""At the end of a run all retries have come, and no message is left."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_seventeenth_retry_is_a_violation() -> None:
 def a_slow_lite_pull_member(
     *, queues: int = 21, last_s: float = 960, kind: str = "lite_pull", threads: int = 20
 ) -> AJournal:
-    """One of its queues has messages; it took the first at *last_s*, and the run ends at 1,000."""
+    """One of its queues has messages; the first is polled at *last_s*; the run ends at 1,000 s."""
     all_queues = [Queue("orders", "broker-a", number) for number in range(queues)]
     plan = {"consumers": [{"group": "billing", "settings": {"pull_threads_max": threads}}]}
     journal = AJournal().runs(json.dumps(plan)).store()

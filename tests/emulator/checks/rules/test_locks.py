@@ -1,4 +1,4 @@
-"""Locks: one holder, and no listener without."""
+"""Locks: one holder at a time, and no call of a listener without a lock."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_listener_whose_lock_another_member_took_is_a_violation() -> None:
         journal.fault("clock_jump", "billing-1", ms=ms, number=2)
         return lock(journal, "billing-2").given("billing-1", 0)
 
-    assert broken(main(60_000)) == []  # by its broker's clock the lock had lapsed
+    assert broken(main(60_000)) == []  # the lock had lapsed by its broker's clock
     assert broken(main(500))[1:] == [
         "billing-1 was given offset 0 while billing-2@1 has its lock: orders@broker-a:0"
     ]
@@ -89,7 +89,7 @@ def unlock(journal: AJournal, node: str) -> AJournal:
 def an_unlock_that_comes_late(
     after_s: float = 20, release: str = "4.9.7", *, goes_again: bool = False
 ) -> AJournal:
-    """Released at 10 s, claimed again at 15 s, unlocked after all, and locked by another one."""
+    """Released at 10 s, claimed again at 15 s, unlocked later, then locked by another member."""
     journal = AJournal().runs().consumer("billing-1", orderly=True, release=release)
     lock(journal.consumer("billing-2", orderly=True), "billing-1").claimed("billing-1", Q0)
     lock(journal.at_s(10).released("billing-1", Q0).at_s(15), "billing-1")

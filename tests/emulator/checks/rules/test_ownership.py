@@ -1,4 +1,4 @@
-"""Queues with two owners or none, members without queues, moves that had to be."""
+"""Queues with two owners or none, members without queues, and moves that were necessary."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_killed_member_owns_nothing_from_then_on() -> None:
 
 def test_moves_beyond_the_necessary_ones_are_needless() -> None:
     journal = two_members().at_s(1).claimed("billing-1", Q0).claimed("billing-2", Q1).at_s(40)
-    journal.released("billing-1", Q0).released("billing-2", Q1)  # they change places
+    journal.released("billing-1", Q0).released("billing-2", Q1)  # they exchange their queues
     journal.claimed("billing-1", Q1).claimed("billing-2", Q0).at_s(80).ends()
     found = metrics(journal)
     assert (found["moved_queues"], found["necessary_moves"], found["needless_moves"]) == (2, 0, 2)
@@ -114,7 +114,7 @@ def test_the_fact_of_a_kill_alone_ends_a_member_and_starts_the_time_of_its_fail_
 def test_queues_that_nobody_ever_claims_have_no_owner() -> None:
     journal = AJournal().runs().note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
     journal.consumer("billing-1").at_s(1).claimed("billing-1", Q0).at_s(10)
-    journal.note("broker-a", TopicChanged("orders", 3, 3, 6))  # grown, and learnt by nobody
+    journal.note("broker-a", TopicChanged("orders", 3, 3, 6))  # a queue that no member learns of
     journal.at_s(30).claimed("billing-1", Q1).at_s(40)
     journal.note("broker-a", TopicChanged("orders", 2, 2, 6)).at_s(99).ends()
     assert metrics(journal)["unowned_queue_s"] == 1 + 30 + 30
@@ -252,7 +252,7 @@ BILLING = json.dumps({"consumers": [{"group": "billing", "settings": {}}]})
 
 
 def nobody_takes_it(plan: str = BILLING, **of_the_second: object) -> AJournal:
-    """Two members pass over a topic of two queues; only one queue is claimed."""
+    """Two members rebalance a topic of two queues; only one queue is claimed."""
     journal = AJournal().runs(plan).note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
     journal.consumer("billing-1").consumer("billing-2", **of_the_second)
     journal.at_s(1).claimed("billing-1", Q0)

@@ -1,4 +1,4 @@
-"""What is not owed, and for which cause: each excuse inside, just outside, and once it is over."""
+"""Excuses for messages that were not consumed: each inside, just outside, once it is over."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FOLDER = json.dumps({"consumers": [{"group": "billing", "settings": {"offset_fol
 
 
 def lost(journal: AJournal) -> int:
-    """How many objections there are."""
+    """The number of objections."""
     return len(objections(journal.judged(), "lost"))
 
 
@@ -48,7 +48,7 @@ def metric(journal: AJournal, name: str) -> float:
 
 
 def a_retry_that_waits(group: str = "billing") -> AJournal:
-    """It is due at 10 s."""
+    """A retry that is due at 10 s."""
     journal = AJournal().runs().store().store("broker-b").consumer(ONE)
     journal.sent(0, key="k").pulled(0, 1).consumed(ONE, 0, key="k", ok=False)
     journal.stored(0, AFTER_10_S, key="k")
@@ -57,7 +57,7 @@ def a_retry_that_waits(group: str = "billing") -> AJournal:
 
 
 def a_retry_while(word: str, node: str, ends_s: float) -> AJournal:
-    """Something happens from 5 s to 100 s."""
+    """A retry waits during a fault *word* of *node* from 5 s to 100 s."""
     journal = a_retry_that_waits().at_s(5).fault(word, node).at_s(100).healed()
     return journal.at_s(ends_s).ends()
 
@@ -114,7 +114,7 @@ def test_a_retry_that_was_sent_back_survives_a_kill_and_not_a_loss_of_power() ->
 
 
 def without_power_while_a_retry_waits(flushed: int) -> AJournal:
-    """The broker has SYNC_FLUSH; of its two records so many are flushed, and one more is kept."""
+    """The broker has SYNC_FLUSH; *flushed* of its two records are flushed, and only those kept."""
     journal = AJournal().runs().store(sync=True).consumer(ONE)
     journal.sent(0, key="k").pulled(0, 1).consumed(ONE, 0, key="k", ok=False)
     journal.stored(0, AFTER_10_S, key="k")
@@ -138,7 +138,7 @@ def test_a_retry_that_was_not_flushed_yet_was_not_answered_to_the_member_that_se
         journal = AJournal().runs().store(sync=True).consumer(ONE)
         journal.sent(0, key="k").note("broker-a", LogFlushed(RECORD_BYTES, RECORD_BYTES, 1))
         journal.pulled(0, 1).consumed(ONE, 0, key="k", ok=False).stored(0, AFTER_10_S, key="k")
-        if acknowledged:  # a delayed message of a producer's own
+        if acknowledged:  # a producer's delayed message
             journal.acknowledged(0, Q1, key="k")
         else:
             back = MessageSentBack("billing", "orders", RETRY.topic, 1, 3, 0, "10.0.0.9:1")
@@ -154,7 +154,7 @@ def test_a_retry_that_was_not_flushed_yet_was_not_answered_to_the_member_that_se
 def test_what_failed_is_not_stuck_while_its_retry_waits_and_is_if_it_went_nowhere() -> None:
     waits = a_retry_that_waits().at_s(185).ends()
     assert objections(waits.judged(), "liveness") == []
-    assert lost(waits) == 1  # told as what it is
+    assert lost(waits) == 1  # reported as lost, not as stuck
     nowhere = AJournal().runs().store().consumer(ONE).sent(0, key="k").pulled(0, 1)
     nowhere.consumed(ONE, 0, key="k", ok=False).at_s(185).ends()
     assert len(objections(nowhere.judged(), "liveness")) == 1
@@ -164,7 +164,7 @@ def test_what_failed_is_not_stuck_while_its_retry_waits_and_is_if_it_went_nowher
 
 
 def skipped(fact_at: str, *, to: int = 4, queue: Queue = Q0, group: str = "billing") -> AJournal:
-    """Of five messages the first and the last are consumed; somebody moved *group* before."""
+    """Of five messages the first and the last are consumed; *group* was moved between them."""
     journal = AJournal().runs().store().consumer(ONE).consumer("x", group="shipping")
     journal.each(range(5), journal.sent).pulled(0, 5).consumed(ONE, 0)
     if fact_at == "broker-a":
@@ -179,7 +179,7 @@ def test_what_a_tool_or_a_seek_skips_is_not_owed_in_that_queue_to_that_group(by)
     inside = skipped(by)
     assert lost(inside) == 0
     assert metric(inside, "excused_moved.billing") == 3
-    assert metric(skipped(by, to=3), "lost.billing") == 1  # beyond where it moved to
+    assert metric(skipped(by, to=3), "lost.billing") == 1  # 3 is owed: the group was moved to it
     assert metric(skipped(by, queue=Q1), "lost.billing") == 3
     assert metric(skipped(by, group="shipping"), "lost.billing") == 3
 
@@ -190,7 +190,7 @@ def test_messages_that_come_after_a_tool_moved_the_group_are_owed() -> None:
 
 
 def repaired(dropped_to: int, *, broker: str = "broker-a", to: int = 2) -> AJournal:
-    """Of three messages those before *dropped_to* are deleted, and a pull of 0 is sent to *to*."""
+    """Of three messages those before *dropped_to* are deleted; a pull of 0 is moved to *to*."""
     journal = AJournal().runs().store().store("broker-b").consumer(ONE).pulled(0, 0)
     journal.each(range(3), journal.sent)
     position = dropped_to * RECORD_BYTES
@@ -225,7 +225,7 @@ def test_a_log_that_lost_its_end_does_not_explain_a_repair_that_skips() -> None:
 
 
 def a_message_missed(sent_s: float, filtering: tuple[float, float], topic: str = "orders") -> int:
-    """Sent then, passed a second later; another member takes TagA alone for a while."""
+    """Sent at *sent_s* and passed 1 s later; TWO takes only TagA during *filtering*."""
     began_s, ended_s = filtering
     steps = [
         (0.0, lambda journal: journal.consumer(ONE)),
@@ -248,7 +248,7 @@ def a_message_missed(sent_s: float, filtering: tuple[float, float], topic: str =
 
 def test_what_one_member_does_not_take_may_be_missed_while_it_runs_and_shortly_after() -> None:
     assert a_message_missed(50, filtering=(10, 100)) == 0
-    assert a_message_missed(279, filtering=(10, 100)) == 0  # brokers may not know it is gone
+    assert a_message_missed(279, filtering=(10, 100)) == 0  # brokers may still list the member
     assert a_message_missed(50, filtering=(10, 100), topic="invoices") == 1
     assert a_message_missed(5, filtering=(10, 100)) == 1
     assert a_message_missed(281, filtering=(10, 100)) == 1
@@ -268,7 +268,7 @@ def test_what_a_member_that_left_long_ago_did_not_take_is_not_left_behind_for_ev
 
 
 def a_broadcaster(plan: str = "{}", **times_s: float) -> AJournal:
-    """It is given 0, 1 and 2, consumes 0 and 2, ends, and begins anew behind 3."""
+    """A member is given 0, 1 and 2, consumes 0 and 2, is killed, and restarts after 3 came."""
     given_s, killed_s = times_s.get("given_s", 10), times_s.get("killed_s", 20)
     journal = AJournal().runs(plan).store().consumer(ONE, broadcast=True)
     journal.claimed(ONE, Q0, offsets=(0,)).each(range(3), journal.sent).at_s(given_s)
@@ -287,7 +287,7 @@ def and_goes_on(journal: AJournal, at: int = 4) -> AJournal:
 def test_a_broadcaster_without_a_folder_misses_what_came_while_it_was_away() -> None:
     journal = and_goes_on(a_broadcaster())
     assert lost(journal) == 0
-    assert metric(journal, "excused_began_anew.billing") == 2  # in hand, and never given
+    assert metric(journal, "excused_began_anew.billing") == 2  # 1 unfinished, 3 never given
     assert metric(and_goes_on(a_broadcaster(FOLDER)), "lost.billing") == 2
 
 
@@ -310,7 +310,7 @@ def test_what_a_broadcaster_passed_over_long_before_it_was_killed_is_lost() -> N
 
 
 def test_a_broadcaster_does_not_miss_what_comes_after_its_claim_nor_in_other_queues() -> None:
-    journal = and_goes_on(a_broadcaster(), at=9)  # beyond the end: 4 comes, and 5 is owed
+    journal = and_goes_on(a_broadcaster(), at=9)  # 9 is beyond the end: 4 is given, and 5 is owed
     assert metric(journal.sent(5).sent(6).consumed(ONE, 6), "lost.billing") == 1
     other = a_broadcaster().claimed(ONE, Q1, offsets=(0,)).sent(0, Q1).sent(1, Q1)
     assert metric(and_goes_on(other.consumed(ONE, 1, Q1)), "lost.billing") == 1
@@ -325,7 +325,7 @@ def test_another_broadcaster_of_the_group_is_owed_everything() -> None:
 
 def test_a_file_that_was_written_without_a_queue_has_no_offset_of_it_whatever_came_then() -> None:
     def given_up(held_s: float, release: str = "4.9.7") -> float:
-        """Of two queues one is given up at 24 s; the other one is held so much longer."""
+        """Of two queues Q0 is released at 24 s, and Q1 *held_s* later."""
         journal = AJournal().runs().store().consumer(ONE, broadcast=True, release=release)
         journal.claimed(ONE, Q0, Q1, offsets=(0, 0)).sent(0).given(ONE, 0).consumed(ONE, 0)
         journal.at_s(24).released(ONE, Q0).sent(1).at_s(24 + held_s)
@@ -343,7 +343,7 @@ def test_a_file_that_was_written_without_a_queue_has_no_offset_of_it_whatever_ca
 def begins(
     *, claimed_s: float = 1.1, at: int = 2, release: str = "5.3.3", committed: int | None = None
 ) -> AJournal:
-    """Two messages are stored in an empty queue at 1 s; a new group goes on from *at*."""
+    """Two messages are stored in an empty queue at 1 s; a new group continues at *at*."""
     journal = AJournal().runs(release=release).store().consumer(ONE, release=release)
     journal.claimed(ONE, Q0, offsets=(0,)).at_s(0.5).released(ONE, Q0)
     if committed is not None:
@@ -360,7 +360,7 @@ def test_a_new_group_goes_on_from_where_a_queue_ends_that_was_empty_when_it_aske
 
 
 def first_polls_2(kind: str = "lite_pull", release: str = "5.3.3", stored_s: float = 1) -> float:
-    """Claimed at 0.5 s, when the queue is empty; of three messages the third one is the first."""
+    """The queue is claimed empty at 0.5 s; of three messages the first poll returns the third."""
     journal = AJournal().runs(release=release).store()
     journal.consumer(ONE, release=release, consumer_kind=kind)
     journal.at_s(0.5).claimed(ONE, Q0, offsets=(0,)).at_s(stored_s).sent(0).sent(1).sent(2)
@@ -403,7 +403,7 @@ def test_what_a_member_passed_over_after_it_was_given_something_is_lost() -> Non
 
 
 def without_power(*, sync: bool, broker: str = "broker-a", flushed: int = 1) -> AJournal:
-    """Of two messages *flushed* were flushed when *broker* lost its power, and one was left."""
+    """Of two messages *flushed* were flushed when *broker* lost its power; one was kept."""
     journal = AJournal().runs().store(sync=sync).store("broker-b", sync=sync).consumer(ONE)
     journal.pulled(0, 0).sent(0).sent(1).sent(0, Q_OF_B)
     end = flushed * RECORD_BYTES
@@ -444,7 +444,7 @@ def test_a_store_in_memory_ends_with_its_process_and_promises_what_comes_then() 
 
 
 def a_place_used_again() -> AJournal:
-    """The group was at 3 when the log ended at 1 again; two new messages, nobody has them."""
+    """The group was at 3 when the log was cut back to 1; no member has the two new messages."""
     journal = AJournal().runs().store().consumer(ONE).claimed(ONE, Q0, offsets=(0,))
     journal.each(range(3), journal.sent).pulled(0, 3)
     journal.each(range(3), lambda offset: journal.consumed(ONE, offset)).committed(3)
@@ -462,7 +462,7 @@ def test_places_are_hidden_from_a_reader_that_was_beyond_until_it_comes_back() -
     behind = a_place_used_again().sent(3).sent(4).consumed(ONE, 4).committed(5)
     assert (lost(behind), metric(behind, "lost.billing")) == (1, 1)
     repaired = a_place_used_again().note(ONE, OffsetRepaired("billing", Q0, 3, 1))
-    assert found_early(repaired.committed(3)) == 0  # until it takes the queue anew
+    assert found_early(repaired.committed(3)) == 0  # until it claims the queue again
     repaired.released(ONE, Q0, reason="reset").claimed(ONE, Q0, offsets=(1,))
     repaired.consumed(ONE, 2, key="new-2").committed(3)
     assert found_early(repaired) == 1

@@ -1,6 +1,6 @@
-"""What a broadcasting member is not owed: for its file of offsets, and for its end.
+"""Messages that a broadcasting member may miss: because of its file of offsets, or its end.
 
-It writes the file 10 s after its start and every 5 s from then on; each cause is shown inside,
+It writes the file 10 s after its start and every 5 s from then on; each cause is tested inside,
 just outside, and once it is over.
 """
 
@@ -27,7 +27,7 @@ FOLDER = json.dumps({"consumers": [{"group": "billing", "settings": {"offset_fol
 
 
 def counts(journal: AJournal) -> tuple[float, float]:
-    """Messages that are lost, and that were let off as before a new beginning."""
+    """The numbers of lost messages, and of those excused as before a new beginning."""
     judgement = journal.judged()
     assert judgement.raised == {}
     metrics = judgement.metrics
@@ -42,7 +42,7 @@ def killed(
     queue: Queue = Q0,
     disk: tuple[str, float] | None = None,
 ) -> AJournal:
-    """A member with a folder ends, one message comes meanwhile, and it begins behind that."""
+    """A member with a folder is killed, a message comes, and the member restarts behind it."""
     journal = AJournal().runs(FOLDER).store().consumer(ONE, broadcast=True)
     journal.at_s(min(claimed_s, 0.5)).claimed(ONE, Q1, offsets=(0,)).sent(0, Q1)
     journal.consumed(ONE, 0, Q1).at_s(claimed_s).claimed(ONE, Q0, offsets=(0,))
@@ -91,7 +91,7 @@ def test_a_disk_that_took_no_file_makes_the_last_write_older_for_its_member_alon
 def missing_at_the_start(
     held_s: float, *, release: str = "4.9.7", beside: bool = True, queue: Queue = Q0
 ) -> AJournal:
-    """The file has Q0; a new process holds Q1 alone, and Q0 so much later; one came meanwhile."""
+    """The file has Q0; a new process claims Q1, and Q0 *held_s* later, behind a new message."""
     journal = AJournal().runs(FOLDER).store()
     journal.consumer(ONE, broadcast=True, release=release).claimed(ONE, Q0, Q1, offsets=(0, 0))
     journal.sent(0).consumed(ONE, 0).sent(0, Q1).consumed(ONE, 0, Q1).at_s(30)
@@ -112,7 +112,7 @@ def test_a_queue_that_a_process_began_without_is_written_out_of_its_file(release
 
 
 def given_up_before_the_end(killed_s: float, *, release: str = "4.9.7") -> AJournal:
-    """Q0 is given up at 24 s and one comes; the process ends later, and the next one claims Q0."""
+    """Q0 is released at 24 s, then gets a message; the process ends; the next one claims Q0."""
     journal = AJournal().runs(FOLDER).store()
     journal.consumer(ONE, broadcast=True, release=release).claimed(ONE, Q0, Q1, offsets=(0, 0))
     journal.sent(0).consumed(ONE, 0).sent(0, Q1).consumed(ONE, 0, Q1).at_s(24)
@@ -123,12 +123,12 @@ def given_up_before_the_end(killed_s: float, *, release: str = "4.9.7") -> AJour
 
 def test_a_file_that_was_written_without_a_queue_lacks_it_for_the_next_process_too() -> None:
     assert counts(given_up_before_the_end(26)) == (0, 1)
-    assert counts(given_up_before_the_end(24.9)) == (1, 0)  # it is written at 10, 15, 20, 25 s
+    assert counts(given_up_before_the_end(24.9)) == (1, 0)  # written at 10, 15, 20, 25 s
     assert counts(given_up_before_the_end(26, release="4.9.8")) == (1, 0)
 
 
 def consumed_again(second_s: float, *, release: str = "5.3.3") -> list[str]:
-    """The first process has consumed 0 when it writes; the second one consumes 1 and ends."""
+    """The first process has consumed 0 when it writes its file; the second consumes 1 and ends."""
     journal = AJournal().runs(FOLDER).store()
     journal.consumer(ONE, broadcast=True, release=release).claimed(ONE, Q0, offsets=(0,))
     journal.sent(0).consumed(ONE, 0).at_s(30).fault("kill", ONE).at_s(40)
@@ -141,7 +141,7 @@ def consumed_again(second_s: float, *, release: str = "5.3.3") -> list[str]:
 
 def test_a_process_that_ends_within_10_s_leaves_the_file_of_the_one_before() -> None:
     assert consumed_again(9) == []
-    assert len(consumed_again(25)) == 1  # it wrote that it had consumed 1
+    assert len(consumed_again(25)) == 1  # the file has the offset after 1
 
 
 @pytest.mark.parametrize("release", ["4.9.8", "5.2.0", "5.3.3"])
@@ -162,7 +162,7 @@ def a_slow_first_pass(
     first: Queue = OF_B,
     release: str = "4.9.7",
 ) -> AJournal:
-    """A process begins anew at 40 s, and a fault of a broker holds from 45 s on."""
+    """A process starts at 40 s; a fault of *broker* begins at 45 s."""
     journal = AJournal().runs(FOLDER).store().consumer(ONE, broadcast=True, release=release)
     for each in ("broker-a", "broker-b"):
         journal.note(each, TopicCreated("orders", 1, 1, 6, "admin"))
@@ -179,7 +179,7 @@ def a_slow_first_pass(
 
 def test_a_pass_that_waits_for_a_broker_comes_to_other_queues_after_the_file_was_written() -> None:
     assert counts(a_slow_first_pass()) == (0, 1)
-    assert counts(a_slow_first_pass(claimed_s=49)) == (1, 0)  # it is written at 50 s
+    assert counts(a_slow_first_pass(claimed_s=49)) == (1, 0)  # the file is written at 50 s
     assert counts(a_slow_first_pass(ended_s=49)) == (1, 0)
     assert counts(a_slow_first_pass(broker="broker-a")) == (1, 0)
     assert counts(a_slow_first_pass(first=Q0)) == (1, 0)
@@ -190,10 +190,10 @@ def test_a_pass_that_waits_for_a_broker_comes_to_other_queues_after_the_file_was
 def given_up_unanswered(
     *answers: tuple[str, Queue], peer: str = PEER, consumes: bool = False
 ) -> AJournal:
-    """Q0 is given up and claimed anew behind the message that came meanwhile.
+    """Q0 is released, and claimed again behind the message that came meanwhile.
 
-    Before that pulls of these queues were answered that there is nothing, at the addresses of
-    these members; One's is *peer*.
+    Before that, pulls of the members and queues in *answers* were answered without a message.
+    The broker knows ONE by the address *peer*.
     """
     journal = AJournal().runs(FOLDER).store()
     journal.consumer(ONE, broadcast=True, release="5.3.3")
@@ -216,7 +216,7 @@ def test_a_queue_that_was_given_up_before_a_pull_of_it_was_answered_has_no_offse
     assert counts(given_up_unanswered((ONE, Q1))) == (0, 1)
     assert counts(given_up_unanswered((TWO, Q0))) == (0, 1)
     assert counts(given_up_unanswered((ONE, Q1), (ONE, Q0))) == (1, 0)
-    assert counts(given_up_unanswered((ONE, Q0), peer="10.0.0.7:1")) == (1, 0)  # perhaps its own
+    assert counts(given_up_unanswered((ONE, Q0), peer="10.0.0.7:1")) == (1, 0)  # perhaps ONE's
     assert counts(given_up_unanswered((ONE, Q1), consumes=True)) == (1, 0)
     assert counts(given_up_unanswered()) == (1, 0)  # the journal has no answers
 
@@ -230,7 +230,7 @@ def test_what_comes_after_a_queue_was_claimed_without_an_offset_is_owed() -> Non
 
 
 def in_hand(ended_s: float, *, word: str = "kill", given: int = 1, ends: bool = True) -> AJournal:
-    """The message *given* was given at 10 s and not finished; the one behind it was."""
+    """Message *given* was given at 10 s and not finished; message 2 was."""
     journal = AJournal().runs().store().consumer(ONE, broadcast=True).claimed(ONE, Q0)
     journal.each(range(3), journal.sent).consumed(ONE, 0).at_s(10).given(ONE, given)
     journal.consumed(ONE, 2).at_s(ended_s)

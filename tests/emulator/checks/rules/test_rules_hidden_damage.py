@@ -1,4 +1,4 @@
-"""Damage that leaves no hole: each is objected to, with the facts that show it."""
+"""Damage that leaves no hole: checkers object to each kind, with the facts that show it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_retry_that_never_returns_is_lost() -> None:
 
 
 def test_a_copy_that_a_member_sent_itself_is_of_its_own_group() -> None:
-    """Two groups failed; one sends its copy on, the other's comes later, or never."""
+    """A message failed in two groups; one sends its copy; the other copy comes later or never."""
 
     def lost(group: str, *, other_comes: bool) -> list[str]:
         journal = AJournal().runs().store().consumer("billing-1")
@@ -334,7 +334,7 @@ def test_hidden_damage_is_shown_by_the_life_of_its_message(make, checker, kinds)
 def test_the_commit_that_is_cited_is_the_first_one_that_passed_the_message() -> None:
     journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0)
     journal.each(range(99), journal.sent).stored(0, AFTER_10_S, key="0-0")
-    journal.consumed("billing-1", 0, ok=False).stored(0, RETRY, key="0-0")  # a front that stays
+    journal.consumed("billing-1", 0, ok=False).stored(0, RETRY, key="0-0")  # consumed at the end
     for offset in range(1, 99):
         if offset != 50:
             journal.consumed("billing-1", offset)

@@ -1,4 +1,4 @@
-"""What became of the sends of a topic."""
+"""The outcomes of a topic's sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long messages and producers waited, and whether sends are even again."""
+"""Waiting times of messages and producers, and whether sends are even again after a fault."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_even_sends_are_none_nor_are_uneven_ones_without_an_isolation() -> None:
 
 
 def uneven_then_even(uneven_s: float, route_of: str = "") -> list[str]:
-    """A fault ends at 70 s; 600 sends go to one queue then, and from 120 s on both get as many."""
+    """A fault ends at 70 s; at *uneven_s* 600 sends go to one queue, from 120 s on to both."""
     journal = attempt(attempt(AJournal().runs().store(), Q0), Q1)
     journal.note("producer", BrokerIsolated("broker-a", 10_000))
     attempt(journal.at_s(30).fault("pause", "broker-b").at_s(40)).at_s(70).healed().at_s(uneven_s)
@@ -174,7 +174,7 @@ def test_how_long_a_broker_is_avoided_that_is_well_again(answers_s, after_s) -> 
     journal.note("producer", BrokerIsolated("broker-a", 60_000)).at_s(20).healed().at_s(answers_s)
     journal.note("producer", SendAttempted("orders", Q0, "k", 1, 1_000, "SEND_OK"))
     found = metrics(journal.at_s(60).ends())
-    begun_before = answers_s < 21  # then it does not count
+    begun_before = answers_s < 21  # then that send does not count
     assert found["avoided_after_s"] == (after_s if begun_before else after_s - 1)
     assert metrics(attempt(AJournal().runs()))["avoided_after_s"] == 0
 
@@ -192,7 +192,7 @@ def test_the_longest_a_member_took_no_pass_is_told_while_it_runs() -> None:
     passed(journal.at_s(93), "billing-1", "others")
     journal.at_s(100).fault("kill", "billing-1").at_s(110).ends()
     found = journal.judged().metrics
-    assert round(found["rebalance_gap_s"]) == 69, "billing-2's, up to the end"
+    assert round(found["rebalance_gap_s"]) == 69, "the gap of billing-2 until the end"
     passed(journal.at_s(111), "billing-2")
     journal.stopped("billing-2").at_s(500).ends()
     assert round(journal.judged().metrics["rebalance_gap_s.billing"]) == 70

@@ -62,13 +62,13 @@ def locked(journal: AJournal, *, granted: bool = True) -> AJournal:
 
 
 def second_pull(seconds: float) -> AJournal:
-    """Of two members, so many seconds after the second one came."""
+    """A second held pull, more than *seconds* after the second of two members joined."""
     journal = held(two_members().at_s(seconds))
     return held(journal.at_s(seconds + 1), opaque=2)
 
 
 def second_pull_alone(other_left: bool) -> AJournal:
-    """By the only member: another one had the queue meanwhile, or had left before."""
+    """A second held pull of one member; the other one leaves between the two, or before both."""
     journal, left = two_members(), MemberLeft("billing", RUST, OTHER, "unregistered")
     if not other_left:
         journal.note("broker-a", left)
@@ -92,7 +92,7 @@ def commit_after_five(offset: int) -> AJournal:
 
 
 def given_back_after(offset: int) -> AJournal:
-    """The message at 0, once *offset* was committed."""
+    """Message 0 is sent back after *offset* was committed."""
     journal = committed(answered(a_group().stored(0), 0, 1), offset)
     fact = MessageSentBack("billing", "orders", "%RETRY%billing", 1, 3, 0, PEER)
     return journal.note("broker-a", fact)
@@ -117,7 +117,7 @@ def pull_with_old_lock(seconds: float) -> AJournal:
 
 
 def turns(seconds: float) -> AJournal:
-    """Two members pull one queue in turn, so many seconds after the second one came."""
+    """Two members pull one queue in turn, *seconds* after the second one joined."""
     journal = answered(two_members().at_s(seconds), 0, 1)
     return answered(answered(journal, 1, 2, OTHER), 2, 3)
 

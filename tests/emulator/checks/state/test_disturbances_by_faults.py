@@ -1,4 +1,4 @@
-"""What a fault explains, of its nodes and in its time; each also just outside, and afterwards."""
+"""Damage that a fault explains, at its nodes and in its time; also just outside, and after it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def locked(journal: AJournal, node: str) -> AJournal:
 def a_second_grant(
     *, jumped_s: float, of: str = "broker-a", ms: float = 60_000, granted_s: float = 300
 ) -> AJournal:
-    """The clock jumps at that moment; 10 s after the first grant there is a second one."""
+    """The clock of *of* jumps at *jumped_s*; a lock is granted twice within 10 s."""
     journal = AJournal().runs().consumer(ONE, orderly=True).consumer(TWO, orderly=True)
     steps: list[tuple[float, Callable[[], AJournal]]] = [
         (jumped_s, lambda: journal.fault("clock_jump", of, ms=ms)),
@@ -73,11 +73,11 @@ def test_a_lock_may_be_granted_twice_when_the_broker_s_clock_jumped_over_its_res
     assert found(a_second_grant(jumped_s=305, of=ONE), "locks") == 1
     assert found(a_second_grant(jumped_s=305, of="broker-b"), "locks") == 1
     assert found(a_second_grant(jumped_s=299), "locks") == 1
-    assert found(a_second_grant(jumped_s=10), "locks") == 1  # long after it
+    assert found(a_second_grant(jumped_s=10), "locks") == 1  # long before the grants
 
 
 def given_with_an_old_lock(jumped_s: float, of: str = ONE, ms: float = -60_000) -> AJournal:
-    """40 s after its lock was renewed."""
+    """A message is given 40 s after the lock was renewed."""
     journal = AJournal().runs().consumer(ONE, orderly=True)
     if jumped_s < 100:
         journal.at_s(jumped_s).fault("clock_jump", of, ms=ms).at_s(jumped_s + 1).healed()
@@ -107,7 +107,7 @@ def test_a_clock_that_drifts_is_wrong_by_no_more_than_it_drifted() -> None:
 
 
 def two_passes(jumped_s: float, node: str = ONE) -> AJournal:
-    """At 300 s and 310 s, where 20 s must lie between."""
+    """Rebalances at 300 s and 310 s; the rule demands 20 s between them."""
     journal = AJournal().runs().consumer(ONE).consumer(TWO)
     fact = RebalancePassed("billing", "orders", 4, (client_of(ONE),), 4, "timer")
     steps: list[tuple[float, Callable[[], AJournal]]] = [
@@ -135,7 +135,7 @@ def test_a_monitor_lets_a_clock_off_that_was_moved_between_its_two_entries() -> 
 
 
 def two_owners(node: str = "", began_s: float = 30, ended_s: float = 130) -> AJournal:
-    """From 20 s to 180 s; a fault of *node* holds for a part of that."""
+    """Q0 has two owners from 20 s to 180 s; a fault of *node* holds for a part of that."""
     journal = AJournal().runs().store().consumer(ONE).consumer(TWO).claimed(ONE, Q0)
     journal.consumer("shipping-1", group="shipping").at_s(20).claimed(TWO, Q0)
     if node:
@@ -156,7 +156,7 @@ def test_two_owners_have_60_s_after_the_fault_and_without_it() -> None:
     assert found(two_owners(ONE, 30, 119), "ownership") == 1
     assert found(two_owners(ONE, 81, 130), "ownership") == 1
     assert found(two_owners(ONE, 79, 130), "ownership") == 0
-    assert found(two_owners(ONE, 179, 179.5), "ownership") == 1  # just before it is over
+    assert found(two_owners(ONE, 179, 179.5), "ownership") == 1  # just before the end
 
 
 def test_a_fault_of_the_old_owner_does_not_give_an_orderly_queue_away_without_its_lock() -> None:
@@ -207,7 +207,7 @@ def test_a_member_that_claimed_anew_commits_from_there_on_and_nobody_else() -> N
 
 
 def a_late_commit(node: str, healed_s: float) -> AJournal:
-    """95 s after the member gave the queue away."""
+    """A commit 95 s after the member released the queue."""
     journal = a_consumed_journal(5).note("broker-a", a_member(client_of(ONE)))
     journal.at_s(5).released(ONE, Q0).at_s(8).fault("stall", node).at_s(healed_s).healed()
     return journal.at_s(100).committed(5)
@@ -250,7 +250,7 @@ def test_a_pull_whose_connection_closed_may_go_unanswered_if_it_was_not_late_by_
 
 
 def a_pull_under(word: str, node: str, *, began_s: float = 10.5, answered_s: float) -> AJournal:
-    """The fault ends at 20 s."""
+    """A message comes at 10 s for a held pull; a fault ends at 20 s."""
     journal = AJournal().runs().store().consumer(ONE)
     journal.note("broker-a", PullHeld("billing", Q0, 0, 0, PEER, 1))
     steps: list[tuple[float, Callable[[], AJournal]]] = [
@@ -273,11 +273,11 @@ def test_a_broker_under_a_fault_answers_at_its_next_sweep() -> None:
         late = a_pull_under("pause", "broker-a", began_s=began_s, answered_s=27)
         assert found(late, "wakes") == 1
     assert found(a_pull_under("pause", "producer", answered_s=25), "wakes") == 1
-    assert found(a_pull_under("kill", "broker-a", answered_s=27), "wakes") == 0  # it is gone
+    assert found(a_pull_under("kill", "broker-a", answered_s=27), "wakes") == 0  # lost with it
     assert found(a_pull_under("kill", "broker-a", began_s=12, answered_s=27), "wakes") == 1
 
 
-# Heartbeats and farewells ----------------------------------------------------------------------
+# Heartbeats and unregistering ------------------------------------------------------------------
 
 
 def silent(node: str, began_s: float, ended_s: float, silent_s: float = 200) -> AJournal:
@@ -302,14 +302,14 @@ def test_a_fault_of_the_member_or_its_broker_keeps_heartbeats_away_while_it_hold
         assert found(inside, "heartbeats_come") == 0
         assert metric(inside, "excused_heartbeats_come") == 1
         assert found(silent(node, 110, 231), "heartbeats_come") == 0
-        assert found(silent(node, 110, 229), "heartbeats_come") == 1  # it is back, and silent
+        assert found(silent(node, 110, 229), "heartbeats_come") == 1  # the fault is over
         assert found(silent(node, 20, 30), "heartbeats_come") == 1
     for node in ("producer", "broker-b", TWO):
         assert found(silent(node, 110, 250), "heartbeats_come") == 1
 
 
 def unrouted(lost_s: float, back_s: float, *, node: str = ONE, topic: str = "orders") -> int:
-    """The same; the routes of *node* lack broker-a for a while, and it goes on at 290 s."""
+    """As ``silent``; the routes of *node* lack broker-a for a while; a heartbeat at 290 s."""
     heartbeat = RequestReceived(PEER, 34, 7)
     journal = AJournal().runs().store("broker-b").consumer(ONE)
     journal.note("broker-a", a_member(client_of(ONE)))
@@ -331,7 +331,7 @@ def test_a_broker_that_is_in_none_of_a_client_s_routes_gets_no_heartbeat_of_it()
     assert unrouted(110, 245) == 1  # the next one was due within 40 s
     assert unrouted(50, 95) == 1
     assert unrouted(110, 255, node=TWO) == 1
-    assert unrouted(110, 255, topic="steps") == 1  # the other route has it
+    assert unrouted(110, 255, topic="steps") == 1  # the route of orders still has it
 
 
 def test_whose_node_is_not_known_is_let_off_for_faults_of_that_time_alone() -> None:
@@ -353,7 +353,7 @@ def test_a_member_unregisters_everywhere_unless_a_fault_of_that_time_kept_it_fro
         journal.note("broker-a", MemberLeft("billing", client_of(ONE), PEER, "unregistered"))
         return journal.note("broker-b", MemberLeft("billing", client_of(ONE), PEER, "expired"))
 
-    assert found(left("broker-b", 836), "members_unregister") == 0  # it was missed for 160 s
+    assert found(left("broker-b", 836), "members_unregister") == 0  # the fault ended 159 s before
     assert found(left("broker-b", 834), "members_unregister") == 1
     inside = left("broker-b", 990)
     assert found(inside, "members_unregister") == 0
@@ -365,7 +365,7 @@ def test_a_member_unregisters_everywhere_unless_a_fault_of_that_time_kept_it_fro
 def unregisters_at_a(
     *, lost_s: float = 300, back_s: float = 0, node: str = ONE, lost: str = "broker-b"
 ) -> AJournal:
-    """It unregisters at broker-a, at 500 s, and broker-b sees it go 1 s later."""
+    """ONE unregisters at broker-a at 500 s; broker-b notes its closed channel 1 s later."""
     journal = AJournal().runs().consumer(ONE).consumer(TWO)
     for broker in ("broker-a", "broker-b"):
         journal.note(broker, a_member(client_of(ONE)))
@@ -407,7 +407,7 @@ def test_every_excuse_has_its_metric_also_where_nothing_was_wrong(word) -> None:
 
 
 def goes_on(at: int, *, recovered_bytes: int | None, again_at: int | None = None) -> AJournal:
-    """Two messages are noted; the broker begins again with so many bytes, and goes on there."""
+    """Two messages are noted; the broker restarts with *recovered_bytes*, and then stores *at*."""
     journal = AJournal().runs().store().stored(0).stored(1)
     if recovered_bytes is not None:
         count = recovered_bytes // RECORD_BYTES
@@ -427,7 +427,7 @@ def test_a_broker_killed_before_it_noted_what_it_stored_has_no_hole_in_its_queue
 
 
 def acknowledged_late(*offsets: int, recovered_bytes: int) -> AJournal:
-    """Two messages are noted, others only acknowledged; the broker begins again with all."""
+    """Two messages are noted, others only acknowledged; the broker restarts with all of them."""
     journal = AJournal().runs().store().sent(0).sent(1)
     for offset in offsets:
         journal.acknowledged(offset, key=f"0-{offset}")

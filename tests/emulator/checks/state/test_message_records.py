@@ -1,4 +1,4 @@
-"""What is known of messages: of those that somebody still needs, and of no others."""
+"""Records of messages are kept while a reader may need them, and no longer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_oldest_of_too_many_are_forgotten() -> None:
 
 
 def read_but_for(*left: int, count: int) -> QueueRecords:
-    """One member consumes each of so many messages, but those."""
+    """One member consumes each of *count* messages, except *left*."""
     journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0)
     for offset in range(count):
         journal.sent(offset)

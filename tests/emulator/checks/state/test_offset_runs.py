@@ -1,4 +1,4 @@
-"""Sets of offsets as runs do what sets do."""
+"""``OffsetRuns`` gives the same results as a set of offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACTS = st.lists(st.one_of(SMALL, st.tuples(SMALL, SMALL), st.builds(str, SMALL))
 
 
 def after(acts) -> tuple[OffsetRuns, set[int]]:
-    """Single offsets and runs are added; a text cuts the set there."""
+    """A number adds an offset, a pair a run; a string removes all offsets from there on."""
     runs, plain = OffsetRuns(), set()
     for act in acts:
         if isinstance(act, int):

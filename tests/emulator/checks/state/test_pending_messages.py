@@ -1,4 +1,4 @@
-"""Places that a commit may pass: those that stay settled are looked at once."""
+"""Offsets that a commit may pass: those that stay settled are checked once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNT = 20
 
 
 class CountingChains(PendingMessages):
-    """It counts how often somebody asks what became of a failed message."""
+    """Counts the queries for the outcome of a failed message."""
 
     looks = 0
 
@@ -62,7 +62,7 @@ def test_what_came_as_a_retry_or_is_a_dead_letter_is_looked_at_once(pending, rea
 def test_a_retry_under_way_is_looked_at_again(pending, reading, passed) -> None:
     failure = fails(pending, 7, passed)
     assert unsettled(pending, reading) == []
-    failure.passed = ""  # the record was another one's
+    failure.passed = ""  # the record belonged to another message
     assert unsettled(pending, reading) == [7]
 
 
@@ -93,7 +93,7 @@ def test_a_commit_may_not_pass_what_stands_in_the_place_of_a_lost_message() -> N
     journal.each(range(3), journal.sent).pulled(0, 3)
     for offset in (0, 2):
         journal.consumed("billing-1", offset)
-    journal.committed(3).consumed("billing-1", 1)  # it passed 1
+    journal.committed(3).consumed("billing-1", 1)  # the commit passed 1
     kept = 2 * RECORD_BYTES
     journal.note("broker-a", LogFlushed(kept, kept, 2))
     journal.note("broker-a", PowerLost(kept, kept, 3 * RECORD_BYTES, ())).store(sync=False)

@@ -1,4 +1,4 @@
-"""How far queues are stored and committed, and by whom they are owned, after facts."""
+"""Stored offsets, committed offsets and owners of queues, as facts give them."""
 
 from __future__ import annotations
 

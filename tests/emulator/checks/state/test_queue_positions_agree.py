@@ -1,4 +1,4 @@
-"""The cheap fold of positions and the checkers' fold of all messages find the same."""
+"""The cheap fold of positions and the checkers' fold of all messages give the same offsets."""
 
 from __future__ import annotations
 

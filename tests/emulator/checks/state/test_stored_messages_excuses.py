@@ -1,6 +1,6 @@
-"""What explains a place that is not its message's own: a log that lost its end, a second store.
+"""Why an offset may have another message: a log that lost its end, or a second store.
 
-Each cause inside, just outside, and once it is over.
+Each cause is tested inside, just outside, and once it is over.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def metric(journal: AJournal, name: str) -> float:
 
 
 def without_power(journal: AJournal, kept: int, written: int) -> AJournal:
-    """The log of broker-a ends after *kept* records again."""
+    """Cut the log of broker-a back to its first *kept* records."""
     ends = kept * RECORD_BYTES, kept * RECORD_BYTES, written * RECORD_BYTES
     return journal.note("broker-a", PowerLost(*ends, ()))
 
@@ -44,7 +44,7 @@ def without_power(journal: AJournal, kept: int, written: int) -> AJournal:
 
 
 def given_after_a_loss(key: str, *, at: int = 1, queue: Queue = Q0) -> AJournal:
-    """Of three messages one is left; two others take the places, and a third one comes."""
+    """Of three messages one is kept; new ones take the places of the others; then a fourth."""
     journal = AJournal().runs().store().consumer(ONE).claimed(ONE, Q0, Q1, offsets=(0, 0))
     journal.each(range(3), journal.sent).pulled(0, 3).sent(0, Q1)
     without_power(journal, 1, 4).store()
@@ -57,7 +57,7 @@ def test_a_message_that_its_broker_lost_may_be_on_its_way_to_a_listener() -> Non
     assert found(inside, "places") == 0
     assert metric(inside, "excused_lost_places") == 1
     assert found(given_after_a_loss("new-1"), "places") == 0
-    assert found(given_after_a_loss("0-2"), "places") == 1  # the one that stood elsewhere
+    assert found(given_after_a_loss("0-2"), "places") == 1  # 0-2 was in another place
     assert found(given_after_a_loss("0-1", queue=Q1, at=0), "places") == 1
     assert found(given_after_a_loss("0-2", at=3), "places") == 1  # a place that was never lost
 
@@ -91,7 +91,7 @@ def test_an_acknowledgement_may_come_after_its_message_was_lost() -> None:
 
 
 def failed_and_lost(*, again: bool) -> AJournal:
-    """The message at 1 failed and was lost before it was sent back; another one stands there."""
+    """The message at 1 failed and was lost before it was sent back; another takes its place."""
     journal = AJournal().runs().store().consumer(ONE).claimed(ONE, Q0, offsets=(0,))
     journal.sent(0).sent(1).pulled(0, 2).consumed(ONE, 0).consumed(ONE, 1, ok=False)
     without_power(journal, 1, 2).store()
@@ -108,7 +108,7 @@ def test_a_failure_at_a_place_that_was_lost_is_not_that_of_its_new_message() -> 
 
 
 def stale(offset: int, *, queue: Queue = Q0, comes: bool = False) -> AJournal:
-    """The log ends at 1 again, and the member that was at 3 is sent back to 1."""
+    """The log is cut back to 1, and the member's offset is corrected from 3 to 1."""
     journal = AJournal().runs().store().consumer(ONE).claimed(ONE, Q0, Q1, offsets=(0, 0))
     journal.each(range(3), journal.sent).each(range(3), lambda o: journal.sent(o, Q1))
     journal.each(range(3), lambda o: journal.consumed(ONE, o)).committed(3)
@@ -152,7 +152,7 @@ def test_what_an_operator_deletes_is_not_owed_and_what_comes_then_is(word, fact)
 def delivered_twice(
     *, ended_s: float = 0, broker: str = "broker-a", again: int = 1, copies: int = 1
 ) -> AJournal:
-    """A delayed message comes at 100 s, and again at 200 s; its broker ends between."""
+    """A delayed message comes at 100 s, and again at 200 s; *broker* is killed between."""
     journal = AJournal().runs().store().at_s(90)
     journal.each(range(copies), lambda offset: journal.stored(offset, AFTER_10_S, key="k"))
     journal.at_s(100).each(range(copies), lambda offset: journal.delivered(offset, Q1, 3, "k"))
@@ -178,7 +178,7 @@ def test_a_broker_that_ended_within_25_s_may_deliver_a_delayed_message_again() -
 
 
 def given_up_by_two(*acknowledged: int, key: str = "k") -> AJournal:
-    """Two members send one failed message to the retry topic, at its last time: dead letters."""
+    """Two members send one failed message back for the last time: two dead letters."""
     journal = AJournal().runs().store().consumer(ONE).consumer(TWO).sent(0, key="k").pulled(0, 1)
     journal.claimed(ONE, Q0, offsets=(0,)).claimed(TWO, Q0, offsets=(0,))
     for node in (ONE, TWO):
@@ -222,7 +222,7 @@ def test_a_failure_that_has_another_place_comes_to_a_second_owner_and_is_one() -
 
 
 def after_one_way_sends(count: int, *, stored_first: bool) -> AJournal:
-    """Nobody answers one-way sends; then one is acknowledged with the place of another one."""
+    """After *count* one-way sends, a send is acknowledged with the place of an earlier message."""
     journal = AJournal().runs().store()
     if stored_first:
         journal.stored(0, Q1, key="early")
