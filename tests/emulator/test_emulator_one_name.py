@@ -16,10 +16,10 @@ FOLDERS = ("emulator", "protocol", "scenarios", "pipeline")
 
 
 def printed_by(program: str, *first_on_the_path: Path) -> tuple[str, str]:
-    """What it prints, and the last line of its standard error."""
+    """The program's output, and the last line of its standard error."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],
-        cwd=os.path.sep,  # not this project's folder: it would come first
+        cwd=os.path.sep,  # not this project's folder, which would come first
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, first_on_the_path))},
         capture_output=True,
         text=True,
@@ -59,7 +59,7 @@ print([names for file, names in ours.items() if len(names) > 1 and "rocketmq" in
 
 
 def a_copy(target: Path, *, links: bool) -> Path:
-    """The sources in *target*, with a file for each link where there are to be none."""
+    """Copy the sources to *target*, with the link ``rocketmq_emulator`` only if *links*."""
     for folder in FOLDERS:
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(ROOT / folder, target / folder, symlinks=True, ignore=ignored)

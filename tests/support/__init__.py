@@ -1,1 +1,1 @@
-"""What tests share: benches, small journals, programs that tests start in other processes."""
+"""Code that tests share: benches, small journals, programs that tests start in other processes."""

@@ -1,8 +1,8 @@
-"""Does what a page says, from top to bottom in a folder: its files, its commands, its results.
+"""Follows a page in a folder, from top to bottom: its files, its commands, its results.
 
 A program that begins with ``# NAME.py`` is written to that file.  The commands of a block without
-a language are run; what they print must be the ``text`` block below it, in which … stands for
-anything.  Blocks of other languages are left to the reader.
+a language are run; their output must be the ``text`` block below it, in which … stands for
+anything.  Blocks of other languages are skipped.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import re
 import subprocess
 from pathlib import Path
 
-PREPARED = 'pytest() { python -m pytest -p no:cacheprovider "$@"; }\n'  # that of this environment
+PREPARED = 'pytest() { python -m pytest -p no:cacheprovider "$@"; }\n'  # of this environment
 TOOK_S = re.compile(r"(?<=\d )\d+\.\d\d(?= [\d,]+ )")  # a column of `rmqemu run`
-FACTS = re.compile(r"\d+,\d{3}")  # another kind of fact changes how many there are
+FACTS = re.compile(r"\d+,\d{3}")  # the number changes with each new kind of fact
 NAMED = re.compile(r"# (\w+\.py)\n")
 
 
 def follow(blocks: list[tuple[str, str]], folder: Path, programs: Path) -> int:
-    """How many commands there were; *programs* is a folder with python and rmqemu."""
+    """Returns the number of commands; *programs* is a folder with python and rmqemu."""
     count, printed = 0, ""
     for language, text in blocks:
         if language == "python" and (named := NAMED.match(text)):
@@ -48,7 +48,7 @@ def _printed(commands: str, folder: Path, programs: Path) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what another machine or version prints otherwise, and spaces for it."""
+    """One space between words, and ? for numbers that differ between machines or versions."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return "".join(f"{FACTS.sub('?', TOOK_S.sub('?', line))}\n" for line in lines)
 

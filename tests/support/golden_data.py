@@ -1,4 +1,4 @@
-"""Recorded values: what the real classes made of an input, one JSON object a line."""
+"""Recorded values: the results of the real classes for an input, one JSON object a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests: fetched from the package registry once, one for all tests."""
+"""A headless Chromium for tests: fetched once from the package registry, and used by all tests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HERE = TESTS / "browser"
 
 
 class Browser:
-    """The browser's process; see driver.mjs for what it can be told."""
+    """The browser's process; see driver.mjs for its commands."""
 
     def __init__(self) -> None:
         folder = toolchains.node_packages("report-browser", HERE / "package.json")
-        unpacked = folder / "unpacked"  # Chromium itself, and what it leaves while it runs
+        unpacked = folder / "unpacked"  # Chromium, and its temporary files
         unpacked.mkdir(exist_ok=True)
         self._process = subprocess.Popen(
             ["node", str(HERE / "driver.mjs"), str(folder)],
@@ -30,7 +30,7 @@ class Browser:
         self.version: str = self._answer()["value"]
 
     def tell(self, act: str, what: Any, **options: Any) -> Any:
-        """Do it; fails when the page complained, or asked the network for anything."""
+        """Run a command of driver.mjs; fails if the page reported an error or used the network."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode({act: what, **options}) + b"\n")
         self._process.stdin.flush()

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from tests.support.paths import ROOT
 
 PACKAGES = ("protocol", "emulator", "scenarios", "pipeline", "pyspark_rocketmq")  # real folders
-NAME = "rocketmq_emulator"  # of all but the last of them
+NAME = "rocketmq_emulator"  # the package of all but the last of them
 
 
 class Imports(NamedTuple):
-    """What one module imports: when it runs, and besides for type checkers only."""
+    """The imports of one module: those at run time, and the others for type checkers only."""
 
     at_run_time: frozenset[str]
     for_types: frozenset[str]
@@ -41,7 +41,7 @@ def module_of(path: Path) -> str:
 
 
 def folder_of(module: str) -> str:
-    """The real folder in which the file of *module* stands."""
+    """The real folder with the file of *module*."""
     return str(path_of()[module].parent)
 
 
@@ -52,7 +52,7 @@ def path_of() -> dict[str, Path]:
 
 @cache
 def imports_of(path: Path) -> Imports:
-    """The dotted names that the file at *path* imports, wherever in it they stand."""
+    """The dotted names that the file at *path* imports, at any place in it."""
     kinds = ast.If | ast.Import | ast.ImportFrom
     tree = ast.parse((ROOT / path).read_text())
     nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
@@ -70,13 +70,13 @@ def imports_of(path: Path) -> Imports:
         elif isinstance(node, ast.ImportFrom) and node.module:
             named = {f"{node.module}.{alias.name}" for alias in node.names}
             kept |= named
-            if not named <= path_of().keys():  # a name of the module itself, not only modules
+            if not named <= path_of().keys():  # some names are not modules
                 kept.add(node.module)
     return Imports(frozenset(names[False]), frozenset(names[True]))
 
 
 def graph(*, with_types: bool) -> dict[str, set[str]]:
-    """Module to the modules of the packages that it imports."""
+    """For each module, the modules of the packages that it imports."""
     modules = path_of()
     return {
         name: {
@@ -117,7 +117,7 @@ def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def between_folders(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """The same graph with each module replaced by the folder that it stands in."""
+    """The same graph with each module replaced by its folder."""
     joined: dict[str, set[str]] = {}
     for name, others in edges.items():
         here = joined.setdefault(folder_of(name), set())

@@ -1,4 +1,4 @@
-"""Where the checkout is, for tests that read its files or start programs in it."""
+"""Paths of the checkout, for tests that read its files or start programs in it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scenarios that were run with real processes, and what came of them: one record a line.
+"""Scenarios that were run with real processes, and their results: one record a line.
 
 ``tests/parity/test_scenarios_in_processes.py`` runs them again (``RECORD=1 make parity`` writes
-the records anew), ``tests/scenarios/library/test_library.py`` compares virtual time with them.
+new records), ``tests/scenarios/library/test_library.py`` compares virtual time with them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CASES: list[tuple[str, Parameters]] = [  # each takes one to three minutes of re
 
 
 class RealTimeRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run came to; *metrics* are those that something was expected of."""
+    """The result of one run; *metrics* are those with an expectation."""
 
     scenario: str
     parameters: Parameters
@@ -45,12 +45,12 @@ class RealTimeRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def case(self) -> tuple[str, Parameters]:
-        """As it stands in ``CASES``."""
+        """The run's entry in ``CASES``."""
         return self.scenario, self.parameters
 
 
 def record_of(scenario: str, parameters: Parameters, row: RunResult) -> RealTimeRun:
-    """What is worth keeping of a row."""
+    """The fields of *row* that are recorded."""
     names = [metric_name(one) for one in load(scenario, parameters).expect]
     return RealTimeRun(
         scenario=scenario,
@@ -73,7 +73,7 @@ def recorded() -> list[RealTimeRun]:
 
 
 def keep(record: RealTimeRun) -> None:
-    """Write *record* in place of the one that there was of its case."""
+    """Write *record* in place of the former record of its case."""
     kept = [other for other in recorded() if other.case != record.case]
     every = sorted([*kept, record], key=lambda record: CASES.index(record.case))
     FILE.write_bytes(msgspec.json.Encoder(order="sorted").encode_lines(every))

@@ -8,7 +8,7 @@ from rocketmq_emulator.scenarios.plan.result import RunResult
 
 
 def a_row(seed: int, **fields: Any) -> RunResult:
-    """Of weather that passed, unless *fields* say something else."""
+    """A row of weather that passed, unless *fields* differ."""
     known: dict[str, Any] = {
         "scenario": "weather",
         "code_version": "1",

@@ -1,12 +1,12 @@
-"""A program in a terminal of its own, and the screen as its user sees it.
+"""A program in a separate terminal, and the screen as its user sees it.
 
     with Terminal(["rmqemu", "demo"], columns=80, rows=24) as terminal:
         terminal.wait_for("was killed")
         assert terminal.wraps == 0
 
-The program has a pseudo-terminal; what it writes is read by pyte.  That knows neither the
-second screen of programs that fill it all, nor dim text, nor lines that have left the
-screen, nor that a line was too long: ``Screen`` adds these.
+The program has a pseudo-terminal; pyte reads its output.  pyte lacks the second screen of
+full-screen programs, dim text, lines that left the screen, and a count of lines that were too
+long: ``Screen`` adds these.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ COLOURS = {*range(30, 39), *range(40, 49), *range(90, 98), *range(100, 108)}  # 
 class Screen(pyte.Screen):
     """``scrolled``: lines that left at the top.  ``wraps``: how often a line was too long.
 
-    ``is_alternate``: the second screen is shown.  ``uses_colour``: something asked for a
-    colour, at any time.  Dim characters have ``blink`` set: pyte has nothing for them.
+    ``is_alternate``: the second screen is shown.  ``uses_colour``: the program has set a colour.
+    Dim characters have ``blink`` set: pyte has no attribute for them.
     """
 
     def __init__(self, columns: int, lines: int) -> None:
@@ -71,7 +71,7 @@ class Screen(pyte.Screen):
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
         if lines is not None and self.cursor.y < lines < self.lines:
-            for y in range(lines, self.lines):  # blank rows at the bottom go first
+            for y in range(lines, self.lines):  # blank rows at the bottom are removed first
                 self.buffer.pop(y, None)
             self.lines = lines
         super().resize(lines, columns)
@@ -99,7 +99,7 @@ class Screen(pyte.Screen):
 
 
 class Terminal:
-    """*command* runs until it ends, or until the block does: then it gets SIGTERM.
+    """Runs *command*; if it still runs at the end of the block, it gets SIGTERM.
 
     ``frames`` are all screens it has shown, each once, oldest first.
     """
@@ -144,11 +144,11 @@ class Terminal:
             self.process.wait()
             os.close(self._ours)
 
-    # What is seen ---------------------------------------------------------------------
+    # Contents -------------------------------------------------------------------------
 
     @property
     def lines(self) -> list[str]:
-        """The screen, a line a row, without the blanks at the ends."""
+        """The rows of the screen, without the blanks at their ends."""
         return [line.rstrip() for line in self.screen.display]
 
     @property
@@ -158,12 +158,12 @@ class Terminal:
 
     @property
     def scrolled(self) -> list[str]:
-        """What a user sees who scrolls up: lines above the screen, then the screen."""
+        """All lines that a user sees by scrolling up: those above the screen, then the screen."""
         return [*self.screen.scrolled, *self.lines]
 
     @property
     def wraps(self) -> int:
-        """How often something was longer than a line, since the start."""
+        """How often a line was too long, since the start."""
         return self.screen.wraps
 
     def line_with(self, text: str) -> str:
@@ -171,25 +171,25 @@ class Terminal:
         return next(line for line in self.lines if text in line)
 
     def style_of(self, text: str) -> Char:
-        """How the first *text* on the screen begins: ``fg``, ``bold``, ``blink`` if dim …"""
+        """The style of the first character of *text*: ``fg``, ``bold``, ``blink`` if dim …"""
         for y, line in enumerate(self.lines):
             if (x := line.find(text)) >= 0:
                 return self.screen.buffer[y][x]
         raise AssertionError(f"no {text!r} on the screen:\n{self.text}")
 
-    # What is done ---------------------------------------------------------------------
+    # Actions --------------------------------------------------------------------------
 
     def press(self, keys: str) -> None:
-        """Type *keys*; ``CTRL_C`` is a signal to the program, as ever."""
+        """Type *keys*; the terminal sends the program a signal for ``CTRL_C``."""
         os.write(self._ours, keys.encode())
 
     def resize(self, columns: int, rows: int) -> None:
-        """The user drags the window's corner."""
+        """Resize the window, as a user does."""
         self.screen.resize(rows, columns)
         _set_size(self._ours, columns, rows)
 
     def wait_for(self, wanted: str | Callable[[str], bool], patience_s: float = PATIENCE_S) -> str:
-        """Until the whole screen has a text, or is as wanted; returns it."""
+        """Wait until the whole screen has a text, or fulfils a condition; returns the screen."""
         until_s = time.monotonic() + patience_s
         is_open = True
         while not (wanted in self.text if isinstance(wanted, str) else wanted(self.text)):
@@ -199,18 +199,18 @@ class Terminal:
         return self.text
 
     def wait_ended(self, patience_s: float = PATIENCE_S) -> int:
-        """Read all that it still writes; its exit code."""
+        """Read all remaining output; returns the exit code."""
         until_s = time.monotonic() + patience_s
         while self._read(until_s - time.monotonic()):
             assert time.monotonic() < until_s, f"still running:\n{self.text}"
         return self.process.wait(patience_s)
 
     def _read(self, within_s: float) -> bool:
-        """Feed the screen one frame, if one comes; False once nobody can write any more."""
+        """Feed the screen one frame, if one comes; False after the last program has ended."""
         wait_s = max(0.0, within_s)
         while select.select([self._ours], [], [], wait_s)[0]:
             data = b""
-            with contextlib.suppress(OSError):  # EIO: the last program has gone
+            with contextlib.suppress(OSError):  # EIO: the last program has ended
                 data = os.read(self._ours, 65_536)
             self._stream.feed(self._decoder.decode(data))
             if not data:

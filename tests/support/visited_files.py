@@ -1,8 +1,8 @@
-"""The files that a piece of work visits, beside the tables of ARCHITECTURE.md that list them.
+"""The files that an action visits, and the tables of ARCHITECTURE.md that list them.
 
 A file is visited when one of its functions is called.  In this process a profile function
 sees the calls; other processes are started with ``tests/visited`` on their path, and each
-writes a list of its own.
+writes its own list.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.paths import ROOT, TESTS
 
 PAGE = ROOT / "ARCHITECTURE.md"
 COMMAND_S_MAX = 500.0  # Spark starts slowly on a busy machine
-ROOMS = (  # in other processes: what runs, not what it runs
+ROOMS = (  # kept of other processes: code that starts nodes and runs, not the code of nodes
     "emulator/cli/",
     "emulator/processes/",
     "emulator/cluster/",
@@ -69,13 +69,13 @@ def by_process(heading: str) -> dict[str, list[str]]:
 
 
 def difference(visited: Sequence[str], shown: Sequence[str]) -> str:
-    """What the page lacks (+) and has too much (-); "" where it shows what was visited."""
+    """The lines that the page lacks (+) or has too much (-); "" if it lists what was visited."""
     lines = difflib.unified_diff(shown, visited, PAGE.name, "this run", lineterm="", n=2)
     return "\n".join(lines)
 
 
 def without_repeats(files: Iterable[str]) -> list[str]:
-    """*files*, each stay in one of them counted once."""
+    """*files* without immediate repeats."""
     return [file for file, _ in groupby(files)]
 
 
@@ -84,7 +84,7 @@ def without_repeats(files: Iterable[str]) -> list[str]:
 
 @cache
 def place_of(file: str) -> str:
-    """The real place of a source file below the root, "" for files of others."""
+    """The real path of a source file below the root; "" for other files."""
     real = Path(file).resolve()
     is_ours = real.is_relative_to(ROOT) and ".venv" not in real.parts
     return real.relative_to(ROOT).as_posix() if is_ours else ""
@@ -92,7 +92,7 @@ def place_of(file: str) -> str:
 
 @contextmanager
 def calls_kept(counts: Callable[[str], bool] = bool) -> Iterator[list[tuple[str, CodeType]]]:
-    """Keep the file and the code of every function called inside, of files that *counts* takes."""
+    """Keep the file and code of each function called inside, if *counts* accepts the file."""
     kept: list[tuple[str, CodeType]] = []
 
     def on_event(frame: FrameType, event: str, _argument: object) -> None:
@@ -131,7 +131,7 @@ def the_scenario_of_the_readme(folder: Path) -> None:
 def visits_of_command(arguments: Sequence[str], folder: Path) -> list[ProcessVisits]:
     """Run the command line in *folder*; its processes that visited files of ROOMS, in order.
 
-    A run is made to warm up the process that forks runs; what that run visits is left out.
+    One run warms up the process that forks runs; the visits of that run are left out.
     """
     to = folder / "visits"
     to.mkdir()

@@ -1,4 +1,4 @@
-"""``rmqemu … | head``: whoever has read enough gets no complaint."""
+"""``rmqemu … | head``: no error is printed after the reader has closed the pipe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def namesrv():
 
 
 def complaints(namesrv: str, *arguments: str) -> bytes:
-    """What a command says on standard error when nobody reads its standard output."""
+    """The standard error of a command whose standard output was closed."""
     command = subprocess.Popen(
         [*RMQEMU, *arguments],
         stdin=subprocess.PIPE,

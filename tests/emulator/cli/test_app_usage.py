@@ -1,4 +1,4 @@
-"""How the command line itself answers: help, version, completion, and errors of one form."""
+"""Answers of the command line itself: help, version, completion, and errors of one form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ run = commands()
 
 
 def paths_of(command, path=()):
-    """Every command, by the words that lead to it."""
+    """The words of every command, from the application down."""
     yield path
     for name, below in getattr(command, "commands", {}).items():
         yield from paths_of(below, (*path, name))
@@ -166,7 +166,7 @@ def test_bash_completes_a_subcommand(tmp_path) -> None:
 def test_make_alone_lists_every_target() -> None:
     outside = {k: v for k, v in os.environ.items() if k not in ("MAKELEVEL", "MAKEFLAGS")}
     make = subprocess.run(["make"], cwd=ROOT, env=outside, capture_output=True, check=True)
-    listed = make.stdout.decode()  # as it is when no make runs these tests
+    listed = make.stdout.decode()  # not changed by a make that runs these tests
     targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert [line.split()[:2] for line in listed.splitlines()] == [
         ["make", target] for target in targets[1].split()

@@ -40,7 +40,7 @@ def cluster():
 
 
 def in_asyncio(test):
-    """Run the test in a loop of its own; every task it leaves is an error."""
+    """Run the test in a new loop; every task that it leaves is an error."""
 
     @functools.wraps(test)
     def run(cluster):
@@ -72,7 +72,7 @@ def open_clients() -> int:
     return len(portal.portal().client_tasks)
 
 
-# Life and cancellation --------------------------------------------------------------------
+# Start, close and cancellation ------------------------------------------------------------
 
 
 @in_asyncio
@@ -123,7 +123,7 @@ async def test_a_task_that_is_cancelled_while_it_starts_a_client_leaves_none(clu
 
 
 class Mute:
-    """A NameServer that takes what comes and never answers."""
+    """A NameServer that reads requests and never answers."""
 
     async def __aenter__(self):
         self.asked = asyncio.Event()
@@ -155,7 +155,7 @@ async def test_a_block_that_is_cancelled_closes_its_client_in_good_order(cluster
     asking = asyncio.Event()
     task = asyncio.create_task(consume())
     await asking.wait()
-    await asyncio.sleep(0.05)  # the third one is in the hands of the loop by now
+    await asyncio.sleep(0.05)  # by now the loop has taken the third one
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

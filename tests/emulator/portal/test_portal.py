@@ -1,4 +1,4 @@
-"""The clients for threads and for asyncio have what the trio client has."""
+"""The clients for threads and for asyncio have all public names of the trio client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.paths import ROOT
 from tools import faces
 
 CLIENTS = ("Producer", "PushConsumer", "PullConsumer", "LitePullConsumer")
-HIDDEN = {"requeue", "instance", "loops", "pipeline"}  # what other parts of the emulator ask for
+HIDDEN = {"requeue", "instance", "loops", "pipeline"}  # used by other parts of the emulator
 
 
 @pytest.mark.parametrize("name", faces.FACES)

@@ -1,4 +1,4 @@
-"""What a broker knows of our clients: that they are written in Python."""
+"""Brokers list our clients with the language Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How programs end, and what they are told that run under another loop, or under none."""
+"""The ends of programs, and the errors of clients under another loop or without a loop."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def started(*command: str) -> subprocess.Popen[str]:
 
 
 def interrupted(program: subprocess.Popen[str]) -> tuple[int, str]:
-    """Its exit code, and what it said on standard error."""
+    """Interrupt *program*; its exit code and its standard error."""
     program.send_signal(signal.SIGINT)
     _, said = program.communicate(timeout=END_S_MAX)
     return program.returncode, said
 
 
 def programs() -> Iterator[tuple[str, list[str]]]:
-    """Each documented program of trio, with @NAMESRV@ for the address of its NameServer."""
+    """Each documented program of trio, with @NAMESRV@ as the address of its NameServer."""
     for page in (ROOT / "README.md", ROOT / "docs" / "client.md"):
         found = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
         shown = [text for text in found if "\nrun(main)" in text and "127.0.0.1:9876" in text]

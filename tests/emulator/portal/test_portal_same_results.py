@@ -1,4 +1,4 @@
-"""The same stories of the trio client, of that for threads and of that for asyncio."""
+"""The same tests for the trio client, the client for threads and the client for asyncio."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def subject(cluster):
 
 
 class Subject:
-    """A topic and a group that no other test has, and the messages that were delivered."""
+    """A topic and a group that no other test uses, and the messages that were delivered."""
 
     def __init__(self, cluster) -> None:
         self.topic = f"topic-{secrets.token_hex(4)}"
@@ -160,7 +160,7 @@ def test_a_group_of_two_shares_all_messages_and_none_twice(face, subject) -> Non
             wanted = subject.messages(32, start=8)
             for message in wanted:
                 producer.send(message)
-            # What was delivered before the queues were shared may come twice.
+            # Messages that were delivered before the queues were shared may come twice.
             keys = set(keys_of(wanted))
             wait_until(lambda: keys <= set(keys_of(subject.delivered())))
     assert keys_of(m for m in subject.delivered() if m.keys in keys) == sorted(keys)

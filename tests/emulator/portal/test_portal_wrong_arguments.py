@@ -1,6 +1,6 @@
-"""Every public argument with what it is not: one clear sentence, at the call itself.
+"""Wrong values for every public argument: the call itself raises an error of one sentence.
 
-The sentence begins with the name of what is wrong, and nothing was sent: the broker has no
+The sentence begins with the name of the wrong argument, and nothing is sent: the broker has no
 topic, and the next send of the same producer succeeds.
 """
 
@@ -32,7 +32,7 @@ from rocketmq_emulator import (
 )
 
 QUEUE = MessageQueue("t", "broker-a", 0)
-NOON = dt.datetime(2026, 11, 22, 12)  # noqa: DTZ001  # a naive one, as people have them
+NOON = dt.datetime(2026, 11, 22, 12)  # noqa: DTZ001  # without a time zone, as is usual
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-# What is made -----------------------------------------------------------------------------
+# Constructors -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,11 +221,11 @@ def test_a_consumer_s_settings_are_refused_where_it_is_made(settings, words) -> 
     assert words in str(caught.value)
 
 
-# What is called ---------------------------------------------------------------------------
+# Methods ----------------------------------------------------------------------------------
 
 
 def changed(**fields: Any) -> Message:
-    """A message that was right when it was made."""
+    """A valid message, changed after it was made."""
     message = Message("t", b"x")
     for name, value in fields.items():
         setattr(message, name, value)
@@ -288,7 +288,7 @@ CALLS = [
 
 
 async def called(method: Any, *arguments: Any, **settings: Any) -> None:
-    """Some methods wait, some do not."""
+    """Call *method*, and await its result if that is awaitable."""
     result = method(*arguments, **settings)
     if inspect.isawaitable(result):
         await result

@@ -1,4 +1,4 @@
-"""What users import, what it costs them, and that pages and examples import nothing else."""
+"""Public names: how they are imported, and at what cost; pages and examples import no others."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def send(producer, topic, count) -> None:
         producer.send(Message(topic, b"%d" % number))
 
 
-# Life -------------------------------------------------------------------------------------
+# Start and close --------------------------------------------------------------------------
 
 
 def test_start_and_close_do_what_a_with_does(cluster) -> None:
@@ -213,7 +213,7 @@ def test_a_loop_over_messages_acknowledges_and_fails_as_the_trio_loop(cluster, p
         again = [message.body for message in consumer.messages(count=3)]
         later = [message.body for message in consumer.messages(timeout_s=0.1)]
     all_sent = {b"%d" % number for number in range(6)}
-    assert len(all_sent - {*seen, *again}) == 1, "the refused one comes in ten seconds"
+    assert len(all_sent - {*seen, *again}) == 1, "the refused message comes after ten seconds"
     assert later == []
 
 
@@ -286,8 +286,8 @@ threading.Thread(target=list, args=[loop.messages()], daemon=True).start()
 print("over", flush=True)
 """
 
-# SIGALRM raises what Ctrl-C does, at a random moment, and again: what is raised in a destructor
-# is lost.
+# SIGALRM raises KeyboardInterrupt, as Ctrl-C does, at a random moment and then repeatedly: one
+# that is raised in a destructor is lost.
 INTERRUPTED_ANYWHERE = """
 import random, signal, sys
 from rocketmq_emulator.sync import PushConsumer
@@ -323,7 +323,7 @@ with PushConsumer(subscriptions={"none": "*"}, namesrv=sys.argv[1], group="waits
 
 
 def run(program, cluster, *, interrupt_after="") -> tuple[int, list[str], str]:
-    """Its exit code, its lines, and what it wrote to standard error."""
+    """The program's exit code, its lines, and its standard error."""
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-c", program, cluster.namesrv],
         cwd=ROOT,

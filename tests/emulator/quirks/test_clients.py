@@ -1,4 +1,4 @@
-"""Each bug that has a name shows when it is switched on, and only then."""
+"""Each quirk shows its bug when it is switched on, and only then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_and_off(name):
 
 
 def right_classes(name: str) -> set[type]:
-    """What the class of a bug can take the place of: all classes that it is made from."""
+    """The classes that the class of a bug can replace: all classes that it is made from."""
     bug = class_for(object, QUIRKS[name].role, (name,))
     return {kind for kind in bug.__mro__ if kind.__module__.startswith("rocketmq_emulator.")} - {
         bug

@@ -1,4 +1,4 @@
-"""Settings that make no sense together are refused where they are written down."""
+"""Settings that contradict each other are refused when the config is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every number that can be set has a range, and what is out of it is refused in one sentence."""
+"""Every numeric setting has a range, and a value outside it is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_configs_of_every_role_are_looked_at() -> None:
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
 def test_every_number_has_a_range_and_every_range_a_number(config: type[CheckedConfig]) -> None:
     numbers = {f.name for f in msgspec.structs.fields(config) if is_number(f.type)}
-    assert numbers == ranges_of(config).keys(), "setting_rules of the struct has them"
+    assert numbers == ranges_of(config).keys(), "the ranges are in setting_rules of the struct"
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)

@@ -1,4 +1,4 @@
-"""Time moves only when everybody waits, and then without waiting itself."""
+"""Virtual time moves only when all tasks wait, and then at once."""
 
 from __future__ import annotations
 

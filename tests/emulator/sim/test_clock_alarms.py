@@ -1,4 +1,4 @@
-"""What the alarms of a virtual world keep of trio's deadlines, and what they cost."""
+"""Alarms of a virtual world: they keep rules of trio's deadlines, and their cost is bounded."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_alarms_that_were_brought_forward_do_not_pile_up() -> None:
         for number in range(5 * STALE_MAX):
             with trio.move_on_after(0.001):
                 await alarms.new().wait_until(1_000_000.0 + number)
-        return len(alarms._heap)  # what is kept is the point
+        return len(alarms._heap)  # the number of kept entries is what matters
 
     assert run_virtual(main, seed=1) <= STALE_MAX + 1
 

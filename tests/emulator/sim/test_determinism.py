@@ -1,4 +1,4 @@
-"""One seed is one run: in whatever interpreter, and beside whatever runs in other threads."""
+"""One seed gives one run: in any interpreter, and beside anything that runs in other threads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_seed_gives_one_log_in_two_interpreters_and_another_seed_another() -
 
 
 def order(seed: int, after_each: Callable[[], object] = lambda: None) -> list[int]:
-    """In which twenty tasks that wake at once go on, ten times."""
+    """The order in which twenty tasks that wake at the same time continue, ten times."""
     seen: list[int] = []
 
     async def one(number: int) -> None:
@@ -107,7 +107,7 @@ def test_virtual_runs_repeat_themselves_beside_each_other_and_beside_a_busy_run(
     busy = threading.Thread(target=trio.run, args=(other,))
     busy.start()
     try:
-        with ThreadPoolExecutor(2) as threads:  # the busy run draws between any two of ours
+        with ThreadPoolExecutor(2) as threads:  # the busy run draws between any two of our draws
             orders = threads.map(lambda seed: order(seed, turns.acquire), alone)
             both = dict(zip(alone, orders, strict=True))
     finally:

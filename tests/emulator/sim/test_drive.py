@@ -1,4 +1,4 @@
-"""A drive outlives the process, and what was flushed outlives the power."""
+"""A drive's contents survive its process, and flushed contents survive a loss of power."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def a_disk(bytes_max: int = 1_000_000) -> tuple[VirtualDrive, VirtualDisk]:
 
 
 def pass_time(drive: VirtualDrive) -> None:
-    """Everything that was to happen happens."""
+    """Deliver everything that is due on the drive's clock."""
     clock = drive._clock
     assert clock is not None
     while clock._due:
@@ -35,7 +35,7 @@ def pass_time(drive: VirtualDrive) -> None:
 
 
 def flushed(disk: VirtualDisk, upto: int) -> int | OSError:
-    """What became of a flush."""
+    """The result of a flush."""
     results: list[int | OSError] = []
     disk.flush(upto, results.append)
     pass_time(disk._drive)

@@ -78,7 +78,7 @@ def test_a_flush_under_way_does_the_rest_at_the_new_speed() -> None:
     pass_time(clock, 2_000)  # a quarter of it is done
     slow = DriveFault(SlowFlushes(bytes_per_s=10_000))  # all of it would take 800 ms
     drive.begin(slow)
-    pass_time(clock, 302_000)  # of the three quarters, 600 ms, one half
+    pass_time(clock, 302_000)  # one half of the remaining 600 ms
     drive.end(slow)
     pass_time(clock)
     assert ended_us == [302_000 + 3_000]

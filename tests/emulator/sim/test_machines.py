@@ -1,4 +1,4 @@
-"""A machine can be killed, switched off, stopped and started again, all at once."""
+"""A machine can be killed, switched off, paused and restarted, with everything on it."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_drive_outlives_the_process_and_ignores_its_dying_words() -> None:
     async def main(world) -> None:
         await world.machines.start("b", program).wait_ready()
         for hurt in (world.machines.kill, world.machines.power_off):
-            await trio.sleep(6)  # names are on the platter by then
+            await trio.sleep(6)  # names of files are durable by then
             hurt("b")
             await world.machines.restart("b").wait_ready()
 

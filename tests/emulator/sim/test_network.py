@@ -1,4 +1,4 @@
-"""A stream never loses bytes: it gets late, or it gets cut."""
+"""A stream never loses bytes: it is delayed, or it is cut."""
 
 from __future__ import annotations
 

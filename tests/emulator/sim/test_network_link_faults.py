@@ -1,4 +1,4 @@
-"""Links that are late by chance, narrow, or parted; and what a rule says it did."""
+"""Links with random delays, low bandwidth or partitions; and the effects that a rule counts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fed_at(end) -> list[float]:
 
 
 def late_ms(verdict: Slow, seed: int = 1) -> list[float]:
-    """How late each of many messages was; each has a stream of its own, so none waits."""
+    """The delay of each of many messages; each has its stream, so none waits for another."""
 
     async def main(world) -> list[float]:
         links = [await a_link(world, port=number) for number in range(1, MESSAGES + 1)]
@@ -235,7 +235,7 @@ def test_an_attempt_that_outlasts_a_partition_succeeds_when_the_kernel_asks_agai
             with world.network.under(Rule(between("a", "b"), Separate())):
                 nursery.start_soon(a_client, world, "b:1")
                 await trio.sleep(4)
-        assert trio.current_time() == pytest.approx(7, abs=0.01)  # it asked at 0, 1, 3 and 7 s
+        assert trio.current_time() == pytest.approx(7, abs=0.01)  # attempts at 0, 1, 3 and 7 s
 
     run_virtual(main, seed=1)
 
@@ -299,7 +299,7 @@ def test_a_sender_that_loses_power_loses_what_waited_before_a_narrow_place() -> 
             await trio.sleep(1)
             world.network.host("a").power_off()
             world.network.host("a").power_on()
-            far.transport.send(b"still there?")  # its end is gone: a reset comes back
+            far.transport.send(b"still there?")  # the other end is closed: a reset comes back
             assert await far.wait_closed() == "reset"
         assert far.data == b""
 

@@ -1,7 +1,7 @@
-"""The code that runs on TCP runs in virtual time, and there a seed is a run.
+"""The code that runs on TCP also runs in virtual time, where one seed gives one run.
 
-One NameServer, two brokers, three consumers and a producer live through ten virtual
-minutes; a broker is dead for one of them.
+One NameServer, two brokers, three consumers and a producer run for ten virtual minutes; a broker
+is dead for one of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def journal_of(process: subprocess.Popen[bytes]) -> bytes:
 
 @pytest.fixture(scope="module")
 def journals() -> tuple[bytes, bytes, bytes]:
-    """Seed 7 in two interpreters that hash differently, and seed 8; side by side."""
+    """The journals of seed 7 in two interpreters that hash differently, and of seed 8."""
     processes = [start_run(7, 1), start_run(7, 2), start_run(8, 1)]
     first, again, other = map(journal_of, processes)
     return first, again, other

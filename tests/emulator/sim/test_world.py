@@ -1,4 +1,4 @@
-"""A world starts from a seed, says what went wrong plainly, and ends with everything off."""
+"""A world starts from a seed, reports errors plainly, and stops everything at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a group has come, as tests of applications are told."""
+"""The progress of a group, as tests of applications read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pytest plugin, used as a stranger uses it: small suites, each run by a pytest of its own."""
+"""The pytest plugin, as its users use it: small suites, each run by a separate pytest."""
 
 from __future__ import annotations
 
@@ -234,9 +234,9 @@ lost = 0
 
 
 def run_pytest(folder: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
-    """A pytest that knows nothing of this project's settings.
+    """Run pytest without this project's settings.
 
-    It has the plugins that its arguments name: to look for others takes it a second.
+    It loads only the plugins that its arguments name: a search for plugins takes a second.
     """
     for name, text in files.items():
         (folder / name.replace("_toml", ".toml").replace("_py", ".py")).write_text(text)
@@ -264,13 +264,13 @@ def test_virtual_tests_run_for_each_seed_beside_tests_of_trio(tmp_path) -> None:
     run = run_pytest(tmp_path, "-q", "-p", "trio", "-rA", "--rocketmq-journals", "left", **files)
     assert "1 failed, 4 passed, 1 skipped" in run.stdout, run.stdout + run.stderr
     assert "AssertionError: never" in run.stdout
-    assert "assert virtual_cluster.world.rng" in run.stdout, "the traceback as pytest shows it"
+    assert "assert virtual_cluster.world.rng" in run.stdout, "no traceback of pytest"
     again = "seed 7, the 1. of 5; again: python -m pytest "
     assert again in run.stdout
     assert "--rocketmq-seed 7" in run.stdout
     (journal,) = (tmp_path / "left").glob("*/journal.jsonl")
     last = json.loads(journal.read_text().splitlines()[-1])
-    assert last["mono_us"] > 30_000_000, "up to there"
+    assert last["mono_us"] > 30_000_000, "the journal reaches the failure"
     only = run_pytest(tmp_path, "-q", "-p", "trio", "--rocketmq-seed", "8", "-k", "comes_back")
     assert "seed 8, the 1. of 1" in only.stdout
 
@@ -284,12 +284,12 @@ def test_a_failure_leaves_journal_page_and_properties(tmp_path) -> None:
     assert "uses virtual_cluster: it must be async" in run.stdout
     assert re.search(r"broker-[ab] +MessageStored\(queue=Queue\(topic='orders'", run.stdout)
     assert "again: rmqemu run strict.toml --seed 3" in run.stdout
-    found_cases = ET.parse(tmp_path / "out.xml").iter("testcase")  # noqa: S314  # it is ours
+    found_cases = ET.parse(tmp_path / "out.xml").iter("testcase")  # noqa: S314  # our own file
     cases = {case.get("name"): case for case in found_cases}
     found = properties_of(cases["test_it_fails_with_its_journal"])
     lines = Path(found["rocketmq_journal"]).read_text().splitlines()
     kinds = [json.loads(line)["fact"]["kind"] for line in lines]
-    assert "BrokerReset" in kinds[:15], "it begins with the test"
+    assert "BrokerReset" in kinds[:15], "the journal begins with the test"
     assert kinds.count("MessageStored") == 1
     assert "<html" in Path(found["rocketmq_report"]).read_text()
     scenario = properties_of(cases["test_a_scenario_that_fails_says_how_to_see_it_again"])
@@ -323,7 +323,7 @@ def test_the_tests_of_the_example_applications_pass(tmp_path) -> None:
 
 def test_the_tests_of_an_application_with_asyncio_pass_under_pytest_asyncio(tmp_path) -> None:
     shutil.copytree(ROOT / "examples" / "pytest_asyncio", tmp_path, dirs_exist_ok=True)
-    scope = "asyncio_default_fixture_loop_scope=function"  # else it warns
+    scope = "asyncio_default_fixture_loop_scope=function"  # without it pytest-asyncio warns
     run = run_pytest(tmp_path, "-q", "-p", "asyncio", "-o", scope)
     assert "2 passed" in run.stdout, run.stdout + run.stderr
 

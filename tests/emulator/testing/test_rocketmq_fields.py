@@ -1,4 +1,4 @@
-"""Fields that are passed on by name are typed once more: these are the same fields."""
+"""Typed dicts for fields that are passed on by name have the same fields as their targets."""
 
 from __future__ import annotations
 

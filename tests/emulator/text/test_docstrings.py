@@ -1,4 +1,4 @@
-"""Docstrings read from the source are those that Python has: titles, help and pages need them."""
+"""Docstrings read from the source equal those that Python has: titles, help and pages use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of a module from before the move is refused with the name of today."""
+"""The name of a module from before the move is refused, and the error has the present name."""
 
 from __future__ import annotations
 

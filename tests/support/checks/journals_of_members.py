@@ -1,4 +1,4 @@
-"""Stories of members, routes, registrations and sends, each told right or wrong by one value."""
+"""Journals of members, routes, registrations and sends, each right or wrong by one value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Q_OF_B = Queue("orders", "broker-b", 0)
 
 
 def found(journal: AJournal, name: str) -> tuple[int, float]:
-    """The objections of that checker, and what it let off."""
+    """The numbers of objections and of excuses of the checker *name*."""
     judgement = judge(journal.entries, [ALL[name]])
     return len(objections(judgement, name)), judgement.metrics[f"excused_{name}"]
 
@@ -239,7 +239,7 @@ def a_stored_message_whose_send_fails_in(topic: str) -> AJournal:
 
 
 def an_attempt_that_fails_after(fault_s: float) -> AJournal:
-    """A fault of its broker is over at 50 s, for so long."""
+    """An attempt fails *fault_s* after a fault of its broker ended at 50 s."""
     journal = a_fault(a_cluster(), "broker-a", 40, 50).at_s(50 + fault_s)
     return attempt(journal, 1, Q0, "NoAnswer: x")
 
@@ -271,7 +271,7 @@ ASYNC = AWARE.replace('"settings"', '"mode": "async", "settings"')
 
 
 def an_isolation_of(broker: str) -> AJournal:
-    """At broker-a an attempt has just failed."""
+    """An attempt at broker-a failed and isolates it; then *broker* is isolated, if another."""
     journal = attempt(AJournal().runs(AWARE), 1, Q0, "RemoteFailed: x")
     journal.note("producer-1", BrokerIsolated("broker-a", 600_000))
     if broker != "broker-a":
@@ -280,7 +280,7 @@ def an_isolation_of(broker: str) -> AJournal:
 
 
 def an_asynchronous_isolation_before(outcome: str) -> AJournal:
-    """The attempt that ends next is at the same broker; one at another broker has just ended."""
+    """An attempt at another broker has just ended; the next one is at the isolated broker."""
     journal = attempt(AJournal().runs(ASYNC), 1, Q_OF_B, "SEND_OK").note(
         "producer-1", BrokerIsolated("broker-a", 600_000)
     )
@@ -314,7 +314,7 @@ def an_answer_without_isolation_after(took_ms: int) -> AJournal:
 
 
 def an_isolation_at_100_s(other: int = 6, release: str = "4.9.7") -> AJournal:
-    """Of broker-a, for 30 s, after a slow answer; broker-b has the permission *other*."""
+    """broker-a is isolated for 30 s after a slow answer; broker-b has the permission *other*."""
     journal = AJournal().runs(AWARE, release)
     journal.note("producer-1", RouteChanged("orders", ("broker-a", "broker-b")))
     for broker, perm in (("broker-a", 6), ("broker-b", other)):

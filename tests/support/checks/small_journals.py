@@ -1,4 +1,4 @@
-"""Small journals, made by hand: what a checker should object to, and what it should not."""
+"""Small journals, made by hand: some to which a checker should object, and some without fault."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def client_of(node: str) -> str:
 
 
 def a_member(client: str, peer: str = PEER, group: str = "billing", **fields: str) -> MemberJoined:
-    """What a broker notes of a push consumer in Java."""
+    """The fact that a broker notes of a push consumer in Java."""
     known = {"consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING", **fields}
     return MemberJoined(group, client, peer, language="JAVA", client_version=0, **known)
 
@@ -175,7 +175,7 @@ class AJournal:
     def released(self, node: str, *queues: Queue, reason: ReleaseReason = "not mine") -> Self:
         return self.note(node, QueuesReleased("billing", queues, reason))
 
-    # What comes out ---------------------------------------------------------------------
+    # Results ----------------------------------------------------------------------------
 
     def judged(self) -> Judgement:
         return judge(self.entries)

@@ -42,7 +42,7 @@ def rmqemu(*arguments: str, stdin: bytes = b"", **more: str) -> subprocess.Compl
 def started(
     *arguments: str, command: tuple[str, ...] = RMQEMU
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A command that stays until the block ends."""
+    """A command that runs until the block ends."""
     process = subprocess.Popen(
         [*command, *arguments],
         stdout=subprocess.PIPE,
@@ -58,7 +58,7 @@ def started(
 
 
 def ready_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Its first line, when it comes; readline ends at the latest with the process."""
+    """The command's first line; readline returns at the latest when the process ends."""
     assert process.stdout is not None
     assert process.stderr is not None
     line = process.stdout.readline()
@@ -68,7 +68,7 @@ def ready_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def wait_gone(pids: Collection[int]) -> None:
-    """Until none of these processes runs; they are no children of ours."""
+    """Wait until none of these processes runs; they are not our children."""
     until_s = time.monotonic() + PATIENCE_S
     while any(map(is_running, pids)):
         assert time.monotonic() < until_s, f"some of {pids} still run"
@@ -76,7 +76,7 @@ def wait_gone(pids: Collection[int]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Neither gone nor a zombie nobody has waited for."""
+    """False if the process has ended, also if its parent has not waited for it (a zombie)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

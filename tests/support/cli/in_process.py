@@ -22,7 +22,7 @@ cached = cache(application)
 
 
 def commands(**environment: str) -> Run:
-    """``run(*arguments, stdin="", code=0)``, which checks the exit code, if it is known."""
+    """``run(*arguments, stdin="", code=0)``, which checks the exit code unless *code* is None."""
     runner = CliRunner(env=environment)
 
     def run(*arguments: str, stdin: str | bytes = "", code: int | None = 0) -> Result:
@@ -35,7 +35,7 @@ def commands(**environment: str) -> Run:
 
 
 def give_up(cluster: RealWorld, topic: str, group: str, count: int, tags: str = "*") -> None:
-    """A member of *group* gives up *count* messages of *topic* at its first try."""
+    """A member of *group* fails *count* messages of *topic*; they become dead letters at once."""
 
     async def run() -> None:
         refused: set[str] = set()

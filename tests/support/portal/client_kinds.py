@@ -1,7 +1,7 @@
-"""The three clients behind one blocking face, so that a test is written once.
+"""The three clients behind one blocking interface, so that a test is written once.
 
-The client for threads is used as it is.  That of trio and that of asyncio each get a loop in a
-thread of their own, as in a server: what they await is awaited there.
+The client for threads is used unchanged.  The trio client and the asyncio client each get a loop
+in a separate thread, as in a server, which runs their async methods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHORT_TIMERS = {"route_poll_interval_ms": 250, "rebalance_interval_ms": 250}
 class Face:
     """Clients of one module, each open inside a ``with`` and used by blocking calls."""
 
-    opened: Callable[[Any], Any]  # the client inside its ``with``, and what it awaits awaited
+    opened: Callable[[Any], Any]  # a context manager with the running client
     listener: Callable[[Any], Any]
 
     def __init__(self, module) -> None:
@@ -83,7 +83,7 @@ class TrioFace(LoopFace):
 
     @contextmanager
     def opened(self, client):
-        """A task of its own has the client's ``async with``."""
+        """A separate task enters and leaves the client's ``async with``."""
         leave, ended, opened = trio.Event(), trio.Event(), []
 
         async def stay(task_status):
@@ -107,7 +107,7 @@ class TrioFace(LoopFace):
 
 
 class Blocking:
-    """A client, or what one of its methods gave, with what it awaits awaited in its loop."""
+    """A client, or the result of one of its methods; its async methods block until done."""
 
     def __init__(self, client, run) -> None:
         self._client = client

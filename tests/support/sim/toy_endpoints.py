@@ -12,7 +12,7 @@ from rocketmq_emulator.sim.world import VirtualWorld
 
 
 class Listening:
-    """Keeps everything it is told, with the time; can be waited for."""
+    """Keeps each call with its time; a test can wait for data or for the end."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
@@ -59,7 +59,7 @@ class Listening:
 
 
 class Echo(Listening):
-    """Says back what it hears."""
+    """Sends back the data that it receives."""
 
     def feed(self, data: bytes) -> None:
         super().feed(data)
@@ -96,7 +96,7 @@ async def a_client(world: VirtualWorld, address: str, *, host: str = "a") -> Lis
 
 
 def a_server(port: int, ends: Ends) -> Program:
-    """A program that listens and then waits for its death."""
+    """A program that listens until it is killed."""
 
     async def program(machine: Machine) -> None:
         await machine.network.listen(f"0.0.0.0:{port}", ends)

@@ -1,4 +1,4 @@
-"""A busy little world, run as a process of its own: writes out all that happened in it.
+"""A busy small world, run as a separate process: it prints all events.
 
 python tests/support/sim/toy_world.py SEED
 """

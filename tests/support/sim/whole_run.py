@@ -41,7 +41,7 @@ def a_producer(namesrv: str, sends_end_s: float = SENDS_END_S) -> ClientProgram:
                 try:
                     await producer.send(Message(TOPIC, f"order {number}".encode()))
                 except SendError:
-                    await trio.sleep(1)  # the journal knows
+                    await trio.sleep(1)  # the journal has the failure
                 await trio.sleep(process.rng.uniform(0.1, 0.5))
         await trio.sleep_forever()
 

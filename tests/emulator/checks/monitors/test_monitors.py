@@ -50,7 +50,7 @@ Q_OF_B = Queue("orders", "broker-b", 0)
 
 
 def a_group(release: str = "4.9.7", plan: str = PLAN, **consumer: object) -> AJournal:
-    """One member, which its broker knows."""
+    """One member, which broker-a lists."""
     journal = AJournal().runs(plan, release=release)
     journal.consumer(ME, release=release, **consumer)
     return journal.note("broker-a", a_member(client_of(ME)))

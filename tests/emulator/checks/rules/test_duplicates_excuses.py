@@ -116,7 +116,7 @@ def test_offsets_are_as_old_as_the_fault_of_the_disk_that_held_before_the_end(wo
     assert unexplained(with_a_disk_fault("stall", "broker-a", 30, 80)) == 1
 
 
-# Offsets that somebody moved, or corrected --------------------------------------------------
+# Offsets that were moved or corrected -------------------------------------------------------
 
 
 def moved_to_100(by: str, *, group: str = "billing", queue: Queue = Q0) -> AJournal:
@@ -152,7 +152,7 @@ def test_a_journal_that_is_read_back_is_judged_as_the_run_itself() -> None:
     assert read.violations == journal.judged().violations
 
 
-# Queues that nobody has claimed yet ------------------------------------------------------------
+# Queues without a claim ------------------------------------------------------------------------
 
 
 def polled(journal: AJournal, node: str, offset: int, queue: Queue = Q0) -> AJournal:

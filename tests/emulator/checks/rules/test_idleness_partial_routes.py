@@ -96,7 +96,7 @@ def a_partial_route(created: str = "returns", known_count: int = 1) -> AJournal:
 
 
 def left_at(queue: Queue, *, repaired_s: float = 0, created: str = "returns") -> AJournal:
-    """A message of *queue* that nobody has consumed at 300 s; the run waited for it in vain."""
+    """A message of *queue* is not consumed at 300 s, when the run stops waiting for it."""
     journal = a_partial_route(created).consumer("billing-1", topics=(queue.topic,))
     journal.pulled(0, 0, queue).sent(0, queue)
     if repaired_s:

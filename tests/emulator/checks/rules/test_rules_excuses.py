@@ -160,7 +160,7 @@ def test_what_failed_is_not_stuck_while_its_retry_waits_and_is_if_it_went_nowher
     assert len(objections(nowhere.judged(), "liveness")) == 1
 
 
-# Offsets that somebody moved ----------------------------------------------------------------
+# Offsets that were moved --------------------------------------------------------------------
 
 
 def skipped(fact_at: str, *, to: int = 4, queue: Queue = Q0, group: str = "billing") -> AJournal:

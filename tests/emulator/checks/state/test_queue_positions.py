@@ -52,7 +52,7 @@ def test_a_queue_ends_where_its_broker_lost_what_was_not_flushed() -> None:
     read(positions, stored(A0, 0, 0), stored(A0, 1, 1), stored(A1, 0, 2))
     read(positions, LogFlushed(BYTES, BYTES, 1))
     read(positions, stored(B0, 0, 0), node="broker-b")
-    read(positions, PowerLost(0, 1, 3 * BYTES, ()))  # less than what was flushed
+    read(positions, PowerLost(0, 1, 3 * BYTES, ()))  # less than was flushed
     assert positions.ends == {A0: 1, A1: 0, B0: 1}
     assert lost == [("broker-a", "k2"), ("broker-a", "k1")]
     read(positions, LogRecovered(0, 0, 0), node="broker-b")

@@ -1,4 +1,4 @@
-"""The small commands, against a cluster in a thread of this process."""
+"""Simple uses of ``produce``, ``consume``, ``topic``, ``status``; the cluster is in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``consume``, ``watch``: what was not written is not consumed; who peeks leaves nothing."""
+"""``consume``, ``watch``: a message that was not written is not consumed; a peek has no group."""
 
 from __future__ import annotations
 

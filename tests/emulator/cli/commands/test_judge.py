@@ -1,4 +1,4 @@
-"""``rmqemu judge``: beside a cluster that runs, and of journals; its exit codes and its words."""
+"""``rmqemu judge`` of a running cluster and of journals: its exit codes and its output."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ run(main)
 
 
 def test_a_process_beside_a_cluster_that_commits_too_soon_is_objected_to(run: Run) -> None:
-    environment = {**os.environ}  # the thread changes the real one, also while a process starts
+    environment = {**os.environ}  # a copy: os.environ may change while a process starts
     with ThreadPoolExecutor(1) as pool:
         with EmbeddedCluster(control=0) as cluster:
             control = cluster.control.removeprefix("http://")
@@ -124,4 +124,4 @@ def test_a_process_beside_a_cluster_that_commits_too_soon_is_objected_to(run: Ru
     assert broken["given_back_before_committed"]["client"] == client_id
     frames = broken["given_back_before_committed"]["frames"]
     assert [frame["request"] for frame in frames][-1] == "CONSUMER_SEND_MSG_BACK"
-    assert "heartbeats_come" in verdict["judged"]  # requests are noted while somebody judges
+    assert "heartbeats_come" in verdict["judged"]  # requests are noted while a judge runs

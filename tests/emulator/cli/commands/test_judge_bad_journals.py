@@ -1,4 +1,4 @@
-"""``judge``, ``explain``, ``report`` of journals that are not whole: words and exit codes."""
+"""``judge``, ``explain``, ``report`` of damaged journals: their output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nodes`` and its verbs, against a cluster in a thread of this process."""
+"""``nodes`` and the commands that change them, against a cluster in a thread of this process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_several_nodes_are_killed_and_started_again(rmqemu, cluster) -> None:
             4,
             "no node named 'broker-z'; there are namesrv, broker-a, broker-b",
         ),
-        (("kill", "br\udcff"), 4, "no node named 'br"),  # as a shell gives a byte of Latin-1
+        (("kill", "br\udcff"), 4, "no node named 'br"),  # a byte of Latin-1, as a shell passes it
         (("start", "broker-a"), 1, "broker-a is running already"),
         (("kill",), 2, "Missing argument"),
         (("kill", "broker-a", "--control", "banana"), 2, "banana"),
@@ -82,7 +82,7 @@ def test_wrong_use_is_one_clear_line(rmqemu, arguments, code, text) -> None:
     done = rmqemu(*arguments, code=code)
     assert text in done.stderr
     assert done.stdout == ""
-    if code != 2:  # the parser's own errors get their form elsewhere
+    if code != 2:  # the parser formats its own errors
         assert len(done.stderr.splitlines()) == 1
 
 
@@ -98,7 +98,7 @@ def test_the_control_address_is_found_without_a_name_server_too(rmqemu, cluster)
     rmqemu("kill", "namesrv")
     assert "no NameServer answers" in rmqemu("nodes", code=3).stderr
     rmqemu("start", "namesrv", RMQEMU_CONTROL=address)
-    rmqemu("nodes")  # the NameServer that is back was told again
+    rmqemu("nodes")  # the restarted NameServer knows the control address again
     rmqemu("nodes", "--control", f"http://{address}/")
     rmqemu("nodes", "--control", address.rpartition(":")[2])
 

@@ -1,4 +1,4 @@
-"""``produce``: what becomes a message, how many, how fast, and what Ctrl-C leaves behind."""
+"""``produce``: which input becomes messages, how many, how fast, and what Ctrl-C prints."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_ctrl_c_at_an_open_pipe_says_how_many_were_acknowledged(rmqemu, cluster,
 
 
 class FakeProducer:
-    """Acknowledges at once, and notes when."""
+    """Acknowledges each send at once, and notes its time."""
 
     def __init__(self) -> None:
         self.sent_at_s: list[float] = []

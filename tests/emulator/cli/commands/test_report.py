@@ -1,4 +1,4 @@
-"""``rmqemu report``: what it writes, where, and what it says of journals it cannot read."""
+"""``rmqemu report``: its files, their places, and errors for journals that it cannot read."""
 
 from __future__ import annotations
 

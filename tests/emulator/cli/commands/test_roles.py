@@ -1,4 +1,4 @@
-"""``nameserver`` and ``broker`` as processes of their own, configured in every way."""
+"""``nameserver`` and ``broker`` as separate processes, configured in every way."""
 
 from __future__ import annotations
 

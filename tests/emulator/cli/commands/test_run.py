@@ -1,4 +1,4 @@
-"""``rmqemu run`` from the outside: what it prints, and its exit codes."""
+"""The command ``rmqemu run``: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ lost = 0
 
 
 def command(*arguments: str, folder, verb: str = "run") -> Result:
-    """In this process; the runs have others."""
+    """Invoke the command in this process; its runs use other processes."""
     runner = CliRunner(env={"XDG_CACHE_HOME": str(folder)})
     return runner.invoke(application(verb), [verb, *arguments])
 

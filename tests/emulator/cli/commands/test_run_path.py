@@ -1,4 +1,4 @@
-"""Which files ``rmqemu run`` visits, from its arguments to the row, in all its processes."""
+"""The files that ``rmqemu run`` visits in all its processes, from its arguments to the row."""
 
 from __future__ import annotations
 

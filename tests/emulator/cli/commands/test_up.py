@@ -1,4 +1,4 @@
-"""``up``: one line when ready, everything gone at the end, and errors that say what to do."""
+"""``up``: one line when ready, no process left at the end, and errors that name the remedy."""
 
 from __future__ import annotations
 

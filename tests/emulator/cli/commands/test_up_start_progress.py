@@ -1,4 +1,4 @@
-"""What ``up`` shows while its nodes read large stores."""
+"""The progress that ``up`` shows while its nodes read large stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo from end to end, on a file that is as odd as files are."""
+"""The demo from end to end, with a file that has unusual lines."""
 
 from __future__ import annotations
 

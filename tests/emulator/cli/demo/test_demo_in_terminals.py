@@ -1,4 +1,4 @@
-"""The demo as its user sees it, in two windows: one run to the end, one stopped with Ctrl-C."""
+"""The demo in two terminal windows: one run to the end, one stopped with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli.command_line import RMQEMU, environment
 from tests.support.terminal import CTRL_C, Terminal
 
-WHOLE = (*RMQEMU, "demo")  # so long that a busy machine sees what comes next
+WHOLE = (*RMQEMU, "demo")  # long enough to show every event on a busy machine
 QUICK = (*WHOLE, "--quick")
 EVENT = re.compile(r" *(\d+\.\d) s  (.*)")
 HEAD = re.compile(r"RocketMQ demo +(\d+\.\d) s ")
@@ -18,14 +18,14 @@ HEAD = re.compile(r"RocketMQ demo +(\d+\.\d) s ")
 
 @pytest.fixture(scope="module")
 def done():
-    """A run to its end at 80×24, without colours, and its exit code."""
+    """A run to its end at 80×24 without colours, and its exit code."""
     with Terminal(QUICK, columns=80, rows=24, env=environment(NO_COLOR="1")) as terminal:
         code = terminal.wait_ended()
         yield terminal, code
 
 
 def screens(terminal: Terminal) -> list[list[str]]:
-    """The frames of the live screen: their first row is its head."""
+    """The frames of the live screen: each begins with its heading."""
     return [frame for frame in terminal.frames if HEAD.match(frame[0])]
 
 
@@ -40,7 +40,7 @@ def test_the_newest_event_is_on_the_screen_at_every_moment(done) -> None:
     """In a frame or in the one that follows: a frame may be read while it is written."""
     terminal, _ = done
     events = [found.groups() for line in terminal.scrolled if (found := EVENT.fullmatch(line))]
-    assert len(events) > 9, "the oldest must have left the screen"
+    assert len(events) > 9, "the oldest event must have left the screen"
     shown = screens(terminal)
     for frame, following in itertools.pairwise(shown):
         now_s = float(HEAD.match(frame[0])[1])

@@ -1,4 +1,4 @@
-"""The ledger: what a run's facts prove."""
+"""The demo's ledger: deliveries, losses and takeovers that the facts of a run prove."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_longest_gap_is_between_two_deliveries_of_one_queue() -> None:
 def test_a_dead_consumers_queues_are_taken_over_and_read_after_some_time() -> None:
     ledger = a_ledger(claimed("consumer-b", 10, A0, B0), consumed("1", 20, by="consumer-b"))
     ledger.consumer_killed("consumer-b", 1_000)
-    ledger.read(consumed("2", 999, by="consumer-b"))  # was still in its pipe
+    ledger.read(consumed("2", 999, by="consumer-b"))  # it was still in the pipe
     ledger.read(claimed("consumer-a", 1_040, A0))
     ledger.read(consumed("3", 1_300))
     taken, orphan = ledger.takeovers
@@ -98,7 +98,7 @@ def test_a_queue_in_two_hands_stays_with_the_other_when_one_lets_go() -> None:
 def test_a_broker_is_back_for_good_with_the_first_delivery_from_it() -> None:
     ledger = a_ledger(consumed("1", 10, queue=B0))
     ledger.broker_killed("broker-b", 100)
-    ledger.read(consumed("2", 120, queue=B0))  # was in the consumer's senders already
+    ledger.read(consumed("2", 120, queue=B0))  # the consumer had it before the kill
     ledger.broker_back(600)
     ledger.read(consumed("3", 700, queue=A0))
     assert not ledger.broker_resumed_ms
@@ -153,7 +153,7 @@ def test_what_waits_is_counted_by_the_queue_it_was_sent_to() -> None:
     assert ledger.queues[A0].waiting == 1
     ledger.read(consumed("2", 9, queue=Queue("%RETRY%readers", "broker-b", 0)))
     assert ledger.queues[A0].waiting == 0
-    ledger.read(consumed("3", 9))  # before its producer knew that it was stored
+    ledger.read(consumed("3", 9))  # before its producer had the acknowledgement
     ledger.read(sent("3"))
     assert (ledger.queues[A0].waiting, ledger.undelivered) == (0, 0)
 

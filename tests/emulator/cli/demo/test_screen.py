@@ -1,4 +1,4 @@
-"""The demo's screen, drawn from literal states: what fits, what is seen, what a colour means."""
+"""The demo's screen, drawn from literal states: its size, its contents, its colours."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SIZES = [(80, 24), (100, 30)]
 
 
 class ARun(msgspec.Struct):
-    """What a screen reads of a run."""
+    """The attributes of a run that a screen reads."""
 
     ledger: Ledger
     broker_state: dict[str, str]
@@ -60,12 +60,12 @@ def an_event(number: int) -> DemoEvent:
 
 
 def a_queue(*deliveries: tuple[int, int], by: str = "consumer-a") -> QueueHistory:
-    """So many delivered in each of these seconds."""
+    """*deliveries*: a second, and the number of messages delivered in it."""
     return QueueHistory(bars={at_s: Bar(n, by) for at_s, n in deliveries})
 
 
 def a_run(*events: DemoEvent, broker_b: str = "running") -> ARun:
-    """Both brokers' queues, all clients."""
+    """A run with the queues of both brokers and all clients."""
     ledger = Ledger()
     for broker in ("broker-a", "broker-b"):
         for number in range(4):
@@ -86,7 +86,7 @@ def frame(run: ARun, columns: int = 80, rows: int = 24) -> list[str]:
     return [line.plain for line in lines]
 
 
-# What fits --------------------------------------------------------------------------------
+# Fitting the window -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
@@ -138,7 +138,7 @@ def test_lines_for_narrow_windows_are_folded_between_words(columns) -> None:
     assert " ".join(" ".join(lines).split()) == f"12.3 s {event.text} {event.why}"
 
 
-# What is seen -----------------------------------------------------------------------------
+# Contents ---------------------------------------------------------------------------------
 
 
 def test_a_strip_has_bars_and_dots_where_nothing_came() -> None:

@@ -1,4 +1,4 @@
-"""What ``up`` reads before it loads its parser is what the parser reads."""
+"""The options that ``up`` reads before it loads its parser: the parser reads the same values."""
 
 from __future__ import annotations
 

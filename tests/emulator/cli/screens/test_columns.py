@@ -1,4 +1,4 @@
-"""Columns that fit, keep their widths, and cut nothing without saying so."""
+"""Columns that fit, keep their widths, and mark every cut."""
 
 from __future__ import annotations
 

@@ -113,6 +113,6 @@ def test_a_terminal_that_knows_only_ascii_shows_question_marks_and_up_goes_on() 
         terminal.wait_for("no groups yet")
         namesrv = re.search(r"namesrv (\S+)", terminal.text)[1]
         rmqemu("topic", "create", "orders" * 20, "-n", namesrv)
-        terminal.wait_for("ord? ")  # an ellipsis elsewhere
+        terminal.wait_for("ord? ")  # a terminal with UTF-8 shows an ellipsis
         terminal.press(CTRL_C)
         assert terminal.wait_ended() == 0

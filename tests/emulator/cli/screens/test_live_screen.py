@@ -1,4 +1,4 @@
-"""The live view drawn from literal sights, in windows of every size."""
+"""The live view, drawn from literal snapshots, in windows of every size."""
 
 from __future__ import annotations
 
