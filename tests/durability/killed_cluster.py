@@ -1,7 +1,7 @@
 """One NameServer and one broker with a store: processes to kill, and a client that invokes them.
 
-Nothing here waits for time to pass: a start waits for the readiness line, a kill for the
-exit, a request for its reply.
+No function sleeps: a start waits for the readiness line, a kill for the exit of the
+process, a request for its reply.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from rocketmq_emulator.settings.config import BrokerConfig
 BROKER = "broker-a"
 START_S_MAX = 20.0
 CALL_MS_MAX = 10_000
-SMALL = {"message_bytes_max": 64 * 1024, "segment_bytes": 256 * 1024}  # many segments, soon
+SMALL = {"message_bytes_max": 64 * 1024, "segment_bytes": 256 * 1024}  # makes many segments
 WHOLE_JOURNAL = {"journal_bytes_max": 16 * 1024 * 1024, "journal_files_max": 1_000}
 
 
 @contextmanager
 def a_cluster(folder: Path, **settings: Any) -> Iterator[ProcessCluster]:
-    """Running inside the block; its store and its journals lie below *folder*."""
+    """A running cluster; its store and its journals are below *folder*."""
     spec = ClusterSpec(brokers=1, store=str(folder / "store"), broker_settings=settings)
     with ProcessCluster(spec, journal=str(folder / "journal")) as cluster:
         yield cluster
@@ -75,9 +75,9 @@ def saved_offsets(folder: Path) -> dict[str, dict[int, int]] | None:
 
 
 def facts_of(folder: Path, kind: type[Fact]) -> list[dict[str, Any]]:
-    """What the broker has noted of one *kind*, over all its lives; a torn last line is none.
+    """The broker's facts of one *kind* since its first start; an incomplete last line is left out.
 
-    A full journal begins anew: what was in it is in the files beside it, if they may be so many.
+    Older facts are in rotated files beside the journal; ``journal_files_max`` of them are kept.
     """
     named = b'"kind":"%b"' % kind.__name__.encode()
     found = []
@@ -94,12 +94,12 @@ def kill_now(cluster: ProcessCluster) -> None:
 
 
 async def wait_restarted(cluster: ProcessCluster) -> None:
-    """Dead if it was not yet, and ready again: the same port, the same store."""
+    """Kill the broker if it runs, and start it again with the same port and store."""
     await trio.to_thread.run_sync(cluster.restart, BROKER)
 
 
 async def wait_ended_in_order(cluster: ProcessCluster) -> int:
-    """Stop it with SIGTERM; its exit code."""
+    """Stop the broker with SIGTERM; return its exit code."""
     node = cluster._nodes[BROKER]
     node.requested_end = "stop"
     node.signal(signal.SIGTERM)
@@ -107,7 +107,7 @@ async def wait_ended_in_order(cluster: ProcessCluster) -> int:
 
 
 def failed_start(config: BrokerConfig) -> tuple[int, list[str]]:
-    """Exit code and last words of a broker that cannot start."""
+    """Exit code and stderr lines of a broker that cannot start."""
     ended = subprocess.run(
         node_command("broker", msgspec.json.encode(config).decode()),
         env=node_environment(),
@@ -142,14 +142,14 @@ class LoneBroker:
         return self.process.pid
 
     def end(self) -> int:
-        """Its exit code."""
+        """Stop the broker; return its exit code."""
         self.process.terminate()
         with self.process:
             return self.process.wait(START_S_MAX)
 
 
 class Questions:
-    """The requests of a test to the broker."""
+    """Sends the requests of a test to the broker."""
 
     def __init__(self, cluster: ProcessCluster | LoneBroker, remoting: RemotingClient) -> None:
         self.address = cluster.brokers[BROKER]
@@ -170,7 +170,7 @@ class Questions:
         return {group.group_name for group in await self.admin.groups(self.address)}
 
     async def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Acknowledged, unlike a consumer's own commits."""
+        """Commit and wait for the reply; a consumer commits one-way."""
         queue = MessageQueue(topic, BROKER, queue_id)
         await self.admin.commit(self.address, group, queue, offset)
 
@@ -187,7 +187,7 @@ class Questions:
     async def send(
         self, topic: str, queue_id: int, body: bytes, properties: str = ""
     ) -> RemotingCommand:
-        """One send as it is: the reply, whatever its code."""
+        """Send one message; return the reply, also if it is an error."""
         header = SendMessageRequestV2(
             producer_group="pg",
             topic=topic,
@@ -202,13 +202,13 @@ class Questions:
         return await self._ask(catalog.SEND_MESSAGE_V2, header, body)
 
     async def stored(self, topic: str, queue_id: int, body: bytes, properties: str = "") -> int:
-        """The same for one that must succeed: its queue offset."""
+        """Send one message, which must succeed; return its queue offset."""
         reply = await self.send(topic, queue_id, body, properties)
         assert reply.code == ResponseCode.SUCCESS, reply.remark
         return reply.decode(SendMessageReply).queue_offset
 
     async def messages(self, topic: str, queue_id: int, from_offset: int = 0) -> list[MessageExt]:
-        """Everything the queue has, in order, by as many pulls as that takes."""
+        """All messages of the queue from *from_offset* on, in order."""
         found: list[MessageExt] = []
         offset = from_offset
         while True:
@@ -220,7 +220,7 @@ class Questions:
             offset = reply.decode(PullMessageReply).next_begin_offset
 
     async def wait_messages(self, topic: str, queue_id: int, count: int) -> None:
-        """Until the queue has *count* messages: the broker holds the pulls of those to come."""
+        """Wait until the queue has *count* messages; the broker holds each pull until then."""
         for offset in range(count):
             header = _pull(topic, queue_id, offset, hold_ms=CALL_MS_MAX)
             reply = await self._ask(catalog.PULL_MESSAGE, header)
@@ -239,7 +239,7 @@ async def questions_to(cluster: ProcessCluster | LoneBroker) -> AsyncIterator[Qu
 
 
 def _pull(topic: str, queue_id: int, offset: int, hold_ms: int = 0) -> PullMessageRequest:
-    """A pull without a group's member; answered at once unless it may be held."""
+    """A pull of a client that is in no group; answered at once unless *hold_ms* is given."""
     return PullMessageRequest(
         consumer_group="readers",
         topic=topic,

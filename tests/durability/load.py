@@ -1,7 +1,7 @@
-"""Producers that never pause, and a ledger of every message that was acknowledged.
+"""Producers that send without pauses, and a ledger of all acknowledged messages.
 
-Each way of sending runs beside the others, so a kill meets all of them half done.  A send
-that fails is no loss: its message was not acknowledged.
+All forms of sending run at the same time, so a kill interrupts each of them.  A failed
+send is no loss: its message was not acknowledged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class Ledger:
-    """What brokers have acknowledged: which message lies where, and which are still to come."""
+    """The acknowledged messages: ``placed`` by queue offset, ``delayed`` by body."""
 
     def __init__(self) -> None:
         self.placed: dict[Place, tuple[str, bytes]] = {}
@@ -49,7 +49,7 @@ class Ledger:
         return {body for _, body in self.placed.values()} | self.delayed.keys()
 
     def store(self, result: SendResult, messages: Sequence[Message]) -> None:
-        """Record *messages*, stored side by side at the place in *result*."""
+        """Record *messages*; their offsets are consecutive, the first is that of *result*."""
         for n, (msg_id, message) in enumerate(
             zip(result.msg_id.split(","), messages, strict=True)
         ):
@@ -57,14 +57,14 @@ class Ledger:
                 self.delayed[message.body] = message.topic
                 continue
             place = Place(message.topic, result.queue.queue_id, result.queue_offset + n)
-            assert place not in self.placed, f"{place} was given out twice"
+            assert place not in self.placed, f"two messages were acknowledged at {place}"
             self.placed[place] = msg_id, message.body
         for wanted, reached in self._awaited:
             if len(self) >= wanted:
                 reached.set()
 
     async def wait_more(self, count: int) -> None:
-        """Until *count* more were acknowledged."""
+        """Wait until *count* more messages are acknowledged."""
         awaited = len(self) + count, trio.Event()
         self._awaited.append(awaited)
         await awaited[1].wait()
@@ -72,7 +72,7 @@ class Ledger:
 
 
 class Load:
-    """Sends in every way there is; ``pause`` while the broker is down."""
+    """Sends messages in all forms; a test calls ``pause`` while the broker is down."""
 
     def __init__(self, producer: Producer, chance: Random) -> None:
         self.ledger = Ledger()
@@ -112,7 +112,7 @@ class Load:
             await self._acknowledged(self._send_batch, *messages)
 
     async def send_delayed(self) -> None:
-        """A few only: each broker delivers all of them again that it cannot know as delivered."""
+        """Send few: a killed broker delivers again all whose delivery it has not recorded."""
         while True:
             message = self._a_message()
             message.delay_level = 1
@@ -146,7 +146,7 @@ class Load:
 
 @asynccontextmanager
 async def a_load(cluster: RealWorld, chance: Random) -> AsyncIterator[Load]:
-    """Sends before the block begins and until it ends; sends under way are then cancelled."""
+    """A load that runs until the block ends; sends in flight are then cancelled."""
     async with (
         Producer(namesrv=cluster.namesrv, group="load") as producer,
         cancelling_nursery() as nursery,

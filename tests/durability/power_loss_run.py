@@ -1,4 +1,4 @@
-"""A broker loses its power under load, again and again; prints what became of its messages.
+"""A broker loses power repeatedly under load; prints how many messages were lost, and errors.
 
 python tests/durability/power_loss_run.py FLUSH_DISK_TYPE FIRST_SEED END_SEED
 """
@@ -21,16 +21,16 @@ from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 TOPIC, BROKER = "orders", "broker-a"
 SENDERS, LIVES, BODY_BYTES = 4, 2, 3_000
-# Seconds between two losses, and between two sends of one sender: several flushes fit in.
+# Seconds between two losses of power, and between two sends: enough for several flushes.
 LIFE_S = {"SYNC_FLUSH": (0.05, 0.4), "ASYNC_FLUSH": (0.3, 1.3)}
 PAUSE_S_MAX = {"SYNC_FLUSH": 0.06, "ASYNC_FLUSH": 0.16}
 SEND_TIMEOUT_MS = 300
-SEEK_MS = 8  # so that some flush is under way at nearly any time
+SEEK_MS = 8  # so that a flush is running at nearly any time
 SEGMENT_BYTES = 136 * 1024
 
 
 class Load:
-    """Concurrent senders, for as long as they are let."""
+    """Concurrent senders, which send while ``is_on``."""
 
     def __init__(self, namesrv: str, pause_s_max: float) -> None:
         self.is_on = True
@@ -57,7 +57,7 @@ class Load:
             try:
                 await producer.send(Message(TOPIC, body))
             except SendError:
-                await trio.sleep(0.2)  # the journal knows
+                await trio.sleep(0.2)  # the journal has the failure
             await trio.sleep(process.rng.uniform(0, self._pause_s_max))
 
 
@@ -81,10 +81,10 @@ async def main(world: VirtualWorld, flush_disk_type: str) -> list[bytes]:
         await trio.sleep(rng.uniform(*LIFE_S[flush_disk_type]))
         cluster.power_off(BROKER)
         for name, text in drive.documents.items():
-            assert text in replaced[name], f"{name} is neither its old nor its new text"
+            assert text in replaced[name], f"{name} is none of its earlier texts"
         await trio.sleep(rng.uniform(0.1, 0.3))
         await cluster.power_on(BROKER)
-        await trio.sleep(0.3)  # the producer's calls have failed by then, and it goes on
+        await trio.sleep(0.3)  # by then the producer's calls have failed, and it sends again
     load.is_on = False
     cluster.start_client("consumer", a_consumer(cluster.namesrv))
     await trio.sleep(6)
@@ -98,12 +98,12 @@ async def make_topic(cluster: VirtualCluster) -> None:
         await Admin(cluster.namesrv, instance.remoting).create_topic_everywhere(topic)
 
     await cluster.start_client("tool", program).wait_ended()
-    await trio.sleep(6)  # its document is on the platter, flush or no flush
+    await trio.sleep(6)  # by then the topic table is on the drive, in any mode of flushing
 
 
 def a_consumer(namesrv: str) -> Any:
     async def on_orders(_messages: Any) -> None:
-        """The journal knows."""
+        """The journal has each consumed message."""
 
     async def program(process: Any) -> None:
         async with PushConsumer(
@@ -120,7 +120,7 @@ def a_consumer(namesrv: str) -> Any:
 
 
 def recorded_documents(drive: Any) -> dict[str, set[bytes]]:
-    """Every text that any document of *drive* ever had, from now on too."""
+    """The texts that each document of *drive* has now, and those it gets later."""
     texts = {name: {text} for name, text in drive.documents.items()}
     replace = drive.replace
 
@@ -133,9 +133,9 @@ def recorded_documents(drive: Any) -> dict[str, set[bytes]]:
 
 
 def account(lines: list[bytes]) -> dict[str, Any]:
-    """What the journal says of every message, and whether that is what came to pass."""
-    stored: dict[str, int] = {}  # by uniq key: the end of its record, while it is in the log
-    lost: set[str] = set()  # as the journal says: no other copy was stored later
+    """Count messages by the journal's facts, and list facts that contradict each other."""
+    stored: dict[str, int] = {}  # by unique key: the end of its record, while it is in the log
+    lost: set[str] = set()  # keys whose record was lost and not stored again later
     keys: dict[str, set[str]] = {"MessageSent": set(), "MessageConsumed": set()}
     flushed_to, unsafe, bugs, gone_count = 0, [], [], 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Consumers and brokers die, come back and are cut off when the seed says; prints the outcome.
+"""Kills and restarts consumers and brokers and cuts links, at random; prints the outcome.
 
 python tests/durability/random_kills_run.py SEED [eager]   # eager: commits before it consumes
 """
@@ -29,7 +29,7 @@ CONSUMERS = ["consumer-a", "consumer-b", "consumer-c"]
 
 
 def a_slow_consumer(namesrv: str) -> ClientProgram:
-    """Each message takes up to four seconds, so that whoever dies has some in hand."""
+    """Each message takes up to four seconds, so that a killed consumer has unfinished ones."""
 
     async def program(process: ClientProcess) -> None:
         async def on_orders(messages: list[MessageExt]) -> None:
@@ -44,7 +44,7 @@ def a_slow_consumer(namesrv: str) -> ClientProgram:
 
 
 def commit_when_pulled() -> None:
-    """Break the client: a message counts as consumed when it has come."""
+    """Break the client: it commits messages as soon as it has pulled them."""
     submit = ConsumeConcurrently.submit
 
     def eager(
@@ -97,7 +97,7 @@ async def kill_brokers(cluster: VirtualCluster, rng: Random) -> None:
 
 
 async def cut_off(cluster: VirtualCluster, rng: Random) -> None:
-    """A consumer and a broker do not reach each other for a while, twice."""
+    """Block the link between a random consumer and a random broker, twice."""
     for verdict in (Cut(), Stall()):
         await trio.sleep(rng.uniform(1, 50))
         broker = rng.choice(["broker-a", "broker-b"])
@@ -106,7 +106,7 @@ async def cut_off(cluster: VirtualCluster, rng: Random) -> None:
 
 
 def came_through(lines: list[bytes]) -> dict[str, object]:
-    """What was acknowledged, what of it was never consumed, and bugs that surfaced."""
+    """The number of acknowledged messages, the keys never consumed, and errors of handlers."""
     facts = [json.loads(line)["fact"] for line in lines]
     keys = {
         kind: {fact["uniq_key"] for fact in facts if fact["kind"] == kind}

@@ -1,4 +1,4 @@
-"""A push consumer that runs through all restarts, and the messages it received."""
+"""A push consumer that keeps running while brokers restart, and the messages it received."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMPATIENT: dict[str, Any] = {
 
 
 class RecordingConsumer:
-    """Bodies received at least once."""
+    """Records the bodies of received messages."""
 
     def __init__(self) -> None:
         self.received: set[bytes] = set()
@@ -39,7 +39,7 @@ class RecordingConsumer:
             self._complete.set()
 
     async def wait_received(self, bodies: set[bytes], within_s: float) -> set[bytes]:
-        """Those of *bodies* that were not received within that time."""
+        """Wait for *bodies*; return those not received in time."""
         self._missing = bodies - self.received
         self._complete = trio.Event()
         if self._missing:
@@ -52,7 +52,7 @@ class RecordingConsumer:
 async def a_recording_consumer(
     cluster: ProcessCluster, topics: Iterable[str], group: str = "recorder"
 ) -> AsyncIterator[RecordingConsumer]:
-    """A running member of *group*, which starts at the first message."""
+    """A running member of *group*, which consumes from the first message on."""
     consumer = RecordingConsumer()
     async with PushConsumer(
         consumer.listen,

@@ -1,7 +1,7 @@
-"""A log damaged while no broker ran: served up to its first bad record, and continued from there.
+"""A log damaged while no broker ran is cut at its first bad record and continued from there.
 
-Damage is done to the file itself, at places computed from where the records lie.  The next
-broker must start, note once where it cut and why, and never serve the records behind.
+The tests damage the file, at places computed from the positions of the records.  The next
+broker must start, note once where it cut the log and why, and never serve later records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEGMENT = struct.Struct(">I")
 
 
 class Segment:
-    """The last file of a log, and where its records begin; the last place is their end."""
+    """The last file of a log; ``places``: each start of a record, and the end of the last one."""
 
     def __init__(self, folder) -> None:
         self.path = max((store_of(folder) / "commitlog").iterdir())
@@ -47,7 +47,7 @@ class Segment:
 
 @pytest.fixture(scope="module")
 def a_store(tmp_path_factory):
-    """What a killed broker left behind: a topic, and a log of some messages."""
+    """The store of a killed broker: a topic, and a log of some messages."""
     folder = tmp_path_factory.mktemp("killed")
 
     async def fill() -> None:
@@ -64,13 +64,13 @@ def a_store(tmp_path_factory):
 
 @pytest.fixture
 def folder(a_store, tmp_path):
-    """A copy to be damaged."""
+    """A copy of the store, to be damaged."""
     shutil.copytree(a_store / "store", tmp_path / "store")
     return tmp_path
 
 
 def flipped(at):
-    """One byte of the bad record, counted from its first."""
+    """Inverts the byte at offset *at* of the record."""
 
     def damage(segment, place) -> None:
         segment.bytes[place + at] ^= 0xFF
@@ -86,7 +86,7 @@ def truncated(at):
 
 
 def never_written(at):
-    """The file is as long as it was, but nothing from there on had reached it."""
+    """Zeroes all bytes from there on; the file keeps its length."""
 
     def damage(segment, place) -> None:
         segment.bytes[place + at :] = bytes(len(segment.bytes) - place - at)
@@ -95,7 +95,7 @@ def never_written(at):
 
 
 def zeroed(segment, place) -> None:
-    """A size of 0 is the end of a log, so what stands behind it would be overlooked."""
+    """Sets the record's size to 0, which marks the end of a log, although records follow."""
     segment.bytes[place : place + 4] = bytes(4)
 
 

@@ -1,7 +1,7 @@
 """A disk without room: sends are refused with a reason, until there is room; reads work.
 
-Two ways to run out: a limit on the size of files, which needs no rights at all, and a real
-small file system wherever the kernel lets a process have its own mounts.
+Two ways to fill it: a limit on the size of files, which needs no privileges, and a real
+small file system, where the kernel lets a process mount one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ mount -t tmpfs -o size=1400k tmpfs "$0" && head -c 500000 /dev/zero > "$0/ballas
 
 
 class LimitedFiles:
-    """No new file may become as large as a segment."""
+    """Limits the size of files: no new file may become as large as a segment."""
 
     def __init__(self, folder, **settings) -> None:
         self.broker = LoneBroker(folder, **SMALL, **settings)
@@ -47,7 +47,7 @@ class LimitedFiles:
 
 
 class SmallFileSystem:
-    """Room for a few segments beside a file that can be removed."""
+    """A file system for a few segments and a file, whose removal makes room."""
 
     def __init__(self, folder) -> None:
         self._store = store_of(folder)
@@ -56,7 +56,7 @@ class SmallFileSystem:
         self.broker = LoneBroker(folder, before, **SMALL)
 
     def fill(self) -> None:
-        """The messages will."""
+        """Do nothing: the messages of the test fill it."""
 
     def free(self) -> None:
         Path(f"/proc/{self.broker.pid}/root{self._store}/ballast").unlink()
@@ -83,7 +83,7 @@ def on(kind, folder, **settings):
 
 
 async def send_until_refused(ask):
-    """Large messages to the only queue: how many were stored, and the refusal."""
+    """Send large messages to the only queue; return how many were stored, and the refusal."""
     stored = 0
     while (reply := await ask.send("orders", 0, LARGE)).code == ResponseCode.SUCCESS:
         stored += 1
@@ -114,7 +114,7 @@ async def test_a_full_disk_refuses_sends_notes_it_once_and_serves_what_is_there(
 
 
 async def test_no_topic_is_acknowledged_before_it_is_on_disk(tmp_path) -> None:
-    """There is room in the segment, but none for the table of topics, nor for the journal."""
+    """There is room in the segment, but none for the table of topics or the journal."""
     with on(LimitedFiles, tmp_path) as disk:
         async with questions_to(disk.broker) as ask:
             await ask.stored("orders", 0, b"first")

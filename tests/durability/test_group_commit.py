@@ -1,4 +1,4 @@
-"""SYNC_FLUSH on a real disk: few syncs for many senders, and a kill in their midst."""
+"""SYNC_FLUSH on a real disk: many senders share few syncs, and a kill loses no message."""
 
 from __future__ import annotations
 

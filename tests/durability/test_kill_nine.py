@@ -1,4 +1,4 @@
-"""``kill -9`` under load: what was acknowledged is there, where it was acknowledged, for good."""
+"""``kill -9`` under load: each acknowledged message stays at its acknowledged queue offset."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.durability.load import QUEUES, TOPICS, Place, a_load
 from tests.durability.recording_consumer import a_recording_consumer
 
 KILLS = int(os.environ.get("KILLS", "20"))  # make torture: 200
-LONG_LIVES = 5  # every so many a life is long enough for delayed messages to arrive in it
+LONG_LIVES = 5  # one of so many waits until delayed messages were delivered
 RECEIVED_S_MAX = 30.0
 
 
 async def everything_in(ask):
-    """Every message of every queue; a gap in its offsets would be a lost place."""
+    """All messages by place; the offsets of a queue must have no gap."""
     found = {}
     for topic in TOPICS:
         for queue_id in range(QUEUES):
@@ -39,11 +39,11 @@ async def everything_in(ask):
 async def check_consumed(cluster, consumer, bodies) -> None:
     missing = await consumer.wait_received(bodies, RECEIVED_S_MAX)
     cluster.check_alive()
-    assert not missing, f"{len(missing)} of {len(bodies)} acknowledged were never consumed"
+    assert not missing, f"{len(missing)} of {len(bodies)} acknowledged messages were not consumed"
 
 
 async def kill_it_again_and_again(cluster, load, consumer, chance) -> None:
-    """Each life ends in the middle of whatever its senders have under way."""
+    """Kill and restart the broker, each time while sends are in flight."""
     for life in range(KILLS):
         if life % LONG_LIVES == 0:
             await check_consumed(cluster, consumer, set(load.ledger.delayed))

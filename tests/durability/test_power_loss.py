@@ -1,4 +1,4 @@
-"""200 losses of power, twice over: what was flushed is there, and the journal says the rest."""
+"""200 losses of power for each flush type: flushed messages stay, lost ones are in the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.support.paths import ROOT, TESTS
 
 PROGRAM = TESTS / "durability" / "power_loss_run.py"
-SEEDS = 50  # in one process; in each run the power is lost twice
+SEEDS = 50  # runs of one process; each loses power twice
 NOTHING: tuple[str, ...] = (
     "lost although flushed",
     "missing without a word",
@@ -48,6 +48,6 @@ def test_synchronous_flushes_lose_nothing_acknowledged_and_others_what_the_journ
         assert run["acknowledged"] > 20
         assert [run[what] for what in NOTHING] == [[] for _ in NOTHING]
     assert all(run["acknowledged and lost"] == 0 for run in synchronous)
-    # Both lost something: that is what makes the rest worth saying.
+    # Both lost records; without losses, the assertions above would prove nothing.
     assert sum(run["gone"] for run in synchronous) > SEEDS / 2
     assert sum(run["acknowledged and lost"] for run in asynchronous) > 2 * SEEDS

@@ -1,4 +1,4 @@
-"""Whatever dies when: all that was acknowledged is consumed once everybody is back."""
+"""Kills at random times: all acknowledged messages are consumed after the last restart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUN_S_MAX = 120
 
 
 def came_through(*seeds: int, how: tuple[str, ...] = ()) -> list[dict]:
-    """The outcomes of all, run at once."""
+    """The outcome of each seed; the runs are concurrent."""
     runs = [
         subprocess.Popen(
             [sys.executable, PROGRAM, str(seed), *how],

@@ -1,4 +1,4 @@
-"""Topics, groups, offsets and delays outlive their broker, as far as each of them promises."""
+"""Topics, groups, offsets and delayed messages survive a restart, as far as each is guaranteed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.durability.killed_cluster import (
 
 GROUPS = ("one", "two", "three")
 LIVES = 6
-A_LOT = 1_000_000  # the commits of each life are above those of the life before
+A_LOT = 1_000_000  # each life commits higher offsets than the life before
 FIRST_WRITE_S_MAX = 15.0  # offsets reach the disk ten seconds after the start, then every five
 
 
@@ -56,7 +56,7 @@ async def test_a_topic_that_its_first_message_made_is_there_with_the_message(tmp
 
 
 class Life:
-    """Commits, new topics and new groups at once, until the broker dies of the last one."""
+    """Concurrent commits, new topics and new groups; the last commit kills the broker."""
 
     def __init__(self, cluster, ask, number, commits) -> None:
         self.acknowledged: dict[str, int] = {}
@@ -117,7 +117,7 @@ async def test_durable_offsets_are_there_as_soon_as_they_were_acknowledged(tmp_p
 
 
 async def wait_saved(folder, expected) -> None:
-    """Until the offset table on disk is *expected*: upstream's clock writes it, not a reply."""
+    """Wait until the offset table on disk is *expected*: a timer writes it, as in upstream."""
     with trio.fail_after(FIRST_WRITE_S_MAX):
         while saved_offsets(folder) != expected:  # noqa: ASYNC110  # another process writes it
             await trio.sleep(0.05)
