@@ -1,4 +1,4 @@
-"""Commands against the real class: every header class, both serializations, odd headers."""
+"""Commands compared with the real class: all header classes, both serializations, odd headers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def taken_apart(data: bytes) -> Frame:
 
 
 def shown(command: RemotingCommand) -> dict[str, Any]:
-    """A command as the recorded data shows one."""
+    """A command in the form of the recorded data."""
     names = {code: name for name, code in TYPES.items()}
     return {
         "code": command.code,
@@ -86,9 +86,9 @@ def rebuilt(given: dict[str, Any], ext: dict[str, str] | None) -> RemotingComman
 
 
 def bytes_must_be_equal(case: dict[str, Any]) -> bool:
-    """Ext fields keep the order they came in; only two things in ROCKETMQ headers get lost.
+    """Are the bytes kept?  Not of ROCKETMQ frames with a header object, or with a null field.
 
-    Java writes a null as a key of no value, and hot headers beside the same fields again.
+    Java writes a null as a key without a value, and the fields of some headers twice.
     """
     if case["in"]["type"] == "JSON":
         return True
@@ -121,14 +121,14 @@ def test_frames_decode_and_encode_as_the_real_command_does(
         assert shown(decode_command(taken_apart(again), release)) == want, case["id"]
 
 
-# Where we read on although the real decoder gives up, or read something else: a type hint
-# names no class here, a reference to the header itself is no text, a lone closing brace is
-# no object, a peer of 4.9 may say it is written for Node, and -0 is 0.
+# Headers that the real decoder refuses or reads differently.  In ours a type hint names no
+# class, a reference to the header itself is no text, a single closing brace is no object,
+# a peer of 4.9 may have the language of Node, and -0 is 0.
 OTHERWISE = {f"json_header-{number}" for number in (76, 77, 95, 59, 84)}
 
 
 def understood(command: RemotingCommand) -> None:
-    """Ext fields that are no map are refused when they are decoded, not before."""
+    """Decode the ext fields, too: fields that are no map are refused only then."""
     try:
         command.fields()
     except BadFields as error:

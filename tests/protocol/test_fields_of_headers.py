@@ -1,4 +1,4 @@
-"""Request and reply headers against the real classes: their keys, and odd values for them."""
+"""Request and reply headers compared with the real classes: their keys and odd values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rocketmq_emulator.protocol.versions import R_4_9_7
 from tests.support.golden_data import cases
 
 MODULES = (admin, groups, groups, offsets, pulling, pulling, nameserver, nameserver, sending)
-ODD_NAMES: dict[str, type[Header]] = {  # upstream's class: ours, where the name is not the same
+ODD_NAMES: dict[str, type[Header]] = {  # upstream's class: ours, where the names differ
     "SendMessageRequestHeaderV2": sending.SendMessageRequestV2,
     "GetConsumeStatsInBrokerHeader": groups.GetConsumeStatsInBrokerRequest,
     "QueryCorrectionOffsetHeader": offsets.QueryCorrectionOffsetRequest,
@@ -42,8 +42,8 @@ ODD_NAMES: dict[str, type[Header]] = {  # upstream's class: ours, where the name
     "SearchOffsetResponseHeader": offsets.OffsetReply,
     "QueryConsumerOffsetResponseHeader": offsets.OffsetReply,
 }
-NOT_USED = {"CheckTransactionStateResponseHeader"}  # upstream has it and never sends it
-COMMON = {"ns", "nsd", "oway", "lo", "bname"}  # of all 5.x requests, of no use here
+NOT_USED = {"CheckTransactionStateResponseHeader"}  # upstream never sends it
+COMMON = {"ns", "nsd", "oway", "lo", "bname"}  # of all 5.x requests, unused here
 LINES = ["4.9", "5.3"]
 
 
@@ -52,7 +52,7 @@ def class_of(name: str) -> type[Header]:
         return ODD_NAMES[name]
     ours = name.replace("RequestHeader", "Request").replace("ResponseHeader", "Reply")
     found = (getattr(module, ours) for module in MODULES if hasattr(module, ours))
-    return next(found, Header)  # many have no fields of their own
+    return next(found, Header)  # many have no fields
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -69,7 +69,7 @@ def test_every_field_of_a_real_header_arrives_and_goes_out_again(line: str) -> N
         try:
             found = fields_of(command.decode(kind))
         except BadFields:
-            # The recorded object lacks a field that its class calls required.
+            # The recorded object lacks a field that its class requires.
             assert not is_complete(kind, given["fields"]), case["id"]
             continue
         names = set(given["fields"]) - COMMON
@@ -88,7 +88,7 @@ def is_complete(kind: type[Header], fields: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("line", LINES)
 def test_odd_values_are_read_as_the_real_header_reads_them(line: str) -> None:
-    """Where Java goes on with null in a field that it needs, and dies of it, we refuse at once."""
+    """Java reads a missing required field as null and fails later; we refuse it at once."""
     refused = 0
     for case in cases("remoting-malformed.jsonl", "header_parse", line):
         kind, out = class_of(case["in"]["header"]), case["out"]

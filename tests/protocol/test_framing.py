@@ -33,7 +33,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decoded_by_pipeline(data: bytes, release: Release) -> tuple[list[list[object]], bool]:
-    """What the real pipeline gives: the commands of one read, and whether the channel is open."""
+    """Our commands of one read, and "is the channel open?": the recorded pipeline's form."""
     decoder, commands = FrameDecoder(), []
     decoder.feed(data)
     try:
@@ -73,10 +73,10 @@ def test_a_bad_frame_ends_the_stream_where_the_real_pipeline_ends_it(
 
 
 def test_what_stands_behind_a_bad_frame_is_not_read() -> None:
-    """The real pipeline still hands on what it had read; the channel is closed all the same."""
+    """The real pipeline may pass on later frames of the same read; it closes the channel, too."""
     for case in cases("remoting-malformed.jsonl", "stream"):
         if case["id"] == "stream-s70":
-            continue  # a minus sign where a comma belongs: only fastjson overlooks it
+            continue  # a minus sign in place of a comma: only fastjson accepts it
         commands, is_open = decoded_by_pipeline(bytes.fromhex(case["in"]["bytes"]), R_4_9_7)
         expected = case["out"]["pipeline"]
         assert is_open == expected["open"], case["id"]

@@ -1,7 +1,7 @@
-"""Recorded conversations of real clients with a real RocketMQ: all of it must be understood.
+"""Recorded conversations of real clients with a real RocketMQ: every frame must be decoded.
 
-Byte for byte back: every frame a server wrote, and every frame a Java client wrote.  The
-C++ and Node clients write their headers in an order and a spacing of their own.
+Frames of servers and of Java clients must be encoded to the same bytes again.  The C++ and
+Node clients write their headers in another order and with other spaces.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tests.support.paths import GOLDEN
 
 FILES = sorted((GOLDEN / "conversations").glob("*.jsonl"))
 IDS = [path.stem for path in FILES]
-COMMON = {"ns", "nsd", "oway", "lo", "bname"}  # ext fields of all 5.x requests, of no use here
-# Every request of a client that signs its requests carries these.
+COMMON = {"ns", "nsd", "oway", "lo", "bname"}  # ext fields of all 5.x requests, unused here
+# Ext fields of every signed request.
 SIGNED = {"AccessKey", "Signature", "OnsChannel"}
-HAS_RESULT = {0, 10, 11, 12, 19, 20, 21}  # response codes whose ext fields are the reply's
+HAS_RESULT = {0, 10, 11, 12, 19, 20, 21}  # response codes with the fields of the reply
 
 
 class RecordedFrame:
@@ -100,7 +100,7 @@ def test_every_frame_is_a_known_call_with_a_header_of_its_type(path: Path) -> No
         sent = command.fields()
         unread = set(sent) - set(found) - COMMON - SIGNED
         assert not unread, (recorded.name, unread)
-        # C++ writes its booleans as numbers.
+        # The C++ client writes booleans as numbers.
         zeros = {key for key, text in found.items() if text == "false" and sent.get(key) == "0"}
         assert not zeros or path.stem.startswith("cpp")
         same = (set(sent) & set(found)) - zeros
@@ -118,7 +118,7 @@ def test_frames_of_servers_and_java_clients_come_back_byte_for_byte(path: Path) 
 
 @pytest.mark.parametrize("path", FILES, ids=IDS)
 def test_a_header_of_ours_has_the_fields_of_the_recorded_one(path: Path) -> None:
-    """Built from typed fields: the same keys and texts; only Java knows its hash maps' order."""
+    """Keys and texts are the same; the order is not compared, it is that of Java's hash maps."""
     for recorded in conversation(path):
         if recorded.line["dir"] == "c2s" or recorded.command.code not in HAS_RESULT:
             continue

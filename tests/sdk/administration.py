@@ -1,7 +1,7 @@
 """Administration for tests of SDKs: topics on every broker, and committed offsets.
 
-Plain frames over one short connection each: they are sent to a real RocketMQ as well,
-so they use neither our servers nor our client.
+Each request is a plain frame over a new connection: it may go to a real RocketMQ, so it
+uses neither our servers nor our client.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUTE_S_MAX = 10.0
 
 
 def create_topic(cluster: Cluster, topic: str, queues: int = 4, brokers: int = 2) -> None:
-    """*topic* on the first *brokers* brokers, and in the route when this returns."""
+    """Create *topic* on the first *brokers* brokers, and wait until they are in its route."""
     chosen = dict(list(cluster.brokers.items())[:brokers])
     fields = {
         "topic": topic,
@@ -48,12 +48,12 @@ def create_topic(cluster: Cluster, topic: str, queues: int = 4, brokers: int = 2
 
 
 def create_group(cluster: Cluster, group: str) -> None:
-    """The retry topic of *group*, so that its first consumer finds it in the route."""
+    """Create the retry topic of *group*, so that its first consumer finds the route."""
     create_topic(cluster, f"%RETRY%{group}", queues=1)
 
 
 def committed(cluster: Cluster, group: str, topic: str, queues: int) -> dict[tuple[str, int], int]:
-    """What *group* has committed, by broker and queue; a queue without a commit is absent."""
+    """The committed offsets of *group*, by broker and queue; a queue without one is absent."""
     found = {}
     for broker, address in cluster.brokers.items():
         for queue in range(queues):
@@ -84,7 +84,7 @@ def routed_brokers(cluster: Cluster, topic: str) -> set[str]:
 
 
 def ask(address: str, code: int, fields: dict[str, str], body: bytes = b"") -> RemotingCommand:
-    """One request, one answer."""
+    """Send one request over a new connection; return the answer."""
     host, port = address.rsplit(":", 1)
     ext = msgspec.Raw(msgspec.json.encode(fields))
     with socket.create_connection((host, int(port)), ANSWER_S_MAX) as stream:
@@ -92,13 +92,13 @@ def ask(address: str, code: int, fields: dict[str, str], body: bytes = b"") -> R
         decoder = FrameDecoder()
         while (frame := decoder.next_frame()) is None:
             data = stream.recv(1 << 16)
-            assert data, f"{address} closed on code {code}"
+            assert data, f"{address} closed the connection after request {code}"
             decoder.feed(data)
     return decode_command(frame)
 
 
 def _body(answer: RemotingCommand) -> Any:
-    """Its JSON; fastjson writes integer keys without quotes."""
+    """The JSON of an answer; fastjson writes integer keys without quotes."""
     return json.loads(re.sub(rb"([{,])(\d+):", rb'\1"\2":', answer.body))
 
 

@@ -73,7 +73,7 @@ def scenario(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scena
 
 
 def _part(fetch: Callable[[], T]) -> T:
-    """What *fetch* gives; without it the test is skipped, or fails where parts are required."""
+    """The result of *fetch*; if a part is missing, skip the test, or fail with REQUIRE_PARTS=1."""
     try:
         return fetch()
     except toolchains.PartMissing as reason:

@@ -28,7 +28,7 @@ class Producer:
         process.invoke("start producer", producer=name, group=group)
 
     def send(self, messages: list[Event], way: str = "sync") -> list[Event]:
-        """The client's results; one for a whole batch, none for one-way."""
+        """Send; return a result for each message, one for a whole batch, none for one-way."""
         results: list[Event] = self._process.invoke(
             "send", producer=self._name, way=way, messages=messages
         )
@@ -54,7 +54,7 @@ class Consumer:
         return self._process.wait_events("consumed", count, consumer=self._name)
 
     def assigned(self, *, nudge: bool = False, **wanted: object) -> set[tuple[str, int]]:
-        """The queues of the test's topic that it holds, as (broker, queue)."""
+        """The queues of the test's topic that the consumer holds, as (broker, queue)."""
         held = self._process.invoke(
             "assigned", consumer=self._name, topic=self._topic, nudge=nudge
         )
@@ -78,7 +78,7 @@ class Consumer:
 
 
 class Scenario:
-    """What one test uses.  Topic and group exist on both brokers when it begins."""
+    """The topic, group and clients of one test; it creates topic and group on both brokers."""
 
     def __init__(self, cluster: Cluster, title: str, queues: int = 4) -> None:
         name = f"{title[:60]}-{secrets.token_hex(4)}"
@@ -89,7 +89,7 @@ class Scenario:
         create_group(cluster, self.group)
 
     def messages(self, count: int, start: int = 0, **more: object) -> list[Event]:
-        """Messages that no other test can have sent: keys and bodies have the topic's name."""
+        """Messages that no other test sends: their keys and bodies contain the topic's name."""
         return [
             {
                 "topic": self.topic,
@@ -115,7 +115,7 @@ class Scenario:
         return consumer
 
     def wait_committed(self, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """What the group has committed, once that is at least *ends*: commits are one-way."""
+        """The group's committed offsets, once they reach *ends*: commits are one-way."""
         deadline = time.monotonic() + COMMIT_S_MAX
         while True:
             stored = committed(self.cluster, self.group, self.topic, self.queues)

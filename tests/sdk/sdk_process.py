@@ -1,7 +1,7 @@
-"""An official client in a process of its own language, driven by lines of JSON.
+"""An official client in a separate process, controlled by lines of JSON.
 
-A command waits for its answer; for events a test waits with a condition and a deadline,
-never with a pause.
+A command waits for its answer.  A test waits for events with a condition and a deadline,
+and never sleeps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Event = dict[str, Any]
 
 
 class SdkError(Exception):
-    """The client raised; the text is its own."""
+    """The client raised an error; the text is the client's."""
 
 
 class SdkProcess:
@@ -74,7 +74,7 @@ class SdkProcess:
     def wait_events(
         self, event: str, count: int, seconds: float = EVENT_S_MAX, **wanted: object
     ) -> list[Event]:
-        """The same once there are at least *count*; fails with the last events after *seconds*."""
+        """Wait for *count* such events; after *seconds* fail, and show the last events."""
 
         def enough() -> list[Event] | None:
             found = self._select(event, wanted)
@@ -84,7 +84,7 @@ class SdkProcess:
         return found
 
     def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
-        """Poll *holds*: for state of the client that causes no event."""
+        """Poll until *holds* is true: for state of the client that causes no event."""
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, f"{self.language}: not within {seconds} s: {what}"

@@ -1,4 +1,4 @@
-"""What every official client must be able to do on our cluster."""
+"""Tests that every official client must pass on our cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def offset_ids_of(events: list[Event]) -> list[str]:
 
 
 def wait_consumed_by(*consumers: Consumer, count: int) -> list[Event]:
-    """What they consumed, once it is *count* messages between them."""
+    """All messages that the consumers got, once there are at least *count*."""
     deadline = time.monotonic() + CONSUMED_S_MAX
     while len(found := [event for consumer in consumers for event in consumer.consumed()]) < count:
         assert time.monotonic() < deadline, f"only {len(found)} of {count} were consumed"
@@ -35,7 +35,7 @@ def wait_consumed_by(*consumers: Consumer, count: int) -> list[Event]:
 
 
 def ends_of(consumed: list[Event]) -> dict[tuple[str, int], int]:
-    """Where the unbroken row of these messages ends in each queue."""
+    """The end of the offsets that were consumed without a gap from 0, of each queue."""
     ends: dict[tuple[str, int], int] = {}
     for event in sorted(consumed, key=lambda event: event["offset"]):
         queue = (event["broker"], event["queue"])
@@ -93,7 +93,7 @@ def test_a_subscription_to_tags_gets_those_tags_only(sdk: SdkProcess, scenario: 
     producer.send(sent)
     consumer = scenario.consumer(sdk, tags="A || C")
     consumer.wait_consumed(20)
-    # What is sent last is seen last in its queue: enough for each, and nothing may come before.
+    # These are the last messages of each queue: after them, no earlier one can be delivered.
     producer.send(scenario.messages(16, start=30, tags="C"))
     consumed = consumer.wait_consumed(36)
     wanted = [m["keys"] for m in sent if m["tags"] != "B"]

@@ -1,4 +1,4 @@
-"""The examples of other languages, started as their first lines say: ``make run``."""
+"""The examples in other languages, started with ``make run`` as their first lines document."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from tests.sdk import toolchains
 
-RUN_S_MAX = 120.0  # of which most is for fetching, once
+RUN_S_MAX = 120.0  # most of it for downloads in the first run
 TOOLS = {"java": ("java", "mvn"), "node": ("node", "npm"), "go": ("go",)}
 PRINTED = {
     "java": ["SEND_OK", "from Java"],
     "node": ["SEND_OK", "from Node"],
     "go": ["from Go"],
 }
-COLOUR_OFF = "\x1b[0m"  # Debian's Maven writes it, wanted or not
+COLOUR_OFF = "\x1b[0m"  # Debian's Maven always writes it
 
 
 def need(*tools: str) -> None:
@@ -43,7 +43,7 @@ def make_run(language: str, namesrv: str, folder: Path) -> subprocess.CompletedP
 def make(
     example: str, target: str, folder: Path, *settings: str
 ) -> subprocess.CompletedProcess[str]:
-    """In a copy, so that what it builds stays out of the tree."""
+    """Run ``make`` in a copy of the example, so that built files are not in the source tree."""
     copy = folder / example
     built = shutil.ignore_patterns("target", "node_modules")
     shutil.copytree(ROOT / "examples" / example, copy, ignore=built)
@@ -60,7 +60,7 @@ def make(
         try:
             printed, errors = process.communicate(timeout=RUN_S_MAX)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # what make started, too
+            os.killpg(process.pid, signal.SIGKILL)  # and the processes that make started
             raise
     return subprocess.CompletedProcess(command, process.returncode, printed, errors)
 

@@ -1,4 +1,4 @@
-"""What only the official Go client does: it creates topics, several at the same moment."""
+"""The official Go client: topics created at the same moment, and messages from and to Java."""
 
 from __future__ import annotations
 

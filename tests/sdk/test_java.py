@@ -1,4 +1,4 @@
-"""What only the official Java client can do."""
+"""Tests of functions that only the official Java client has."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_each_key_is_consumed_in_order_by_one_of_two(java: SdkProcess, scenario:
         scenario.consumer(java, "two", orderly=True),
     )
     one.wait_assigned(4, locked=True)
-    # Its first pass finds the other's locks still held; without a nudge the next is 20 s away.
+    # The second member's first pass finds queues still locked by the first member; without a
+    # nudge the next pass is 20 s later.
     two.wait_assigned(4, locked=True, nudge=True)
     messages = [
         {**message, "shard": f"order-{i % 10}"} for i, message in enumerate(scenario.messages(200))
@@ -142,7 +143,7 @@ def test_a_consumer_stopped_half_way_loses_nothing(java: SdkProcess, scenario: S
     before.wait_consumed(40)
     before.stop()
     done = before.consumed()
-    # What was in hand when it stopped may be consumed and not stored: one of a queue.
+    # The offset of the last message consumed before the stop may not be stored: one per queue.
     stored = scenario.wait_committed({queue: end - 1 for queue, end in ends_of(done).items()})
     unstored = [r for r in results if r["offset"] >= stored.get((r["broker"], r["queue"]), 0)]
     after = scenario.consumer(java, "after").wait_consumed(len(unstored))
@@ -204,7 +205,7 @@ def test_a_lite_consumer_polls_and_commits_for_itself(
 
 
 def advanced(scenario: Scenario, hours: int) -> int:
-    """How many messages came."""
+    """Advance time on all brokers; return how many messages became due."""
     body = encode_extension_body(AdvanceTime(ms=hours * 3_600_000))
     answers = [
         ask(address, RequestCode.ADVANCE_TIME, {}, body)
@@ -230,7 +231,7 @@ def dead_letters(scenario: Scenario) -> int:
 def test_a_message_that_always_fails_is_a_dead_letter_after_ten_advanced_hours(
     java: SdkProcess, scenario: Scenario
 ) -> None:
-    scenario.consumer(java, "first").stop()  # the retry topic is there for the second one
+    scenario.consumer(java, "first").stop()  # creates the retry topic for the second one
     scenario.producer(java).send(scenario.messages(1))
     (key,) = keys_of(scenario.messages(1))
     failing = scenario.consumer(java, "failing", refuse={key: 0}, refuse_always=True)

@@ -1,6 +1,6 @@
-"""The official lite pull consumer on our broker gets what ours got from a real one.
+"""The official lite pull consumer gets from our broker what ours got from a real broker.
 
-The recording is tests/parity's; ``STORY_CLUSTER=real`` asks a real broker again.
+The answers were recorded by tests/parity; ``STORY_CLUSTER=real`` asks a real broker again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tests.support.paths import GOLDEN
 pytestmark = pytest.mark.sdk
 
 RECORDED = GOLDEN / "pulls-4.9.7.jsonl"
-STORED = 25  # as many as the recorded steps had in its only queue
+STORED = 25  # as many as the only queue of the recording had
 
 
 def recorded(title: str) -> object:
-    """An answer of the recording, as the Java actor shows it: of messages, their offsets."""
+    """A recorded answer as the Java program writes it: messages are shown as their offsets."""
     lines = map(json.loads, RECORDED.read_text().splitlines())
     (answer,) = (line["answer"]["answer"] for line in lines if line["title"] == title)
     if isinstance(answer, list):
@@ -38,5 +38,5 @@ def test_polls_seeks_and_commits_are_those_of_a_real_broker(
     scenario.producer(java).send(messages)
     answers = java.invoke("lite story", topic=topic, group=scenario.group)
     assert answers.pop("nothing of a paused queue") == []
-    assert len(answers) == 8, "fastjson leaves out the seek that answers nothing"
+    assert len(answers) == 8, "fastjson leaves out the null answer of a seek"
     assert answers == {title: recorded(title) for title in answers}

@@ -1,8 +1,8 @@
-"""The official clients under ``rmqemu judge``: which rules they break, as far as servers see it.
+"""The official clients under ``rmqemu judge``: the rules they break, as far as servers see it.
 
-A judge sits beside the cluster while a client sends messages back, shares queues with a member
-that comes and goes, and consumes in order.  ``JUDGE_S=75`` lets it look on for longer: then
-members have settled, and passes, heartbeats and locks have come again.
+A judge watches the cluster while a client sends messages back, shares queues with a member
+that starts and stops, and consumes in order.  With ``JUDGE_S=75`` it watches for longer: the
+members are then stable, and passes, heartbeats and locks are repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BROKEN = {"java": set(), "go": {"held_pulls"}}
 
 
 class AJudge:
-    """``rmqemu judge`` as a process of its own; every node is listened to when it is made."""
+    """A process of ``rmqemu judge``; it gets the facts of every node once this is constructed."""
 
     def __init__(self, cluster: Cluster) -> None:
         command = [
@@ -51,14 +51,13 @@ class AJudge:
         assert line.startswith("judging the clients"), line
 
     def verdict(self) -> dict[str, Any]:
-        """Ctrl-C ends it."""
+        """End the judge as Ctrl-C does; return its verdict."""
         self._process.send_signal(signal.SIGINT)
         output, _ = self._process.communicate(timeout=END_S_MAX)
         found: dict[str, Any] = json.loads(output)
         return found
 
     def stop(self) -> None:
-        """Whatever happened."""
         self._process.kill()
         self._process.wait()
 

@@ -1,7 +1,7 @@
 """The official clients, fetched from their registries once and kept under ``.cache``.
 
 They are optional on a developer's machine and required in CI: a missing tool, or a
-registry that cannot be reached, skips the stories and says why, unless REQUIRE_PARTS=1.
+registry that cannot be reached, skips the tests and gives the reason, unless REQUIRE_PARTS=1.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ FETCH_S_MAX = 600
 
 
 class PartMissing(Exception):
-    """What a test needs is not on this machine and could not be fetched."""
+    """A part that a test needs is not on this machine and could not be fetched."""
 
 
 def java_command(namesrv: str, scratch: Path) -> list[str]:
-    """How to start the Java client's process; its logs and local offsets stay in *scratch*."""
+    """Starts the Java client's process; its logs and local offsets are stored in *scratch*."""
     need("java", "javac", "mvn")
     jars = _fetched("java-client", [HERE / "java" / "pom.xml"], _copy_jars)
     classes = built_classes("java-actor", HERE / "java", jars)
@@ -39,7 +39,7 @@ def java_command(namesrv: str, scratch: Path) -> list[str]:
         "-Xmx256m",
         f"-Drocketmq.client.localOffsetStoreDir={scratch}",
         f"-Drocketmq.client.logRoot={scratch}",
-        "-Drocketmq.client.rebalance.lockInterval=1000",  # 20 s: how long an heir may wait
+        "-Drocketmq.client.rebalance.lockInterval=1000",  # 1 s, not 20 s
         "-cp",
         f"{classes}:{jars}/*",
         "Actor",
@@ -48,7 +48,7 @@ def java_command(namesrv: str, scratch: Path) -> list[str]:
 
 
 def node_command(namesrv: str) -> list[str]:
-    """How to start the Node client's process; it finds the client through ``node_environment``."""
+    """Starts the Node client's process, with the environment of ``node_environment``."""
     need("node", "npm")
     return ["node", str(HERE / "node" / "actor.js"), namesrv]
 
@@ -59,13 +59,13 @@ def node_environment() -> dict[str, str]:
 
 
 def node_packages(name: str, package: Path) -> Path:
-    """The folder in which the packages that *package*, a package.json, wants are installed."""
+    """The folder with the installed dependencies of *package*, a package.json."""
     need("node", "npm")
     return _fetched(name, [package], lambda folder: _install(package, folder))
 
 
 def go_command(namesrv: str) -> list[str]:
-    """How to start the Go client's process; see ``go_environment``."""
+    """Starts the Go client's process, with the environment of ``go_environment``."""
     need("go")
     sources = [HERE / "go" / "go.mod", *sorted((HERE / "go").glob("*.go"))]
     folder = _fetched("go-client", sources, lambda folder: _build_go(sources, folder))
@@ -73,7 +73,7 @@ def go_command(namesrv: str) -> list[str]:
 
 
 def go_environment(scratch: Path) -> dict[str, str]:
-    """Offsets of broadcast groups stay in *scratch*; its log says only what went wrong."""
+    """Offsets of broadcast groups are stored in *scratch*; the client logs only errors."""
     return {**os.environ, "HOME": str(scratch), "ROCKETMQ_GO_LOG_LEVEL": "error"}
 
 
@@ -91,7 +91,7 @@ def need(*tools: str) -> None:
 
 
 def _fetched(name: str, sources: Sequence[Path], fill: Callable[[Path], None]) -> Path:
-    """The folder that *fill* made of *sources*; made anew when they have changed."""
+    """The folder that *fill* made from *sources*; filled again when they have changed."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     folder = CACHE / f"{name}-{digest}"
     with _alone(name):
@@ -106,7 +106,7 @@ def _fetched(name: str, sources: Sequence[Path], fill: Callable[[Path], None]) -
 
 @contextlib.contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """One of several test processes fetches, the others wait."""
+    """Lets one test process fetch at a time; the others wait."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Bodies against the real classes: the exact text of both lines, and foreign texts read."""
+"""Bodies compared with the real classes: their exact text in 4.9 and 5.3, and foreign texts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.support.paths import GOLDEN
 
 LINES = {"4.9": R_4_9_7, "5.3": R_5_3_3}
 
-ODD_NAMES = {  # upstream's class: ours, where the name is not the same
+ODD_NAMES = {  # upstream's class: ours, where the names differ
     "GetConsumerListByGroupResponseBody": groups.GetConsumerListByGroupReply,
     "LockBatchResponseBody": groups.LockBatchReply,
     "UnlockBatchRequestBody": groups.LockBatchRequestBody,
@@ -80,7 +80,7 @@ def body_kinds() -> list[tuple[str, str]]:
 
 
 def sorted_sets(text: str) -> str:
-    """The text with what Java keeps in hash sets in the order in which we write it."""
+    """The text with ``tagsSet`` and ``codeSet`` sorted: Java writes hash sets, we sort them."""
     return re.sub(
         r'"(?:tags|code)Set":(\[[^]]*\])',
         lambda found: json.dumps(sorted(json.loads(found[1])), ensure_ascii=False),
@@ -110,10 +110,10 @@ def test_a_registration_packs_and_unpacks_as_the_real_one(line: str) -> None:
         compressed = bytes.fromhex(out["compressed"])
         assert crc32(compressed) == out["compressed_crc32"]
         if "with \\" in out["json"]:
-            continue  # a name with a space: the one-line form cannot carry it
+            continue  # a name with a space: the one-line form cannot contain it
         unpacked = decode_register_broker(compressed, release.version)
         assert packed(unpacked, release).hex() == out["inflated"], case["id"]
-        # The one-line form has neither order nor flags; only their names come back.
+        # The one-line form lacks ``order`` and ``topicSysFlag``, so only names are compared.
         table = body.topic_config_serialize_wrapper.topic_config_table
         assert set(unpacked.topic_config_serialize_wrapper.topic_config_table) == set(table)
         ours = encode_register_broker(body, release, compressed=True)
@@ -190,7 +190,7 @@ def test_a_configuration_file_is_written_as_upstream_writes_it(name: str, line: 
 
 
 def java_names(fields: Any) -> Any:
-    """A recorded object under the names its text would have."""
+    """A recorded object with the keys of its JSON text."""
     if isinstance(fields, list):
         return [java_names(item) for item in fields if item is not None]
     if not isinstance(fields, dict):
@@ -202,7 +202,7 @@ def java_names(fields: Any) -> Any:
 
 
 def our_names(value: Any, release: Release) -> Any:
-    """One of our objects in the same form."""
+    """One of our objects in the form of ``java_names``."""
     if isinstance(value, msgspec.Struct):
         since = getattr(value, "since", {})
         return {
@@ -218,7 +218,7 @@ def our_names(value: Any, release: Release) -> Any:
 
 
 def is_within(part: Any, whole: Any) -> bool:
-    """Everything recorded is there; what Java leaves null has a default of ours."""
+    """Does *whole* have all of *part*?  Fields that Java leaves null have defaults here."""
     if isinstance(part, dict):
         return all(is_within(value, whole.get(key)) for key, value in part.items())
     if isinstance(part, list):
@@ -231,7 +231,7 @@ def test_foreign_texts_are_read_as_fastjson_reads_them(line: str) -> None:
     for case in cases("bodies.jsonl", "decode_body", line):
         cls, out = class_of(case["in"]["class"]), case["out"]
         if case["id"] == "decode_body-33":
-            continue  # a set in Java, a list here: a name that comes twice stays twice
+            continue  # a set in Java, a list here: it keeps a repeated name
         data = case["in"]["text"].encode("utf-8", "surrogatepass")
         if out is None or "exception" in out:
             with pytest.raises(BadFields):

@@ -1,4 +1,4 @@
-"""Which queues nothing will come to, by figures of known clusters."""
+"""Queues that get no new messages, computed from the routes of known clusters."""
 
 from __future__ import annotations
 

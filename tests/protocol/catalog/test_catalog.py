@@ -1,4 +1,4 @@
-"""The catalog of calls, their codes, and what a release knows of them."""
+"""The catalog of calls, their codes, and the calls that a release has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fastjson's dialect: what it escapes, what it tolerates, how it breaks lines."""
+"""fastjson's dialect of JSON: escapes, tolerated errors and line breaks."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_reader_takes_what_fastjson_takes(text: bytes, value: object) -> Non
     [
         ("new Date(1)", 1),
         ("new  Foo ( -7 )", -7),
-        ("new Date(99999999999999999999)", 7_766_279_631_452_241_919),  # as Java overflows
+        ("new Date(99999999999999999999)", 7_766_279_631_452_241_919),  # overflows as in Java
     ],
 )
 def test_a_date_is_read_as_its_milliseconds(text: str, at_ms: int) -> None:

@@ -1,3 +1,5 @@
+"""Java properties files are read and written as by ``java.util.Properties``."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""Batches: read and written as upstream's, made into records as its store makes them."""
+"""Batches are read, written and made into records as in upstream."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_store_makes_the_same_records_of_a_batch(line: str) -> None:
 
 def records_of(case: dict[str, Any], line: str) -> list[bytes]:
     given_, out = case["in"], case["out"]
-    # The recorded order is that of a hash map, which here happens to be that of the names.
+    # The recorded order is that of a Java hash map; for these names it is alphabetical.
     shared = sorted(decode_properties(given_["properties_string"]).items())
     block = encode_properties(shared, trailing=TRAILING[line])
     records: list[bytes] = []

@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 
 class KeyParts(NamedTuple):
-    """What a key of an IPv4 or IPv6 process is made of, read from its hex digits."""
+    """The parts of a unique key of an IPv4 or IPv6 process, read from its hex digits."""
 
     ip: bytes
     pid: int

@@ -1,4 +1,4 @@
-"""Names, namespaces and delay levels mean what they mean to the real classes."""
+"""Names, namespaces and delay levels are checked and read as by the real classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records byte for byte as the real store writes them, and refused where it refuses them."""
+"""Records have the same bytes as in the real store, and the same messages are refused."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_record_has_the_bytes_of_the_real_encoder(line: str) -> None:
         )
         if isinstance(want, str):
             assert got.hex() == want, case["id"]
-        else:  # a store size of 1 made upstream's buffer too small; no size is believed here
+        else:  # a store size of 1 made upstream's buffer too small; we ignore that size
             assert given_["store_size"] == 1
 
 

@@ -12,7 +12,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 )
 
-// member is a push consumer, and what its last rebalance gave it, by topic: the client shows neither.
+// member is a push consumer and the queues of its last rebalance, by topic: the client has no method that returns them.
 type member struct {
 	client rocketmq.PushConsumer
 	mutex  sync.Mutex
@@ -21,7 +21,7 @@ type member struct {
 
 var consumers sync.Map // name → *member
 
-// "refuse" answers the first delivery of the messages with these keys by "again"; "pause_ms" makes every call slow.
+// Messages with the keys in "refuse" are refused at their first delivery; "pause_ms" makes every call slow.
 func startConsumer(request Request) (any, error) {
 	started := &member{queues: map[string][]map[string]any{}}
 	model := consumer.Clustering
@@ -65,7 +65,7 @@ func stopConsumer(request Request) (any, error) {
 	return true, stopped.(*member).client.Shutdown()
 }
 
-// assigned is what the last rebalance gave the consumer of one topic.
+// assigned returns the queues of one topic that the consumer got in its last rebalance.
 func assigned(request Request) (any, error) {
 	found, known := consumers.Load(request.Consumer)
 	if !known {

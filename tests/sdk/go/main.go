@@ -1,7 +1,8 @@
-// The official Go client, driven by lines of JSON on standard input.
+// The official Go client, controlled by lines of JSON on standard input.
 //
 // The same lines as for the Java program: {"id":7,"do":"send",…} is answered by {"id":7,"result":…} or
-// {"id":7,"error":"…"}; what happens by itself is written as {"event":"consumed",…}. Tests judge, this program does not.
+// {"id":7,"error":"…"}; each consumed message is written as {"event":"consumed",…}. This program checks nothing; the
+// tests do.
 //
 //	program NAMESRV
 package main

@@ -58,7 +58,7 @@ func stopProducer(request Request) (any, error) {
 	return true, client.(rocketmq.Producer).Shutdown()
 }
 
-// "sync" waits for each answer before the next message leaves, "async" has all under way at once.
+// "sync" waits for each answer before it sends the next message, "async" sends all at once.
 func send(request Request) (any, error) {
 	client, known := producers.Load(request.Producer)
 	if !known {
@@ -133,7 +133,7 @@ func described(result *primitive.SendResult) map[string]any {
 	}
 }
 
-// instance makes each producer and consumer a client of its own.
+// instance returns a new name, so that each producer and each consumer is a separate client.
 func instance(name string) string {
 	return fmt.Sprintf("%d-%s-%d", os.Getpid(), name, time.Now().UnixNano())
 }

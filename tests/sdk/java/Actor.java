@@ -12,14 +12,14 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * The official client as an actor: it does what its standard input says and tells what came of it.
+ * The official client, controlled by lines of JSON: it reads commands from standard input and writes their results.
  *
  * <p>One JSON object a line, both ways. {@code {"id":7,"do":"send",…}} is answered by {@code {"id":7,"result":…}} or
- * {@code {"id":7,"error":"…"}}; what happens unasked is told as {@code {"event":"consumed",…}}. One process plays all the
- * producers and consumers of a test run, because a JVM costs a second to start. It judges nothing: the tests do.
+ * {@code {"id":7,"error":"…"}}; each consumed message is written as {@code {"event":"consumed",…}}. One process runs all
+ * producers and consumers of a test run, because a JVM needs a second to start. It checks nothing; the tests do.
  */
 public final class Actor {
-    /** One thing that can be asked for. */
+    /** One command. */
     interface Deed {
         Object act(JSONObject asked) throws Exception;
     }
@@ -29,7 +29,7 @@ public final class Actor {
     private Actor() {}
 
     public static void main(String[] arguments) throws Exception {
-        System.setOut(System.err); // the client's own chatter must not get between our lines
+        System.setOut(System.err); // the client's output must not get between our lines
         String namesrv = arguments[0];
         Map<String, Deed> deeds = new TreeMap<>();
         new Producers(namesrv).enrol(deeds);
@@ -42,10 +42,10 @@ public final class Actor {
             JSONObject asked = JSON.parseObject(line);
             hands.execute(() -> answer(deeds, asked));
         }
-        System.exit(0); // whoever asked has gone
+        System.exit(0); // the test has closed our input
     }
 
-    /** Tells one line; safe from any thread. */
+    /** Writes one line; safe from any thread. */
     static synchronized void tell(JSONObject line) {
         OUT.println(line.toJSONString());
     }

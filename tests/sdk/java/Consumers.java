@@ -19,9 +19,10 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 /**
  * Push consumers of every kind, one message a call.
  *
- * <p>{@code "refuse": {"KEY": level}} answers the first delivery of the message with that key by RECONSUME_LATER, at that
- * delay level (0: as the broker sees fit), with {@code "refuse_always"} every delivery; an orderly consumer suspends its queue instead. {@code "pause_ms"} makes every
- * call slow. {@code "cached_max"} is how many messages of a queue are fetched ahead; a consumer that stops finishes those.
+ * <p>{@code "refuse": {"KEY": level}} answers the first delivery of the message with that key by RECONSUME_LATER, with
+ * that delay level (0: the broker chooses it); with {@code "refuse_always"} every delivery. An orderly consumer suspends
+ * its queue instead. {@code "pause_ms"} makes every call slow. {@code "cached_max"} is how many messages of a queue are
+ * pulled in advance; a consumer that stops consumes those first.
  */
 final class Consumers {
     private final String namesrv;
@@ -43,7 +44,7 @@ final class Consumers {
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(name + "-" + System.nanoTime()); // two consumers of one group are two clients
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setAwaitTerminationMillisWhenShutdown(5_000); // offsets of what was being consumed are stored too
+        consumer.setAwaitTerminationMillisWhenShutdown(5_000); // the offsets of messages in consumption are stored too
         if (asked.containsKey("cached_max")) {
             consumer.setPullBatchSize(asked.getIntValue("cached_max"));
             consumer.setPullThresholdForQueue(asked.getIntValue("cached_max"));
@@ -68,8 +69,8 @@ final class Consumers {
     }
 
     /**
-     * The queues of its topic that the consumer holds right now, {@code "locked"} if an orderly one may consume them;
-     * {@code "nudge"} asks for a pass of rebalancing first, which otherwise comes every 20 s.
+     * The queues of its topic that the consumer holds, {@code "locked"} if an orderly one may consume them;
+     * {@code "nudge"} rebalances first, which otherwise happens every 20 s.
      */
     private Object assigned(JSONObject asked) {
         JSONArray queues = new JSONArray();

@@ -12,7 +12,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.message.Message;
 
-/** Everything the client can do to send, each way answering with the same shape of result. */
+/** All forms of sending; each returns results of the same form. */
 final class Producers {
     private static final int TIMEOUT_MS = 10_000;
 
@@ -72,7 +72,7 @@ final class Producers {
         return results;
     }
 
-    /** All in flight at once; fails as the first of them does. */
+    /** Sends all at once; throws the first failure. */
     private static List<SendResult> async(DefaultMQProducer producer, JSONArray messages) throws Exception {
         List<CompletableFuture<SendResult>> promised = new ArrayList<>();
         for (Message message : read(messages)) {

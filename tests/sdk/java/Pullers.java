@@ -9,7 +9,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Consumers that ask for messages themselves: one held pull, or a lite pull consumer that polls. */
+/** Consumers without listeners: a pull consumer with one held pull, or a lite pull consumer that polls. */
 final class Pullers {
     private static final long POLL_MS = 200;
 

@@ -1,7 +1,7 @@
-// The official Node client as an actor: it does what its standard input says and tells what came of it.
+// The official Node client, controlled by lines of JSON: it reads commands from standard input and writes their results.
 //
-// The same lines as the Java actor's: {"id":7,"do":"send",…} is answered by {"id":7,"result":…} or {"id":7,"error":"…"};
-// what happens unasked is told as {"event":"consumed",…}. It judges nothing: the tests do.
+// The same lines as for the Java program: {"id":7,"do":"send",…} is answered by {"id":7,"result":…} or
+// {"id":7,"error":"…"}; each consumed message is written as {"event":"consumed",…}. It checks nothing; the tests do.
 //
 //   NODE_PATH=FOLDER/node_modules node actor.js NAMESRV
 
@@ -14,7 +14,7 @@ const ConsumeFromWhere = require('ali-ons/lib/consumer/consume_from_where');
 const silent = { debug() {}, info() {}, warn() {}, error: text => console.error(text) };
 const common = {
   nameSrv: process.argv[2],
-  httpclient: {}, // asked for, and used only where a server of server addresses is
+  httpclient: {}, // required, but used only with an address server
   logger: silent,
   clientIP: '127.0.0.1',
 };
@@ -32,7 +32,7 @@ const deeds = {
 
 readline.createInterface({ input: process.stdin })
   .on('line', line => answer(JSON.parse(line)))
-  .on('close', () => process.exit(0)); // whoever asked has gone
+  .on('close', () => process.exit(0)); // the test has closed our input
 
 async function answer(asked) {
   try {
@@ -65,7 +65,7 @@ async function startProducer({ producer, group }) {
   return client.clientId;
 }
 
-// "sync" waits for each answer before the next message leaves, "async" has all in flight at once.
+// "sync" waits for each answer before it sends the next message, "async" sends all at once.
 async function send({ producer, way, messages }) {
   const client = producers.get(producer);
   if (way === 'async') {
@@ -94,7 +94,7 @@ async function sendOne(client, given) {
 
 // Consuming ---------------------------------------------------------------------------
 
-// "refuse" answers the first delivery of the messages with these keys by "again"; "pause_ms" makes every call slow.
+// Messages with the keys in "refuse" are refused at their first delivery; "pause_ms" makes every call slow.
 async function startConsumer(asked) {
   const client = new Consumer({
     ...common,
@@ -102,8 +102,8 @@ async function startConsumer(asked) {
     instanceName: `${process.pid}-${asked.consumer}-${Date.now()}`, // two consumers of one group are two clients
     consumeFromWhere: ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
     isBroadcast: Boolean(asked.broadcasting),
-    rebalanceInterval: 500, // this client does not listen to its brokers
-    brokerSuspendMaxTimeMillis: 3000, // nor does it cut a held pull short when it closes
+    rebalanceInterval: 500, // this client ignores requests of brokers
+    brokerSuspendMaxTimeMillis: 3000, // and when it closes, it waits for a held pull
   });
   client.on('error', problem => console.error(problem));
   client.subscribe(asked.topic, asked.tags || '*', async (message, from) => consume(asked, message, from));
@@ -125,7 +125,7 @@ async function consume(asked, message, from) {
     keys: message.keys,
     properties: message.properties,
     offset_id: message.msgId,
-    broker: from && from.brokerName, // a retried message comes without its queue
+    broker: from && from.brokerName, // a retried message has no queue
     queue: message.queueId,
     offset: Number(message.queueOffset),
     reconsume_times: message.reconsumeTimes,
