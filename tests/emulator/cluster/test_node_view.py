@@ -1,4 +1,4 @@
-"""What a cluster says of its nodes, whoever stopped, paused or killed them."""
+"""The states of nodes that a cluster reports, also after signals from outside."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_node_is_asked_to_stop_once_for_a_second_signal_would_end_it_at_once(c
 
 def test_a_node_that_somebody_else_pauses_is_paused_too(cluster) -> None:
     os.kill(cluster.pids["broker-a"], signal.SIGSTOP)
-    cluster.pause("broker-a")  # done when it stands still
+    cluster.pause("broker-a")  # returns when it is paused
     assert states(cluster) == ["running", "paused", "running"]
     os.kill(cluster.pids["broker-a"], signal.SIGCONT)
     assert states(cluster) == ["running"] * 3
@@ -86,7 +86,7 @@ def test_a_death_is_reported_once_and_only_if_nobody_asked_for_it(cluster) -> No
 
 
 def test_a_kill_does_not_wait_for_a_start_that_is_under_way(cluster) -> None:
-    """The NameServer stands still, so the broker does not get ready before it is killed."""
+    """The NameServer is paused, so the broker does not get ready before it is killed."""
     cluster.stop("broker-b")
     cluster.pause("namesrv")
     failed: list[NodeDied] = []

@@ -1,4 +1,4 @@
-"""Brokers whose pools are busy, seen from clients: refused, retried elsewhere, forgotten."""
+"""Clients of brokers with busy pools: refused sends, retries elsewhere, expired members."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUSY, OTHER = "broker-a", "broker-b"
 
 
 class BusyBench:
-    """A virtual cluster, the facts of all its machines, and a hand on its pools."""
+    """A virtual cluster, calls that set its pools, and the facts of all its machines."""
 
     def __init__(self, world: Any, brokers: int, release: str) -> None:
         self.world = world
@@ -80,7 +80,7 @@ def with_bench(
 
 
 class Sales:
-    """Sends at a fixed rate, whatever becomes of those before; how each ended."""
+    """Sends at a fixed rate, without waiting for earlier sends; records how each ended."""
 
     def __init__(self, bench: BusyBench, rate: int, seconds: int) -> None:
         self._bench = bench
@@ -108,11 +108,11 @@ class Sales:
 def test_sends_that_wait_200_ms_are_refused_and_retried_elsewhere_where_upstream_does(
     release: str,
 ) -> None:
-    """One thread and 50 ms serve 20 sends a second of the 40 that come; see issue S12, too."""
+    """One thread with 50 ms a send serves 20 of the 40 sends a second; see issue S12, too."""
     sales: list[Sales] = []
 
     async def play(bench: BusyBench) -> None:
-        await trio.sleep(1)  # upstream does not look at its queues before
+        await trio.sleep(1)  # upstream does not check its queues earlier
         sales.append(Sales(bench, rate=80, seconds=5))
         await bench.set("send", threads=1, service_ms=50)
         await bench.cluster.start_client("shop", sales[0]).wait_ended()
@@ -186,7 +186,7 @@ def test_a_broker_deaf_to_heartbeats_forgets_its_members_although_they_pull() ->
         await trio.sleep(1)
         bench.cluster.start_client("billing-1", bill)
         await trio.sleep(40)
-        # One request has the only thread for an hour, and none may wait.
+        # One request occupies the only thread for an hour, and the queue takes no others.
         await bench.set("heartbeat", threads=1, service_ms=3_600_000, queue_max=0)
         await trio.sleep(200)
 
@@ -204,7 +204,7 @@ def test_a_broker_deaf_to_heartbeats_forgets_its_members_although_they_pull() ->
 
 
 def test_held_pulls_do_not_hold_the_threads_of_their_pool() -> None:
-    """Four queues are pulled, each pull is held for 15 s, and one thread has time for all."""
+    """Four queues are pulled, each pull is held for 15 s, and one thread serves all of them."""
     received: list[float] = []
 
     async def play(bench: BusyBench) -> None:
@@ -299,13 +299,13 @@ def test_a_pool_that_is_set_otherwise_decides_anew_about_those_who_wait() -> Non
         await bench.cluster.start_client("looker", look).wait_ended()
 
     with_bench(play)
-    # Two have the second thread one after the other, the first keeps its own until the end.
+    # Two requests use the second thread in turn; the first keeps its thread until the end.
     took_s = [round(at_s - began_at[0], 2) for at_s in answered_at]
     assert took_s == [1.5, 2.5, 3.0]
 
 
 def test_of_several_faults_at_one_pool_the_last_decides_and_each_counts_what_it_did() -> None:
-    """One request a second of 100 ms, then of 300 ms, then of 100 ms again."""
+    """One request a second: each takes 100 ms, then 300 ms, then 100 ms again."""
 
     async def play(bench: BusyBench) -> None:
         cluster, took_s = bench.cluster, []
@@ -326,22 +326,22 @@ def test_of_several_faults_at_one_pool_the_last_decides_and_each_counts_what_it_
         slow_id = await cluster.begin_fault(Busy(node=BUSY, pool="admin", service_ms=300))
         await trio.sleep(4)
         cluster.pause(BUSY)
-        await cluster.end_fault(slow_id)  # it cannot be asked, so it hears of it when it goes on
+        await cluster.end_fault(slow_id)  # a paused broker gets the change when it is resumed
         cluster.resume(BUSY)
         await trio.sleep(4)
-        await cluster.restart(BUSY)  # which has forgotten it
+        await cluster.restart(BUSY)  # the fault sets the pool again
         await trio.sleep(4)
         await cluster.end_fault(quick_id)
         await trio.sleep(3)
         assert [seconds for seconds, _ in groupby(took_s)] == [0.0, 0.1, 0.3, 0.1, 0.0]
 
     bench = with_bench(play)
-    # What the broker did when it could not be asked, or was killed before, nobody knows.
+    # The counts of a broker that was paused or killed are unknown.
     assert [fact["acted_count"] for fact in bench.facts("FaultEnded")] == [0, 4 + 4]
 
 
 def test_two_faults_at_one_pool_may_end_at_the_same_moment() -> None:
-    """The first lets the second decide, which is over when the broker answers."""
+    """The end of the first sets the pool for the second, which ends before the broker answers."""
 
     async def play(bench: BusyBench) -> None:
         cluster = bench.cluster
@@ -356,4 +356,4 @@ def test_two_faults_at_one_pool_may_end_at_the_same_moment() -> None:
 
     bench = with_bench(play)
     assert [fact["acted_count"] for fact in bench.facts("FaultEnded")] == [0, 0]
-    assert bench.facts("BusyPoolSet")[-1]["service_us"] == 0  # nobody waits any more
+    assert bench.facts("BusyPoolSet")[-1]["service_us"] == 0  # no request is delayed any more

@@ -1,4 +1,4 @@
-"""Reply rules from Python, obeyed by every server in every world."""
+"""Reply rules that are set from Python: every server applies them in every world."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PULL = PullMessageRequest(
     queue_id=0,
     queue_offset=0,
     max_msg_nums=32,
-    sys_flag=4,  # it says itself what it wants
+    sys_flag=4,  # the pull contains its subscription
     commit_offset=0,
     suspend_timeout_millis=0,
     sub_version=0,
@@ -56,7 +56,7 @@ PULL = PullMessageRequest(
 
 
 class RulesBench:
-    """A client beside a cluster, and the verbs of whatever world it is."""
+    """A client of a cluster in any world, and the cluster's verbs for rules."""
 
     def __init__(self, cluster, network, nursery, clock) -> None:
         self._cluster = cluster
@@ -104,7 +104,7 @@ class RulesBench:
 
 
 async def tell(bench: RulesBench) -> None:
-    """Every verdict once, at a broker and at a NameServer."""
+    """Apply every verdict once, and one of them at a NameServer, too."""
     busy = ResponseCode.SYSTEM_BUSY
     await bench.rule("broker-a", code=RequestCode.SEND_MESSAGE_V2, count=5, error_code=busy)
     assert [await bench.send() for _ in range(6)] == [busy] * 5 + [0]
@@ -166,7 +166,7 @@ def test_rules_are_obeyed_in_the_virtual_world_and_the_journal_says_so() -> None
     kinds = b"".join(lines)
     assert kinds.count(b'"ReplyRuleSet"') == 5
     assert kinds.count(b'"ReplyRuleApplied"') == 9
-    assert run() == lines, "one seed, one journal"
+    assert run() == lines, "the same seed must write the same journal"
 
 
 def test_rules_are_allowed_by_default_on_loopback_only() -> None:

@@ -1,4 +1,4 @@
-"""A node whose loop is busy for ever once it is ready: nothing that needs the loop happens."""
+"""A node that blocks its event loop for ever once it is ready."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ async def spin(
     **_parts: object,
 ) -> None:
     task_status.started(config.listen_address)
-    for _ in range(3):  # whoever waited for us says that we are ready
+    for _ in range(3):  # the waiting task writes the readiness line
         await trio.lowlevel.checkpoint()
     while True:
         continue
 
 
 if __name__ == "__main__":
-    node.serve_role = spin  # type: ignore[attr-defined]  # what it was imported for
+    node.serve_role = spin  # type: ignore[attr-defined]  # ``main`` runs it
     sys.exit(node.main())

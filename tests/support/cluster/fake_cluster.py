@@ -1,4 +1,4 @@
-"""A cluster that only remembers what was done to its nodes."""
+"""A cluster without processes, which only records the verbs that were called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of any world, and a client that looks at it: for stories about faults."""
+"""A cluster of any world, and clients that call it: for tests of faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FaultBench:
         return await perform(self.world, self.world.end_fault, fault_id)
 
     async def ask(self, question: Callable[[ClientProcess], Awaitable[Any]]) -> Any:
-        """What *question* returns to a client process of this world."""
+        """The result of *question*, run in a client process of this world."""
         answers: list[Any] = []
 
         async def program(process: ClientProcess) -> None:
@@ -58,7 +58,7 @@ class FaultBench:
         return answers[0]
 
     async def admin(self, question: Callable[[Admin], Awaitable[Any]]) -> Any:
-        """None when nobody answers within a second, or with an error."""
+        """The result of *question*; None after an error, or without an answer within a second."""
 
         async def asked(process: ClientProcess) -> Any:
             instance = await process.instance(ClientConfig(namesrv=self.world.namesrv))
@@ -80,7 +80,7 @@ class FaultBench:
         await self.admin(lambda admin: admin.create_topic(self.world.brokers[BROKER], topic))
 
     async def perms(self, topic: str = TOPIC) -> list[int]:
-        """Of the topic's queues, as its route shows them."""
+        """The permissions of the topic's queues in its route."""
         route = await self.admin(lambda admin: admin.route(topic))
         return [data.perm for data in route.queue_datas]
 
@@ -90,11 +90,11 @@ class FaultBench:
 
     async def until(self, question: Callable[[], Awaitable[bool]]) -> None:
         with trio.fail_after(SETTLE_S_MAX):
-            while not await question():  # noqa: ASYNC110  # another process decides
+            while not await question():  # noqa: ASYNC110  # another process changes it
                 await trio.sleep(0.05)
 
     async def send(self) -> tuple[str, float]:
-        """How the broker took a message, and in how many milliseconds."""
+        """Send a message; return its status or the error's name, and the milliseconds it took."""
         queue = MessageQueue(TOPIC, BROKER, 0)
 
         async def sent(process: ClientProcess) -> tuple[str, float]:
@@ -112,7 +112,7 @@ class FaultBench:
         return found
 
     async def ahead_ms(self) -> int:
-        """How far the broker's clock is ahead, by what it notes now."""
+        """How far the broker's clock is ahead, by the time of a new fact."""
         self._topics += 1
         await self.make_topic(f"topic-{self._topics}")
         ours_ms = time.time_ns() // 1_000_000
@@ -122,7 +122,7 @@ class FaultBench:
         return theirs_ms - ours_ms
 
     def facts(self, *kinds: str) -> list[dict[str, Any]]:
-        """Of the world itself."""
+        """The world's facts of these *kinds*."""
         return [
             entry["fact"] for entry in self._journal("world") if entry["fact"]["kind"] in kinds
         ]
@@ -132,7 +132,7 @@ Check = Callable[[FaultBench], Awaitable[None]]
 
 
 def play(steps: Check, kind: str = "virtual", journal: Path | None = None, **fields: Any) -> None:
-    """*check* in a world of *kind*, with one broker and a topic."""
+    """Run *steps* in a world of *kind*, with one broker and a topic."""
     spec = ClusterSpec(**{"brokers": 1, "store": "drive", "broker_settings": FLUSHED, **fields})
 
     async def run_check(bench: FaultBench) -> None:

@@ -1,4 +1,4 @@
-"""GET /facts: lines of several nodes, from now on, through restarts, and no more than is read."""
+"""GET /facts: new facts of many nodes, also after restarts, and no more than the client reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster():
 
 @pytest.fixture
 def facts(cluster):
-    """Lines of the stream; nodes are listened to when this returns."""
+    """A function that opens a stream of facts; when it returns, nodes send new facts to it."""
     connections = []
 
     def opened(query: str = "") -> Iterator[dict]:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes and values: whole, byte by byte, with bytes left over, too long, no HTTP."""
+"""HTTP/1.1 as bytes and values: whole, in pieces, with extra bytes, too long, or not HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FINE = HttpResponse.json({"fine": True})
 
 
 def heads_and_bodies(data: bytes) -> list[tuple[str, dict]]:
-    """First lines of whole answers, and their JSON."""
+    """The first line and the JSON of each answer."""
     found = []
     while data:
         head, _, rest = data.partition(b"\r\n\r\n")
@@ -157,7 +157,7 @@ LINES = st.sampled_from(
 )
 
 
-@example([b"OPTIONS * HTTP/1.0\r\n\r\nOPTIONS * HTTP/1.0\r\n"], False)  # behind the last
+@example([b"OPTIONS * HTTP/1.0\r\n\r\nOPTIONS * HTTP/1.0\r\n"], False)  # after the last request
 @given(st.lists(LINES | st.binary(max_size=20), max_size=12), st.booleans())
 def test_whatever_comes_is_a_request_or_refused_and_can_be_answered(pieces, ends) -> None:
     conversation = HttpConnection()
@@ -168,8 +168,8 @@ def test_whatever_comes_is_a_request_or_refused_and_can_be_answered(pieces, ends
                 conversation.answer(FINE)
         except Refused as refused:
             written = conversation.answer(HttpResponse.refusal(refused))
-            assert written.startswith((b"HTTP/1.1 4", b"HTTP/1.1 501"))  # one of many
+            assert written.startswith((b"HTTP/1.1 4", b"HTTP/1.1 501"))  # any 4xx, or 501
         if conversation.is_over:
             return
         conversation.continue_response()
-    assert not ends, "a client that sends no more ends the conversation"
+    assert not ends, "the client has closed its end, so the conversation must be over"

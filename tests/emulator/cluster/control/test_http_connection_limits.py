@@ -1,4 +1,4 @@
-"""Only programs of this machine use the control address."""
+"""Only programs on this machine may use the control address."""
 
 from __future__ import annotations
 

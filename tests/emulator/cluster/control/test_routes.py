@@ -1,4 +1,4 @@
-"""What is answered to whom: requests and answers as values, against a cluster that is none."""
+"""Routes of the control address: requests and answers as values, with a fake cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.cluster.fake_cluster import RESULTS, FakeCluster, rules_refus
 
 
 def asked(cluster, method: str, path: str, body: bytes = b"", **query: str):
-    """Status and JSON."""
+    """Status and JSON of the answer."""
     response = answer(cluster, HttpRequest(method, path, query, {}, body))
     return int(response.status), json.loads(response.body)
 

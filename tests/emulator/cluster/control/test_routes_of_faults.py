@@ -1,4 +1,4 @@
-"""Faults over HTTP: begun, listed, ended; in the stream of facts; refused in words."""
+"""Faults over HTTP: begun, listed and ended; their facts in the stream; reasons of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread behind a control address: it loads nothing before the first client, and ends."""
+"""The thread of a control address: it imports nothing before the first client, and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections of the control address: kept, limited, and never ended by what one of them does."""
+"""Connections of the control address: kept open, limited, unaffected by errors of another one."""
 
 from __future__ import annotations
 

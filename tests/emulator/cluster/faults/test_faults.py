@@ -1,4 +1,4 @@
-"""Whatever the table of faults says a world can do is seen to be done there, and undone."""
+"""Each fault has its effect in each world that supports it by the table, until it ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REFUSED = ReplyRule(code=RequestCode.GET_ALL_TOPIC_CONFIG, error_code=ResponseCo
 
 
 def silences(fault: Any) -> Check:
-    """The broker does not answer while it holds."""
+    """The broker does not answer while the fault holds."""
 
     async def main(bench: FaultBench) -> None:
         fault_id = await bench.begin(fault)
@@ -64,7 +64,7 @@ def silences(fault: Any) -> Check:
 
 
 def delays(fault: Any, least_ms: float) -> Check:
-    """A send takes longer while it holds."""
+    """A send takes at least *least_ms* while the fault holds."""
 
     async def main(bench: FaultBench) -> None:
         fault_id = await bench.begin(fault)
@@ -78,7 +78,7 @@ def delays(fault: Any, least_ms: float) -> Check:
 
 
 def spoils(fault: Any, *statuses: str) -> Check:
-    """A send ends otherwise while it holds."""
+    """A send ends with one of *statuses* while the fault holds."""
 
     async def main(bench: FaultBench) -> None:
         fault_id = await bench.begin(fault)
@@ -118,7 +118,7 @@ async def routes_show_read_only(bench: FaultBench) -> None:
 async def a_name_server_forgets_the_broker(bench: FaultBench) -> None:
     fault_id = await bench.begin(Unregistered(broker=BROKER, name_server="namesrv"))
     assert not await bench.is_routed()
-    await bench.make_topic("other")  # the broker registers it, and is refused
+    await bench.make_topic("other")  # the broker registers it and is refused
     assert not await bench.is_routed()
     await bench.end(fault_id)
     await bench.make_topic("another")
@@ -165,7 +165,7 @@ def test_the_virtual_world_does_every_fault(word) -> None:
 
 
 def assert_noted(word: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> None:
-    """The world's own facts say that the fault held, and is over."""
+    """The world's facts show that the fault began and ended."""
     assert f'"fault":"{word}"' in began["fault"]
     assert ended["fault_id"] <= began["fault_id"]
 

@@ -1,4 +1,4 @@
-"""Faults in the virtual world: each one's effect is seen, in any order of beginning and end."""
+"""Faults in the virtual world: the effect of each, in any order of beginnings and ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BROKER = "broker-a"
 
 
 class VirtualBench:
-    """A cluster with one broker, a client that looks at it, and what the journal says."""
+    """A cluster with one broker, clients that call it, and the facts of its journal."""
 
     def __init__(self, cluster: VirtualCluster, lines: list[bytes]) -> None:
         self.cluster = cluster
@@ -60,7 +60,7 @@ class VirtualBench:
         return answers[0]
 
     async def answers_in_ms(self, name: str = "", patience_ms: int = 5_000) -> float | None:
-        """How long the broker takes to answer a client; None: it does not, or refuses."""
+        """The time until the broker answers a client; None without an answer, or for an error."""
 
         async def looked(process: ClientProcess) -> float | None:
             instance = await process.instance(ClientConfig(namesrv=self.cluster.namesrv))
@@ -134,7 +134,7 @@ def test_two_faults_of_one_node_end_in_any_order(first, second, ends_first) -> N
         ids = [await cluster.begin_fault(kind(node=BROKER)) for kind in (first, second)]
         assert await bench.answers_in_ms() is None
         await cluster.end_fault(ids.pop(ends_first))
-        assert await bench.answers_in_ms() is None, "the other one holds still"
+        assert await bench.answers_in_ms() is None, "the other fault still holds"
         await cluster.end_fault(ids[0])
         assert await bench.answers_in_ms() is not None
 
@@ -213,7 +213,7 @@ def test_clock_jumps_add_up_and_leave_the_clock_right() -> None:
         assert ahead_ms(cluster) == 707
         await cluster.end_fault(first)
         assert ahead_ms(cluster) == -293
-        cluster.skew_clock(BROKER, 0)  # by hand, meanwhile
+        cluster.skew_clock(BROKER, 0)  # directly, while a fault holds
         await cluster.end_fault(second)
         assert ahead_ms(cluster) == 0
 
@@ -247,7 +247,7 @@ def test_slow_links_of_two_faults_add_up_and_one_way_is_half_of_both() -> None:
         assert plain_ms is not None
         async with bench.cluster.under(SlowLink(between=("clients", BROKER), ms=100)):
             both_ms = await bench.answers_in_ms()
-            assert both_ms == pytest.approx(400, abs=10)  # a connect and a call, there and back
+            assert both_ms == pytest.approx(400, abs=10)  # a connect and a call: two round trips
             async with bench.cluster.under(
                 SlowLink(between=(BROKER, "clients"), ms=50, one_way=True)
             ):

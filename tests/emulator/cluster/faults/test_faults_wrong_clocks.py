@@ -1,4 +1,4 @@
-"""Machines whose wall clocks drift and jump, back too, in a virtual cluster under load."""
+"""Machines whose wall clocks drift and jump, also backwards, in a virtual cluster under load."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Received(NamedTuple):
 
 
 class Shop:
-    """Two brokers, a producer and two members of a group; what was sent, and what came."""
+    """Two brokers, a producer and two members of a group; the sent and the received messages."""
 
     def __init__(self, world: Any, release: str) -> None:
         self.lines: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Which ways a fault of a link means, by the names of their two ends."""
+"""The directions of links that a fault targets, by the names of their two ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEMBER = names_of_client("10.0.0.1@billing-1@unit", ["billing"])
 
 
 def an_id(value: object) -> str:
-    """The same in every process: the order of a set is not."""
+    """The same id in every process, although the order of a set differs."""
     return " and ".join(sorted(value)) if isinstance(value, frozenset) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What a proxy learns of a client from the bytes it sends."""
+"""The names of a client, which a proxy reads from the bytes that the client sends."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ def test_bytes_that_are_no_frames_are_not_kept() -> None:
     for _ in range(3):
         assert not names.feed(b"GET / HTTP/1.1\r\n\r\n" * 100)
     assert names.names is None
-    assert not names.feed(a_frame(34, HEARTBEAT)), "such a stream cannot be read again"
+    assert not names.feed(a_frame(34, HEARTBEAT)), "the stream is not read after bad bytes"

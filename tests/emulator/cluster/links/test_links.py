@@ -1,4 +1,4 @@
-"""Clusters behind doors: healthy as without them, and hurt on their links."""
+"""Clusters behind proxy ports: without faults they work as others; faults affect their links."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def asked(cluster: RealWorld, question):
 
 
 async def make_orders(admin: Admin) -> list[str]:
-    """On both brokers; done when the NameServer knows."""
+    """Create the topic on both brokers, and wait until the NameServer has it."""
     topic = TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4)
     made = await admin.create_topic_everywhere(topic)
     while len((await admin.route("orders")).queue_datas) < len(made):  # noqa: ASYNC110
-        await trio.sleep(0.01)  # a broker of 4.9.7 does not wait for it
+        await trio.sleep(0.01)  # a broker of 4.9.7 answers earlier
     return made
 
 
 async def send_and_consume(namesrv: str, count: int) -> int:
-    """How many of *count* messages a consumer got that came before them."""
+    """How many of *count* messages a consumer got that started before the sends."""
     seen: set[str] = set()
     has_all = trio.Event()
 
@@ -93,7 +93,7 @@ def cluster():
 def test_a_broker_cut_from_its_name_server_leaves_the_route_and_serves_on(cluster) -> None:
     async def main(admin: Admin) -> None:
         with cluster.under(CutLink(between=("broker-a", "namesrv"))):
-            while "broker-a" in await admin.masters():  # noqa: ASYNC110  # it rings no bell
+            while "broker-a" in await admin.masters():  # noqa: ASYNC110  # there is no event for it
                 await trio.sleep(0.01)
             stats = await admin.topic_stats(cluster.brokers["broker-a"], "orders")
             assert len(stats.offset_table) == 4
@@ -147,7 +147,7 @@ def test_one_group_behind_a_partition_gets_what_others_get_when_it_ends(cluster)
             await producer.send(Message("news", b"makes the topic"))
             async with member("early") as early, member("late") as late:
                 with trio.fail_after(PATIENCE_S):
-                    while not (early.queues and late.queues):  # noqa: ASYNC110  # nor do they
+                    while not (early.queues and late.queues):  # noqa: ASYNC110  # no event
                         await trio.sleep(0.01)
                 with cluster.under(Partition(between=("late", "brokers"))):
                     for queue in await producer.publish_queues("news"):

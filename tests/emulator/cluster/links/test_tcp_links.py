@@ -1,4 +1,4 @@
-"""Doors and streams between plain sockets: what passes, what waits, who is refused."""
+"""Proxy ports and streams of plain sockets: bytes that pass or wait, refused connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BROKER, CLIENTS = "broker-a", "clients"
 
 
 class WatchedTally(Tally):
-    """What a fault did; that it holds something is waited for."""
+    """A tally on which a test can wait until the fault holds or delays bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class WatchedTally(Tally):
 
 
 class Node:
-    """A listening socket behind the doors of broker-a."""
+    """A listening socket behind the proxy ports of broker-a."""
 
     def __init__(self, links: TcpLinks) -> None:
         self.links = links
@@ -65,17 +65,17 @@ class Node:
         far.settimeout(PATIENCE_S)
         self._opened.append(far)
         far.sendall(b"!")
-        assert near.recv(1) == b"!", "the stream leads through"
+        assert near.recv(1) == b"!", "the stream must reach the node"
         return near, far
 
     def connect(self, timeout_s: float = PATIENCE_S) -> socket.socket:
-        """As a client does."""
+        """Connect to the proxy port of the broker, as a client does."""
         near = socket.create_connection(split_address(self.links.address(BROKER)), timeout_s)
         self._opened.append(near)
         return near
 
     def close(self) -> None:
-        """All its sockets."""
+        """Close all sockets of this node."""
         for sock in self._opened:
             sock.close()
 
@@ -202,7 +202,7 @@ def test_a_death_behind_a_partition_is_not_seen_before_it_ends(node: Node) -> No
 
 def test_who_connects_into_a_partition_gets_no_answer(node: Node) -> None:
     with node.links.under(Partition(around=BROKER)) as tally:
-        assert tally.times == {"shut a door": 2}  # that to its NameServer, too
+        assert tally.times == {"shut a door": 2}  # also the port to its NameServer
         with pytest.raises(TimeoutError):
             node.connect(0.05)
     near, far = node.pair()

@@ -134,7 +134,7 @@ def test_a_cluster_that_does_not_get_ready_is_no_cluster(monkeypatch) -> None:
             EmbeddedCluster(spec),
         ):
             pass
-    assert set(threading.enumerate()) <= threads  # idle workers of tests before may have ended
+    assert set(threading.enumerate()) <= threads  # idle workers of earlier tests may have ended
 
 
 def test_a_killed_node_writes_no_facts_while_it_unwinds(tmp_path) -> None:
@@ -161,11 +161,11 @@ def test_a_journal_begins_anew_when_it_is_as_long_as_its_node_s_setting(tmp_path
     assert b"NodeStopped" in b"".join(file.read_bytes() for file in files)
 
 
-# What its nodes have to say ---------------------------------------------------------------
+# Log lines of its nodes -------------------------------------------------------------------
 
 
 def send_nonsense(cluster) -> None:
-    """Ends when the broker has closed the connection: it has noted the fact before."""
+    """Returns when the broker has closed the connection; it notes the fact before that."""
     host, _, port = cluster.brokers["broker-a"].partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(b"\xff" * 100)

@@ -1,4 +1,4 @@
-"""A node of an embedded cluster stands still while the others in its thread go on."""
+"""A node of an embedded cluster is paused while the others in its thread continue."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_cluster_ends_with_nodes_that_stand_still(tmp_path) -> None:
 
 
 def fail(cluster) -> None:
-    """Let a task of the cluster's thread raise, and wait for what becomes of it."""
+    """Let a task of the cluster's thread raise, wait for the thread's end, check the cluster."""
 
     async def divide() -> None:
         raise ZeroDivisionError
@@ -138,7 +138,7 @@ def test_a_connection_made_meanwhile_is_served_when_it_goes_on(cluster) -> None:
 
 
 def test_a_node_that_is_killed_before_it_is_ready_fails_its_start_with_that() -> None:
-    """The NameServer stands still, so the broker cannot get ready."""
+    """The NameServer is paused, so the broker cannot get ready."""
     with EmbeddedCluster(ClusterSpec(brokers=1)) as cluster:
         cluster.kill("broker-a")
         cluster.pause("namesrv")

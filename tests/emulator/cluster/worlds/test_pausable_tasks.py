@@ -1,4 +1,4 @@
-"""Tasks of one node stand still together, and go on with what they got meanwhile."""
+"""Tasks of one node pause together, and then continue with the events of the meantime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rocketmq_emulator.cluster.worlds.pausable_tasks import PausableTasks
 
 
 class ANode:
-    """Its tasks, and what they did."""
+    """The tasks of a node, and a record of what they did."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.tasks = PausableTasks()
@@ -20,7 +20,7 @@ class ANode:
         self._nursery = nursery
 
     async def runs(self, async_fn: Callable[[], Awaitable[object]]) -> None:
-        """Begin it, and let it come to where it waits."""
+        """Start a task, and wait until it blocks."""
         self._nursery.start_soon(self.tasks.run, async_fn)
         await wait_all_tasks_blocked()
 

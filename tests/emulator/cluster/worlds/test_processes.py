@@ -49,7 +49,7 @@ def test_a_broker_that_was_killed_starts_again_where_it_listened(cluster) -> Non
     address, pid = cluster.brokers["broker-b"], cluster.pids["broker-b"]
     cluster.kill("broker-b")
     assert not is_alive(pid)
-    cluster.check_alive()  # a death that was asked for is none to report
+    cluster.check_alive()  # a requested kill is no death to report
     cluster.restart("broker-b")
     assert cluster.brokers["broker-b"] == address
     assert cluster.pids["broker-b"] != pid

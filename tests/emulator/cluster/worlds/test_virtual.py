@@ -1,4 +1,4 @@
-"""The same cluster in the virtual world."""
+"""Clusters in the virtual world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same steps in every world: a verb means the same in each, or is refused by name."""
+"""The same steps in every world: a verb means the same in each, or it is refused by its name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WorldBench:
         self._clients = 0
 
     async def ask(self, question: Callable[[ClientProcess], Awaitable[object]]):
-        """What *question* returns to a client process of this world."""
+        """The result of *question*, run in a client process of this world."""
         answers: list = []
 
         async def program(process: ClientProcess) -> None:
@@ -76,7 +76,7 @@ class WorldBench:
         return await self.ask(asked)
 
     async def send(self) -> None:
-        """One message into queue 0 of the broker."""
+        """Send one message to queue 0 of the broker."""
 
         async def sent(process: ClientProcess) -> object:
             async with Producer(
@@ -92,7 +92,7 @@ class WorldBench:
 
     async def wait_routed(self, wanted: bool) -> None:
         with trio.fail_after(SETTLE_S_MAX):
-            while await self.routed() != wanted:  # noqa: ASYNC110  # another process decides
+            while await self.routed() != wanted:  # noqa: ASYNC110  # another process changes it
                 await trio.sleep(0.05)
 
     async def queue(self):
@@ -122,7 +122,7 @@ class WorldBench:
         return [entry["fact"] for entry in entries if entry["node"] == node]
 
     def farewells(self) -> list[str]:
-        """How the NameServer learned that the broker had gone."""
+        """The NameServer's reasons for each unregistration of the broker."""
         return [
             fact["reason"]
             for fact in self.facts("namesrv")
@@ -152,39 +152,39 @@ def play(kind: str, spec: ClusterSpec, folder: Path, steps: Run) -> None:
 
 
 class Step(NamedTuple):
-    """A verb, and what is true of the broker once it is done."""
+    """A verb, and the state of the broker after it."""
 
     verb: Verb
     runs: bool
     answers: bool
-    routed: bool  # does the NameServer give it to clients, as soon as anybody could know?
-    farewell: str = ""  # how the NameServer learned of the end, if it did
-    orderly_ends: int = 0  # how often its own journal says so
+    routed: bool  # is it in routes, once the NameServer could have noticed the change?
+    farewell: str = ""  # the reason of its unregistration; "" without one
+    orderly_ends: int = 0  # how many NodeStopped its journal has
 
 
 STEPS = (
     Step("stop", False, False, False, "asked", 1),
-    Step("stop", False, False, False, "", 1),  # nothing is done to what has ended
+    Step("stop", False, False, False, "", 1),  # no effect on a node that has ended
     Step("start", True, True, True, "", 1),
     Step("start", True, True, True, "", 1),
     Step("kill", False, False, False, "channel closed", 1),
     Step("restart", True, True, True, "", 1),
-    Step("restart", True, True, True, "channel closed", 1),  # kills what runs
+    Step("restart", True, True, True, "channel closed", 1),  # kills the running node
     Step("pause", True, False, True, "", 1),
     Step("resume", True, True, True, "", 1),
     Step("pause", True, False, True, "", 1),
-    Step("kill", False, False, False, "channel closed", 1),  # paused or not
+    Step("kill", False, False, False, "channel closed", 1),  # also when it is paused
     Step("restart", True, True, True, "", 1),
     Step("pause", True, False, True, "", 1),
-    Step("stop", False, False, False, "asked", 2),  # resumed first, where it was paused
+    Step("stop", False, False, False, "asked", 2),  # a paused node is resumed first
     Step("start", True, True, True, "", 2),
-    Step("power_off", False, False, True, "", 2),  # nobody was told, nobody knows
+    Step("power_off", False, False, True, "", 2),  # the NameServer gets no notice
     Step("power_on", True, True, True, "", 2),
 )
 
 
 async def all_steps(bench: WorldBench) -> int:
-    """Play every step; how many of them the world could do."""
+    """Play all steps; return how many of them the world supports."""
     world = bench.world
     await bench.make_topic()
     await bench.send()
@@ -199,7 +199,7 @@ async def all_steps(bench: WorldBench) -> int:
         assert world.is_running(BROKER) == step.runs, step
         assert world.brokers[BROKER] == address, step
         if step.verb == "stop":
-            assert not await bench.routed(), "unregistered before it ended"
+            assert not await bench.routed(), "a broker unregisters before it ends"
         await bench.wait_routed(step.routed)
         queue = await bench.queue()
         assert (queue is not None) == step.answers, step
@@ -389,13 +389,13 @@ def test_a_clock_may_be_skewed_before_its_node_is_started(kind, tmp_path) -> Non
 def test_virtual_verbs_take_clients_too_and_refuse_who_is_neither(tmp_path) -> None:
     async def steps(bench: WorldBench) -> None:
         world = bench.world
-        await bench.make_topic()  # by client-1
+        await bench.make_topic()  # client-1 does it
         for verb in VERBS_OF_NODES:
             if verb != "link":
                 call = getattr(world, verb)
                 with pytest.raises(UnknownNode, match="broker-a, broker-b"):
                     await perform(world, call, *arguments_of(verb, "nobody"))
-                if "reply_rule" not in verb and verb != "begin_fault":  # only servers have any
+                if "reply_rule" not in verb and verb != "begin_fault":  # only for servers
                     await perform(world, call, *arguments_of(verb, "client-1"))
 
     play("virtual", ClusterSpec(), tmp_path, steps)

@@ -1,4 +1,4 @@
-"""No NameServer configured: clients and brokers ask an address server, and follow its list."""
+"""Without a configured NameServer, clients and brokers use the list of an address server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rocketmq_emulator.sim.world import VirtualWorld, run_virtual
 
 
 class Names:
-    """An HTTP server that lists ``namesrv``, or fails; it remembers when it was asked."""
+    """An HTTP server that lists ``namesrv``, or fails; it records its requests in ``asked``."""
 
     def __init__(self, world: VirtualWorld) -> None:
         self.namesrv = ""
@@ -98,7 +98,7 @@ def test_a_broker_registers_where_its_address_server_says_and_goes_on_when_that_
     facts = [msgspec.json.decode(line)["fact"] for line in lines]
     rounds = [fact["accepted"] for fact in facts if fact["kind"] == "RegisteredWith"]
     assert [namesrv] in rounds
-    assert rounds[-1] == [namesrv], "after the failure, too"
+    assert rounds[-1] == [namesrv], "it also registers after the failure"
     assert [f["kind"] for f in facts if "AddressServer" in f["kind"]] == ["AddressServerFailed"]
 
 

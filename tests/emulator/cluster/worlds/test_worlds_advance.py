@@ -1,4 +1,4 @@
-"""Hours are advanced in every world: a message that always fails ends among the dead letters."""
+"""Time is advanced by hours in every world: a message that always fails becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def make_orders(admin: Admin) -> None:
 async def dead_letters(admin: Admin, address: str) -> int:
     try:
         stats = await admin.topic_stats(address, DLQ)
-    except NotFound:  # the last retry is on its way
+    except NotFound:  # the last retry has not failed yet
         return 0
     return sum(offset.max_offset for offset in stats.offset_table.values())
 
@@ -70,14 +70,14 @@ def test_a_message_that_always_fails_is_retried_sixteen_times_in_ten_hours(
         async with admin_over_tcp(cluster.namesrv) as admin:
             await make_orders(admin)
             async with billing.consumer():
-                pass  # its first heartbeat makes the retry topic, which the next start finds
+                pass  # its first heartbeat creates the retry topic for the next start
             async with Producer(namesrv=cluster.namesrv, group="shop") as producer:
                 await producer.send(Message("orders", b"never"))
             async with billing.consumer() as consumer:
                 await billing.wait_called(1)
                 queues = set(consumer.queues)
                 step_ms = parse_duration_ms("10h") // steps
-                with trio.fail_after(PATIENCE_S):  # sent back by this thread
+                with trio.fail_after(PATIENCE_S):  # this thread sends it back
                     while not await trio.to_thread.run_sync(cluster.advance, step_ms):
                         pass
                 for _ in range(steps - 1):

@@ -22,7 +22,7 @@ TOPICS = [f"T{number}" for number in range(5)]
 
 
 async def routed_after_creating_all_at_once(admins: list[Admin]) -> list[str]:
-    """The topics in the route, once each creation was answered."""
+    """Create all topics at once; return those with a route after the last answer."""
     (address,) = (await admins[0].masters()).values()
     async with trio.open_nursery() as nursery:
         for number, name in enumerate(TOPICS):

@@ -1,4 +1,4 @@
-"""SYNC_FLUSH in every world, and what drives of the virtual one can do to it."""
+"""SYNC_FLUSH in every world, and with faults of drives in the virtual world."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_send_is_acknowledged_when_it_was_flushed(world: Any, tmp_path: Path) 
 def in_the_virtual_world(
     hurt: Any, **settings: Any
 ) -> tuple[list[SendStatus], list[dict[str, Any]]]:
-    """What became of three sends, the second inside ``hurt(drive)``; the facts of failures."""
+    """Statuses of three sends, the second inside ``hurt(drive)``, and failures of flushes."""
     lines: list[bytes] = []
     statuses: list[SendStatus] = []
 
@@ -74,7 +74,7 @@ def in_the_virtual_world(
 
     run_virtual(main, seed=1)
     (recovered,) = facts(lines, "LogRecovered")
-    assert recovered["message_count"] == 3  # a later flush made the others safe
+    assert recovered["message_count"] == 3  # a later flush included the others
     return statuses, facts(lines, "FlushFailed")
 
 
@@ -90,13 +90,13 @@ def test_a_slow_drive_makes_its_senders_wait_no_longer_than_they_were_promised()
         lambda drive: drive.slow(seek_ms=1_200), sync_flush_ms_max=500
     )
     late = SendStatus.FLUSH_DISK_TIMEOUT
-    # What was under way when the drive was quick again ended at once.
+    # The flush that was running when the drive became quick again ended at once.
     assert statuses == [SendStatus.SEND_OK, late, SendStatus.SEND_OK]
     assert failures == []
 
 
 def test_a_full_drive_takes_what_its_open_segment_has_room_for_and_recovers() -> None:
-    """Bodies of 30 kB in segments of 200 kB: the next one finds no room while the fault holds."""
+    """Bodies of 30 kB, segments of 200 kB: no room for another segment while the fault holds."""
     lines: list[bytes] = []
     outcomes: list[str] = []
 

@@ -1,4 +1,4 @@
-"""A cluster is reset between two tests: what is away comes back, what was left is gone."""
+"""A reset between two tests starts all nodes again, and removes messages, rules and faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_after_a_reset_a_cluster_is_as_it_was_at_first(kind) -> None:
         cluster.kill("broker-b")
         cluster.reset()
         as_new(cluster)
-        cluster.restart("broker-a")  # with a clock that is right
+        cluster.restart("broker-a")  # with a correct clock
         with Producer(namesrv=cluster.namesrv, group="shop") as producer:
             sent = producer.send(Message("orders", b"one cup"))
         assert sent.offset_msg_id
@@ -54,7 +54,7 @@ def test_after_a_reset_a_cluster_is_as_it_was_at_first(kind) -> None:
 
 @pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
 def test_clients_that_stay_connected_go_on_at_once(release) -> None:
-    """Three tests long: two producers and a consumer of an application that is not restarted."""
+    """A producer and a consumer stay connected during three resets."""
     came, news = [], threading.Condition()
 
     def take(messages) -> None:
@@ -75,7 +75,7 @@ def test_clients_that_stay_connected_go_on_at_once(release) -> None:
             consume_from="CONSUME_FROM_FIRST_OFFSET",
             **SHORT_TIMERS,
         ):
-            for _ in range(9):  # so that the topic is on both brokers, and the consumer knows
+            for _ in range(9):  # so that both brokers have the topic, and the consumer its route
                 producer.send(Message("orders", b"0"))
             for number in range(4):
                 if number:
@@ -86,10 +86,10 @@ def test_clients_that_stay_connected_go_on_at_once(release) -> None:
                 with news:
                     wanted = 10 + 9 * number
                     assert news.wait_for(lambda n=wanted: len(came) >= n, timeout=20)
-                assert not number or time.monotonic() - began_s < 5, "it waited for something"
+                assert not number or time.monotonic() - began_s < 5, "a client waited too long"
         assert came.count(b"3") == 9
         assert len(came) == 37
-        cluster.reset()  # now nobody reads them any more
+        cluster.reset()  # without a consumer
         assert producer.send(Message("orders", b"4")).queue_offset == 0
 
 

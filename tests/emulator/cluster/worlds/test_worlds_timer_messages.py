@@ -1,4 +1,4 @@
-"""Timer messages of whole clusters: recalled by our client, killed, without power."""
+"""Timer messages in whole clusters: recalls by our client, kills, losses of power."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS = {"recall_message": True}
 
 
 class Shop:
-    """What was sent and is to come, by unique key; what came, and when."""
+    """By unique key: when each sent message is due, and when it was received."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
@@ -37,7 +37,7 @@ class Shop:
         self.came_ms: dict[str, list[int]] = {}
 
     def producing(self, messages: Any) -> Any:
-        """The program that calls ``messages(producer)``."""
+        """The program that calls ``messages(producer, process)``."""
 
         async def program(process: Any) -> None:
             settings = {"namesrv": self.cluster.namesrv, "group": "shop", "release": "5.3.3"}
@@ -60,7 +60,7 @@ class Shop:
 
 
 def in_a_shop(steps: Any, seed: int = 1, **settings: Any) -> Counter[str]:
-    """Run ``main(shop, rng)`` in virtual time; how often each fact was noted."""
+    """Run ``steps(shop, rng)`` in virtual time; return how often each kind of fact was noted."""
     lines: list[bytes] = []
 
     async def main(world: Any) -> None:
@@ -109,9 +109,7 @@ def test_a_timer_message_outlives_a_kill_and_a_loss_of_power_and_comes_on_time()
             assert 0 <= times[0] - shop.due_ms[key] < 2_000
 
     noted = in_a_shop(steps, timer_roll_window_slots=100)
-    assert (
-        noted["TimerMessagePutAside"] == 3
-    )  # a recall asks for one to be dropped, it does not wait
+    assert noted["TimerMessagePutAside"] == 3  # not the recall: the broker handles it at once
     assert noted["TimerMessageDelivered"] == 2
     assert noted["TimerMessageRecalled"] == noted["TimerMessageRolled"] == 1
 
