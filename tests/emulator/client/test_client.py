@@ -1,4 +1,4 @@
-"""What an application imports from ``rocketmq_emulator.client``, and what that costs."""
+"""The public names of ``rocketmq_emulator.client``, and the cost of importing them."""
 
 from __future__ import annotations
 

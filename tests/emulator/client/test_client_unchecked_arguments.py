@@ -1,4 +1,4 @@
-"""What the checks of arguments did not see fails one send or one call, and nothing besides."""
+"""A bad argument that no check finds fails only one send or one call."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ SILENT = object()  # an answer that never comes
 
 
 def in_world(steps, *, seed=1):
-    """Run ``main(cluster)`` in a world of its own; links take no time."""
+    """Run ``main(cluster)`` in a new virtual world; links take no time."""
 
     async def main(world):
         return await steps(Cluster(world))
@@ -77,7 +77,7 @@ class Cluster:
         return (self.world.now_ms() - EPOCH_MS) / 1000
 
     async def start(self, *names, topics=None) -> None:
-        """A NameServer and these brokers; *topics* is ``{topic: queues on each broker}``."""
+        """Start a NameServer and these brokers; *topics* is ``{topic: queues on each broker}``."""
         await self.namesrv.start()
         for name in names:
             await self.add_broker(name)
@@ -133,7 +133,7 @@ class Cluster:
 
 
 class FakeServer:
-    _table: Callable[[], Any]  # what it answers
+    _table: Callable[[], Any]  # its request handlers
 
     def __init__(self, cluster, host, port) -> None:
         self.cluster = cluster
@@ -151,7 +151,7 @@ class FakeServer:
         )
 
     def stop(self) -> None:
-        """As a process that dies: connections are reset, later ones refused."""
+        """Stop like a killed process: connections are reset, later ones refused."""
         assert self.listener is not None
         self.listener.close()
         self.server.close_all()
@@ -184,7 +184,7 @@ class FakeNameServer(FakeServer):
 
 
 class FakeBroker(FakeServer):
-    """``answers``: a code, or SILENT, for each coming send; then ``always``; else success."""
+    """``answers`` has a code, or SILENT, for each next send; then ``always``, or success."""
 
     def __init__(self, cluster, name, broker_id=0) -> None:
         self.name = name

@@ -1,7 +1,7 @@
-"""A broker with scripted answers that can be consumed from.
+"""A broker with scripted answers, from which consumers can pull.
 
-``replies[code]`` are answers used up one a call, before the normal ones; ``SILENT`` is
-an answer that never comes.  Every request is kept, with its time, in ``received[code]``.
+Each call takes one answer of ``replies[code]``; without any, the broker answers normally.
+``SILENT`` is an answer that never comes.  ``received[code]`` has all requests with times.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class GroupCluster(Cluster):
 
 
 class PulledBroker(FakeBroker):
-    """Queues are lists of records by offset; ``offsets`` is what groups have stored."""
+    """Its queues are dicts of records by offset; ``offsets`` are the stored offsets of groups."""
 
     def __init__(self, cluster, name, broker_id=0) -> None:
         self.received: dict[int, list[Any]] = defaultdict(
@@ -112,7 +112,7 @@ class PulledBroker(FakeBroker):
         mine = {code: (rpc, self._scripted) for code, rpc in RPCS.items()}
         return super()._table() | mine
 
-    # What tests do --------------------------------------------------------------------
+    # Called by tests ------------------------------------------------------------------
 
     def store(self, count, *, queue_id=0, topic="T", properties=(), times=0) -> None:
         queue = self.queues[topic, queue_id]
@@ -147,7 +147,7 @@ class PulledBroker(FakeBroker):
     def requests(self, code):
         return [request for _, request in self.received[code]]
 
-    # What it answers ------------------------------------------------------------------
+    # Answers --------------------------------------------------------------------------
 
     def _scripted(self, call):
         code = call.command.code
@@ -224,7 +224,7 @@ class PulledBroker(FakeBroker):
         return [*sorted({data.client_id or "" for _, data in self.heartbeats})]
 
     def _connections(self, _call):
-        """Every member, of the same release as the broker."""
+        """Every client that has sent a heartbeat, with release 4.9.7."""
         ids = self._heard_clients()
         connections = [ClientConnection(client_id=i, version=R_4_9_7.version) for i in ids]
         body = ConsumerConnection(connection_set=connections)

@@ -1,4 +1,4 @@
-"""A NameServer, brokers, producers and consumers as they are, on the virtual network.
+"""A NameServer, brokers, producers and consumers, all real ones, on the virtual network.
 
 def test_…() -> None:
     async def main(cluster): …
@@ -88,7 +88,7 @@ class WholeCluster:
         await self.world.nursery.start(partial(serve, **arguments))
 
     async def create_topic(self, topic, queues=4) -> None:
-        """The first message creates it; then its route is registered."""
+        """Send a first message: it creates the topic, and then the route is registered."""
         process = self.process("creator")
         async with process, self.a_producer(process, default_topic_queues=queues) as producer:
             await producer.send(Message(topic, b"first"))

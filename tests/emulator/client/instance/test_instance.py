@@ -72,7 +72,7 @@ def test_client_ids_are_built_as_upstream_builds_them() -> None:
     for case in cases("ids.jsonl", "client_id"):
         given = case["in"]
         if given["stream_request"]:
-            continue  # enableStreamRequestType is no setting of ours
+            continue  # we have no setting enableStreamRequestType
         built = client_id_of(
             given["client_ip"],
             given["instance_name"],
@@ -105,7 +105,7 @@ def test_client_invariant_02_slow_heartbeats_make_the_route_poll_late() -> None:
             instance = await process.instance(a_config(cluster, heartbeat_first_ms=29_000))
             instance.register_consumer(FakeConsumer())
             await trio.sleep(70)
-        # Three heartbeats of three seconds, from 29 s on; the poll due at 30.01 s waits for them.
+        # From 29 s on, three heartbeats take 3 s each; the poll due at 30.01 s waits for them.
         assert cluster.namesrv.route_request_times("t") == [0.01, 38.0, 68.0]
 
     in_world(main)
@@ -287,7 +287,7 @@ def test_an_answer_that_did_not_change_is_decoded_once(monkeypatch: pytest.Monke
             await producer.send(a_message())
             decoded.clear()
             await trio.sleep(95)
-            assert decoded == [], "three polls later"
+            assert decoded == [], "three polls with the same answer decode nothing"
             cluster.namesrv.routes["t"] = cluster.route(6)
             await trio.sleep(60)
             assert len(decoded) == 1
@@ -452,7 +452,7 @@ def test_a_name_server_that_dies_and_comes_back_is_told_at_the_polls() -> None:
             await producer.send(a_message())
             cluster.namesrv.stop()
             await trio.sleep(100)
-            await producer.send(a_message())  # by the route that it has
+            await producer.send(a_message())  # with the route that it has
             await cluster.namesrv.start()
             await trio.sleep(60)
         (failing,) = cluster.facts_of(RouteQueriesFailing)

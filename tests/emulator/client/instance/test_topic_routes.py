@@ -1,4 +1,4 @@
-"""What a client asks NameServers for, what it takes from the answers, and whom it tells."""
+"""Route queries of a client, their answers, and the producers and consumers that get them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def a_route(broker="a", queues=2, slave=None) -> TopicRouteData:
 
 
 class NameServers:
-    """The ring and the connection in one: ``answers`` by topic, or errors by address."""
+    """The list of NameServers and the connection: ``answers`` by topic, ``errors`` by address."""
 
     def __init__(self, *addresses) -> None:
         self.addresses = addresses or ("n1", "n2")
@@ -66,7 +66,7 @@ class NameServers:
 
 
 class Membership:
-    """Producers and consumers of an instance, and which topics lack a route."""
+    """Producers and consumers of an instance, and the topics without a route."""
 
     def __init__(self, *topics) -> None:
         self._topics = topics
@@ -89,7 +89,7 @@ class Membership:
 
 
 class Client:
-    """The routes of one instance, and what they touch."""
+    """The routes of one instance, and the objects that they use."""
 
     def __init__(self, *topics, servers=None) -> None:
         self.servers = servers or NameServers()
@@ -160,7 +160,7 @@ async def test_a_borrowed_route_is_the_default_topic_s_and_no_wider_than_wished(
     assert await client.routes.use_default_route("t", DEFAULT, 3) is True
     (data,) = client.routes.table["t"].queue_datas
     assert (data.read_queue_nums, data.write_queue_nums) == (3, 3)
-    assert await client.routes.use_default_route("t", DEFAULT, 3) is False, "nothing new"
+    assert await client.routes.use_default_route("t", DEFAULT, 3) is False, "no change"
 
 
 async def test_a_topic_whose_default_has_no_route_borrows_nothing() -> None:

@@ -1,4 +1,4 @@
-"""A broker deals out the queues of all brokers: it asks the NameServer for the topic's route."""
+"""A broker assigns the queues of all brokers: it asks the NameServer for the topic's route."""
 
 from __future__ import annotations
 

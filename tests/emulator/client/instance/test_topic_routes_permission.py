@@ -1,4 +1,4 @@
-"""A changed brokerPermission is in the routes before the tool that changed it is answered."""
+"""A changed brokerPermission is in the routes before the tool gets its answer."""
 
 from __future__ import annotations
 

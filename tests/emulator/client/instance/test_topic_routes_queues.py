@@ -165,7 +165,7 @@ def test_messages_are_published_to_masters_only() -> None:
         ("a", 2, True, ("a:2", True)),
         ("a", 1, True, ("a:2", True)),  # the next slave
         ("a", 4, True, None),
-        ("a", 4, False, ("a:0", False)),  # any
+        ("a", 4, False, ("a:0", False)),  # any replica
         ("b", 0, True, None),
         ("b", 0, False, ("b:1", True)),
         ("unknown", 0, False, None),
@@ -186,7 +186,7 @@ def test_client_invariant_04_addresses_in_no_route_are_forgotten() -> None:
 def test_the_vip_channel_is_two_ports_below() -> None:
     found = [case for case in cases("ids.jsonl", "vip_channel") if case["in"]["change"]]
     for case in found:
-        if isinstance(case["out"], str):  # the others are no addresses
+        if isinstance(case["out"], str):  # the other inputs are no addresses
             assert vip_channel(case["in"]["addr"]) == case["out"]
 
 

@@ -1,4 +1,4 @@
-"""Which queue a message goes to: against the choices of the real classes."""
+"""The choice of a queue for a message, compared with the choices of the real classes."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_workers_share_the_better_half_each_in_a_round_of_its_own() -> None:
 
 def test_a_broker_of_the_better_half_that_the_route_has_no_more_is_forgotten() -> None:
     strategy = a_strategy()
-    strategy.update("gone", 5_000, NOW_MS - 600_000, isolate=False)  # and available again
+    strategy.update("gone", 5_000, NOW_MS - 600_000, isolate=False)  # it is available again
     for broker in "AB":
         strategy.update(broker, 1_000, NOW_MS, isolate=True)
     chosen = strategy.select(an_info([("A", 0), ("B", 0)]), None, NOW_MS)
@@ -191,7 +191,7 @@ def test_every_choice_takes_its_steps_from_the_worker_s_own_round(release, enabl
 
 @pytest.mark.parametrize(("release", "steps"), [("4.7.1", 1), ("4.8.0", 5)])
 def test_since_4_8_each_queue_that_a_retry_passes_over_is_a_step(release, steps) -> None:
-    info = two_brokers_of_four(start=7)  # the next is the first one of A's block
+    info = two_brokers_of_four(start=7)  # the next queue is the first of broker A
     chosen = a_strategy(Release.parse(release), enabled=False).select(info, "A", NOW_MS)
     assert (chosen.broker_name, chosen.queue_id) == ("B", 0)
     assert info.index.step() - 8 == steps

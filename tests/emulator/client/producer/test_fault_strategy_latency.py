@@ -1,4 +1,4 @@
-"""Which brokers are avoided, and for how long: against what the real classes computed."""
+"""The brokers that are avoided, and for how long, compared with the real classes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def golden(kind):
-    """One test a line, over all its cases of *kind*: a failure says which one."""
+    """One test for each release line, over all its cases of *kind*; a failure names the case."""
 
     def over_all_cases(check):
         @EVERY_LINE
@@ -101,7 +101,7 @@ def test_the_worst_case_pick_is_one_of_upstreams(line, case) -> None:
     picked = {str(faults.pick_one_at_least(NOW_MS)).replace("None", "null") for _ in range(300)}
     if "pick_sequence" in case["out"] or line == "5.3":
         assert picked == set(case["out"]["pick_possible"])
-    else:  # ties, which upstream breaks by its map's order
+    else:  # equal ranks, which upstream orders by its map
         ranks = {item.broker: item.rank(NOW_MS) for item in faults.items.values()}
         possible = {ranks[broker] for broker in case["out"]["pick_possible"]}
         assert {ranks[broker] for broker in picked} == possible

@@ -1,4 +1,4 @@
-"""A broker without power says nothing: how long producers go on choosing it."""
+"""A broker without power does not answer: how long producers still choose it."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_client_invariant_58_a_silent_broker_is_chosen_until_it_expires_and_rout
             )
         ]
 
-    # Its connection is closed for its silence, no later than a scan would expire it.
+    # The NameServer closes the silent connection, not later than a scan expires the broker.
     (gone_s,) = times_s(BrokerUnregistered)
     assert SILENCE_S - POLL_S <= gone_s <= SILENCE_S + scan_s
     tried = [at_s for at_s in times_s(SendAttempted, broker="broker-b") if at_s > 0]
-    assert max(tried) > gone_s - 10, "until then it was chosen in its turn"
+    assert max(tried) > gone_s - 10, "until then it is chosen like the other"
     assert max(tried) <= gone_s + POLL_S <= SILENCE_S + scan_s + POLL_S
     served = times_s(SendAttempted, broker="broker-a")
     assert max(served) > END_S - POWER_OFF_S - 5

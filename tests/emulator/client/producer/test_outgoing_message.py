@@ -1,4 +1,4 @@
-"""A message made ready to be sent: checked, keyed, compressed."""
+"""A message is prepared for a send: checks, unique key, compression."""
 
 from __future__ import annotations
 

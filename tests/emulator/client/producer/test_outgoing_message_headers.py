@@ -1,4 +1,4 @@
-"""Headers of sends written from templates: the same bytes as without."""
+"""Headers of sends have the same bytes with templates as without."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_client_invariant_10_an_unknown_topic_borrows_the_default_topics_brokers
             await producer.send(a_message(topic="new"))
         for broker in cluster.brokers.values():
             assert Counter(broker.queue_ids()) == dict.fromkeys(range(4), 2)
-        # Only the broker that registered the topic stays, once the poll sees its route.
+        # After the next poll, only the broker that registered the topic is in the route.
         cluster.namesrv.routes["new"] = cluster.route(4, only=["a"])
         await trio.sleep(31)
         assert {q.broker_name for q in await producer.publish_queues("new")} == {"a"}
@@ -329,7 +329,7 @@ def test_a_one_way_send_without_a_master_fails_before_it_leaves() -> None:
     producing(main)
 
 
-# Life -----------------------------------------------------------------------------------
+# Start and end --------------------------------------------------------------------------
 
 
 def test_a_closed_producer_unregisters_at_its_brokers() -> None:

@@ -67,7 +67,7 @@ async def a_cluster(*names):
 
 
 def stored(entries) -> dict[str, MessageStored]:
-    """By unique key, whatever the broker."""
+    """The stored messages of all brokers by unique key."""
     facts = [entry.fact for entry in entries]
     return {fact.uniq_key: fact for fact in facts if isinstance(fact, MessageStored)}
 
@@ -78,8 +78,8 @@ async def test_messages_of_a_new_topic_are_stored_where_their_results_say() -> N
         Producer(namesrv=namesrv, group="pg") as producer,
     ):
         results = [await producer.send(Message("new", b"%d" % n)) for n in range(16)]
-        # Which brokers it is on depends on the first route poll: a guessed route
-        # gives way to the real one, which has only brokers that got a message already.
+        # The brokers depend on the time of the first route poll: it replaces the guessed
+        # route by the real one, which only has brokers that got a message already.
         used = {(r.queue.broker_name, r.queue.queue_id) for r in results}
         known = {(broker, n) for broker in ("broker-a", "broker-b") for n in range(4)}
         assert used <= known

@@ -1,4 +1,4 @@
-"""Latency awareness as an application sees it: which brokers its sends avoid, and how long."""
+"""Latency awareness in an application: the brokers that its sends avoid, and how long."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_client_invariant_17_without_latency_awareness_nothing_is_isolated() -> 
         for _ in range(8):
             await producer.send(a_message())
         assert cluster.facts_of(BrokerIsolated) == []
-        assert len(cluster.brokers["a"].sends) == 2  # a send in four begins at its block
+        assert len(cluster.brokers["a"].sends) == 2  # one send in four begins with its queues
 
     producing(main)
 

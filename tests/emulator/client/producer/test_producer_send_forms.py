@@ -1,4 +1,4 @@
-"""What each form of sending passes on: timeouts, workers, bodies; what facts say of its end."""
+"""Each form of sending: its timeouts, workers and bodies, and the facts about its end."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_batch_has_a_code_of_its_own() -> None:
 def test_a_send_to_a_chosen_queue_is_tried_once(form) -> None:
     async def main(cluster, producer):
         await producer.publish_queues("t")
-        cluster.brokers["a"].always = 1  # which is retried where the queue is not chosen
+        cluster.brokers["a"].always = 1  # retried, unless the queue is chosen
         with pytest.raises(BrokerRefused) as caught:
             await FORMS[form](producer)
         assert caught.value.attempts == 1
@@ -246,7 +246,7 @@ def test_one_unanswered_attempt_makes_a_whole_async_send_uncertain() -> None:
         cluster.brokers["a"].always = SILENT
         sending = producer.start_send(a_message())
         await trio.sleep(0.4)
-        cluster.brokers["a"].stop()  # the retries are refused a connection
+        cluster.brokers["a"].stop()  # connections of the retries are refused
         with pytest.raises(MaybeStored) as caught:
             await sending.wait_sent()
         assert caught.value.attempts == 3

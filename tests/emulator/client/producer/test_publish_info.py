@@ -1,4 +1,4 @@
-"""Publish queues: what a producer knows of a topic, and whose turn it is."""
+"""Publish queues: a producer's queues of a topic, and the next one to send to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def a_route(queues=3, perm=6, broker="a") -> TopicRouteData:
 
 
 class Routes:
-    """Hands the table these routes when it asks for them."""
+    """Gives these routes to the table when it requests them."""
 
     def __init__(self, *, own=None, default=None) -> None:
         self.own, self.default = own, default
@@ -90,7 +90,7 @@ async def test_an_own_route_without_a_queue_to_write_borrows_nothing() -> None:
         await table.find("t")
     assert failed.value.code == ClientErrorCode.NOT_FOUND_TOPIC
     assert routes.asked == [("refresh", "t")]
-    assert table.known("t") is None, "known is what can be used"
+    assert table.known("t") is None, "only usable queues are known"
     assert table.needs_route("t")
 
 
@@ -141,7 +141,7 @@ def test_a_walk_takes_a_step_for_each_queue_it_looks_at() -> None:
     assert seen == [1, 2, 0]
     assert info.next_position() == 1
     assert info.next_queue_where(lambda queue: False) is None
-    assert info.next_position() == 2, "one whole round and a step"
+    assert info.next_position() == 2, "one full round and one step"
     assert set(info.index._at) == {0}
     assert info.next_queue_where(lambda queue: True, worker=7) == QUEUES[1]
 
@@ -151,7 +151,7 @@ def test_a_round_from_an_index_overflows_as_java_s_does() -> None:
     assert info.queues_from(4) == [QUEUES[1], QUEUES[2], QUEUES[0]]
     # 2147483647 % 3, then the smallest int, which has no absolute value, then 2147483647 again
     assert info.queues_from(2**31 - 1) == [QUEUES[1], QUEUES[0], QUEUES[1]]
-    assert info.next_position() == 1, "the shared counter is left alone"
+    assert info.next_position() == 1, "the shared counter is unchanged"
 
 
 def test_a_counter_is_masked_to_31_bits_and_goes_on_from_zero() -> None:

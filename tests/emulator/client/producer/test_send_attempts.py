@@ -12,7 +12,7 @@ from tests.support.client.client_cluster import SILENT, a_message, in_world, pro
 
 
 def attempts_of(cluster) -> list[tuple[int, str, int, str]]:
-    """(number, broker, how long, what it came to) of each attempt that was noted."""
+    """(number, broker, milliseconds, outcome) of each attempt that was noted."""
     return [
         (fact.attempt, fact.queue.broker, fact.took_ms, fact.outcome.split(":")[0])
         for fact in cluster.facts_of(SendAttempted)

@@ -1,4 +1,4 @@
-"""How many attempts a send makes, and what it ends with."""
+"""The number of attempts of a send, and its final result or error."""
 
 from __future__ import annotations
 

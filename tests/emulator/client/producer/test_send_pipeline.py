@@ -109,7 +109,7 @@ def test_client_invariant_60_a_synchronous_timeout_fails_every_other_call_on_its
         with pytest.raises(MaybeStored):
             await producer.send(a_message(), timeout_ms=1_000)
         await trio.sleep(0.001)
-        assert len(cluster.brokers["a"].sends) == 3  # the patient one went out again
+        assert len(cluster.brokers["a"].sends) == 3  # the first send was sent again
         assert patient.result is None
 
     producing(main, "a")

@@ -22,7 +22,7 @@ from tests.support.golden_data import cases
 
 
 def a_room(name: str) -> str:
-    """As the recordings have it: what stands before the first ``-`` or ``@``, else nothing."""
+    """The machine room as in the recordings: the text before the first ``-`` or ``@``, or ""."""
     cuts = [at for at in (name.find("-"), name.find("@")) if at >= 0]
     return name[: min(cuts)] if cuts else ""
 
@@ -31,9 +31,9 @@ def room_of_broker(queue: MessageQueue) -> str:
     return a_room(queue.broker_name)
 
 
-a_known_hash = cache(md5_hash)  # each member asks for the same ring
+a_known_hash = cache(md5_hash)  # each member computes the same ring
 
-STRATEGIES: dict[str, Callable[[dict], Strategy]] = {  # as a recorded case has them
+STRATEGIES: dict[str, Callable[[dict], Strategy]] = {  # by their names in the recorded cases
     "AVG": lambda _: AVG,
     "AVG_BY_CIRCLE": lambda _: AVG_BY_CIRCLE,
     "CONFIG": lambda case: configured(queues_of(case["topic"], case.get("configured"))),
@@ -55,7 +55,7 @@ def some_queues(count: int, *brokers: str) -> list[MessageQueue]:
 
 
 def shares(strategy: Strategy, queues: list[MessageQueue], members: list[str]) -> list[list[int]]:
-    """Per member the indexes of its queues."""
+    """The indexes of each member's queues."""
     return [
         [queues.index(queue) for queue in strategy.allocate(queues, members, me)] for me in members
     ]

@@ -1,4 +1,4 @@
-"""A group that goes averagely until its last member is new, then by circle (#3465)."""
+"""A group allocates averagely until its last member is new, then by circle (#3465)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS, CIRCLE = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
 
 
 def shares(versions) -> list[list[int]]:
-    """What two members get when a broker says these versions."""
+    """The queues of two members when a broker reports these versions."""
     allocate = AUTO.by_versions(versions)
     return [[q.queue_id for q in allocate(QUEUES, ["a", "b"], me)] for me in ("a", "b")]
 
@@ -33,8 +33,8 @@ def shares(versions) -> list[list[int]]:
     [
         ({"a": NEW, "b": NEW}, CIRCLE),
         ({"a": NEW, "b": OLD}, BLOCKS),  # the threshold itself is not above it
-        ({"a": NEW}, BLOCKS),  # nobody says what b is
-        ({"a": NEW, "b": NEW, "stranger": OLD}, CIRCLE),  # who is not in the list does not count
+        ({"a": NEW}, BLOCKS),  # the version of b is unknown
+        ({"a": NEW, "b": NEW, "stranger": OLD}, CIRCLE),  # no member, so not counted
     ],
 )
 def test_a_group_goes_by_circle_when_every_member_is_above_the_threshold(
@@ -50,7 +50,7 @@ def test_a_threshold_is_a_release() -> None:
 
 
 async def owned(cluster, *members, settle_s=25.0) -> list[list[int]]:
-    """What consumers of (name, release, strategy) hold, after they have settled."""
+    """The queues that consumers of (name, release, strategy) hold after *settle_s*."""
     async with AsyncExitStack() as stack:
         consumers = [
             await a_member(cluster, stack, name, release, strategy)
@@ -109,7 +109,7 @@ def test_without_an_answer_about_versions_every_queue_stays() -> None:
 
     before, after, asked = in_group(main, queues=2)
     assert before == after != []
-    assert asked >= 2, "one question a pass"
+    assert asked >= 2, "each pass sends one request"
 
 
 def test_a_strategy_that_needs_no_versions_asks_for_none() -> None:

@@ -1,4 +1,4 @@
-"""Consumption on chosen machines, written in two ways."""
+"""Consumption on chosen machines, with two forms of strategies."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.support.client.pulled_broker import a_queue, in_group
 
 
 async def invoke_client(broker, code, request, body=b""):
-    """Invoke the only client; its reply."""
+    """Invoke the only client; return its reply."""
     replies = []
     answered = trio.Event()
 
@@ -39,7 +39,7 @@ async def invoke_client(broker, code, request, body=b""):
 
 
 def invoked(code, request, *, body=None, listener=lambda messages: None, group="cg", **settings):
-    """Consume three messages, then invoke; the consumer's client id and the reply."""
+    """Consume three messages, then invoke the consumer; return its client id and the reply."""
 
     async def main(cluster, broker):
         broker.offsets["T", 0] = 0
@@ -76,7 +76,7 @@ def test_running_info_has_the_subscriptions_and_the_process_queues() -> None:
     info = running_info()
     held = info.mq_table[a_queue()]
     assert (held.commit_offset, held.cached_msg_count, held.droped) == (3, 0, False)
-    assert held.locked  # as of a Java client of 4.9.5 or later, which locks what it has not to
+    assert held.locked  # as in a Java client since 4.9.5, which locks it needlessly
     assert {subscription.topic for subscription in info.subscription_set} == {"T", "%RETRY%cg"}
 
 

@@ -31,7 +31,7 @@ async def raises_later(messages):
 
 
 def consumed(listener, *, messages=1, seconds=2.0, process=lambda cluster: None, **settings):
-    """Consume *messages* of one queue for some seconds; (cluster, broker)."""
+    """Consume *messages* of one queue for some seconds; return (cluster, broker)."""
 
     async def main(cluster, broker):
         broker.offsets["T", 0] = 0
@@ -84,7 +84,7 @@ def test_what_a_listener_raises_in_a_thread_is_noted_by_the_event_loop() -> None
 
 
 class JoinedThreads:
-    """Worker threads that are waited for on the spot, so that virtual time can go on."""
+    """Worker threads that are joined at once, so that they take no virtual time."""
 
     one_run_s_max = 60.0
 

@@ -1,4 +1,4 @@
-"""How fast a consumer says it pulls and consumes, as a Java client would have sampled it."""
+"""The rates of pulls and consumption that a consumer reports, sampled as by a Java client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.emulator.client.consumer.group.test_broker_requests import invoke_cli
 from tests.support.client.pulled_broker import in_group
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
-SEEN_S = 30  # a topic is sampled from the ten seconds on in which it is first pulled
+SEEN_S = 30  # sampling of a topic begins in the ten seconds of its first pull
 
 
 def test_rates_are_of_the_samples_of_the_last_minute() -> None:
@@ -60,7 +60,7 @@ def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
 
 
 def reported(listen, count, **settings):
-    """The status of the topic after a minute on which *count* messages came in its middle."""
+    """The status of the topic after a minute in whose middle *count* messages were stored."""
 
     async def main(cluster, broker):
         broker.offsets["T", 0] = 0

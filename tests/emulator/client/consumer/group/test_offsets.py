@@ -1,4 +1,4 @@
-"""Offsets in memory and where they are kept: what is written, when, and what is dropped."""
+"""Offsets in memory and in stores: which offsets are written, when, and which are dropped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def q(number: int) -> MessageQueue:
 
 
 class ABroker:
-    """Keeps what is committed."""
+    """Keeps the committed offsets."""
 
     def __init__(self) -> None:
         self.commits = []

@@ -7,7 +7,7 @@ from rocketmq_emulator.client.consumer.group.process_queue import NOTHING_CACHED
 
 
 class AMessage(NamedTuple):
-    """All a process queue looks at."""
+    """The fields of a message that a process queue reads."""
 
     queue_offset: int
     body: bytes = b"body"
@@ -65,11 +65,11 @@ def test_only_the_first_put_wakes_an_orderly_listener() -> None:
     queue = ProcessQueue(now_ms=0)
     assert queue.put([]) is False
     assert queue.put(messages(1)) is True
-    assert queue.put(messages(2)) is False  # it runs already
+    assert queue.put(messages(2)) is False  # the listener runs already
     queue.take(2, now_ms=0)
     assert queue.put(messages(3)) is False
     queue.take(1, now_ms=0)
-    assert queue.take(1, now_ms=0) == []  # now it rests
+    assert queue.take(1, now_ms=0) == []  # now the listener waits
     assert queue.put(messages(4)) is True
 
 

@@ -1,4 +1,4 @@
-"""One pull: what is asked, of whom, and what follows from each answer, without a network."""
+"""One pull, without a network: its request, its broker, and the effect of each answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 
 
 class GroupMember:
-    """A member and all it hands pulls to, in one object."""
+    """A member and all receivers of its pulls, in one object."""
 
     def __init__(self, release="5.3.3", expression="*", **settings) -> None:
         self.config = PushConsumerConfig(
@@ -247,7 +247,7 @@ async def test_an_orderly_queue_is_pulled_with_its_lock_and_from_where_the_last_
     await member.pull()
     member.start = 50
     await member.pull()
-    assert [header.queue_offset for _, header, _ in member.asked] == [40, 40], "it is asked once"
+    assert [header.queue_offset for _, header, _ in member.asked] == [40, 40], "one query"
 
 
 async def test_an_unsubscribed_topic_is_not_pulled() -> None:
@@ -298,7 +298,7 @@ async def test_messages_of_other_tags_are_passed_over() -> None:
     member = GroupMember(expression="TagA", pull_interval_ms=9)
     await member.answered(body=a_record(10, "TagB"))
     assert (member.submitted, member.request.next_offset) == ([], 12)
-    assert member.again == [(member.request, 0)], "at once: the broker has more"
+    assert member.again == [(member.request, 0)], "the next pull is at once: the broker has more"
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ async def test_an_answer_without_messages_moves_the_offset_of_an_empty_queue(cod
     assert member.again == [(member.request, 0)]
     await member.answered(0, 13, a_record(12))
     await member.answered(code, 20)
-    assert member.table.get(Q) == 12, "something is still under way"
+    assert member.table.get(Q) == 12, "a message is still in consumption"
 
 
 async def test_the_next_pull_goes_where_the_broker_suggested() -> None:
@@ -328,7 +328,7 @@ async def test_since_5_2_an_offset_that_the_broker_lacks_is_repaired_at_once() -
     assert member.facts == [OffsetRepaired("g", QUEUE, 10, 60)]
     assert (member.request.process_queue.dropped, member.again) == (True, [])
     member.table.update(Q, 5)
-    assert (member.table.get(Q), member.request.next_offset) == (60, 60), "it is frozen"
+    assert (member.table.get(Q), member.request.next_offset) == (60, 60), "the offset is frozen"
     ((delay_ms, work),) = member.later_calls
     assert delay_ms is None
     await work()
@@ -385,7 +385,7 @@ async def test_an_answer_after_the_end_is_not_read() -> None:
     assert (member.facts, member.again) == ([], [])
 
 
-# What is cached ---------------------------------------------------------------------------
+# Cached messages --------------------------------------------------------------------------
 
 
 def a_message(offset, size=4) -> SimpleNamespace:
@@ -419,7 +419,7 @@ def test_limits_of_a_topic_are_divided_by_the_held_queues() -> None:
     assert found == [(1_000, 100), (2, 2), (1, 1), (1, 1)]
     flow = FlowControl(PushConsumerConfig(group="g", namesrv="n:1"))
     flow.divide(4)
-    assert (flow.messages_max, flow.mib_max) == (1_000, 100), "limits of queues are not"
+    assert (flow.messages_max, flow.mib_max) == (1_000, 100), "limits of queues are not divided"
 
 
 def test_a_queue_counts_its_bytes_down_as_messages_are_finished() -> None:
@@ -429,7 +429,7 @@ def test_a_queue_counts_its_bytes_down_as_messages_are_finished() -> None:
     assert (queue.bytes_cached, queue.offset_highest, queue.span) == (70, 7, 2)
     assert queue.remove([messages[1]], now_ms=9) == 5
     assert (queue.bytes_cached, queue.count, queue.last_consume_ms) == (50, 2, 9)
-    assert queue.remove([messages[1]], now_ms=9) == 5, "the same one again changes nothing"
+    assert queue.remove([messages[1]], now_ms=9) == 5, "a second removal changes nothing"
     assert queue.bytes_cached == 50
     assert queue.remove([messages[0], messages[2]], now_ms=9) == 8
     assert (queue.bytes_cached, queue.span, queue.first()) == (0, 0, None)
@@ -449,7 +449,7 @@ def test_an_orderly_queue_commits_what_was_taken() -> None:
     assert queue.is_waiting is False
     assert queue.commit() == 8
     assert (queue.bytes_cached, queue.count) == (0, 0)
-    assert queue.put([a_message(8)]) is False, "the listener has not rested yet"
+    assert queue.put([a_message(8)]) is False, "the listener still runs"
     assert queue.take(1, 9) != []
     assert queue.take(1, 9) == []
     assert queue.put([a_message(9)]) is True

@@ -1,4 +1,4 @@
-"""When a consumer rebalances, how it claims queues, and how it releases them."""
+"""Times of a consumer's rebalances; claims and releases of queues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ACountingConsumer:
 
 
 async def passes_of(consumer, release, ring_at_s=(), until_s=61) -> list[float]:
-    """When passes begin, with wake-ups at these times."""
+    """The times at which passes begin, with wake-ups at *ring_at_s*."""
     consumer.began_s = trio.current_time()
     rules = Release.parse(release)
     intervals = {"interval_ms": 20_000, "interval_ms_min": 1_000}
@@ -186,7 +186,7 @@ def test_client_invariant_35_a_member_that_expires_is_noticed_within_20_seconds(
                 broker.members = [consumer.instance.client_id, "~another@one"]
                 await trio.sleep(expires_s)
                 shared = len(consumer.queues)
-                broker.members = [consumer.instance.client_id]  # and nobody says so
+                broker.members = [consumer.instance.client_id]  # without a notice
                 await trio.sleep(20)
                 return shared, len(consumer.queues)
 
@@ -208,7 +208,7 @@ def test_client_invariant_45_a_new_share_sends_a_newer_subscription_version() ->
         ]
 
     beats = dict(in_group(main, queues=2))
-    assert 20.0 in beats  # neither the start nor the half-minute round
+    assert 20.0 in beats  # not that of the start, not one of each 30 s
     assert beats[20.0] > beats[1.0]
 
 
@@ -271,7 +271,10 @@ def test_a_topic_subscribed_while_running_comes_with_the_second_pass() -> None:
 
 
 def busy_orderly(release, *, hand_over_at_s, until_s):
-    """Hand over one queue whose orderly listener never ends; when it was released."""
+    """Give a queue whose orderly listener never ends to another member.
+
+    Returns the times at which it was released, of passes, and of lock requests.
+    """
     times = []
 
     async def stuck(messages) -> None:
@@ -303,7 +306,7 @@ def busy_orderly(release, *, hand_over_at_s, until_s):
 def test_client_invariant_52_up_to_5_1_a_busy_orderly_queue_is_kept_for_ever() -> None:
     released, passes, _ = busy_orderly("4.9.7", hand_over_at_s=1, until_s=130)
     assert released == []
-    # Each pass waits a second for the listener, and 20 seconds follow.
+    # Each pass waits a second for the listener; the next begins 20 seconds later.
     assert passes[1:4] == [20.0, 41.0, 62.0]
 
 
@@ -373,7 +376,7 @@ def test_client_invariant_36_the_outcome_of_a_dropped_queue_s_listener_is_discar
         return broker
 
     broker = in_group(main)
-    assert ended == [30.0]  # the queue was dropped at 20, the listener was not
+    assert ended == [30.0]  # the queue was dropped at 20 s, its listener was not stopped
     assert broker.received[36] == []
     assert broker.offsets["T", 0] == 0
     assert [offset for _, offset in broker.pulls()][:2] == [0, 1]
@@ -403,7 +406,7 @@ def test_client_invariant_59_without_its_master_a_queue_is_read_from_the_slave_b
             cluster.a_producer(process) as producer,
         ):
             publishes = [len(await producer.publish_queues("T"))]
-            await trio.sleep_until(55)  # the last lock is 15 s old, or 14
+            await trio.sleep_until(55)  # the last lock is 15 or 14 s old
             broker.stop()
             del cluster.brokers["broker-a"]
             cluster.namesrv.routes["T"] = cluster.route(1)
@@ -420,6 +423,6 @@ def test_client_invariant_59_without_its_master_a_queue_is_read_from_the_slave_b
     queues, locks, publishes, soon = in_group(main)
     assert queues == [a_queue()]
     assert publishes == [1]
-    assert soon == [0, 1, 2], "for 30 s a lock is believed"
+    assert soon == [0, 1, 2], "a lock is valid for 30 s"
     assert received == soon + ([] if orderly else [3, 4, 5])
     assert not orderly or 75 - 30 > max(locks) > 69 - 30

@@ -162,7 +162,7 @@ def test_a_queue_that_is_not_pulled_for_two_minutes_is_released_as_expired() -> 
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(1)
             broker.replies[PULL].extend([SILENT])
-            # What the answer puts back into the line vanishes, as with a thread that died.
+            # The next pull request is lost, as with a thread that died.
             consumer.instance.pull_service.pull_now = lambda request: None
             consumer.instance.pull_service.pull_later = lambda request, delay_ms: None
             await trio.sleep(140)

@@ -1,4 +1,4 @@
-"""The decisions of a rebalance: what is released, claimed or dropped; what is balanced."""
+"""The decisions of a rebalance: queues to release, claim or drop; when a group is balanced."""
 
 import pytest
 

@@ -1,10 +1,10 @@
-"""Which files one rebalance visits, in order: a reader with a bug goes the same way.
+"""The files that one rebalance visits, in order: a reader who looks for a bug reads the same.
 
-Counted are the files of ``emulator/client``, and the allocation that brokers share, whose
-functions run in the task of the RebalanceService, for a clustering consumer with a
-concurrent listener.  A pass begins when the service wakes and ends when it waits again:
-the new queue's pull request is queued, and heartbeats were sent.  Of the broker calls
-(members, stored offset, heartbeat) the files up to ``RemotingClient.invoke`` count.
+The tests count the files of ``emulator/client``, and the allocation that brokers share, if
+their functions run in the task of the RebalanceService, for a clustering consumer with a
+concurrent listener.  A pass begins when the service wakes and ends when it waits again: the
+new queue's pull request is then queued, and heartbeats were sent.  For calls of brokers
+(members, stored offset, heartbeat), the files up to ``RemotingClient.invoke`` count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES_MAX = 10
 class Visits:
     """The functions of the client that the RebalanceService's task calls, in order.
 
-    A coroutine that goes on after a wait is not called again.
+    A coroutine that continues after a wait is not counted again.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Visits:
             self.calls.append((name, frame.f_code.co_name))
 
     def files(self, until: str = "") -> list[str]:
-        """Up to the first call of that function, or all; with each return to a file."""
+        """The files up to the first call of *until*, or all; a file again after another one."""
         names = [function for _, function in self.calls]
         end = names.index(until) if until else len(names)
         return without_repeats(file for file, _ in self.calls[:end])
@@ -51,12 +51,12 @@ class Visits:
 def in_rebalance_task() -> bool:
     try:
         return "RebalanceService.run" in trio.lowlevel.current_task().name
-    except RuntimeError:  # between tasks: the virtual network hands bytes to connections
+    except RuntimeError:  # between tasks: the virtual network delivers bytes
         return False
 
 
 def visits_of_a_claim() -> Visits:
-    """A notice wakes the service after the route has got a second queue."""
+    """The visits when a notice wakes the service after the route got a second queue."""
     visits = Visits()
 
     async def main(cluster, broker):
@@ -64,7 +64,7 @@ def visits_of_a_claim() -> Visits:
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(25)
             cluster.namesrv.routes["T"] = cluster.route(2)
-            await trio.sleep(7)  # the poll at 30 s brings the route
+            await trio.sleep(7)  # the poll at 30 s fetches the route
             held = consumer.queues
             assert a_queue(1) not in held
             (peer,) = broker.server.connections
@@ -80,7 +80,7 @@ def visits_of_a_claim() -> Visits:
 
 
 def visits_of_a_release() -> Visits:
-    """The timer finds a second member, of which no notice has come."""
+    """The visits when the timer's pass finds a second member, without a notice."""
     visits = Visits()
 
     async def main(cluster, broker):
@@ -98,7 +98,7 @@ def visits_of_a_release() -> Visits:
             assert a_queue(0) in consumer.queues
             assert a_queue(1) not in consumer.queues
             assert offset is None
-            assert broker.offsets["T", 1] == 3, "the offset is written before the queue is gone"
+            assert broker.offsets["T", 1] == 3, "the offset is written before the release"
 
     in_group(main, queues=2)
     return visits
@@ -109,7 +109,7 @@ def test_a_rebalance_visits_the_files_of_the_page() -> None:
     visited = list(dict.fromkeys(visits.files()))
     assert difference(visited, files_under("A rebalance")) == ""
     assert len(visited) <= FILES_MAX
-    assert set(visits.files(until="pull_now")) == set(visited[:-2]), "then heartbeats are sent"
+    assert set(visits.files(until="pull_now")) == set(visited[:-2]), "heartbeats follow"
 
 
 def test_the_release_of_a_queue_visits_the_files_of_the_page() -> None:

@@ -1,4 +1,4 @@
-"""A pass step by step: what is dropped when, what becomes a pull, and what a failure leaves."""
+"""The steps of a pass: when queues are dropped, which are pulled, the state after a failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def q(number: int, topic: str = "T") -> MessageQueue:
 
 
 class GroupMember:
-    """What a rebalance uses of a member, kept in one object; ``journal`` is in order."""
+    """The parts of a member that a rebalance uses; ``journal`` has their calls in order."""
 
     def __init__(self, release: str = "5.3.3") -> None:
         self.group = "g"
@@ -79,7 +79,7 @@ class GroupMember:
 
 
 class Owner:
-    """An ownership whose steps are given."""
+    """An ownership with given functions for claims and releases."""
 
     process_queue_type = ProcessQueue
 
@@ -196,8 +196,8 @@ async def test_since_5_0_all_leaving_queues_are_dropped_before_the_first_is_wait
 
     await a_rebalance(member, ownership=Owner(release=let_go)).run_pass("timer")
     assert states == [[True, seen], [True, True]]
-    assert list(member.process_queue_table) == [q(0), q(1)], "what was not let go of is still held"
-    assert member.facts[1:] == [], "and nothing was released"
+    assert list(member.process_queue_table) == [q(0), q(1)], "both queues are still held"
+    assert member.facts[1:] == [], "no queue was released"
 
 
 async def test_a_queue_that_is_given_up_by_another_step_meanwhile_is_no_failure() -> None:

@@ -28,7 +28,7 @@ async def send(cluster, *bodies, topic="orders", **more) -> None:
 
 
 async def polled(consumer, count, timeout_ms=30_000) -> list[bytes]:
-    """The bodies of that many messages, over several polls."""
+    """Poll until there are *count* messages; return their bodies."""
     bodies = []
     while len(bodies) < count:
         messages = await consumer.poll(timeout_ms)
@@ -57,7 +57,7 @@ def test_assigned_queues_are_polled_from_where_a_new_group_starts(release) -> No
 
     bodies, nothing, told = in_cluster(main, release=release, orders=1)
     assert (bodies, nothing) == ([b"first", b"one", b"two"], [])
-    assert told == [], "a fact on demand"
+    assert told == [], "MessagePolled is noted only on demand"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A lite pull consumer of subscribed topics: shares, listeners, what tools see."""
+"""A lite pull consumer of subscribed topics: shares, listeners, answers to tools."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_where_to_start_is_asked_again_after_three_seconds_and_an_offset_after_o
 
     assert result_of(MAX, "4.9.1") == (3, 1)
     assert result_of(MAX, "4.9.0") == (1, 1)
-    assert result_of(QUERY, "4.9.7") == (0, 0), "4.x takes an error for: none is stored"
+    assert result_of(QUERY, "4.9.7") == (0, 0), "4.x reads an error as: no offset is stored"
 
 
 def test_at_the_end_it_has_left_its_group_and_when_cancelled_it_has_not() -> None:

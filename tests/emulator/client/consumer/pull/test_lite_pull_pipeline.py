@@ -1,4 +1,4 @@
-"""What lite pull consumers of some releases lose or repeat, and those of later ones do not."""
+"""Messages that lite pull consumers of some releases lose or repeat, and later ones do not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def send(cluster, body) -> None:
 
 
 async def polled(consumer) -> list[bytes]:
-    """The bodies of all that comes until nothing comes for a second."""
+    """Poll until no message comes for a second; return all bodies."""
     bodies = []
     while messages := await consumer.poll(1_000):
         bodies += [message.body for message in messages]
@@ -44,10 +44,10 @@ def offsets_pulled(broker) -> list[int]:
 def test_s13_a_pull_that_outlives_its_queue_moves_the_next_owner_until_4_9_0(
     release, delivered
 ) -> None:
-    """rocketmq #2732, fixed by #2832: a message is lost, and the commit passes it.
+    """rocketmq #2732, fixed by #2832: a message is lost, and the committed offset is after it.
 
-    The queue goes to another member and comes back while the first pull is still held; one
-    thread, so that the new task waits for the old one.
+    The queue goes to another member and comes back while the first pull is still held.  There
+    is one thread, so the new task waits for the old one.
     """
 
     async def main(cluster):
@@ -59,7 +59,7 @@ def test_s13_a_pull_that_outlives_its_queue_moves_the_next_owner_until_4_9_0(
             one.commit()
             async with other, cluster.a_lite_consumer(other, topics, **FIRST):
                 await trio.sleep(2)
-                assert one.queues == [], "the other's id comes first in the order of members"
+                assert one.queues == [], "the other's id is the first in the order of members"
             await trio.sleep(0.1)
             assert len(one.queues) == 1
             await send(cluster, b"meanwhile")
@@ -108,9 +108,9 @@ def test_s14_with_the_bug_of_1470_every_pull_counts_as_consumed(quirks, committe
 def test_s30_until_5_0_an_error_about_the_offset_begins_at_the_first_message(
     release, began
 ) -> None:
-    """What rocketmq #10176 reports: a group that has consumed begins anew at the first offset.
+    """rocketmq #10176: a group that has consumed begins again at the first offset.
 
-    4.x takes an error answer for: none is stored.
+    4.x reads an error answer as: no offset is stored.
     """
 
     async def main(cluster, broker):
@@ -128,7 +128,7 @@ def test_s30_until_5_0_an_error_about_the_offset_begins_at_the_first_message(
 
 @pytest.mark.parametrize("release", ["4.9.8", "5.0.0", "5.3.3"])
 def test_s30_no_release_pulls_at_an_offset_that_it_could_not_learn(release) -> None:
-    """#10176 reads the code so; upstream's pull refuses what is below 0, and asks again."""
+    """#10176 warns of such a pull; upstream's client refuses it below 0, and queries again."""
 
     async def main(cluster, broker):
         broker.store(9)
@@ -143,4 +143,4 @@ def test_s30_no_release_pulls_at_an_offset_that_it_could_not_learn(release) -> N
 
     began, took_s, lowest = in_group(main)
     assert (began, lowest) == (7, 7)
-    assert took_s == pytest.approx(12, abs=0.1), "twice 5 s of silence, twice 1 s of rest"
+    assert took_s == pytest.approx(12, abs=0.1), "two timeouts of 5 s, two delays of 1 s"

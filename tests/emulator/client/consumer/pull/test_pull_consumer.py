@@ -1,4 +1,4 @@
-"""The pull consumer: what it asks for, what it gets, whose offsets are stored."""
+"""The pull consumer: its requests, its results, and the offsets that it stores."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_pull_that_may_wait_gets_the_message_that_comes_meanwhile() -> None:
 
     empty, waited_s, found = in_cluster(main, orders=1)
     assert empty.status is PullStatus.NO_NEW_MSG
-    assert 20 <= waited_s <= 25, "held for brokerSuspendMaxTimeMillis, looked at every 5 s"
+    assert 20 <= waited_s <= 25, "held for brokerSuspendMaxTimeMillis, checked every 5 s"
     assert bodies_of(found) == [b"late"]
 
 
@@ -196,7 +196,7 @@ def test_the_offsets_of_queues_that_fall_to_it_are_stored_and_found_again() -> N
             [queue] = await consumer.fetch_subscribe_message_queues("orders")
             await consumer.pull(queue, 0)
             unknown = await consumer.fetch_consume_offset(queue)
-            await trio.sleep(2)  # its heartbeat, the notice, and a pass
+            await trio.sleep(2)  # for its heartbeat, the notice, and a pass
             mine = consumer.queues
             consumer.update_consume_offset(queue, 1)
             in_memory = await consumer.fetch_consume_offset(queue)
@@ -216,7 +216,7 @@ def test_the_offsets_of_queues_that_fall_to_it_are_stored_and_found_again() -> N
 
 
 def test_a_queue_that_falls_to_it_forgets_the_offset_set_before() -> None:
-    """As upstream (rocketmq #7801): who sets an offset at once loses it to the first pass."""
+    """As upstream (rocketmq #7801): the first pass discards an offset that was set before it."""
 
     async def main(cluster, broker):
         app = cluster.process()

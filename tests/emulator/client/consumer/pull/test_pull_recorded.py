@@ -1,4 +1,4 @@
-"""Our pull consumers get from our broker what they got from a real one (tests/parity)."""
+"""Our pull consumers get the same from our broker as from a real one (tests/parity)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pull consumer answers brokers, and what it leaves to whoever pulls."""
+"""A pull consumer's answers to brokers and tools, and its handling of their notices."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_pass_that_outlives_its_consumer_leaves_the_others_of_its_instance_alo
                 late = Wait(object(), until_ms, lambda _now_ms, _expired: members)
                 broker.replies[LIST] += [members, late]
                 await trio.sleep(2)
-                assert broker.replies[LIST] == [], "its pass is under way"
+                assert broker.replies[LIST] == [], "its pass is running"
             await trio.sleep(25)
             claims = [fact.group for fact in cluster.facts_of(QueuesClaimed)]
             return other.queues, claims, cluster.facts_of(CallbackRaised)

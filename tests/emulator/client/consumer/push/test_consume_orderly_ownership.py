@@ -1,4 +1,4 @@
-"""Locks of an orderly consumer: which are renewed and given back, and what a queue waits for."""
+"""Locks of an orderly consumer: their renewal and release, and the waits for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A0, A1, B0 = (MessageQueue("T", *place) for place in (("a", 0), ("a", 1), ("b", 
 
 
 class GroupMember:
-    """What locks use of a member: brokers that grant all, but are ``silent`` or ``refuse``."""
+    """The parts of a member that locks use; its brokers grant all but ``refused`` queues."""
 
     def __init__(self, *queues: MessageQueue, release: str = "5.3.3") -> None:
         self.config = PushConsumerConfig(
@@ -77,7 +77,7 @@ class GroupMember:
 
 @asynccontextmanager
 async def a_listener_at_work(queue: OrderlyProcessQueue):
-    """It does not return before the block ends."""
+    """A listener that does not return before the block ends."""
 
     async def listen(*, task_status) -> None:
         async with queue.consume_lock:
@@ -113,7 +113,7 @@ async def test_a_silent_broker_does_not_keep_others_from_renewal() -> None:
         1_000,
         21_000,
     ]
-    assert member.locked() == {A0: True, B0: True}, "silence changes nothing"
+    assert member.locked() == {A0: True, B0: True}, "without an answer no lock changes"
 
 
 async def test_a_queue_whose_renewal_is_refused_is_locked_no_more() -> None:
@@ -205,7 +205,7 @@ async def test_since_5_2_a_dropped_queue_waits_20_seconds_and_no_longer(
     queue.dropped, member.time_ms = True, 1_000 + silent_ms
     async with a_listener_at_work(queue):
         assert await LockedOwnership(member).release(A0, queue) is released
-        assert queue.consume_lock.locked(), "the listener that hangs still has it"
+        assert queue.consume_lock.locked(), "the listener that hangs still holds it"
     assert queue.locked is not released
     assert (("unlock soon", A0) in member.journal) is released
 

@@ -1,4 +1,4 @@
-"""A consumer as its instance sees it: heartbeats, pauses, the start and the end."""
+"""A consumer as its instance uses it: heartbeats, pauses, the start and the end."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_since_5_2_a_paused_consumer_counts_as_out_of_balance(release, passes) -
                 return len(asked), broker.times(LIST)
 
     asked, lists = in_group(main)
-    assert asked == passes, "every 20 seconds, or a second after a pass out of balance"
-    assert [at for at in lists if at > 1] == [], "a paused consumer asks nothing"
+    assert asked == passes, "every 20 seconds, or one second after a pass that was not balanced"
+    assert [at for at in lists if at > 1] == [], "a paused consumer sends no requests"
 
 
 @pytest.mark.parametrize(("release", "causes"), [("5.1.4", ["started"]), ("5.2.0", [])])

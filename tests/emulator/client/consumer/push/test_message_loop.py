@@ -1,4 +1,4 @@
-"""Loops over messages: what is acknowledged, what comes again, and how a loop ends."""
+"""Loops over messages: acknowledged and repeated messages, and ends of loops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def send(cluster, count) -> None:
 
 
 async def all_of(consumer) -> list[tuple[bytes, int]]:
-    """Bodies and how often each has failed before, until no more come."""
+    """Bodies of all messages, and how often each has failed before."""
     loop = consumer.messages(timeout_s=LONG_S)
     return [(message.body, message.reconsume_times) async for message in loop]
 
@@ -46,7 +46,7 @@ async def refusing_loop(consumer) -> None:
 
 
 def looping(body, *, sent=5, **settings):
-    """Run ``body(consumer)`` inside of a consumer; then what a second consumer gets."""
+    """Run ``body(consumer)``; return what a second consumer then gets, and the cluster."""
 
     async def main(cluster):
         await send(cluster, sent)
@@ -240,7 +240,7 @@ def test_an_orderly_loop_gets_a_failed_message_again_before_any_later_one() -> N
 
     async def body(consumer):
         for _ in range(2):
-            with trio.move_on_after(LONG_S), suppress(ValueError):  # the first loop ends by it
+            with trio.move_on_after(LONG_S), suppress(ValueError):  # it ends the first loop
                 async for message in consumer:
                     seen.append(message.body)
                     if seen.count(b"1") == 1:
@@ -274,7 +274,7 @@ def test_a_loop_takes_one_message_at_a_time() -> None:
 
 
 class Dropped:
-    """An iterator that notes how its loop was left."""
+    """An iterator that records how its loop was left."""
 
     def __init__(self, seen) -> None:
         self._seen = seen

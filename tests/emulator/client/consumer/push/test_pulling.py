@@ -1,4 +1,4 @@
-"""Pulls from a broker with scripted answers: when the next one comes, and from where."""
+"""Pulls from a broker with scripted answers: the time and the offset of the next pull."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUERY_OFFSET = 14
 
 
 def pulled(story_seconds, prepare, *, queues=1, listener=lambda messages: None, **settings):
-    """Consume for some seconds after *prepare* scripted the broker; the broker."""
+    """Prepare the broker, consume for some seconds; return (cluster, broker)."""
 
     async def main(cluster, broker):
         prepare(broker)
@@ -36,7 +36,7 @@ def answering(*replies):
 
 @pytest.mark.parametrize(("release", "first_s"), [("4.9.7", 0.0), ("5.1.3", 0.5), ("5.3.3", 1.5)])
 def test_client_invariant_37_the_first_pull_of_a_new_queue(release, first_s) -> None:
-    # 5.3.3: the pass itself has to wait until a second after the start.
+    # 5.3.3: the first pass is a second after the start.
     _, broker = pulled(2, answering(), release=release)
     assert broker.pulls()[0] == (first_s, 0)
 
@@ -86,7 +86,7 @@ def test_client_invariant_39_a_full_queue_is_checked_every_50_ms(finished_s, nex
         broker.store(2_000)
 
     _, broker = pulled(3.9, prepare, listener=all_at_once, consume_batch_max=1024)
-    # A thousand and 24 are there at once, and too many until the listener ends.
+    # 1,024 messages are cached at once, which is above the limit until the listener ends.
     assert [at for at, offset in broker.pulls() if offset < 1_024] == [0.0] * 32
     assert min(at for at, offset in broker.pulls() if offset >= 1_024) == next_pull_s
 
@@ -97,7 +97,7 @@ def test_client_invariant_39_a_paused_consumer_checks_once_a_second() -> None:
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(5)
             consumer.suspend()
-            broker.store(1)  # its arrival ends the held pull; the next one waits for the pause
+            broker.store(1)  # it ends the held pull; the next one waits for the end of the pause
             await trio.sleep(3.5)
             paused_until = len(broker.pulls())
             await consumer.resume()
@@ -156,7 +156,7 @@ def test_client_invariant_41_a_lost_pull_request_is_replaced_but_a_full_queue_is
             held = consumer._running.member.process_queue_table
             full, lost = held[a_queue(0)], held[a_queue(1)]
             service = consumer.instance.pull_service
-            # What the answer puts back into the line vanishes, as with a thread that died.
+            # The next pull request is lost, as with a thread that died.
             pull_now = service.pull_now
             service.pull_now = lambda r: r.process_queue is lost or pull_now(r)
             await trio.sleep(160)
@@ -199,7 +199,7 @@ def test_client_invariant_42_an_illegal_offset_is_repaired(release, after_s) -> 
     ("policy", "stored", "start"),
     [
         ("CONSUME_FROM_LAST_OFFSET", None, 50),
-        ("CONSUME_FROM_LAST_OFFSET", 0, 0),  # what a broker says of a young queue
+        ("CONSUME_FROM_LAST_OFFSET", 0, 0),  # a broker's answer for a new queue
         ("CONSUME_FROM_LAST_OFFSET", 20, 20),
         ("CONSUME_FROM_FIRST_OFFSET", None, 0),
         ("CONSUME_FROM_TIMESTAMP", None, 7),
@@ -245,7 +245,7 @@ def test_an_error_about_the_offset_is_no_offset_in_4_and_no_queue_in_5(release, 
 def test_up_to_4_9_8_an_orderly_first_pull_takes_silence_about_its_offset_for_minus_one(
     release, begins
 ) -> None:
-    """rocketmq #2708, #1825: the pass has learned the offset, the first pull queries it anew."""
+    """rocketmq #2708, #1825: the pass got the offset, the first pull queries it again."""
 
     async def main(cluster, broker):
         broker.store(50)
@@ -262,7 +262,7 @@ def test_up_to_4_9_8_an_orderly_first_pull_takes_silence_about_its_offset_for_mi
     assert broker.pulls()[0][1] == begins
     repaired = [(fact.asked, fact.corrected) for fact in cluster.facts_of(OffsetRepaired)]
     assert repaired == ([(-1, 0)] if begins < 0 else [])
-    assert (0 in [offset for _, offset in broker.pulls()]) is (begins < 0), "consumed again"
+    assert (0 in [offset for _, offset in broker.pulls()]) is (begins < 0), "consumed again from 0"
 
 
 @pytest.mark.parametrize(("release", "is_checked"), [("4.8.0", False), ("4.9.0", True)])

@@ -153,13 +153,13 @@ def test_client_invariant_54_after_a_kill_only_what_was_not_yet_written_is_deliv
 
     in_cluster(main, orders=1)
     assert first == [b"first", *numbers(10), b"late"]
-    assert second in ([b"late"], [])  # its pull may have carried the offset
+    assert second in ([b"late"], [])  # its pull may have committed the offset
 
 
 def test_client_invariant_55_a_clean_end_leaves_nothing_to_repeat() -> None:
     first, second = Bodies(), Bodies()
 
-    async def slow(messages) -> None:  # its pull waits meanwhile, and carried no offset
+    async def slow(messages) -> None:  # the held pull did not commit the offset
         await trio.sleep(0.5)
         first(messages)
 

@@ -13,7 +13,7 @@ from tests.support.client.whole_cluster import in_cluster
 
 
 async def reset_to_the_begin(producer: Producer, broker: str, topic: str) -> int:
-    """The code of the broker's answer."""
+    """Reset the group to the first offset; return the code of the broker's answer."""
     request = ResetOffsetRequest(topic=topic, group="cg", timestamp=0, is_force=True)
     reply = await producer.instance.remoting.invoke(
         broker, catalog.INVOKE_BROKER_TO_RESET_OFFSET, request, timeout_ms=5_000

@@ -1,4 +1,4 @@
-"""The same consumer on real sockets and in real time: threads do not know a virtual clock."""
+"""Push consumers on real sockets and in real time, because threads have no virtual clock."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_thread_that_raises_sends_its_message_back_and_the_program_s_log
         async with a_cluster() as namesrv, Producer(namesrv=namesrv, group="pg") as producer:
             await producer.send(Message("orders", b"first"))
             async with PushConsumer(fails, {"orders": "*"}, namesrv=namesrv, group="cg") as mine:
-                await logged.wait()  # the consumer goes only after its listener's end was seen
+                await logged.wait()  # stop the consumer only after its listener has failed
                 queue = next(q for q in mine.queues if q.topic == "orders")
                 assert queue.broker_name == "broker-a"
     assert seen_again == [0]

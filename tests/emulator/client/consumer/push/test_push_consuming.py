@@ -1,4 +1,4 @@
-"""What listeners are given and may return, and what happens to failed messages."""
+"""Arguments and results of listeners, and failed messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFUSED = Reply(code=ResponseCode.SYSTEM_ERROR, remark="as scripted")
 
 
 class Log:
-    """A listener's calls: (seconds, offsets), and what it answers, the last answer for ever."""
+    """A listener that records (seconds, offsets) of its calls; its last answer is repeated."""
 
     def __init__(self, *answers) -> None:
         self.answers = list(answers)
@@ -34,7 +34,7 @@ class Log:
 
 
 def consumed(log, *, messages=1, seconds=2.0, prepare=lambda broker: None, **settings):
-    """Consume *messages* of one queue for some seconds; (cluster, broker)."""
+    """Consume *messages* of one queue for some seconds; return (cluster, broker)."""
 
     async def main(cluster, broker):
         log.now_s = cluster.now_s
@@ -49,7 +49,7 @@ def consumed(log, *, messages=1, seconds=2.0, prepare=lambda broker: None, **set
 
 
 def routes_retries(broker) -> None:
-    """The group's retry topic can be sent to."""
+    """Add a route of the group's retry topic."""
     broker.cluster.namesrv.routes["%RETRY%cg"] = broker.cluster.route(1)
 
 
@@ -135,7 +135,7 @@ def test_client_invariant_47_what_cannot_be_sent_back_is_consumed_again_after_5_
         log.now_s = cluster.now_s
         broker.offsets["T", 0] = 0
         broker.store(2)
-        broker.replies[BACK].append(REFUSED)  # and nobody knows the retry topic's route
+        broker.replies[BACK].append(REFUSED)  # and the retry topic has no route
         process = cluster.process()
         async with process, cluster.a_consumer(process, log) as consumer:
             await trio.sleep(4.9)
@@ -258,7 +258,7 @@ def test_client_invariant_50_an_orderly_failure_comes_again_before_anything_else
 def test_client_invariant_50_an_orderly_failure_is_repeated_without_end() -> None:
     log = Log(*[ValueError("no")] * 1_000)
     _, broker = consumed(log, messages=2, seconds=60.5, orderly=True, prepare=routes_retries)
-    assert broker.sends == []  # it could have been given up
+    assert broker.sends == []  # the retry topic has a route, but is not used
     assert log.calls == [(float(second), [0]) for second in range(61)]
 
 
@@ -318,7 +318,7 @@ def test_client_invariant_51_without_a_fresh_lock_no_listener_is_called() -> Non
         broker.offsets["T", 0] = 0
         async with cluster.process() as app, cluster.a_consumer(app, log, orderly=True):
             await trio.sleep(2)
-            broker.replies[LOCK].extend([REFUSED] * 100)  # an error leaves the flag, not its age
+            broker.replies[LOCK].extend([REFUSED] * 100)  # an error keeps the flag only
             await trio.sleep(33)
             broker.store(1)
             await trio.sleep(9)
@@ -340,7 +340,7 @@ def test_a_lock_that_is_refused_stops_pulls_too() -> None:
             await trio.sleep(60)
         return broker.pulls()
 
-    # The renewal at 21 s took the lock away; the pull that was held then was the last.
+    # The renewal at 21 s is refused, so the lock is lost; the pull held then is the last one.
     assert [at for at, _ in in_group(main)] == [0.0, 15.0]
 
 
@@ -363,7 +363,7 @@ def test_an_orderly_turn_ends_after_a_minute_so_that_others_may_begin() -> None:
     assert order[:14] == [order[0]] * 7 + [1 - order[0]] * 7
 
 
-# Shapes of listeners --------------------------------------------------------------------
+# Forms of listeners ---------------------------------------------------------------------
 
 
 def test_listeners_are_functions_or_objects_with_or_without_a_context() -> None:

@@ -10,7 +10,7 @@ from rocketmq_emulator.client.consumer.push.worker_pool import WorkerPool
 
 
 class JobsThatAThreadTakesFirst(deque):
-    """A check sees a job; another thread takes it before it is popped."""
+    """A queue of jobs: after the check that it has one, another thread takes that job."""
 
     def __init__(self) -> None:
         super().__init__()
