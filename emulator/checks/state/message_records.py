@@ -149,6 +149,9 @@ class LostPlaces:
         self._replaced: dict[int, str] = {}  # keys of lost ones, places used again
         self._unknown_to = 0  # places below may have lost messages with unknown keys
 
+    def __bool__(self) -> bool:
+        return bool(self._unused or self._replaced)
+
     def lose(self, offset: int, stored_us: int, key: str) -> None:
         """The message at *offset* is lost."""
         self._unused[offset] = stored_us, key
@@ -171,7 +174,10 @@ class LostPlaces:
         """Whether the message *key* at *offset* was lost, and the place is unused."""
         return self._unused.get(offset, (0, ""))[1] == key
 
+    def has(self, offset: int, key: str) -> bool:
+        """Whether the last lost message of the place *offset* is *key*."""
+        return self.is_unused(offset, key) or self._replaced.get(offset) == key
+
     def had(self, offset: int, key: str) -> bool:
         """Whether the message *key* was at *offset* before a loss, or may have been."""
-        is_known = self.is_unused(offset, key) or self._replaced.get(offset) == key
-        return is_known or offset < self._unknown_to
+        return self.has(offset, key) or offset < self._unknown_to

@@ -203,7 +203,7 @@ class Progress:
             hold = self._gives(reading, fact, entry)
         is_broadcast = reading.reader != fact.group
         if fact.ok or is_broadcast:  # broadcasting members drop failures
-            self.is_repeat = reading.takes(offset)
+            self.is_repeat = reading.takes(offset, fact.uniq_key)
             if reading.failed:
                 reading.failed.pop(offset, None)
             if fact.uniq_key in self.messages.pending.failures:
@@ -236,7 +236,7 @@ class Progress:
         self.reading = reading
         reading.consumed_us = entry.mono_us
         self._gives(reading, fact, entry, polled=True)
-        self.is_repeat = reading.takes(fact.offset)
+        self.is_repeat = reading.takes(fact.offset, fact.uniq_key)
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
         if fact.group in self._cluster.broadcast:

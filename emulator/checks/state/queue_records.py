@@ -363,8 +363,15 @@ class QueueReading:
 
     # Messages -----------------------------------------------------------------------------
 
-    def takes(self, offset: int) -> bool:
-        """Note that the message is consumed; return whether it was consumed before."""
+    def takes(self, offset: int, key: str) -> bool:
+        """Note that the message is consumed; return whether it was consumed before.
+
+        A client may consume a message that its broker has lost meanwhile: another one has its
+        place, or will have it, and is not consumed by that.
+        """
+        lost = self.records.lost
+        if lost and lost.has(offset, key) and self.records.key_at(offset) != key:
+            return False
         if self.done.add(offset):
             return False
         if offset in self.skipped:  # excused before, and consumed now

@@ -173,6 +173,27 @@ def test_what_was_not_flushed_may_go_with_the_power() -> None:
     assert judgement.metrics["lost_with_power"] == 1
 
 
+def another_in_the_place_of_a_lost_message() -> AJournal:
+    """A member had pulled the lost message at offset 1, and consumes it after the loss."""
+    journal = a_journal_with_power_lost(sync=False).pulled(1, 0)
+    journal.claimed("billing-1", Q0).consumed("billing-1", 0).consumed("billing-1", 1)
+    journal.note("billing-1", OffsetRepaired("billing", Q0, 2, 1))
+    return journal.sent(1, key="another").committed(1)
+
+
+def test_a_lost_message_that_is_consumed_late_is_not_the_next_one_at_its_offset() -> None:
+    judgement = (
+        another_in_the_place_of_a_lost_message().consumed("billing-1", 1, key="another").judged()
+    )
+    assert judgement.metrics["duplicates"] == 0
+    assert objections(judgement, "lost") == []
+
+
+def test_the_next_message_at_the_offset_of_a_lost_one_is_missed_though_that_was_consumed() -> None:
+    journal = another_in_the_place_of_a_lost_message().at_s(200).committed(2).at_s(400).ends()
+    assert "offset 1" in str(lost(journal))
+
+
 def test_what_was_acknowledged_as_flushed_may_not() -> None:
     assert lost(a_journal_with_power_lost(sync=True)) == [
         (
