@@ -24,7 +24,7 @@ LINES_MAX, FUNCTION_LINES_MAX = 600, 80  # few files come near; see tools.length
 BANNED_WORDS = {  # class names with a meaningless suffix, and how to name them instead
     r"\w+Manager": "name it for what it holds",
     r"\w+Helper": "name it for what it does",
-    r"\w+Impl": "drop the coat",
+    r"\w+Impl": "leave the suffix out",
     r"\w*Utils?": "name the one thing it knows",
 }
 RETIRED = {  # a word that no name may contain, and its replacement
@@ -117,7 +117,7 @@ def classes() -> list[tuple[Path, ast.ClassDef]]:
     return [(p, node) for p in PACKAGES for node in nodes_of(p) if isinstance(node, ast.ClassDef)]
 
 
-def test_classes_wear_no_coats() -> None:
+def test_class_names_have_no_meaningless_suffix() -> None:
     for path, node in classes():
         for pattern, advice in BANNED_WORDS.items():
             assert not re.fullmatch(pattern, node.name), f"{path} {node.name}: {advice}"

@@ -3,8 +3,9 @@
 A queue needs an owner while its broker is up and has the queue, from the time when the group has
 a member that shares its topic, and as long as the group has any members.  A broker is down from
 its end, or from when a NameServer lost it, until it is fully registered: a broker of which a
-NameServer knows only one topic (apache/rocketmq#4522) is down.  Names, units and meaning are
-those of the checker ``ownership``.
+NameServer knows only one topic (apache/rocketmq#4522) is down.  A queue that never had an owner
+needs none after a loss of power that may have taken its topic's settings.  Names, units and
+meaning are those of the checker ``ownership``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     BrokerUnregistered,
+    LogFlushed,
     NodeKilled,
+    PowerLost,
     TopicChanged,
     TopicCreated,
 )
@@ -28,6 +31,8 @@ from rocketmq_emulator.pipeline.tables.ownership import QUEUE
 
 READABLE = 4  # the bit of a topic's perm
 STARVED_US = 60_000_000
+TOPICS = "topics.json"
+SAVING_FLUSHES = 2  # after so many flushes a topic's settings are saved; one may have begun before
 
 
 def topic_sizes(facts: DataFrame) -> DataFrame:
@@ -89,6 +94,7 @@ def broker_presence(facts: DataFrame, faults: DataFrame, topic_sizes: DataFrame)
 
 
 def orphans(
+    facts: DataFrame,
     members: DataFrame,
     ownership: DataFrame,
     topic_sizes: DataFrame,
@@ -104,16 +110,19 @@ def orphans(
         F.coalesce(F.last(n, ignorenulls=True).over(until_now), F.lit(True))
         for n in ("has", "is_up")
     ]
+    had_owner = F.coalesce(F.max(F.col("owners") > 0).over(until_now), F.lit(False))
+    is_sure = F.coalesce(F.last("sure", ignorenulls=True).over(until_now), F.lit(True))
     is_orphan = (
         (_total("begins", until_now) > 0)
         & (_total("owners", until_now) == 0)
+        & (had_owner | is_sure)
         & (_total("living", until_now) > 0)
         & has_all[0]
         & has_all[1]
     )
     lasted_us = F.coalesce(F.lead("us").over(in_order), "ended_us") - F.col("us")
     spans = (
-        _events(queues, shares, ownership, topic_sizes, broker_presence)
+        _events(queues, shares, ownership, _settings_known(facts, topic_sizes), broker_presence)
         .join(run_ends, on=[*RUN], how="inner")
         .withColumns({"is_orphan": is_orphan, "lasted_us": lasted_us})
         .withColumn("island", F.count_if(~F.col("is_orphan")).over(until_now))
@@ -177,11 +186,44 @@ def _queues(members: DataFrame, ownership: DataFrame, topic_sizes: DataFrame) ->
     )
 
 
+def _settings_known(facts: DataFrame, topic_sizes: DataFrame) -> DataFrame:
+    """``topic_sizes`` with ``sure``; and one row where a broker may have lost a topic's settings.
+
+    That is so if the broker did not flush often enough between their last change and its loss of
+    power.  ``queue_count`` is null there: it is what it was before, as far as is known.
+    """
+    lost = (
+        facts_of(facts, PowerLost)
+        .where(F.array_contains("documents", TOPICS))
+        .select(*RUN, F.col("node").alias("broker"), at().alias("lost_at"))
+    )
+    flushed = facts_of(facts, LogFlushed).select(
+        *RUN, F.col("node").alias("broker"), at().alias("flushed_at")
+    )
+    of_topic = [*RUN, "broker", "topic", "lost_at"]
+    changed = (
+        topic_sizes.join(lost, on=[*RUN, "broker"], how="inner")
+        .where(F.col("at") < F.col("lost_at"))
+        .groupBy(*of_topic)
+        .agg(F.max("at").alias("changed_at"))
+    )
+    is_between = F.col("flushed_at").between(F.col("changed_at"), F.col("lost_at"))
+    unsaved = (
+        changed.join(flushed, on=[*RUN, "broker"], how="left")
+        .groupBy(*of_topic)
+        .agg(F.count_if(is_between).alias("flushes"))
+        .where(F.col("flushes") < SAVING_FLUSHES)
+        .select(*RUN, "topic", "broker", F.col("lost_at").alias("at"), F.lit(False).alias("sure"))
+    )
+    known = topic_sizes.select(*RUN, "topic", "broker", "queue_count", "at")
+    return known.withColumn("sure", F.lit(True)).unionByName(unsaved, allowMissingColumns=True)
+
+
 def _events(
     queues: DataFrame,
     members: DataFrame,
     ownership: DataFrame,
-    topic_sizes: DataFrame,
+    settings_known: DataFrame,
     broker_presence: DataFrame,
 ) -> DataFrame:
     """The events that make a queue an orphan or end that: QUEUE, us, at, and one change each."""
@@ -208,15 +250,15 @@ def _events(
     placed = names.select(
         *QUEUE, F.col("queue.topic").alias("topic"), F.col("queue.broker").alias("broker")
     )
-    sized = topic_sizes.join(placed, on=[*RUN, "topic", "broker"], how="inner").withColumn(
+    sized = settings_known.join(placed, on=[*RUN, "topic", "broker"], how="inner").withColumn(
         "has", F.col("queue.queue_id") < F.col("queue_count")
     )
     present = broker_presence.join(placed, on=[*RUN, "broker"], how="inner")
     found = begins
     for other in (claims, ends):
         found = found.unionByName(other, allowMissingColumns=True)
-    for other, name in ((living, "living"), (sized, "has"), (present, "is_up")):
+    for other, names_of in ((living, ["living"]), (sized, ["has", "sure"]), (present, ["is_up"])):
         found = found.unionByName(
-            other.select(*QUEUE, now_us, "at", name), allowMissingColumns=True
+            other.select(*QUEUE, now_us, "at", *names_of), allowMissingColumns=True
         )
     return found

@@ -154,7 +154,7 @@ GOLD = {
     "offset_lag": TableStep(offset_lag, ("facts", "messages")),
     "overlap": TableStep(overlap, ("ownership", "run_ends", "members")),
     "orphans": TableStep(
-        orphans, ("members", "ownership", "topic_sizes", "broker_presence", "run_ends")
+        orphans, ("facts", "members", "ownership", "topic_sizes", "broker_presence", "run_ends")
     ),
     "churn": TableStep(churn, ("rebalances", "members", "expired_queues")),
     "idleness": TableStep(idleness, ("deliveries", "members", "run_ends")),
