@@ -1,1 +1,1 @@
-"""Programs for those who work on this project; nothing in `emulator` needs them."""
+"""Programs for the development of this project; the package `emulator` does not need them."""

@@ -1,11 +1,11 @@
 """A check of commit messages, for git's hook ``commit-msg``.
 
     git config core.hooksPath tools/hooks     installs it in a clone
-    python tools/commit_message.py FILE       says what is wrong with the message in FILE
+    python tools/commit_message.py FILE       prints the errors of the message in FILE
 
-A subject is searched for and stands in lists: it is short and says what changed.  Why it changed,
-what was tried and what was measured is the body; a change of the packages has one.  Needs the
-standard library only, so that any ``python3`` runs it.
+Subjects are searched and listed: a subject is short and names the change.  The body explains why
+it was made, what was tried and what was measured; a change of the packages must have a body.
+Imports only the standard library, so that any ``python3`` runs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCISSORS = re.compile(r"^# -+ >8 -+$", re.MULTILINE)
 
 
 def problems(message: str, *, changes_packages: bool) -> list[str]:
-    """What is wrong with *message*, a sentence each; lines with # in front are git's."""
+    """The errors of *message*, a sentence each; lines that begin with # are comments of git."""
     text = SCISSORS.split(message)[0]
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith("#")]
     subject, *rest = "\n".join(lines).strip("\n").split("\n")
@@ -34,11 +34,11 @@ def problems(message: str, *, changes_packages: bool) -> list[str]:
     if subject.endswith("."):
         found.append("the subject ends with a period")
     if not subject[:1].isupper():
-        found.append("the subject begins with a capital letter: what changed, as in Answer GET_X")
+        found.append("the subject must begin with a capital letter, as in Answer GET_X")
     if rest and rest[0]:
-        found.append("the second line is empty")
+        found.append("the second line must be empty")
     if changes_packages and not any(rest):
-        found.append("the body says why: what was wrong or missing, what was tried or measured")
+        found.append("the body must say why: what was wrong or missing, tried or measured")
     return found
 
 

@@ -1,7 +1,7 @@
-"""The methods of the clients for threads and for asyncio, from those of the trio clients.
+"""Generate the methods of the clients for threads and for asyncio from the trio clients.
 
-What the trio client awaits, the one blocks for and the other awaits in asyncio; names,
-parameters and promises are the same.  So they are copied, and a test says when they are old.
+Where the trio client awaits, the client for threads blocks and the client for asyncio awaits;
+names, parameters and docstrings are the same.  A test fails if the generated modules are old.
 
     python -m tools.faces
 """
@@ -26,7 +26,7 @@ Method: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Core(NamedTuple):
-    """A trio client, and the methods that each face writes itself."""
+    """A trio client, and those of its methods that are not generated."""
 
     client: type
     written_by_hand: frozenset[str]
@@ -51,7 +51,7 @@ CLIENTS = (
 
 
 class Face(NamedTuple):
-    """How the methods of one face are written."""
+    """A face is the clients for threads or those for asyncio; the text of its methods."""
 
     idea: str
     base: str
@@ -84,12 +84,12 @@ def main() -> None:
 
 
 def path(name: str) -> Path:
-    """Where the module ``<name>_methods`` stands."""
+    """The path of the module ``<name>_methods``."""
     return PACKAGE / f"{name}_methods.py"
 
 
 def names_text() -> str:
-    """The module of the names that all faces have as the trio client has them."""
+    """The source of the module of names that all clients share."""
     public = {*rocketmq_emulator.client.__all__} & {*rocketmq_emulator.__all__}
     names = sorted(public - OF_TRIO)
     lines = [
@@ -109,7 +109,7 @@ def names_text() -> str:
 
 
 def text(name: str) -> str:
-    """The whole module ``<name>_methods``, formatted."""
+    """The source of the module ``<name>_methods``, formatted."""
     face = FACES[name]
     parts = [_opening(name, face), *(_class(core, face) for core in CLIENTS)]
     return _formatted("\n\n".join(parts))
@@ -121,9 +121,9 @@ def _formatted(written: str) -> str:
 
 
 def _ruff(*command: str, written: str) -> str:
-    """*written* as the tools of this repository leave it."""
+    """*written* after this ruff command, with the settings of this repository."""
     ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PACKAGE / "_x.py")]
-    run = subprocess.run  # the one thing here that is not text
+    run = subprocess.run  # the only other program that is started
     return run([*ruff, "-"], input=written, capture_output=True, text=True, check=True).stdout
 
 
@@ -162,7 +162,7 @@ def _class(core: Core, face: Face) -> str:
 
 
 def _method(method: Method, face: Face) -> str:
-    """One method that has the core's of that name called in trio's thread."""
+    """The source of a method that calls the trio client's method, in trio's thread."""
     core = f"self._core.{method.name}"
     arguments = "".join(f", {argument}" for argument in _passed_on(method.args))
     is_property = any(ast.unparse(d) == "property" for d in method.decorator_list)
@@ -184,7 +184,7 @@ def _method(method: Method, face: Face) -> str:
 
 def _docstring(method: Method) -> str:
     text = ast.get_docstring(method)
-    assert text is not None, f"{method.name} promises nothing"
+    assert text is not None, f"{method.name} has no docstring"
     lines = text.split("\n")
     more = [f"    {line}" if line else "" for line in lines[1:]]
     return "\n".join([lines[0], *more, *(["    "] if more else [])])
@@ -209,7 +209,7 @@ def _methods(core: Core) -> Iterator[Method]:
 
 
 def _imports(core: Core) -> Iterator[str]:
-    """What the signatures of its methods name, from where the core has it."""
+    """The imports of all names in its methods' signatures, from the modules the client uses."""
     module = ast.parse(inspect.getsource(sys.modules[core.client.__module__]))
     origins = {
         name.name: node.module

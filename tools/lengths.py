@@ -1,8 +1,8 @@
-"""How long files and functions are, beside what is usual elsewhere: a report, not a law.
+"""The lengths of files and functions: a report, which fails nothing.
 
     python -m tools.lengths [COUNT]      the COUNT longest of each, 10 without it
 
-``tests/test_style.py`` refuses only what hardly anything comes near.
+The limits are in ``tests/test_style.py``; hardly any file comes near them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHORT_LINES = 60  # a file below it needs a reason
 
 
 class Length(NamedTuple):
-    """Of one file or function, in lines."""
+    """The length of one file or function, in lines."""
 
     lines: int
     place: str
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def paths() -> Iterator[Path]:
-    """Every source file of the packages but those that only say what their folder is."""
+    """Every source file of the packages except ``__init__.py``."""
     for folder in FOLDERS:
         yield from (p for p in sorted((ROOT / folder).rglob("*.py")) if p.name != "__init__.py")
 

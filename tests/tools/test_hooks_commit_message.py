@@ -20,10 +20,10 @@ BODY = "\n\nMonitoring reads it every minute.\n"
         ("A" * SUBJECT_CHARS_MAX + BODY, ""),
         ("A" * (SUBJECT_CHARS_MAX + 1) + BODY, "73 characters: at most 72"),
         ("Answer GET_BROKER_RUNTIME_INFO." + BODY, "ends with a period"),
-        ("answer GET_BROKER_RUNTIME_INFO" + BODY, "begins with a capital letter"),
-        ("Answer GET_BROKER_RUNTIME_INFO\nMonitoring reads it.", "second line is empty"),
-        ("Answer GET_BROKER_RUNTIME_INFO", "the body says why"),
-        ("Answer GET_BROKER_RUNTIME_INFO\n\n# Changes to be committed:\n", "the body says why"),
+        ("answer GET_BROKER_RUNTIME_INFO" + BODY, "must begin with a capital letter"),
+        ("Answer GET_BROKER_RUNTIME_INFO\nMonitoring reads it.", "second line must be empty"),
+        ("Answer GET_BROKER_RUNTIME_INFO", "body must say why"),
+        ("Answer GET_BROKER_RUNTIME_INFO\n\n# Changes to be committed:\n", "body must say why"),
         ("Merge branch 'a' of somewhere that has a very long name indeed, as branches have", ""),
         ("fixup! answer GET_BROKER_RUNTIME_INFO", ""),
         ("# a comment of git\nAnswer GET_BROKER_RUNTIME_INFO" + BODY, ""),
@@ -60,7 +60,7 @@ def test_git_runs_the_hook_and_makes_no_commit(tmp_path: Path) -> None:
     (tmp_path / "emulator").mkdir()
     (tmp_path / "emulator" / "a.py").write_text("")
     git("add", "emulator")
-    assert "the body says why" in git("commit", "-m", "Add a module", is_fine=False)
+    assert "the body must say why" in git("commit", "-m", "Add a module", is_fine=False)
     git("commit", "--quiet", "-m", "Add a module", "-m", "The next change needs it.")
     assert git("log", "--format=%s").splitlines() == ["Add a module"]
     assert "git config core.hooksPath tools/hooks" in (ROOT / "CONTRIBUTING.md").read_text()

@@ -1,7 +1,7 @@
-"""The limits, at full size: what a cluster survives when it is hurt on purpose.
+"""Stress tests of the limits at full size: hostile frames, kills, slow peers, large tables.
 
-A theme is a module here with a ``NAME`` and a ``run()`` that gives rows; each runs in a process
-of its own and starts clusters of its own, on loopback.
+A theme is a module here with a ``NAME`` and a ``run()`` that returns rows.  Each theme runs in
+its own process and starts its own clusters, on loopback.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One limit: what was done, what must hold, what was found, and whether it held."""
+    """One limit: the action, the requirement, the result, and whether it met the requirement."""
 
     what: str
     aim: str
     found: str
-    reached: bool | None = None  # None: no aim, or to be judged by a reader
+    reached: bool | None = None  # None: no requirement, or a reader judges it

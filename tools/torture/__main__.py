@@ -1,9 +1,9 @@
-"""Every theme in turn, each in a process of its own; a table, also for BENCHMARKS.md.
+"""Run the themes one after another, each in its own process, and print a table of their rows.
 
     python -m tools.torture [THEME …] [--json FILE] [--list]
 
-Exit status 1 if a theme failed to run or missed an aim.  BENCHMARKS.md is rewritten only when
-all themes ran.
+Exit status 1 if a theme failed to run or missed an aim.  Only a run of all themes rewrites the
+table in BENCHMARKS.md.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def main() -> int:
 
 
 def themes() -> list[str]:
-    """The modules beside this one that have a ``run``."""
+    """The names of the modules in this package that have a ``run``."""
     names = sorted(info.name for info in pkgutil.iter_modules(tools.torture.__path__))
     return [name for name in names if not name.startswith("_") and hasattr(_module(name), "run")]
 
 
 def rows_of(theme: str) -> list[Row]:
-    """Run one theme here."""
+    """Run one theme in this process."""
     return [Row(*row) for row in _module(theme).run()]
 
 
@@ -76,7 +76,7 @@ def _run_all(wanted: list[str]) -> list[tuple[str, list[Row]]]:
 
 
 def _run_apart(theme: str) -> list[Row]:
-    """A theme that dies, or never ends, is a row that says so."""
+    """The rows of a theme in its own process; one row with the failure if it fails or hangs."""
     command = [sys.executable, "-m", "tools.torture", "--rows-of", theme]
     try:
         ended = subprocess.run(
@@ -90,18 +90,18 @@ def _run_apart(theme: str) -> list[Row]:
 
 
 def _module(theme: str) -> ModuleType:
-    """It has a ``NAME`` and, if it is a theme, ``run``."""
+    """The module of a theme: it has a ``NAME`` and a ``run``."""
     return importlib.import_module(f"tools.torture.{theme}")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tools.torture",
-        description="Every theme in turn, each in a process of its own; a table.",
+        description="Run the themes one after another, each in its own process; print a table.",
     )
     parser.add_argument("themes", nargs="*", metavar="THEME", choices=[*themes(), []])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="all rows")
-    parser.add_argument("--list", action="store_true", help="the themes, and do nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows")
+    parser.add_argument("--list", action="store_true", help="only list the themes")
     parser.add_argument("--rows-of", metavar="THEME", help=argparse.SUPPRESS)
     return parser.parse_args()
 

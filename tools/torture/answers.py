@@ -1,4 +1,4 @@
-"""Answers as long as a table, and requests that fill one: how long everybody else waits."""
+"""Answers with a whole table, and requests that fill one: how long other connections wait."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from tools.torture import Row
 from tools.torture.frames import AIM_MS, MB, PATIENCE_S, heartbeat, longest_wait_ms, request, row
 from tools.torture.waiting import Server
 
-NAME = "answers as long as a table"
+NAME = "answers with a whole table"
 RELEASES = ("4.9.7", "5.3.3")
 GROUPS, TOPICS, QUEUES, COMMITTED = 9_999, 10_000, 100_000, 4
 BROKER_NAME = "broker-z"
-FRAMES_AT_ONCE = 500  # unanswered; more would fill the socket of who does not read
+FRAMES_AT_ONCE = 500  # sent before their answers are read; more would fill the sockets
 CLOSING_S = 2
 
 
 def run() -> list[Row]:
-    """One cluster a release, whose tables are filled and then asked for."""
+    """For each release: fill the tables of a cluster, then request them."""
     return [found for release in RELEASES for found in _rows(release)]
 
 
@@ -89,20 +89,20 @@ class Member:
         self._sock.close()
 
     def row(self, what: str, *frames: bytes) -> Row:
-        """How long others wait while these are answered."""
+        """How long other connections wait while *frames* are answered."""
         with longest_wait_ms(self._server) as waits:
             codes = self.answers(frames)
         return _row(what, max(waits), f"code {max(codes)}")
 
     def closing_row(self, what: str) -> Row:
-        """How long others wait after this connection has ended."""
+        """How long other connections wait after this one has closed."""
         with longest_wait_ms(self._server) as waits:
             self._sock.close()
             time.sleep(CLOSING_S)
         return _row(what, max(waits), "closed")
 
     def answers(self, frames: Iterable[bytes]) -> list[int]:
-        """The codes of the answers, once all are there."""
+        """Send *frames* and return the codes of all answers."""
         found: list[int] = []
         for part in batched(frames, FRAMES_AT_ONCE):
             self._sock.sendall(b"".join(part))
@@ -119,7 +119,7 @@ def _row(what: str, worst_ms: float, said: str) -> Row:
 
 
 def questions_to_a_broker() -> Iterator[tuple[str, bytes]]:
-    """Each is answered with a whole table, or looks at one."""
+    """Requests that a broker answers with a whole table, or for which it reads one."""
     yield f"a topic of {QUEUES:,} queues", a_topic("Wide", QUEUES)
     plain = (
         catalog.GET_ALL_TOPIC_CONFIG,
@@ -151,7 +151,7 @@ def questions_to_a_broker() -> Iterator[tuple[str, bytes]]:
 
 
 def questions_to_a_name_server() -> Iterator[tuple[str, bytes]]:
-    """Each is answered with a whole table, or changes one."""
+    """Requests that a NameServer answers with a whole table, or that change one."""
     yield "all topics of a NameServer", request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     cluster = {"cluster": "DefaultCluster"}
     yield "the topics of a cluster", request(RequestCode.GET_TOPICS_BY_CLUSTER, **cluster)
@@ -201,14 +201,14 @@ def commits() -> Iterator[bytes]:
 
 
 def leaves() -> Iterator[bytes]:
-    """One request a group, as clients send them."""
+    """One request per group, as clients send them."""
     for number in range(GROUPS):
         fields = {"clientID": "client", "consumerGroup": group_name(number)}
         yield request(RequestCode.UNREGISTER_CLIENT, **fields)
 
 
 def a_registration() -> bytes:
-    """A broker that nobody has seen, with all its topics."""
+    """The first registration of a broker, with all its topics."""
     names = [f"registered-topic-{number:05}" for number in range(TOPICS)]
     wrapper = TopicConfigAndMappingSerializeWrapper(
         topic_config_table={name: TopicConfig(topic_name=name) for name in names},

@@ -1,4 +1,4 @@
-"""One hostile frame at a time, and how long everybody else waits for an answer."""
+"""Hostile frames, one at a time: how long other connections wait for an answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUEUES = 100_000
 
 
 def run() -> list[Row]:
-    """Each frame goes to the same broker or NameServer; another connection asks all the time."""
+    """Send each frame to a broker or NameServer while another connection sends requests."""
     with ProcessCluster(ClusterSpec(brokers=1)) as cluster:
         broker = Server(cluster.brokers["broker-a"], cluster.pids["broker-a"])
         namesrv = Server(cluster.namesrv, cluster.pids["namesrv"])
@@ -37,20 +37,20 @@ def run() -> list[Row]:
         make |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES), "order": "false"}
         answered = answer(broker.address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, **make))
         if answered != "code 0":
-            raise RuntimeError(f"the broker does not make a wide topic: {answered}")
+            raise RuntimeError(f"the broker did not create the topic Wide: {answered}")
         rows = [_first_touch(broker)]
         rows += [row(broker, what, frame) for what, frame in frames_for_a_broker()]
         return [*rows, row(namesrv, "properties of 8 MB at the NameServer", properties(8 * MB))]
 
 
 def _first_touch(server: Server) -> Row:
-    """A frame that is refused unread: what the machine takes to give a process its memory."""
+    """A frame that is refused unread: shows how long the machine needs to provide memory."""
     found = row(server, "the first 13 MB that a process receives", heartbeat(bytes(13 * MB)))
     return found._replace(aim="", reached=None)
 
 
 def frames_for_a_broker() -> Iterator[tuple[str, bytes]]:
-    """What once took seconds, as the peer that is hostile or broken would send it."""
+    """Frames that once took seconds, as a hostile or broken peer would send them."""
     pairs = ",".join(f"'k{i}':'v{i}'" for i in range(13 * MB // 17))
     header = f"{{'code':34,'opaque':1,'flag':0,'extFields':{{{pairs}}}}}".encode()
     yield "13 MB of single-quoted ext fields", encode_frame(JSON, header, b"")
@@ -104,7 +104,7 @@ def row(server: Server, what: str, frame: bytes) -> Row:
 
 
 def answer(address: str, frame: bytes) -> str:
-    """What the server says to *frame*, in a few words."""
+    """``code N`` of the answer to *frame*, or ``closed``."""
     with socket.create_connection(split_address(address), PATIENCE_S) as sock:
         sock.sendall(frame)
         reply = read_reply(sock)
@@ -122,7 +122,7 @@ def read_reply(sock: socket.socket) -> RemotingCommand | None:
 
 @contextmanager
 def longest_wait_ms(server: Server) -> Iterator[list[float]]:
-    """Inside the block another connection asks without a pause; how long each answer took."""
+    """In the block another connection sends requests; the list gets the time of each answer."""
     waits: list[float] = []
     asks, done = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Two hundred ``kill -9`` under load: the test of twenty, ten times as long."""
+"""Two hundred ``kill -9`` under load: the test with twenty kills, ten times as long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMAND = (sys.executable, "-m", "pytest", "-q", "--timeout=0", TEST)  # a theme
 
 
 def run() -> list[Row]:
-    """One row: did every acknowledged message survive, where it was acknowledged?"""
+    """One row: whether every acknowledged message survived, in its queue and at its offset."""
     ended = subprocess.run(
         COMMAND,
         cwd=ROOT,

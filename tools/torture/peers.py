@@ -1,7 +1,7 @@
-"""Many peers at once: that leave, that never read, that are more than the process may have.
+"""Many peers at once that leave, that never read, or that exceed the limit of open files.
 
-Each story has a broker of its own, plain sockets as its peers, and a probe: a client of its own
-that sends one message after another, and remembers how long the slowest took.
+Each measurement has its own broker, plain sockets as its peers, and a probe: a connection that
+sends one message after another and records how long each answer took.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def run() -> list[Row]:
     return [*_members_leave(), *_nobody_reads(), *_too_many_files()]
 
 
-# Stories ------------------------------------------------------------------------------------
+# Measurements -------------------------------------------------------------------------------
 
 
 def _members_leave() -> list[Row]:
-    """Half of a group's members vanish at once; each of the others asks who is left."""
+    """Half of a group's members reset their connections; the others request the member list."""
     with _a_broker() as broker:
         members = [broker.connect() for _ in range(LEAVING + STAYING)]
         for number, member in enumerate(members):
@@ -90,7 +90,7 @@ def _members_leave() -> list[Row]:
 
 
 def _nobody_reads() -> list[Row]:
-    """Peers that ask for all there is, again and again, and read nothing of it."""
+    """Peers that pull all messages many times and never read the answers."""
     with _a_broker() as broker:
         probe = _Probe(broker)
         for _ in range(300):
@@ -121,7 +121,7 @@ def _nobody_reads() -> list[Row]:
 
 
 def _too_many_files() -> list[Row]:
-    """More peers than the process may have files: those who came are served, others later."""
+    """More peers than the process may open files: the first are served, the others later."""
     with (
         tempfile.TemporaryDirectory() as store,
         _a_broker(files_max=FILES_MAX, store=store) as broker,
@@ -148,7 +148,7 @@ def _too_many_files() -> list[Row]:
         Row(what, "those connected are served", idle, sends > 0),
         Row("… and it stores 20 MB", "all 20 stored", f"{stored} stored", stored == 20),
         Row("… it names the limit", "1–3 times", f"{len(said)} times", 1 <= len(said) <= 3),
-        Row("… room returns", "new peers are served", "yes" if served else "no", served),
+        Row("… the peers close", "new peers are served", "yes" if served else "no", served),
     ]
 
 
@@ -169,7 +169,7 @@ class _Broker:
         return socket.create_connection(self._address, timeout=ANSWER_S_MAX)
 
     def wait_idle(self) -> None:
-        """Until it has had nothing to do for a while."""
+        """Wait until the broker uses almost no CPU time for ``SETTLE_S``."""
         before_s = -1.0
         while (now_s := self.cpu_s()) - before_s > 0.05:
             before_s = now_s
@@ -185,7 +185,7 @@ def _a_broker(files_max: int = 20_000, store: str = "") -> Iterator[_Broker]:
     config = json.dumps({"listen_address": "127.0.0.1:0", "store": store})
     command = [sys.executable, "-m", "rocketmq_emulator.processes.node", "broker", config]
     with (
-        tempfile.TemporaryFile("w+") as errors,  # a pipe that nobody reads would stop it
+        tempfile.TemporaryFile("w+") as errors,  # an unread pipe would fill and block it
         subprocess.Popen(
             ["sh", "-c", f'ulimit -n {files_max}; exec "$@"', "sh", *command],
             cwd=ROOT,
@@ -208,7 +208,7 @@ def _a_broker(files_max: int = 20_000, store: str = "") -> Iterator[_Broker]:
 
 
 class _Probe:
-    """Sends one small message after another, in a thread; ``waited_ms`` for each."""
+    """Sends small messages in a thread; ``waited_ms`` has the time of each answer."""
 
     def __init__(self, broker: _Broker) -> None:
         self.waited_ms: list[float] = []
@@ -228,7 +228,7 @@ class _Probe:
         self._socket.close()
 
     def send(self, body: bytes) -> bool:
-        """Whether the message was stored."""
+        """Send one message; return whether it was stored."""
         header = SendMessageRequestV2(
             producer_group="probe",
             topic="Probe",
@@ -256,7 +256,7 @@ class _Probe:
 
 
 class _Crowd:
-    """Members that read, and ask for the list of their group at each notice."""
+    """Members that request their group's member list at each NOTIFY_CONSUMER_IDS_CHANGED."""
 
     def __init__(self, members: list[socket.socket]) -> None:
         self._members = members
@@ -280,7 +280,7 @@ class _Crowd:
             while not self._has_ended.is_set():
                 for key, _ in selector.select(0.1):
                     peer = key.fileobj
-                    assert isinstance(peer, socket.socket), "only these were registered"
+                    assert isinstance(peer, socket.socket), "only sockets were registered"
                     if b'"code":' + notice in peer.recv(1 << 20):
                         peer.sendall(question)
 
@@ -304,7 +304,7 @@ def _pull(opaque: int) -> bytes:
         queue_id=0,
         queue_offset=0,
         max_msg_nums=1_000,
-        sys_flag=4,  # it brings its subscription
+        sys_flag=4,  # with a subscription
         commit_offset=0,
         suspend_timeout_millis=0,
         sub_version=0,

@@ -39,7 +39,7 @@ DAY_MS = 24 * 3_600_000
 BROKERS, BROKERS_S_MAX = 26, 3.0
 SILENCE_S_MAX = START_S_MAX / 3  # between two lines of progress: the machine may be busy
 
-Make = Callable[[int, int], MessageToStore]  # its number, and the time
+Make = Callable[[int, int], MessageToStore]  # the message's number, and the time in ms
 
 
 def run() -> list[Row]:
@@ -52,7 +52,7 @@ def run() -> list[Row]:
 
 
 def _start_with(what: str, release: str, counts: tuple[int, int], make: Make) -> Row:
-    """*counts*: how many there are, and of how many the time is worked out from that."""
+    """*counts*: the number of messages, and the number for which the time is extrapolated."""
     count, extrapolated = counts
     with tempfile.TemporaryDirectory() as folder:
         _fill(Path(folder) / "broker-a", release, count, make)
@@ -72,7 +72,7 @@ def _start_with(what: str, release: str, counts: tuple[int, int], make: Make) ->
         f"{max(silences):.1f} s; {extrapolated // 1_000_000} million would take "
         f"{took_s * extrapolated / count:,.0f} s"
     )
-    aim = f"progress every {SILENCE_S_MAX:g} s; it is waited for"
+    aim = f"progress every {SILENCE_S_MAX:g} s, so that no start times out"
     return Row(f"start with {count:,} {what}", aim, found, max(silences) <= SILENCE_S_MAX)
 
 
@@ -119,7 +119,7 @@ def _start_many() -> list[Row]:
         ),
         Row(
             f"memory of {BROKERS} brokers and a NameServer, idle",
-            "what was loaded is in memory once",
+            "loaded modules are in memory once",
             f"{pss_mb:.0f} MB (PSS), {pss_mb / (BROKERS + 1):.1f} MB each",
         ),
     ]
@@ -132,4 +132,4 @@ def _pss_mb(pid: int) -> float:
 
 
 def _nothing(*_: object) -> None:
-    """Nobody takes it."""
+    """Ignore the fact or the bell."""

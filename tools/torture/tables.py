@@ -1,7 +1,7 @@
 """Tables that grow large: topics one by one, groups in one heartbeat, locks in few requests.
 
-Each measurement has a NameServer and a broker with a store of its own.  A probe asks the broker
-something small all the while, and remembers its slowest answer.
+Each measurement has its own NameServer and its own broker with a store.  Meanwhile a probe sends
+small requests to the broker and records the slowest answer.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ TURN_MS_MAX, FRAME_MS_MAX = 50, 100
 GROUPS, GROUPS_S_MAX = 9_999, 20.0
 LOCKS, LOCKS_A_REQUEST, LOCKS_S_MAX = 200_000, 50_000, 1.0
 PROBE_PAUSE_S = 0.005
-# The limits are the broker's; a disk waits for other programs as well.
-MEMORY = Path("/dev/shm")  # noqa: S108  # a folder with a name of its own is made in it
+# The limits are for the broker alone; a disk also waits for other programs.
+MEMORY = Path("/dev/shm")  # noqa: S108  # a temporary folder is created in it
 ANSWER_MS_MAX = 120_000
 
 
@@ -59,7 +59,7 @@ def run() -> list[Row]:
 
 
 class Environment:
-    """A client of a running cluster, and a probe on a connection of its own."""
+    """A client of a running cluster, and a probe on its own connection."""
 
     def __init__(
         self, release: str, clock: ServerClock, namesrv: str, clients: list[RemotingClient]
@@ -79,16 +79,16 @@ class Environment:
         return reply.body
 
     async def answer(self, rpc: AnyRpc, body: bytes) -> RemotingCommand:
-        """The broker's answer, whatever it is."""
+        """The broker's answer, success or error."""
         return await self._client.invoke(self.address, rpc, None, body, timeout_ms=ANSWER_MS_MAX)
 
     async def wait_quiet(self) -> None:
-        """What this process did just now delays no probe any more: the slowest counts anew."""
+        """Wait until this process's own work delays no probe; then reset ``slowest_ms``."""
         await trio.sleep(4 * PROBE_PAUSE_S)
         self.slowest_ms = 0.0
 
     async def probe(self) -> None:
-        """One small request after another, for ever."""
+        """Send small requests until cancelled, and record the slowest answer."""
         while True:
             began_s = self.clock.now_s()
             with suppress(ClusterUnreachable):  # no answer in time: the slowest of all
@@ -97,7 +97,7 @@ class Environment:
             await trio.sleep(PROBE_PAUSE_S)
 
     async def wait_routed(self, topic: str) -> None:
-        """Until the NameServer knows it."""
+        """Wait until the NameServer has a route to *topic*."""
         while True:
             try:
                 await self.admin.route(topic)
@@ -170,7 +170,7 @@ async def _groups_in_a_heartbeat(environment: Environment) -> list[Row]:
 
 
 async def _locks_by_requests(environment: Environment) -> list[Row]:
-    """As many as a body may name (``body_objects_max``), again and again."""
+    """Lock all queues with few requests, each of fewer queues than ``body_objects_max``."""
     took_s: list[float] = []
     starts = range(0, LOCKS, LOCKS_A_REQUEST)
     bodies = [_locks("orders", range(first, first + LOCKS_A_REQUEST)) for first in starts]
@@ -202,7 +202,7 @@ def _locks(topic: str, numbers: range) -> bytes:
 
 
 async def _locks_in_one(environment: Environment) -> Row:
-    """More than a body may name are refused, by the name of the limit; none is taken."""
+    """A request of more queues than ``body_objects_max`` is refused, with the limit's name."""
     body = _locks("others", range(LOCKS))
     await environment.wait_quiet()
     reply = await environment.answer(catalog.LOCK_BATCH_MQ, body)
@@ -210,7 +210,7 @@ async def _locks_in_one(environment: Environment) -> Row:
     is_refused = reply.code != 0 and "body_objects_max" in remark
     return Row(
         f"LOCK_BATCH_MQ of {LOCKS:,} queues in one request",
-        f"refused by the name of its limit; others wait {FRAME_MS_MAX} ms at most",
+        f"refused with the name of the limit; others wait {FRAME_MS_MAX} ms at most",
         f"code {reply.code}: {remark}; {environment.slowest_ms:.0f} ms",
         is_refused and environment.slowest_ms <= FRAME_MS_MAX,
     )

@@ -16,7 +16,7 @@ import psutil
 
 
 class Server(NamedTuple):
-    """Where a server listens, and its process."""
+    """A server's address and process id."""
 
     address: str
     pid: int
@@ -34,7 +34,7 @@ class ServerClock:
         return time.perf_counter() - sum(map(_without_cpu_s, self._files))
 
     def since_s(self, began_s: float) -> float:
-        """From a reading until now, 0 at least.
+        """Seconds since the reading *began_s* of ``now_s``, at least 0.
 
         If both threads wait for a CPU at the same time, that time is subtracted twice.
         """
@@ -63,7 +63,7 @@ def _without_cpu_s(file: Path) -> float:
 
 
 def _machine_s() -> tuple[float, float]:
-    """All CPUs together: the time that passed, and that in which they were busy."""
+    """The total time and the busy time, summed over all CPUs."""
     times = psutil.cpu_times()
     total_s = sum(times) - getattr(times, "guest", 0) - getattr(times, "guest_nice", 0)
     return total_s, total_s - times.idle - getattr(times, "iowait", 0)
