@@ -1,9 +1,9 @@
-"""What the package's page has that the repository's files do not say themselves.
+"""The README and the URLs of the package's page in a package index.
 
-A package index shows the README far from its repository: there a relative link leads
-nowhere and a picture is missing.  So links and pictures are made absolute, and the URLs
-beside the page are made, from one address: ``home`` in pyproject.toml, or PROJECT_HOME.
-While there is no address, links become plain text and pictures are left out.
+A package index shows the README without the repository, so relative links and pictures do not
+work there.  The build makes them absolute, and makes the URLs beside the page, from one address:
+``home`` in pyproject.toml, or PROJECT_HOME.  Without an address, links become plain text and
+pictures are removed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LINK = re.compile(r"\[([^\]]+)\]\((?!https://)([^)]+)\)")
 
 
 class CustomMetadataHook(MetadataHookInterface):
-    """Adds ``readme`` and ``urls``, which pyproject.toml calls dynamic."""
+    """Sets ``readme`` and ``urls``, which are dynamic in pyproject.toml."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Called by hatchling, for a wheel as for a source distribution."""
+        """Called by hatchling for wheels and for source distributions."""
         home = os.environ.get("PROJECT_HOME", self.config.get("home", "")).rstrip("/")
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         page = far_from_home(text, home, f"v{metadata['version']}")
@@ -32,7 +32,7 @@ class CustomMetadataHook(MetadataHookInterface):
 
 
 def far_from_home(text: str, home: str, tag: str) -> str:
-    """The README as it is read anywhere else."""
+    """The README with absolute links; without links and pictures if *home* is empty."""
     if not home:
         return LINK.sub(r"\1", PICTURE.sub("", text))
     text = PICTURE.sub(rf"![\1]({home}/raw/{tag}/\2)\n\n", text)
@@ -40,7 +40,7 @@ def far_from_home(text: str, home: str, tag: str) -> str:
 
 
 def urls(home: str, tag: str) -> dict[str, str]:
-    """What stands beside the page; nothing while there is no address."""
+    """The URLs beside the page; empty if *home* is empty."""
     if not home:
         return {}
     return {

@@ -1,7 +1,7 @@
-"""Loaded only where the link ``rocketmq_emulator -> emulator`` beside it is missing.
+"""Imported only if the link ``rocketmq_emulator -> emulator`` beside it is missing.
 
-Git makes links where the system has them; some archives and some systems do not, and then the
-folder ``emulator`` has no name by which it can be imported.
+Git creates symbolic links if the system supports them; some archives and systems do not support
+them, and then the folder ``emulator`` cannot be imported as ``rocketmq_emulator``.
 """
 
 raise ImportError(

@@ -60,7 +60,7 @@ def _three_clients(plan: Plan) -> Figures:
 
 
 def _pipelined(plan: Plan) -> Figures:
-    """Both in turns: a fraction of figures from different minutes would mean little."""
+    """Measure both in turns: a ratio of figures from different minutes would mean little."""
     with running(OURS) as cluster:
         pairs = [_pair(cluster, plan) for _ in range(plan.rounds)]
     return {
@@ -80,7 +80,7 @@ def _held() -> Figures:
 
 
 def run_module(name: str, *arguments: object) -> Any:  # noqa: ANN401  # each its own JSON
-    """The JSON that the module printed, run in a process of its own."""
+    """Run the module in its own process; return the JSON that it printed."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
     done = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, timeout=MODULE_S_MAX, check=True

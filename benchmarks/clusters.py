@@ -27,7 +27,7 @@ REAL = (sys.executable, str(ROOT / "benchmarks" / "real_cluster.py"), "--version
 
 
 class ClusterNotUp(Exception):
-    """The command ended, or printed another line, or none for ``READY_S_MAX``."""
+    """The command ended or printed another line, or printed none for ``READY_S_MAX``."""
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -80,6 +80,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    # Bytecode is written as for installed code: else each start would measure the compiler.
+    # Bytecode is written as for installed code: otherwise each start would measure the compiler.
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     return dict(kept, PYTHONUNBUFFERED="1")

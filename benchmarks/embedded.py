@@ -1,4 +1,4 @@
-"""The start time of a cluster embedded in a running program: modules are imported before.
+"""The start time of a cluster embedded in a running program that has imported its modules.
 
 python -m benchmarks.embedded TIMES   # one line of JSON: milliseconds of each start
 """

@@ -78,7 +78,7 @@ def main(count: int) -> dict[str, float]:
         path.write_bytes(b"".join(map(encode_entry, entries)))
         read_s = timed(lambda: sum(1 for _ in read_journals([path])))
         if violations := judge(entries).violations:  # violations would take additional time
-            raise RuntimeError(f"the journal is not a healthy one: {violations[0].what}")
+            raise RuntimeError(f"the journal breaks a rule: {violations[0].what}")
         judged_s = timed(lambda: judge(entries))
         both_s = timed(lambda: judge(read_journals([path])))
         megabytes = path.stat().st_size / 1e6
@@ -118,7 +118,7 @@ def many(minute: list[Entry], count: int) -> Iterator[Entry]:
     seqs: dict[str, int] = {}
     entries = chain([(0, each) for each in (first, *minute[1:-1])], _laps(again))
     now = first
-    for lap, entry in islice(entries, count - 1):  # and the last fact of the minute
+    for lap, entry in islice(entries, count - 1):  # the last fact of the minute follows
         seqs[entry.node] = seqs.get(entry.node, 0) + 1
         now = _at(entry, seqs[entry.node], lap, shifts.of(entry, lap))
         yield now
@@ -135,7 +135,7 @@ def _at(entry: Entry, seq: int, lap: int, fact: Fact) -> Entry:
 
 
 class _Shifts:
-    """By how much offsets and positions grow in each minute."""
+    """The amounts by which offsets and positions grow in each minute."""
 
     def __init__(self, minute: list[Entry]) -> None:
         stored = [(entry.node, each) for entry in minute if (each := _stored(entry)) is not None]

@@ -1,4 +1,4 @@
-"""The emulator's client as a load, in a process of its own; prints one line of JSON.
+"""The emulator's client as a load, in its own process; prints one line of JSON.
 
 python -m benchmarks.own_client NAMESRV async COUNT     # sends that are not awaited
 python -m benchmarks.own_client NAMESRV calls COUNT     # awaited sends of 32 tasks

@@ -1,6 +1,6 @@
 """Frames per second through one connection, sent without waiting for the answers.
 
-Echo measures the ``RemotingServer`` alone; SEND_MESSAGE_V2 the server with a broker.
+Echo measures the ``RemotingServer`` alone; SEND_MESSAGE_V2 measures the server with a broker.
 """
 
 from __future__ import annotations

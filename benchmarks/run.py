@@ -3,7 +3,7 @@
     python -m benchmarks.run [--quick] [--rounds N] [--json FILE] [--only beside|alone|scenarios]
 
 Prints the tables, and writes them into BENCHMARKS.md unless the run was quick or partial; the
-table of scenarios is a section of its own, which ``--only scenarios`` also writes.
+table of scenarios is a separate section, which ``--only scenarios`` also writes.
 """
 
 from __future__ import annotations

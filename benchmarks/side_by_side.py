@@ -43,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 QUICK = Plan(
     rounds=1,
     load_s=1,
-    sync_load_s=0,  # half of the time would be the starts of a second real cluster
+    sync_load_s=0,  # it would spend half of its time on the start of a second real cluster
     backlog_messages=20_000,
     through_messages=5_000,
     virtual_s=600,

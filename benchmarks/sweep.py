@@ -3,8 +3,8 @@
     python -m benchmarks.sweep ROWS       # prints JSON
 
 A run of the scenario takes about one CPU second.  The start before the first row (Spark, the
-process that forks runs) is measured separately.  Each number of cores has a process of its own,
-in turns with a ``RunPool``; the best of two rounds counts, as other programs only make it slower.
+process that forks runs) is measured separately.  Each number of cores has its own process, in
+turns with a ``RunPool``; the best of two rounds counts, because other programs only add time.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.sweep_costs  # prints JSON, named as in docs.generate.sweep_schedule
 
-Driver and executor are one process here, so the time of a task in the JVM only is counted as the
-driver's; the time that ``mapInArrow`` adds is the executor's.  The time of a row is the time of a
-``RunPool`` per run, minus the time that the run reports.
+Driver and executor are one process here.  So the time of a task that only uses the JVM counts as
+the driver's, and the time that ``mapInArrow`` adds counts as the executor's.  The time of a row
+is the time of a ``RunPool`` per run, minus the time that the run reports.
 """
 
 from __future__ import annotations

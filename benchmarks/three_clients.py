@@ -2,7 +2,7 @@
 
 python -m benchmarks.three_clients NAMESRV COUNT
 
-By 1 and by 32 callers, in turns.  Prints one line of JSON: sends per second, the CPU time of
+With 1 and with 32 callers, in turns.  Prints one line of JSON: sends per second, the CPU time of
 this process per send in microseconds, and the rates of the two as a fraction of trio's.
 """
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.virtual_life VIRTUAL_SECONDS   # prints virtual seconds per real second
 
-It runs in a process of its own because a virtual world needs one.
+It runs in its own process because a virtual world needs one.
 """
 
 from __future__ import annotations

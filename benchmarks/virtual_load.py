@@ -2,7 +2,7 @@
 
     python -m benchmarks.virtual_load RATE…   # messages per second
 
-Prints virtual seconds per CPU second.  A short run before imports the modules.  The time of
+Prints virtual seconds per CPU second.  A short run first imports the modules.  The time of
 judging is not included.
 """
 

@@ -1,4 +1,4 @@
-"""CPU seconds of a virtual minute with 0, 10 and 100 messages/s; it runs older commits too.
+"""CPU seconds of a virtual minute with 0, 10 and 100 messages/s, also of older commits.
 
     python -m benchmarks.virtual_minute
     PYTHONPATH=OTHER_CHECKOUT python -P benchmarks/virtual_minute.py   # the code of another commit
@@ -31,7 +31,7 @@ def cpu_s(rate: int) -> float:
     began_s = time.process_time()
     sent, came = live(rate)
     took_s = time.process_time() - began_s
-    if came < sent - 1:  # the last one may still be on its way
+    if came < sent - 1:  # the last one may still be in flight
         raise RuntimeError(f"{sent} messages were sent, {came} were consumed")
     return took_s
 

@@ -1,7 +1,7 @@
-"""Spark finds the format ``rocketmq`` by this package's name, without a registration.
+"""Spark finds the format ``rocketmq`` by the name of this package, without a registration.
 
-PySpark imports every installed module whose name begins with ``pyspark_`` when a Python data
-source is first asked for, and takes its ``DefaultSource``.
+When a program first uses a Python data source, PySpark imports all installed modules whose names
+begin with ``pyspark_``, and uses their ``DefaultSource``.
 """
 
 from __future__ import annotations

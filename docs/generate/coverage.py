@@ -5,7 +5,7 @@
     python -m docs.generate.coverage rows-4.json rows-5.json    counts them, and writes the table
     python -m docs.generate.coverage                            the table, from the last counts
 
-The counts are stored beside the page, so that the table can be made again without the long runs.
+The counts are stored beside the page, so that the table can be rewritten without the long runs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m docs.generate.demo_picture [SECONDS]
 
-Only the size of the window and the moment are chosen here: SECONDS after the broker is back.
+Only the size of the window and the moment are chosen here: SECONDS after the broker's restart.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def _play(run: DemoRun, moment_s: float) -> None:
             nursery.start_soon(run.execute)
             screen = DemoScreen(run)
             while not _is_moment(run, moment_s):
-                _frame(screen)  # it compares with its last second
+                _frame(screen)  # it shows rates of the last second
                 await trio.sleep(LOOK_S)
             PICTURE.write_text(picture(_frame(screen), columns=COLUMNS_MIN, title="make demo"))
             nursery.cancel_scope.cancel()

@@ -1,7 +1,7 @@
-"""Rows for the tables of docs/failures.md, from the journal of ``failure_story``.
+"""Rows for the tables of docs/failures.md, from the journal of ``failure_run``.
 
-From a journal: the deliveries of each queue and, for each episode, the facts of each node
-and their times since the fault.
+The rows are the deliveries of each queue and, for each episode, the facts of each node and their
+times since the fault.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 def facts_of_a_run() -> list[Seen]:
-    """The facts of a new run of ``failure_story``, in a separate interpreter."""
+    """The facts of a new run of ``failure_run``, in a separate interpreter."""
     env = {**os.environ, "PYTHONPATH": str(DOCS.parent)}
     command = [sys.executable, "-m", story.__name__]
     run = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE)  # noqa: S603  # ours

@@ -1,8 +1,8 @@
-"""Eleven virtual minutes with a death and a silence of a consumer and a broker; prints a journal.
+"""Eleven virtual minutes in which consumers and a broker die or fall silent; prints a journal.
 
     python -m docs.generate.failure_run > journal.jsonl
 
-The tables of docs/failures.md are from this run: same seed, same run.
+The tables of docs/failures.md are from this run, which is the same each time.
 """
 
 from __future__ import annotations

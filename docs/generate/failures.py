@@ -1,4 +1,4 @@
-"""The tables of docs/failures.md and its picture, both from one run of ``failure_story``."""
+"""The tables of docs/failures.md and its picture, both from one run of ``failure_run``."""
 
 from __future__ import annotations
 

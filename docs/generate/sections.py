@@ -1,4 +1,4 @@
-"""The generated part of a page stands between two comments; the rest is written by hand."""
+"""The generated part of a page is between two comments; the rest is written by hand."""
 
 from __future__ import annotations
 

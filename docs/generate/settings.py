@@ -1,6 +1,6 @@
 """The tables of docs/configuration.md, from the config structs and the property tables.
 
-A field's comment in the source is its explanation; so the page has exactly the settings that
+A field's comment in the source is its explanation, so the page lists exactly the settings that
 exist.
 """
 

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 PAGES = DOCS / "studies"
 FOLDER = Path.home() / ".cache" / "rocketmq-emulator" / "studies"
 LOOK_EVERY_S = 15.0
-MORE = 10  # the command prints how long this many times as many seeds would take
+MORE = 10  # the command estimates the time of this many times as many seeds
 ALL = "averagely,by_circle,consistent_hash"
 
 
 class FinishedSweep(NamedTuple):
     """``rmqemu sweep`` with these *words*.
 
-    *curves* are the metrics whose whole distributions are shipped; of others some quantiles are.
+    *curves* are the metrics whose whole distributions are shipped; of others only some quantiles.
     """
 
     words: str
@@ -184,7 +184,7 @@ def with_tables(page: str, name: str) -> str:
 
 
 def run_studies(names: Sequence[str], to: Path) -> None:
-    """Run the sweeps and write the data; print how long each took, and ten times as much would."""
+    """Run the sweeps and write the data; print the time of each study, and of ``MORE`` as much."""
     from rocketmq_emulator.pipeline.session import spark_session  # noqa: PLC0415  # an extra
 
     began_s = time.monotonic()
@@ -240,7 +240,7 @@ def _swept(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> float:
                 _say(f"  {folder.name}: {work.done:,} of {grid.row_count:,} runs")
     took_s = time.monotonic() - began_s
     made = work.done - found
-    _say(f"  {folder.name}: {made:,} runs made in {took_s:.0f} s, {found:,} were there")
+    _say(f"  {folder.name}: {made:,} runs made in {took_s:.0f} s, {found:,} finished before")
     return took_s * work.done / made if made else 0.0
 
 

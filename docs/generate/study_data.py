@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.pipeline.studies.study import Study
 
 COMBINATIONS = CURVES = DOCS / "studies" / "data"
-OF_A_COMBINATION = (  # of rocketmq_emulator.pipeline.studies.page.combination_rows
+OF_A_COMBINATION = (  # fields of rocketmq_emulator.pipeline.studies.page.combination_rows
     *("metric", "runs", "mean", "low_95", "high_95", "smallest", "p25", "median", "p75"),
     *("p99", "largest", "largest_seed"),
 )

@@ -98,7 +98,7 @@ def computed_s(strategy: str, members: int, place: str) -> float:
     )
 
 
-BEFORE_S, AFTER_S = 50, 40  # of the 90 s in which the broker is read-only: until a member leaves
+BEFORE_S, AFTER_S = 50, 40  # of the read-only broker, before and after a member leaves
 
 
 def places_text() -> str:

@@ -92,7 +92,7 @@ def skew_picture() -> str:
 
 
 def penalties_picture() -> str:
-    """The share of a broker while it is well, by that time; ill for 10 s, with 600 ms."""
+    """A broker's share while it is well, by the length of that time; ill for 10 s, with 600 ms."""
     panels = []
     for avoids in ("4.9", "5.1.4"):
         alike = [

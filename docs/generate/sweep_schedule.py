@@ -27,8 +27,8 @@ from rocketmq_emulator.pipeline.sweep.division import WAVES_AT_ONCE, RunTimes, t
 Divide: TypeAlias = Callable[[int, int, float], list[int]]  # as ``tasks_of_wave``
 
 QUANTILES = 20
-# Seconds of a run at 0, 5, … 100 % of 300 runs of weather (30 s, 4 messages/s, 2 brokers): their
-# wall times, scaled to the 0.75 s of processor time of a run.
+# Quantiles at 0, 5, … 100 % of the seconds of 300 weather runs (30 s, 4 messages/s, 2 brokers):
+# wall times, scaled to the mean CPU time of a run, 0.75 s.
 WEATHER_RUN_S = (
     *(0.26, 0.35, 0.40, 0.44, 0.46, 0.48, 0.50, 0.53, 0.57, 0.60, 0.64),
     *(0.69, 0.73, 0.78, 0.84, 0.90, 0.96, 1.03, 1.17, 1.51, 2.60),
@@ -40,12 +40,12 @@ CORES = (1, 2, 10, 100, 1_000)
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """The overhead of a schedule: measured by benchmarks/sweep_costs.py, rounded up."""
 
-    job_s: float = 0.2  # of the driver, a wave: planned, divided, taken in
-    launch_s: float = 0.001  # of the driver, a task: serialised, sent, its end noted
-    task_s: float = 0.05  # of an executor's core, a task: handed to Python and back
-    row_s: float = 0.015  # the same, a row: a process forked, its answer read
-    order_bytes: int = 1_700  # sent to an executor: a plan, compressed
-    row_bytes: int = 9_000  # returned by a run of weather: a hundred metrics by name
+    job_s: float = 0.2  # driver, per wave: plan and divide it, store its rows
+    launch_s: float = 0.001  # driver, per task: serialise and send it, note its end
+    task_s: float = 0.05  # executor's core, per task: pass it to Python and back
+    row_s: float = 0.015  # executor's core, per row: fork a process, read its answer
+    order_bytes: int = 1_700  # per row, sent to an executor: a compressed plan
+    row_bytes: int = 9_000  # per row, returned by a weather run: a hundred named metrics
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +69,9 @@ def simulated(
 ) -> Schedule:
     """The schedule of runs that take *run_s*, in this order, on *cores*."""
     costs = costs or Costs()
-    free_s = [0.0] * cores  # when each core is free, a heap
+    free_s = [0.0] * cores  # a heap: when each core is free
     driver_s = driver_busy_s = 0.0
-    ends: deque[float] = deque([0.0] * WAVES_AT_ONCE, WAVES_AT_ONCE)  # of the latest waves
+    ends: deque[float] = deque([0.0] * WAVES_AT_ONCE, WAVES_AT_ONCE)  # of the last waves
     tasks = 0
     for sizes, runs in _waves(run_s, cores, divide):
         handed_s = max(driver_s, ends[0]) + costs.job_s
@@ -101,14 +101,14 @@ def simulated(
 def _waves(
     run_s: Sequence[float], cores: int, divide: Divide
 ) -> Iterator[tuple[list[int], Sequence[float]]]:
-    """The sizes of each wave's tasks, and its runs; sizes follow from the runs before."""
+    """The sizes of each wave's tasks, and its runs; sizes depend on the times of earlier runs."""
     times, at = RunTimes(), 0
     before: Sequence[float] = ()
     while at < len(run_s):
         sizes = divide(len(run_s) - at, cores, times.mean_s)
         runs = run_s[at : at + sum(sizes)]
         yield sizes, runs
-        for each in before:  # a wave is not over when the next one is divided
+        for each in before:  # the next wave is divided before this one has ended
             times.add(each)
         before, at = runs, at + len(runs)
 

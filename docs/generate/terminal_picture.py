@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FONT = 20
-CELL, LINE = 12.04, 24  # of a character; DejaVu Sans Mono needs no adjusting
+CELL, LINE = 12.04, 24  # of a character; with DejaVu Sans Mono no word is stretched
 LEFT, TOP, BOTTOM = 14, 42, 12
 BARS = "▁▂▃▄▅▆▇█"
 PIECES = re.compile(rf"([{BARS}])\1*|─+|·|[^\s{BARS}─·]+")

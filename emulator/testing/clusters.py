@@ -174,4 +174,4 @@ def _cluster(fields: dict[str, Any]) -> RocketMQ:
     try:
         return RocketMQ(**fields)
     except ValueError as error:
-        raise pytest.UsageError(f"no such cluster: {error}") from error
+        raise pytest.UsageError(f"wrong options of a cluster: {error}") from error

@@ -250,7 +250,7 @@ def _codes_of(request: str | int) -> tuple[int, ...]:
     if request not in FAILING:
         meant = nearest(request, FAILING)
         hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(FAILING)}"
-        raise ValueError(f"fail_next knows no request {request!r}: {hint}")
+        raise ValueError(f"fail_next: unknown request {request!r}: {hint}")
     return FAILING[request]
 
 
@@ -284,4 +284,4 @@ def _not_consumed_text(
     ]
     if waiting:
         parts.append(f"retries not yet delivered: {waiting}")
-    return f"{group} has not consumed all after {timeout:g} s: {'; '.join(parts)}"
+    return f"{group} has not consumed all messages after {timeout:g} s: {'; '.join(parts)}"

@@ -66,6 +66,7 @@ class ScenarioRuns:
                 Path(row.journal).read_bytes().splitlines(keepends=True)
             )
         pytest.fail(
-            f"{row.scenario}: {row.verdict} with seed {row.seed}: {row.reason}\nagain: {again}",
+            f"{row.scenario}: {row.verdict} with seed {row.seed}: {row.reason}\n"
+            f"run it again: {again}",
             pytrace=False,
         )

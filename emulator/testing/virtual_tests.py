@@ -94,7 +94,7 @@ class VirtualRuns:
         again = again.replace(sys.executable, "python", 1)
         self._item.stash[JOURNAL_LINES] = outcome.lines
         self._item.user_properties += [("rocketmq_seed", str(seed)), ("rocketmq_replay", again)]
-        where = f"seed {seed}, the {count}. of {len(self._seeds)}; again: {again}"
+        where = f"seed {seed} (run {count} of {len(self._seeds)}); run it again: {again}"
         pytest.fail(f"{outcome.failure}\n{where}", pytrace=False)
 
     # In the fork ----------------------------------------------------------------------
@@ -139,9 +139,9 @@ def _seeds(given: dict[str, Any], only: str) -> range:
         first = int(only or given.get("seed", SEED))
         count = 1 if only else int(given.get("seeds", 1))
     except ValueError:
-        raise pytest.UsageError(f"a seed is a number: {only or given!r}") from None
+        raise pytest.UsageError(f"seed and seeds must be numbers: {only or given!r}") from None
     if not 1 <= count <= SEEDS_MAX:
-        raise pytest.UsageError(f"seeds is a number from 1 to {SEEDS_MAX}, not {count}")
+        raise pytest.UsageError(f"seeds must be a number from 1 to {SEEDS_MAX}, not {count}")
     return range(first, first + count)
 
 
@@ -161,7 +161,7 @@ def _in_a_fork(work: Callable[[], Outcome]) -> Outcome:
     finally:
         os.close(reading)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)  # its outcome has been read, or is late
+            os.kill(pid, signal.SIGKILL)  # its outcome has been read, or it took too long
         os.waitpid(pid, 0)
     if data is None:
         return Outcome(f"the run did not end within {REAL_S_MAX:g} s of real time", "", [])

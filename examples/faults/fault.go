@@ -1,4 +1,4 @@
-// A fault of a running cluster (rmqemu up), ended by the function that begins it returns: go run fault.go http://127.0.0.1:9875
+// A fault of a running cluster (rmqemu up); Begin returns the function that ends it: go run fault.go http://127.0.0.1:9875
 package main
 
 import (

@@ -12,7 +12,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 
 public class Hello {
-    static final int SEND_MS_MAX = 10_000; // the first send connects, too
+    static final int SEND_MS_MAX = 10_000; // the first send also connects
 
     public static void main(String[] args) throws Exception {
         send(args[0]);
@@ -28,7 +28,7 @@ public class Hello {
             Message message = new Message("hello-java", body);
             System.out.println(producer.send(message, SEND_MS_MAX).getSendStatus());
         } finally {
-            producer.shutdown(); // or its threads keep the program alive
+            producer.shutdown(); // otherwise its threads keep the program running
         }
     }
 
@@ -37,7 +37,7 @@ public class Hello {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("hello-java-readers");
         consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setAwaitTerminationMillisWhenShutdown(3_000); // what is consumed is committed
+        consumer.setAwaitTerminationMillisWhenShutdown(3_000); // time to commit the offsets of consumed messages
         consumer.subscribe("hello-java", "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             messages.forEach(m -> System.out.println(new String(m.getBody(), StandardCharsets.UTF_8)));

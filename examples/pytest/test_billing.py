@@ -7,7 +7,7 @@ from billing import Billing, order
 
 from rocketmq_emulator import ResponseCode
 
-BUSY = ResponseCode.SERVICE_NOT_AVAILABLE  # clients try another broker then
+BUSY = ResponseCode.SERVICE_NOT_AVAILABLE  # clients then try another broker
 pytestmark = pytest.mark.rocketmq(topics=["orders", "bills"])
 
 

@@ -80,7 +80,7 @@ class Shop(threading.Thread):
             try:
                 producer.send(message)
                 break
-            except ClientError:  # it may be stored all the same: then the order is stored twice
+            except ClientError:  # it may be stored nevertheless: then the order is stored twice
                 self.repeated += 1
         self._board.sent(window_of(order["at_ms"]), order["region"])
 

@@ -49,7 +49,7 @@ def test_a_group_is_waited_for_until_it_has_consumed_all(rocketmq):
 
 def test_who_consumes_nothing_is_named_with_what_is_left(rocketmq):
     send(rocketmq, "orders", b"one cup")
-    with pytest.raises(AssertionError, match="has not consumed all after 0.1 s: no member"):
+    with pytest.raises(AssertionError, match="not consumed all messages after 0.1 s: no member"):
         rocketmq.wait_until_consumed("billing", timeout=0.1)
 
 
@@ -265,14 +265,14 @@ def test_virtual_tests_run_for_each_seed_beside_tests_of_trio(tmp_path) -> None:
     assert "1 failed, 4 passed, 1 skipped" in run.stdout, run.stdout + run.stderr
     assert "AssertionError: never" in run.stdout
     assert "assert virtual_cluster.world.rng" in run.stdout, "no traceback of pytest"
-    again = "seed 7, the 1. of 5; again: python -m pytest "
+    again = "seed 7 (run 1 of 5); run it again: python -m pytest "
     assert again in run.stdout
     assert "--rocketmq-seed 7" in run.stdout
     (journal,) = (tmp_path / "left").glob("*/journal.jsonl")
     last = json.loads(journal.read_text().splitlines()[-1])
     assert last["mono_us"] > 30_000_000, "the journal reaches the failure"
     only = run_pytest(tmp_path, "-q", "-p", "trio", "--rocketmq-seed", "8", "-k", "comes_back")
-    assert "seed 8, the 1. of 1" in only.stdout
+    assert "seed 8 (run 1 of 1)" in only.stdout
 
 
 def test_a_failure_leaves_journal_page_and_properties(tmp_path) -> None:
@@ -283,7 +283,7 @@ def test_a_failure_leaves_journal_page_and_properties(tmp_path) -> None:
     assert "a cluster has no option 'brokrs': did you mean brokers?" in run.stdout
     assert "uses virtual_cluster: it must be async" in run.stdout
     assert re.search(r"broker-[ab] +MessageStored\(queue=Queue\(topic='orders'", run.stdout)
-    assert "again: rmqemu run strict.toml --seed 3" in run.stdout
+    assert "run it again: rmqemu run strict.toml --seed 3" in run.stdout
     found_cases = ET.parse(tmp_path / "out.xml").iter("testcase")  # noqa: S314  # our own file
     cases = {case.get("name"): case for case in found_cases}
     found = properties_of(cases["test_it_fails_with_its_journal"])

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Every message that a broker acknowledged is consumed, although the broker was killed. */
 class BrokerDiesTest {
     private static final int MESSAGES = 600;
-    private static final int POLL_MS = 1_000; // of routes; 30 s by default, which a test would wait for
+    private static final int POLL_MS = 1_000; // how often clients poll routes; with the default, 30 s, the test would take longer
     private static final int SEND_MS_MAX = 10_000;
     private static final long CONSUME_MS_MAX = 60_000;
 

@@ -38,7 +38,7 @@ final class MiniCluster implements AutoCloseable {
             new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
         String line = output.readLine();
         if (line == null) {
-            throw new IOException("rmqemu up did not start; it says why on standard error");
+            throw new IOException("rmqemu up did not start; the reason is on standard error");
         }
         JSONObject ready = JSON.parseObject(line);
         namesrv = ready.getString("namesrv");
