@@ -170,6 +170,11 @@ class LostPlaces:
         lost = self._unused.get(offset)
         return None if lost is None else lost[0]
 
+    def key_at(self, offset: int) -> str | None:
+        """The key of the lost message at an unused place; None if there is none."""
+        lost = self._unused.get(offset)
+        return None if lost is None else lost[1]
+
     def is_unused(self, offset: int, key: str) -> bool:
         """Whether the message *key* at *offset* was lost, and the place is unused."""
         return self._unused.get(offset, (0, ""))[1] == key

@@ -34,6 +34,7 @@ ASKED_US = 60_000_000  # from the offset query to the claim: at most, with slow 
 KNOWN_US = 6_000_000  # the same if a claim has no offset
 LISTENER_US_MAX = 60_000_000  # a message given to a listener is finished within this time
 AHEAD_DELIVERIES_MAX = 64  # deliveries before earlier messages that are kept
+LOST_DONE_MAX = 1 << 12  # of one loss: consumed messages that a client may consume once more
 SKIPPED_MAX = 1 << 12  # excused messages of one range whose later delivery is noticed
 PASSES_MAX = 64  # commits kept as evidence that first passed an unsettled message
 
@@ -178,6 +179,7 @@ class QueueReading:
         "failed",
         "given_to",
         "last_pull",
+        "lost_done",
         "misdelivered",
         "owner",
         "passes",
@@ -209,6 +211,7 @@ class QueueReading:
         self.pulled_to = start
         self.excused: dict[str, int] = {}  # cause: number of messages skipped by it
         self.skipped: set[int] = set()  # of done: excused and not consumed yet
+        self.lost_done: dict[int, str] = {}  # consumed and lost: offset, uniq_key
         self.reused_to = 0  # places below were used before the broker lost them
         self.stale_to = 0  # commits up to there are of offsets that the log has lost
         self.owner = ""  # node of the last claim
@@ -366,12 +369,14 @@ class QueueReading:
     def takes(self, offset: int, key: str) -> bool:
         """Note that the message is consumed; return whether it was consumed before.
 
-        A client may consume a message that its broker has lost meanwhile: another one has its
-        place, or will have it, and is not consumed by that.
+        A client may consume a message that its broker has lost meanwhile: another message has
+        its offset, or will have it, and is not consumed by that.
         """
         lost = self.records.lost
         if lost and lost.has(offset, key) and self.records.key_at(offset) != key:
-            return False
+            was_done = self.lost_done.get(offset) == key
+            self.lost_done[offset] = key
+            return was_done
         if self.done.add(offset):
             return False
         if offset in self.skipped:  # excused before, and consumed now
@@ -401,6 +406,10 @@ class QueueReading:
         """
         filtered_to = self.done.ends[-1] if self.done.ends else 0  # also filtered messages
         beyond = max(self.committed or 0, self.pulled_to, self.given_to, filtered_to)
+        for first, behind in self.done.runs(max(offset, filtered_to - LOST_DONE_MAX), filtered_to):
+            for each in range(first, behind):
+                if each not in self.skipped and (key := self.records.lost.key_at(each)):
+                    self.lost_done[each] = key
         self.done.cut(offset)
         self.skipped = {each for each in self.skipped if each < offset}
         self.misdelivered = {each for each in self.misdelivered if each < offset}

@@ -189,6 +189,12 @@ def test_a_lost_message_that_is_consumed_late_is_not_the_next_one_at_its_offset(
     assert objections(judgement, "lost") == []
 
 
+def test_a_lost_message_that_is_consumed_twice_is_a_duplicate() -> None:
+    journal = AJournal().runs().store().consumer("billing-1").pulled(0, 1)
+    journal.sent(0).consumed("billing-1", 0).note("broker-a", PowerLost(0, 0, RECORD_BYTES, ()))
+    assert journal.consumed("billing-1", 0).judged().metrics["duplicates"] == 1
+
+
 def test_the_next_message_at_the_offset_of_a_lost_one_is_missed_though_that_was_consumed() -> None:
     journal = another_in_the_place_of_a_lost_message().at_s(200).committed(2).at_s(400).ends()
     assert "offset 1" in str(lost(journal))

@@ -36,7 +36,7 @@ def reading() -> QueueReading:
         if offset % 2:
             found.failed[offset] = f"key-{offset}"
         else:
-            found.takes(offset)
+            found.takes(offset, f"key-{offset}")
     return found
 
 
@@ -77,7 +77,7 @@ def test_a_dead_letter_that_may_be_another_s_is_looked_at_again(pending, reading
 def test_what_is_consumed_later_is_settled_then(pending, reading) -> None:
     fails(pending, 3, "")
     assert unsettled(pending, reading) == [3]
-    reading.takes(3)
+    reading.takes(3, "key-3")
     assert unsettled(pending, reading) == []
 
 
