@@ -26,6 +26,7 @@ from tests.docs.test_docs import HERE, blocks, lines_of_a_program, programs
 from tests.support.following import follow
 from tests.support.import_graph import NAME, PACKAGES
 from tests.support.paths import ROOT
+from tests.support.wheels import built
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HOME = "https://code.example/rocketmq-emulator"
@@ -33,23 +34,6 @@ README = (ROOT / "README.md").read_text()
 INSTALL_S_MAX = 60
 INTERPRETER = os.environ.get("WHEEL_PYTHON", sys.executable)
 FEW_ROWS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # halves Spark's CPU time for small data
-
-
-def built(kind: str, folder: Path, home: str = "") -> Path:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "PROJECT_HOME": home},
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    if "No module named hatchling" in done.stderr and os.environ.get("REQUIRE_PARTS") != "1":
-        pytest.skip("hatchling is not installed")
-    assert done.returncode == 0, done.stderr
-    (file,) = folder.iterdir()
-    return file
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,11 +25,8 @@ from rocketmq_emulator.pipeline.sweep.rows import SweptRow, read_rows
 from tests.support.free_ports import free_port
 from tests.support.paths import ROOT
 from tests.support.pipeline.sweeping import QUESTIONS, SHORT
+from tests.support.wheels import built
 
-PACKAGES = {  # folders as in an installed package, where they are no links
-    "emulator": "rocketmq_emulator",
-    **{name: f"rocketmq_emulator/{name}" for name in ("protocol", "scenarios", "pipeline")},
-}
 LIBRARIES = ("trio", "msgspec", "h11", "structlog", "typer", "rich", "lz4", "zstandard")
 OF_EXECUTORS = (*LIBRARIES, "pyarrow")  # workers have PySpark in their Spark
 NEEDLESS = ("__pycache__", "/include/", "/tests/")
@@ -37,7 +35,7 @@ WORKERS = 2
 
 
 def packed(target: Path) -> Path:
-    """A virtual environment as a ``.tar.gz``: Python, these libraries, and this code.
+    """A virtual environment as a ``.tar.gz``: Python, these libraries, and the built wheel.
 
     Spark unpacks a plain ``.tar`` without execute permissions, and refuses links that lead out
     of an archive.
@@ -50,8 +48,9 @@ def packed(target: Path) -> Path:
         for top in sorted(files_of(OF_EXECUTORS)):
             if (site / top).exists():
                 tar.add(site / top, f"{inside}/{top}", filter=no_caches)
-        for folder, package in PACKAGES.items():
-            tar.add(ROOT / folder, f"{inside}/{package}", filter=no_caches)
+        wheel = built("wheel", target.parent / "wheel")
+        shutil.unpack_archive(wheel, target.parent / "unpacked", "zip")
+        tar.add(target.parent / "unpacked", inside, filter=no_caches)
     return target
 
 
