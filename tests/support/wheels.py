@@ -17,7 +17,16 @@ def built(kind: str, folder: Path, home: str = "") -> Path:
 
     *home* is the project's address in its metadata.
     """
-    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        kind,
+        "-d",
+        folder,
+    ]
     done = subprocess.run(
         command,
         cwd=ROOT,
