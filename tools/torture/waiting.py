@@ -26,12 +26,11 @@ class ServerClock:
     """Stops while the server's main thread, or the thread that created this, waits for a CPU."""
 
     def __init__(self, pid: int) -> None:
-        me = threading.get_native_id()
-        self._files = (Path(f"/proc/{pid}/schedstat"), Path(f"/proc/self/task/{me}/schedstat"))
+        self._threads = (pid, threading.get_native_id())
 
     def now_s(self) -> float:
         """Seconds since an unknown moment, for ``since_s``."""
-        return time.perf_counter() - sum(map(_without_cpu_s, self._files))
+        return time.perf_counter() - sum(map(without_cpu_s, self._threads))
 
     def since_s(self, began_s: float) -> float:
         """Seconds since the reading *began_s* of ``now_s``, at least 0.
@@ -55,9 +54,10 @@ class MachineShare:
         return 1 - max(0.0, others_s) / max(total_s - self._total_s, 0.01)
 
 
-def _without_cpu_s(file: Path) -> float:
+def without_cpu_s(thread: int) -> float:
+    """How long *thread* (a process id: its main thread) was ready to run and had no CPU."""
     try:
-        return int(file.read_text().split()[1]) / 1e9
+        return int(Path(f"/proc/{thread}/schedstat").read_text().split()[1]) / 1e9
     except OSError:  # it has ended, or this is not Linux
         return 0.0
 
