@@ -75,7 +75,7 @@ def test_a_record_keeps_what_was_objected_to_with_its_seeds_whatever_the_order()
 def test_the_page_names_an_objection_by_rule_and_seed() -> None:
     name = "4.9.7 small 4/s"
     text = text_of({name: record_of([a_healthy_row(1), a_healthy_row(2, "lost")], "1")})
-    assert "2 of 3,000 runs were made, with 200 facts; something is objected to in 1" in text
+    assert "2 of 3,000 runs were made, with 200 facts; 1 of them did not pass" in text
     assert f"| {name} | 1..2 | 200 | lost: 2 |" in text
     assert "| `lost` | 14 | 1 |" in text
 

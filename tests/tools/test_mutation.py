@@ -74,7 +74,7 @@ def test_the_judge_wants_a_reason_for_each_survivor_and_few_of_them(
     assert driver._judge({"locks": many}, {LAPSED: "nobody can see it"}) == 1
     assert "locks" in capsys.readouterr().out
     driver._judge({}, {LAPSED: "nobody can see it"})
-    assert f"No longer survives, take its reason away: {LAPSED}" in capsys.readouterr().out
+    assert f"No longer survives, remove its reason: {LAPSED}" in capsys.readouterr().out
 
 
 def test_the_page_says_what_was_found() -> None:

@@ -1,1 +1,1 @@
-"""Healthy runs: what checkers object to where no bug was planted; ``make healthy``."""
+"""Runs of weather without a planted bug, to find false objections; ``make healthy``."""

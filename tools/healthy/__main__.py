@@ -1,9 +1,9 @@
-"""Run weather without a planted bug, and write what is objected to into docs/healthy.md.
+"""Run weather without a planted bug, and write the objections into docs/healthy.md.
 
     python -m tools.healthy [BATCH …] [--jobs N] [--seeds N] [--page] [--list]
 
-Rows are kept as those of ``rmqemu run``: what was finished with the same code is not run again.
-Exit status 1 if anything was objected to.
+Rows are kept like those of ``rmqemu run``: runs that finished with the same code are not repeated.
+Exit status 1 if a recorded run did not pass.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("batches", nargs="*", metavar="BATCH", choices=[*BATCHES, []])
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs at once (2)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="at most, of each batch")
+    parser.add_argument("--seeds", type=int, metavar="N", help="at most N seeds of each batch")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
-    parser.add_argument("--list", action="store_true", help="name the batches")
+    parser.add_argument("--list", action="store_true", help="list the batches, run nothing")
     return parser.parse_args()
 
 

@@ -1,8 +1,9 @@
-"""Which weather is run without a planted bug: 3,000 seeds, in batches of one shape and rate.
+"""The batches of healthy runs: 3,000 seeds of weather; a batch has one shape and one rate.
 
-Both releases, both shapes; most at the shape's own rate, the others at 50 and 200 messages/s,
-where more is on its way when something happens.  At these rates the default shape has 3, 4 and 5
-brokers and up to 10 members a group: queues change hands more often.
+They cover both releases and both shapes.  Most seeds have the shape's own rate; the others have
+50 and 200 messages/s, so that more messages are in flight when a fault begins.  At these rates the
+default shape has 3, 4 and 5 brokers and up to 10 members per group, so that queues change their
+owner more often.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MEMBERS_MAX = 10
 
 
 class Batch(NamedTuple):
-    """Seeds 1 to *seeds* of a shape; *settings* are what it has instead of the defaults."""
+    """Seeds 1 to *seeds* of a shape; *settings* replace its defaults."""
 
     release: str
     shape: str
@@ -30,13 +31,13 @@ class Batch(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Short, and the batch's own."""
+        """A short, unique name, as ``4.9.7 small 4/s``."""
         brokers = f" {self.settings['brokers']} brokers" if self.shape != "small" else ""
         return f"{self.release} {self.shape} {self.rate:g}/s{brokers}"
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """Of the scenario ``weather``, its seed aside."""
+        """The parameters of the scenario ``weather``, except its seed."""
         return {**self.settings, "rate": self.rate, "release": self.release}
 
 

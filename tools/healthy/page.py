@@ -1,4 +1,4 @@
-"""docs/healthy.md: what was objected to without a planted bug, by rule, and what was let off."""
+"""The tables of docs/healthy.md: objections by batch and rule, and damage that breaks no rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEGIN, END = "<!-- written by make healthy -->", "<!-- end of what make healthy 
 
 
 def write(records: Mapping[str, Record]) -> None:
-    """Replace the part of the page that is written here."""
+    """Replace the generated part of the page."""
     text = PAGE.read_text()
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
@@ -23,7 +23,7 @@ def write(records: Mapping[str, Record]) -> None:
 
 
 def text_of(records: Mapping[str, Record]) -> str:
-    """How many runs there were, and the three tables."""
+    """The number of runs, and the three tables."""
     known = {name: records[name] for name in BATCHES if name in records}
     runs = sum(record.runs for record in known.values())
     facts = sum(record.facts for record in known.values())
@@ -36,8 +36,8 @@ def text_of(records: Mapping[str, Record]) -> str:
     wanted = sum(batch.seeds for batch in BATCHES.values())
     lines = [
         (
-            f"{runs:,} of {wanted:,} runs were made, with {facts:,} facts; something is objected "
-            f"to in {len(failed)} of them."
+            f"{runs:,} of {wanted:,} runs were made, with {facts:,} facts; "
+            f"{len(failed)} of them did not pass."
         ),
         "",
         *_batches(known),
@@ -68,7 +68,7 @@ def _rules(known: Mapping[str, Record]) -> list[str]:
     for record in known.values():
         tried.update(record.tried)
         objected.update({rule: len(seeds) for rule, seeds in record.objections.items()})
-    lines = ["| rule | could have objected | runs objected to |", "|---|---|---|"]
+    lines = ["| rule | times it could object | runs it objected to |", "|---|---|---|"]
     lines += [f"| `{rule}` | {tried[rule]:,} | {objected[rule]} |" for rule in CHECKERS]
     return lines
 
@@ -77,7 +77,7 @@ def _let_off(known: Mapping[str, Record]) -> list[str]:
     counts: Counter[str] = Counter()
     for record in known.values():
         counts.update(record.let_off)
-    lines = ["| let off | count | what it is |", "|---|---|---|"]
+    lines = ["| damage that breaks no rule | count | meaning |", "|---|---|---|"]
     lines += [
         f"| `{name}` | {count:,} | {METRICS[name].sentence if name in METRICS else ''} |"
         for name, count in sorted(counts.items())

@@ -1,4 +1,4 @@
-"""What is kept of a batch: how many runs, what was objected to, let off and tried."""
+"""The record of each batch: its runs, the objections, and damage that breaks no rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from rocketmq_emulator.scenarios.plan.result import RunResult
 
 FOUND = Path(__file__).with_name("found.json")
-# Metrics of checkers that say what was damage by nature, and no violation.
+# Metrics of checkers that count damage which breaks no rule: a real RocketMQ causes it too.
 LET_OFF = (
     *("excused_", "duplicates_", "hidden", "unrouted", "lost_with_power", "stored_twice"),
     *("forgotten_locks", "late_unlocks"),
@@ -19,7 +19,7 @@ LET_OFF = (
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Of the rows of one batch; counts are of runs unless they say otherwise."""
+    """The results of one batch, summed over its runs."""
 
     code_version: str
     runs: int
@@ -27,12 +27,12 @@ class Record(msgspec.Struct, frozen=True):
     errors: dict[str, list[int]]  # reason: seeds
     objections: dict[str, list[int]]  # checker: seeds
     unmet: dict[str, list[int]]  # expectation: seeds
-    tried: dict[str, int]  # checker: how often, in all runs
-    let_off: dict[str, int]  # metric: how many, in all runs
+    tried: dict[str, int]  # checker: how often it could object, in all runs
+    let_off: dict[str, int]  # metric: its sum over all runs
 
 
 def record_of(rows: Iterable[RunResult], version: str) -> Record:
-    """The same whatever the order of *rows*."""
+    """The record of *rows*, in any order."""
     rows = sorted(rows, key=lambda row: row.seed)
     errors: dict[str, list[int]] = {}
     objections: dict[str, list[int]] = {}
@@ -63,7 +63,7 @@ def record_of(rows: Iterable[RunResult], version: str) -> Record:
 
 
 class Records:
-    """Of all batches, in a file that is written after each: a search may be interrupted."""
+    """The records of all batches, in a file that is written after each batch."""
 
     def __init__(self, path: Path = FOUND) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class Records:
             self.all = msgspec.json.decode(path.read_bytes(), type=dict[str, Record])
 
     def keep(self, name: str, record: Record) -> None:
-        """Write it at once."""
+        """Replace the record of batch *name* and write the file."""
         self.all[name] = record
         text = msgspec.json.format(msgspec.json.encode(self.all, order="sorted"), indent=1)
         self._path.write_bytes(text + b"\n")

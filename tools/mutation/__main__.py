@@ -1,9 +1,9 @@
-"""Mutate the modules in turn, run their tests, and write what survived into docs/mutation.md.
+"""Mutate the modules in turn, run their tests, and write the survivors into docs/mutation.md.
 
     python -m tools.mutation [MODULE …] [--children N] [--copy FOLDER] [--page] [--list]
 
-Exit status 1 if a survivor has no reason, or more survive than may.  Modules that were not named
-keep what their last run found (``tools/mutation/found.json``).
+Exit status 1 if a survivor has no reason, or a module has too many survivors.  Modules that are
+not named keep the results of their last run (``tools/mutation/found.json``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _run_all(wanted: list[Module], copy: Path, children_max: int) -> None:
-    """What each finds is kept at once: a run takes long and may be interrupted."""
+    """Write each module's results at once: a run takes long and may be interrupted."""
     running.copy_tree(ROOT, copy)
     commit = _commit()  # before findings are written into the tree
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -76,11 +76,11 @@ def _commit() -> str:
 def _judge(found: dict[str, Found], reasons: dict[Change, str]) -> int:
     unexplained = [c for one in found.values() for c in one.survivors if c not in reasons]
     if unexplained:
-        print("Survivors without a reason; catch them, or say why not in survivors.toml:")
+        print("Survivors without a reason; write a test, or a reason in survivors.toml:")
         print("\n".join(f"  {json.dumps(str(c), ensure_ascii=False)}," for c in unexplained))
     alive = {change for one in found.values() for change in one.survivors}
     for change in sorted(set(reasons) - alive):
-        print(f"No longer survives, take its reason away: {change}")
+        print(f"No longer survives, remove its reason: {change}")
     too_many = [name for name, one in found.items() if one.share > page.SHARE_MAX]
     if too_many:
         print(f"More than {page.SHARE_MAX:.0%} survive in: {', '.join(too_many)}")
@@ -90,7 +90,7 @@ def _judge(found: dict[str, Found], reasons: dict[Change, str]) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tools.mutation",
-        description="Mutate the modules in turn, run their tests, write what survived.",
+        description="Mutate the modules in turn, run their tests, and write docs/mutation.md.",
     )
     names = [module.name for module in MODULES]
     parser.add_argument("modules", nargs="*", metavar="MODULE", choices=[*names, []])
@@ -98,10 +98,10 @@ def _options() -> argparse.Namespace:
         "--children", type=int, default=1, metavar="N", help="mutants tested at once (1)"
     )
     parser.add_argument(
-        "--copy", type=Path, metavar="FOLDER", help="work there, and leave it for mutmut browse"
+        "--copy", type=Path, metavar="FOLDER", help="the copy; keep it for `mutmut browse`"
     )
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
-    parser.add_argument("--list", action="store_true", help="the modules, and do nothing")
+    parser.add_argument("--list", action="store_true", help="list the modules, run nothing")
     return parser.parse_args()
 
 

@@ -1,9 +1,9 @@
-"""Mutants as people read them: file, function, and the line before and after.
+"""Readable names of mutants: file, function, and the changed lines before and after.
 
-    python -m tools.mutation.diffs < names.json   (in a copy that mutmut has been through)
+    python -m tools.mutation.diffs < names.json   (in a copy in which mutmut ran)
 
 A change is named by its text, not by its number or line: so the reason why it survives stays
-true when the code around it moves.
+valid when the code around it moves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Change(NamedTuple):
 
 
 def change_of(text: str) -> Change:
-    """The change that ``str`` wrote as *text*."""
+    """The change whose ``str`` is *text*."""
     place, _, change = text.partition(": ")
     file, _, function = place.partition(" ")
     return Change(file, function, change)
@@ -41,7 +41,7 @@ def text_of(diff: str) -> str:
 
 
 def function_of(mutant: str) -> str:
-    """``Class.method`` or ``function`` of mutmut's mangled name."""
+    """The ``Class.method`` or ``function`` in mutmut's mangled name."""
     name = re.sub(r"__mutmut_\d+$", "", mutant.rpartition(".")[2])
     return name.removeprefix("x_") if "ǁ" not in name else ".".join(name.split("ǁ")[1:])
 

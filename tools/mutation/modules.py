@@ -1,7 +1,7 @@
-"""Which code is mutated, and the tests that hold it: the fast ones, or a run takes hours.
+"""The modules that are mutated, with their tests: only fast ones, or a run takes hours.
 
-A path that ends in ``/`` is a folder.  Functions under a decorator (properties), class bodies
-and module constants have no mutants.
+A path that ends in ``/`` is a folder.  mutmut does not change decorated functions (properties),
+class bodies and module constants.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAMESERVER_TESTS = "tests/emulator/nameserver"
 
 
 class Module(NamedTuple):
-    """One row of the report."""
+    """One row of the table in docs/mutation.md."""
 
     name: str
     files: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The figures and the survivors, as docs/mutation.md shows them."""
+"""The generated part of docs/mutation.md: the figures and the survivors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ HEADINGS = (
 
 
 def write(found: dict[str, Found], reasons: dict[Change, str]) -> None:
-    """Replace the part of the page that is written here."""
+    """Replace the generated part of the page."""
     PAGE.write_text(with_findings(PAGE.read_text(), found, reasons))
 
 
 def with_findings(text: str, found: dict[str, Found], reasons: dict[Change, str]) -> str:
-    """The page *text* with these findings."""
+    """The page *text* with *found* in its generated part."""
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     parts = [_table(found), *(_module(name, found[name], reasons) for name in found)]
@@ -45,7 +45,7 @@ def _row(name: str, found: Found, before: Found) -> tuple[str, ...]:
 
 
 def _module(name: str, found: Found, reasons: dict[Change, str]) -> str:
-    """Its survivors under their reasons; a change that several mutants make is one line."""
+    """Its survivors, grouped by reason; equal changes of several mutants are one line."""
     files = next(", ".join(f"`{file}`" for file in m.files) for m in MODULES if m.name == name)
     by_reason: dict[str, list[Change]] = defaultdict(list)
     for change in dict.fromkeys(found.survivors):

@@ -1,7 +1,7 @@
-"""What was found, and why survivors may live: two files that are checked in.
+"""The results, and the reasons of survivors: three files that are checked in.
 
 ``found.json`` is written by a run, ``before.json`` was written once, before any test was added for
-a survivor; ``survivors.toml`` is written by people.
+a survivor; ``survivors.toml`` is written by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REASONS = Path(__file__).parent / "survivors.toml"
 
 
 class Found(NamedTuple):
-    """What became of one module's mutants."""
+    """The results of one module's mutants."""
 
     caught_by_tests: int
     caught_by_types: int
@@ -33,12 +33,12 @@ class Found(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Survivors among those that mypy accepts: only these need a test."""
+        """The share of survivors among mutants that mypy accepts: only these need a test."""
         return len(self.survivors) / max(1, self.mutants - self.caught_by_types)
 
 
 def load_found(path: Path = FOUND) -> dict[str, Found]:
-    """By module; those that were never run are missing."""
+    """The results by module; a module that was never run is missing."""
     rows = json.loads(path.read_text()) if path.exists() else {}
     return {name: _found(row) for name, row in rows.items()}
 
@@ -48,6 +48,6 @@ def _found(row: dict[str, Any]) -> Found:
 
 
 def load_reasons(path: Path = REASONS) -> dict[Change, str]:
-    """Why each survivor may live; one reason may serve several."""
+    """The reason of each survivor; several survivors may have the same one."""
     groups = tomllib.loads(path.read_text()).get("reason", [])
     return {change_of(text): group["why"] for group in groups for text in group["changes"]}

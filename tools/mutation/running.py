@@ -1,9 +1,9 @@
-"""One module under mutmut, in a copy of the tree.
+"""Run mutmut on one module, in a copy of the tree.
 
-mutmut writes beside the code that it mutates and wants a configuration, so it works on a copy:
-the files that git knows, as they are now, the packages where an installed one has them, because
-mutmut follows no links.  Results are read from the files that it leaves there,
-not from what it prints.
+mutmut writes files beside the code that it mutates and needs settings in ``pyproject.toml``, so it
+runs in a copy.  The copy contains the files that git knows, with their present content.  Packages
+are in the folders of an installed package, because mutmut follows no links.  Results are read from
+the files that mutmut writes, not from its output.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from tools.mutation.diffs import Change
 from tools.mutation.modules import Module
 from tools.mutation.records import Found
 
-PACKAGE = "rocketmq_emulator"  # what mutmut copies by itself
+PACKAGE = "rocketmq_emulator"  # mutmut copies it without a setting
 INSIDE = ("protocol", "scenarios", "pipeline")  # folders of the tree that are in the package
-OWN = ("mutants", "mutmut.log", ".mypy_cache")  # what this leaves in the copy
+OWN = ("mutants", "mutmut.log", ".mypy_cache")  # written into the copy by these runs
 POLL_S = 1.0
 KILLED, SURVIVED, TYPED = (1, 3), (0, 5, 33), (37,)  # mutmut's exit codes of a mutant's tests
 TIMED_OUT = (-24, 24, 36, 152, 255)
-NO_ENDS = (-11, -9)  # a signal: out of memory, or past twice its time
+NO_ENDS = (-11, -9)  # ended by a signal: out of memory, or twice its time limit
 
 Progress = Callable[[int, int], None]
 
 
 class MutmutFailed(Exception):
-    """The unmutated tests fail in the copy, or mutmut does: nothing was measured."""
+    """Tests fail in the copy without a mutant, or mutmut fails: there are no results."""
 
 
 def copy_tree(root: Path, copy: Path) -> None:
-    """The files that git tracks or would track, as they are on disk."""
+    """Copy the files that git tracks or would track, as they are on disk."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout
     for name in filter(None, listed.decode().split("\0")):
@@ -46,7 +46,7 @@ def copy_tree(root: Path, copy: Path) -> None:
 
 
 def installed(file: str) -> str:
-    """Where a file of the tree is in the copy."""
+    """The path in the copy of a file of the tree."""
     top, _, below = file.partition("/")
     if top == "emulator":
         return f"{PACKAGE}/{below}"
@@ -54,7 +54,7 @@ def installed(file: str) -> str:
 
 
 def in_tree(file: str) -> str:
-    """Where a file of the copy is in the tree."""
+    """The path in the tree of a file of the copy."""
     below = file.removeprefix(f"{PACKAGE}/")
     return below if below == file or below.startswith(INSIDE) else f"emulator/{below}"
 
@@ -73,11 +73,11 @@ def configure(copy: Path, module: Module) -> None:
             *(sys.executable, "-m", "mypy", "--output", "json", "--no-warn-unused-ignores"),
             *("--cache-dir", str(copy / ".mypy_cache"), *map(installed, module.files)),
         ],
-        "timeout_constant": 8.0,  # of the clock, on a machine that may be busy
+        "timeout_constant": 8.0,  # seconds of real time: the machine may be busy
         "timeout_multiplier": 5.0,
     }
     rows = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-    text = text.replace("--strict-config ", "")  # without the cache its settings are unknown
+    text = text.replace("--strict-config ", "")  # no:cacheprovider makes cache settings unknown
     (copy / "pyproject.toml").write_text("\n".join([text, "[tool.mutmut]", *rows, ""]))
 
 
@@ -114,7 +114,7 @@ def _exit_codes(copy: Path, module: Module) -> dict[str, int | None]:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """Its text, unless mutmut has not begun with it or is writing it just now."""
+    """Yield the file's text, unless it does not exist yet or is being written."""
     text = path.read_text() if path.exists() else ""
     if text.endswith("}"):
         yield text
@@ -124,7 +124,7 @@ def _sorted(copy: Path, codes: dict[str, int | None]) -> Found:
     by_code = {code: [key for key in codes if codes[key] == code] for code in codes.values()}
     unknown = set(by_code).difference(KILLED, SURVIVED, TYPED, TIMED_OUT, NO_ENDS)
     if unknown:
-        raise MutmutFailed(f"mutants ended with exit codes that mean nothing: {unknown}")
+        raise MutmutFailed(f"mutants ended with unknown exit codes: {unknown}")
 
     def with_codes(*wanted: int) -> list[str]:
         return [key for code in wanted for key in by_code.get(code, ())]
