@@ -1,10 +1,11 @@
-"""Try every planted bug against weather and the library, and write docs/power.md: ``make power``.
+"""Run each planted bug in weather and in the library, and write docs/power.md: ``make power``.
 
     python -m tools.power [BUG …] [--check] [--page] [--shrink] [--jobs N] [--seeds N]
 
-``--check`` names the bugs whose place in the code is gone, and exits with 1 if there are any.
-Rows of the same code (tools/power/found.json) are not tried again.  Exit status 1
-too if a bug is not found and has no reason in tools/power/reasons.toml, or the other way round.
+``--check`` lists the bugs that no longer apply to the code, and exits with 1 if there are any.
+Bugs that were run with the same code (tools/power/found.json) are not run again.  The exit status
+is also 1 if a bug that is not found has no reason in tools/power/reasons.toml, or a bug that is
+found has one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _reasons_lack(rows: dict[str, Found]) -> int:
     for name in sorted(unfound - reasons):
         print(f"Not found, and no reason in reasons.toml: {name}")
     for name in sorted(reasons - unfound):
-        print(f"Found, take its reason away: {name}")
+        print(f"Found, remove its reason: {name}")
     return int(unfound != reasons)
 
 
@@ -67,14 +68,14 @@ def _options() -> argparse.Namespace:
         prog="python -m tools.power", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("bugs", nargs="*", metavar="BUG", choices=[*BUGS, []])
-    parser.add_argument("--check", action="store_true", help="whether all bugs still apply")
+    parser.add_argument("--check", action="store_true", help="check that all bugs still apply")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     parser.add_argument(
-        "--shrink", action="store_true", help="shrink what is found, and explain it"
+        "--shrink", action="store_true", help="shrink the runs that find a bug, and explain them"
     )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="bugs at once (2)")
     parser.add_argument(
-        "--seeds", type=int, default=200, metavar="N", help="of each shape of weather (200)"
+        "--seeds", type=int, default=200, metavar="N", help="seeds of each shape of weather (200)"
     )
     return parser.parse_args()
 

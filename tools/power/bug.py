@@ -1,7 +1,7 @@
 """A planted bug: one function of the emulator, and the text in it that is replaced.
 
-The place is named by file, function and text, not by line numbers, so that a bug stays what it
-is while the code around it changes.  ``make power CHECK=1`` names the bugs whose place is gone.
+The place is named by file, function and text, not by line numbers, so that a bug still applies
+when the code around it changes.  ``make power CHECK=1`` lists the bugs that no longer apply.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Part: TypeAlias = Literal[
 
 
 class Bug(NamedTuple):
-    """``does`` is what the code does with it, ``breaks`` the rule that it breaks.
+    """``does`` is what the code does with the bug, ``breaks`` is the rule that the bug breaks.
 
     *upstream* is the Java class and method that this function mirrors; *invariants* are numbers of
-    the reference, as ``client 43`` or ``server 47``.  *release* is the one in which the code
-    matters, if it does not in both.
+    the reference, as ``client 43`` or ``server 47``.  *release* is the one that uses
+    this code, if only one does.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Bug(NamedTuple):
 
 
 class PlaceGone(Exception):
-    """The text that a bug replaces is not, or not once, in the function that it names."""
+    """A bug does not apply: its text is missing or ambiguous, or the result is invalid."""
 
 
 def planted(bug: Bug, root: Path) -> str:
@@ -75,12 +75,12 @@ def planted(bug: Bug, root: Path) -> str:
     try:
         ast.parse(changed)
     except SyntaxError as error:
-        raise PlaceGone(f"{bug.name}: {bug.file} is no Python with it ({error})") from None
+        raise PlaceGone(f"{bug.name}: {bug.file} is invalid Python with it ({error})") from None
     return changed
 
 
 def span_of(bug: Bug, text: str) -> tuple[int, int]:
-    """Where the function begins and ends in *text*, decorators not included."""
+    """The start and end of the function in *text*, without decorators.  Raises ``PlaceGone``."""
     nodes: list[ast.stmt] = ast.parse(text).body
     found: ast.stmt | None = None
     for name in bug.function.split("."):

@@ -1,12 +1,13 @@
-"""One bug against weather or the library, in a copy of the tree that has it.
+"""Run weather or the library in a copy of the tree that has one planted bug.
 
     python -m tools.power.bug_run weather 4.9.7 small 1 200 [--shrink]
     python -m tools.power.bug_run library
 
-Run in the copy; prints one line of JSON.  ``weather`` ends with the first seed to which a rule
-objects, and says what shrinking and explaining make of it; seeds at which an expectation alone is
-not met are noted on the way.  ``library`` says of each scenario by which rules it is objected to.
-Run in a tree without a bug, both say what shows nothing.
+Start it in the copy; it prints one line of JSON.  ``weather`` stops at the first seed to which a
+rule objects; with ``--shrink`` the answer has the results of shrinking and explaining this run.
+Earlier seeds at which only an expectation is not met are in the answer too.  ``library`` lists the
+rules that object to each scenario.  In a tree without a bug, both find what proves nothing about
+a bug.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 from rocketmq_emulator.scenarios.weather.shape import SMALL
 
-RUN_S_MAX = 120.0  # of real time: a bug may keep a run busy for ever
+RUN_S_MAX = 120.0  # real time: with a bug a run may never end
 SHRINKS_MAX = 60  # runs
 LIBRARY_SEED = 1
 SHAPES: dict[str, dict[str, Any]] = {
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def _library(fleet: RunPool) -> dict[str, list[str]]:
-    """By scenario, the rules that object to it as it is, at its own release."""
+    """The rules that object to each scenario, run unchanged at its own release."""
     found = {}
     for listed in in_folder(LIBRARY):
         row = _run(fleet, RunOrder(plan=listed.plan({}), seed=LIBRARY_SEED))
@@ -77,7 +78,7 @@ def _weather(
 def _search(
     fleet: RunPool, release: str, shape: str, seeds: range, journal: Path
 ) -> Iterator[tuple[Plan, RunResult]]:
-    """Runs in which something was not as it should be."""
+    """Yield the runs with a violation or an unmet expectation."""
     for seed in seeds:
         plan = weather_of({**SHAPES[shape], "release": release, "seed": seed})
         row = _run(fleet, RunOrder(plan=plan, seed=seed, journal=str(journal)))
@@ -91,7 +92,7 @@ def _run(fleet: RunPool, order: RunOrder) -> RunResult:
 
 
 def _shrunk(fleet: RunPool, plan: Plan, row: RunResult, journal: Path) -> dict[str, Any]:
-    """Steps that are left, and what ``explain`` says of the smallest run."""
+    """The number of steps left, and the result of ``explain`` for the smallest run."""
     shrinking = Shrinking(plan, row, ShrinkRuns(fleet, row.seed, jobs=1).run)
     attempts: Iterator[object] = itertools.islice(shrinking.attempts(), SHRINKS_MAX)
     runs = sum(1 for _ in attempts)

@@ -9,4 +9,4 @@ from tools.power.bug import Bug
 
 _ALL = (*client_sends.BUGS, *client_consumes.BUGS, *servers.BUGS)
 BUGS: Mapping[str, Bug] = {bug.name: bug for bug in _ALL}
-assert len(BUGS) == len(_ALL), "each has a name of its own"
+assert len(BUGS) == len(_ALL), "two planted bugs have the same name"

@@ -1,7 +1,7 @@
 """Planted bugs in the client's consumers: from the lock of a queue to the offset it commits.
 
-Each is a mistake that the author of a client could make, in one function, and the program goes on
-running with it.  They were chosen by what RocketMQ promises, not by what a checker looks at.
+Each is a plausible mistake in one function of a client, with which the program still runs.  They
+were chosen by what RocketMQ promises, not by what a checker checks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOCKS = (
         name="renewal_does_not_move_the_lock_time",
         part="locks",
         upstream="RebalanceImpl.lockAll",
-        does="a lock that the broker confirms again keeps the time at which its queue was claimed",
+        does="a renewed lock keeps the time at which its queue was claimed",
         breaks="a lock that is renewed every 20 s is valid, and the queue's messages are consumed",
         file="emulator/client/consumer/push/consume_orderly.py",
         function="QueueLocks._mark",
@@ -31,9 +31,9 @@ LOCKS = (
         name="unlock_skips_dropped_queues",
         part="locks",
         upstream="RebalanceImpl.unlock",
-        does="only a queue that is still held is unlocked, and one that is given away "
-        "is dropped by then",
-        breaks="a queue that is given away is unlocked, so that its next owner need not wait "
+        does="only a queue that is held and not dropped is unlocked, "
+        "but a released queue is already dropped",
+        breaks="a released queue is unlocked, so that its next owner does not wait "
         "until the broker's lock expires after 60 s",
         file="emulator/client/consumer/push/consume_orderly.py",
         function="QueueLocks.unlock_soon",
@@ -48,7 +48,7 @@ LOCKS = (
         part="locks",
         upstream="RebalancePushImpl.tryRemoveOrderMessageQueue",
         does="a dropped queue is unlocked at once, although its listener still runs",
-        breaks="an orderly queue goes to its next owner when the listener has returned, "
+        breaks="an orderly queue goes to its next owner after the listener has returned; "
         "by force only 20 s after the last lock",
         file="emulator/client/consumer/push/consume_orderly.py",
         function="LockedOwnership._release_after_listener_or_forced",
@@ -64,8 +64,8 @@ PULL = (
         name="failed_pull_is_not_repeated",
         part="pull",
         upstream="DefaultMQPushConsumerImpl.pullMessage",
-        does="a pull that ended with an error is noted, and its pull request is lost",
-        breaks="a pull that failed is tried again one second later",
+        does="a failed pull is noted, and its pull request is lost",
+        breaks="a failed pull is repeated one second later",
         file="emulator/client/consumer/push/pulling.py",
         function="Pulling._failed",
         old="        self._note_failed(request, error)\n"
@@ -77,8 +77,8 @@ PULL = (
         name="next_pull_begins_at_max_offset",
         part="pull",
         upstream="DefaultMQPushConsumerImpl.pullMessage",
-        does="the next pull begins at the end of the queue, not behind the messages that came",
-        breaks="a backlog of more than one pull is consumed whole",
+        does="the next pull begins at the end of the queue, not after the pulled messages",
+        breaks="a backlog that needs more than one pull is consumed completely",
         file="emulator/client/consumer/push/pulling.py",
         function="Pulling._found",
         old="request.next_offset = header.next_begin_offset",
@@ -90,8 +90,8 @@ PULL = (
         part="pull",
         upstream="RebalancePushImpl.dispatchPullRequest",
         does="a new queue is pulled at once and again half a second later: "
-        "two pull requests go round",
-        breaks="there is one outstanding pull a queue, and a message is given to a listener once",
+        "the queue has two pull requests",
+        breaks="a queue has one outstanding pull, and a listener gets each message once",
         file="emulator/client/consumer/group/rebalance.py",
         function="PullRequestDispatcher.dispatch",
         old="            else:\n                service.pull_now(request)",
@@ -106,8 +106,8 @@ PROCESS_QUEUE = (
         name="commits_highest_finished_offset",
         part="process queue",
         upstream="ProcessQueue.removeMessage",
-        does="what may be committed is the highest offset that was just finished, "
-        "whatever is unfinished before it",
+        does="the highest offset that was just finished is committed, "
+        "even if messages before it are unfinished",
         breaks="the committed offset is the smallest unfinished one",
         file="emulator/client/consumer/group/process_queue.py",
         function="ProcessQueue.remove",
@@ -119,10 +119,10 @@ PROCESS_QUEUE = (
         name="commits_one_short_of_the_end",
         part="process queue",
         upstream="ProcessQueue.removeMessage",
-        does="when all is finished the offset of the last message is committed, "
-        "not the one after it",
-        breaks="a committed offset is the next one to consume: what was acknowledged and "
-        "committed does not come again",
+        does="when all messages are finished the offset of the last one is committed, "
+        "not the next offset",
+        breaks="a committed offset is the next one to consume: acknowledged and committed "
+        "messages are not delivered again",
         file="emulator/client/consumer/group/process_queue.py",
         function="ProcessQueue.remove",
         old="return self.offset_highest + 1",
@@ -133,9 +133,9 @@ PROCESS_QUEUE = (
         name="suspended_message_goes_to_the_end",
         part="process queue",
         upstream="ProcessQueue.makeMessageToConsumeAgain",
-        does="a message that an orderly listener suspended is put back behind those "
-        "that were pulled after it",
-        breaks="nothing later of an orderly queue is consumed before the failed message",
+        does="a message that an orderly listener suspended is put back after those "
+        "that were pulled later",
+        breaks="no later message of an orderly queue is consumed before the failed message",
         file="emulator/client/consumer/group/process_queue.py",
         function="ProcessQueue._insert",
         old="order.appendleft(offset)",
@@ -149,8 +149,8 @@ OFFSETS = (
         name="released_queue_is_forgotten_before_it_is_persisted",
         part="offsets",
         upstream="RebalancePushImpl.removeUnnecessaryMessageQueue",
-        does="a queue that another member gets is dropped from memory first, "
-        "so that there is no offset left to store",
+        does="the offset of a released queue is removed from memory before it is stored, "
+        "so that nothing is stored",
         breaks="the offset of a released queue is stored: its next owner begins there",
         file="emulator/client/consumer/group/rebalance.py",
         function="Rebalance._release",
@@ -164,8 +164,8 @@ OFFSETS = (
         part="offsets",
         upstream="RemoteBrokerOffsetStore.updateOffset",
         does="an acknowledgement changes the offset in memory only if it is lower",
-        breaks="what was consumed is committed within 5 s, and does not come again "
-        "after a change of owner",
+        breaks="the offset of consumed messages is committed within 5 s, so that they are not "
+        "delivered again after a change of owner",
         file="emulator/client/consumer/group/offsets.py",
         function="OffsetTable.raise_to",
         old="offset > known",
@@ -176,9 +176,9 @@ OFFSETS = (
         name="stored_offset_zero_counts_as_none",
         part="offsets",
         upstream="RebalancePushImpl.computePullFromWhereWithException",
-        does="a stored offset of 0 is taken for none, and the queue begins at its end",
-        breaks="a stored offset wins over the policy for new groups: "
-        "a young queue is consumed from its first message",
+        does="a stored offset of 0 is treated as none, and the queue is consumed from its end",
+        breaks="a stored offset is used instead of the policy for new groups: "
+        "with offset 0 a queue is consumed from its first message",
         file="emulator/client/consumer/group/offsets.py",
         function="StartOffsets.find",
         old="        return await self._searched(queue) if stored is None else stored\n",
@@ -192,7 +192,7 @@ RETRIES = (
         name="every_retry_has_the_first_delay_level",
         part="retries",
         upstream="ConsumeMessageConcurrentlyService.sendMessageBack",
-        does="level 0, by which the broker chooses the delay, is sent as level 1",
+        does="level 0, with which the broker chooses the delay, is sent as level 1",
         breaks="the k-th retry comes after the delay of level k + 2: after 10 s, 30 s, 1 m …",
         file="emulator/client/consumer/push/consume_concurrently.py",
         function="ConsumeConcurrently._send_failed_back",
@@ -204,8 +204,8 @@ RETRIES = (
         name="failed_send_back_counts_as_done",
         part="retries",
         upstream="DefaultMQPushConsumerImpl.sendMessageBack",
-        does="a message that could not be sent back is taken for sent back",
-        breaks="a message that failed comes again, and the offset does not pass it "
+        does="a message that could not be sent back is treated as sent back",
+        breaks="a failed message is delivered again, and the offset does not pass it "
         "until its copy is stored",
         file="emulator/client/consumer/push/send_back.py",
         function="SendBack.send_back_or_raise",
@@ -218,7 +218,7 @@ RETRIES = (
         name="unset_retry_limit_is_sent_as_minus_one",
         part="retries",
         upstream="DefaultMQPushConsumerImpl.getMaxReconsumeTimes",
-        does="maxReconsumeTimes goes to the broker as it is configured, -1 included",
+        does="maxReconsumeTimes is sent to the broker as it is configured, even if it is -1",
         breaks="a message becomes a dead letter after 16 retries, not before",
         file="emulator/client/settings/config.py",
         function="PushConsumerConfig.retries_max",
@@ -230,9 +230,9 @@ RETRIES = (
         name="orderly_failures_are_not_counted",
         part="retries",
         upstream="ConsumeMessageOrderlyService.checkReconsumeTimes",
-        does="a message that an orderly listener suspended is not counted as consumed again",
+        does="the retries of a message that an orderly listener suspended are not counted",
         breaks="an orderly message that failed maxReconsumeTimes times becomes a dead letter, "
-        "and its queue goes on",
+        "and its queue continues",
         file="emulator/client/consumer/push/consume_orderly.py",
         function="ConsumeOrderly._must_suspend",
         old="                message.reconsume_times += 1\n",
@@ -246,7 +246,7 @@ BROADCAST = (
         part="broadcast",
         upstream="RebalanceImpl.rebalanceByTopic",
         does="a broadcast group with several members divides the queues among them, "
-        "as a clustering one",
+        "like a clustering group",
         breaks="every member of a broadcast group consumes all queues",
         file="emulator/client/consumer/group/rebalance.py",
         function="Rebalance._topic",
@@ -258,8 +258,8 @@ BROADCAST = (
         name="broadcast_file_is_written_without_held_queues",
         part="broadcast",
         upstream="LocalFileOffsetStore.persistAll",
-        does="the offsets of queues that are not held go to the file, those of held ones do not",
-        breaks="a broadcasting member that is restarted goes on where its file says",
+        does="the file gets the offsets of queues that are not held, not those of held queues",
+        breaks="a restarted broadcasting member continues at the offsets in its file",
         file="emulator/client/consumer/group/offsets.py",
         function="LocalFileOffsetStore.persist_all",
         old="for queue in self.table if queue in held}",
@@ -273,9 +273,9 @@ LITE_PULL = (
         name="lite_pull_keeps_the_state_of_lost_queues",
         part="lite pull",
         upstream="AssignedMessageQueue.updateAssignedMessageQueue",
-        does="a queue that goes to another member is dropped but not removed: "
-        "when it comes back its old, dropped process queue is used",
-        breaks="a queue that comes back to a member is pulled again",
+        does="a released queue is dropped but not removed: "
+        "when it is claimed again its old, dropped process queue is used",
+        breaks="a queue that a member claims again is pulled again",
         file="emulator/client/consumer/pull/pull_tasks.py",
         function="AssignedQueues.update",
         old="self._states.pop(queue).process_queue.dropped = True",
@@ -285,8 +285,8 @@ LITE_PULL = (
         name="lite_pull_commits_what_it_pulled",
         part="lite pull",
         upstream="DefaultLitePullConsumerImpl.commitAll",
-        does="a commit stores where the next pull begins, not what polls have returned",
-        breaks="a lite pull consumer commits only what polls have returned",
+        does="a commit stores the offset of the next pull, not the end of the polled messages",
+        breaks="a lite pull consumer commits only messages that polls have returned",
         file="emulator/client/consumer/pull/pull_tasks.py",
         function="MessageQueueState.committable",
         old="else self.consume_offset",

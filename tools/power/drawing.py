@@ -1,9 +1,9 @@
-"""Mutants that unit tests kill, drawn by a seed: ``python -m tools.power.mutants --draw``.
+"""Mutants that unit tests kill, drawn at random: ``python -m tools.power.mutants --draw``.
 
-mutmut's results say how many mutants the tests kill, not which.  So of each module mutants are
-drawn until enough of them are killed: mypy refuses most, the others are run against the module's
-tests.  A module gets its part of all by the number of its mutants.  What is drawn is kept as a
-text and its replacement (``tools.power.bug``): no later run needs mutmut.
+The results of tools/mutation have the number of killed mutants, not their names.  So mutants of
+each module are drawn until enough of them are killed: mypy refuses most; the others are run with
+the module's tests.  Each module gets a share in proportion to its mutants.  A drawn mutant is kept
+as a text and its replacement (``tools.power.bug``), so later runs need no mutmut.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tools.mutation.running import KILLED, NO_ENDS, TIMED_OUT, configure, in_tre
 from tools.power.bug import Bug, PlaceGone, planted
 from tools.power.running import ROOT
 
-MORE = 1.2  # are drawn at first than are probably needed
+MORE = 1.2  # factor: how many times the probable need is drawn at first
 
 
 class Mutant(NamedTuple):
-    """One of mutmut's, as text."""
+    """A mutant of mutmut, as text."""
 
     name: str
     file: str
@@ -37,29 +37,29 @@ class Mutant(NamedTuple):
     old: str
     new: str
     change: str  # the lines before and after, in one line
-    rank: str = ""  # by chance, when it was drawn: the sample stays while code is renamed
+    rank: str = ""  # random, set at the draw: renamed code does not change the sample
 
     @property
     def key(self) -> str:
-        """File, function and the changed text, as tools/mutation names it."""
+        """Its name in tools/mutation: file, function and the changed text."""
         return str(Change(self.file, self.function, self.change))
 
     def as_bug(self) -> Bug:
-        """To be planted."""
+        """The mutant as a bug that can be planted."""
         return Bug(
             self.key, "send", "", "", "", self.file, self.function, old=self.old, new=self.new
         )
 
 
 class Drawn(NamedTuple):
-    """Of one module: how many mutants it has, and those that were drawn and tests kill."""
+    """The number of mutants of one module, and the drawn mutants that its tests kill."""
 
     mutants: int
     killed: list[Mutant]
 
 
 def parts_of(count: int) -> dict[str, int]:
-    """How many of *count* each module gets: by its mutants, the larger remainders rounded up."""
+    """*count* divided in proportion to each module's mutants; larger remainders are rounded up."""
     mutants = {name: found.mutants for name, found in load_found().items()}
     exact = {name: count * number / sum(mutants.values()) for name, number in mutants.items()}
     parts = {name: int(part) for name, part in exact.items()}
@@ -74,7 +74,7 @@ def drawn_of(
 ) -> Drawn:
     """*count* mutants of *module* that its tests kill, in the order in which they were drawn."""
     configure(copy, module)
-    shutil.rmtree(copy / "mutants", ignore_errors=True)  # of another module, with other tests
+    shutil.rmtree(copy / "mutants", ignore_errors=True)  # of another module
     mutants = list(_all_mutants(copy, module))
     Random(f"mutants {seed} {module.name}").shuffle(mutants)
     codes: dict[str, int | None] = {}
@@ -101,7 +101,7 @@ def _with(mutants: list[Mutant], codes: dict[str, int | None], *wanted: int) -> 
 
 
 def _exit_codes(copy: Path, module: Module, names: list[str]) -> dict[str, int | None]:
-    """What became of these, by mutmut's exit codes.  Raises ``CalledProcessError``."""
+    """Run these mutants; returns mutmut's exit codes.  Raises ``CalledProcessError``."""
     mutmut = Path(sys.executable).parent / "mutmut"
     with (copy / "mutmut.log").open("w") as log:
         command = [str(mutmut), "run", "--max-children", "1", *names]
@@ -115,7 +115,7 @@ def _exit_codes(copy: Path, module: Module, names: list[str]) -> dict[str, int |
 
 
 def _all_mutants(copy: Path, module: Module) -> Iterator[Mutant]:
-    """Those of a module, by file; of several with the same text, the first one."""
+    """All mutants of a module, file by file; of mutants with the same text, the first one."""
     command = [sys.executable, "-m", "tools.power.mutant_texts", *map(installed, module.files)]
     answer = subprocess.run(command, cwd=copy, stdout=subprocess.PIPE, text=True, check=True)
     known = set()
@@ -134,7 +134,7 @@ def _applies(mutant: Mutant) -> bool:
 
 
 def mutant_of(name: str, file: str, function: str, before: str, after: str) -> Mutant:
-    """With as many lines around the change as make its place the only one."""
+    """A mutant with as many lines around the change as make its text unique in the function."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     first = same_at_first(old, new)
     last = same_at_first(old[first:][::-1], new[first:][::-1])
@@ -147,7 +147,7 @@ def mutant_of(name: str, file: str, function: str, before: str, after: str) -> M
 
 
 def same_at_first(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many elements are the same, until the first that is not."""
+    """The number of equal elements before the first difference."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (left, right) in pairs if left != right), min(len(one), len(other)))
 
@@ -159,7 +159,7 @@ def _in_one_line(old: list[str], new: list[str], first: int, last: int) -> str:
 
 
 def as_json(drawn: dict[str, Drawn]) -> dict[str, Any]:
-    """To be read by ``from_json``."""
+    """JSON values for ``from_json``."""
     return {
         name: {"mutants": one.mutants, "killed": [mutant._asdict() for mutant in one.killed]}
         for name, one in drawn.items()
@@ -167,7 +167,7 @@ def as_json(drawn: dict[str, Drawn]) -> dict[str, Any]:
 
 
 def from_json(rows: dict[str, Any]) -> dict[str, Drawn]:
-    """What ``as_json`` made."""
+    """The inverse of ``as_json``."""
     return {
         name: Drawn(row["mutants"], [Mutant(**each) for each in row["killed"]])
         for name, row in rows.items()
@@ -175,5 +175,5 @@ def from_json(rows: dict[str, Any]) -> dict[str, Drawn]:
 
 
 def module_named(name: str) -> Module:
-    """Of tools/mutation."""
+    """The module of tools/mutation with this name."""
     return next(module for module in MODULES if module.name == name)

@@ -1,8 +1,8 @@
-"""The judge instead of unit tests: each mutant in a copy of the tree, against weather.
+"""Run each mutant in weather, in a copy of the tree: checkers replace the unit tests.
 
-One copy serves all: a file is changed for a mutant, and is as it was afterwards.  Compiled files
-are made once, and none while a mutant is there.  A seed whose run does not execute the statement
-that is changed cannot show anything, and is not run again.
+One copy is used for all mutants: a file is changed for a mutant, and restored afterwards.  The
+code is compiled once, and not while it contains a mutant.  A seed whose run does not execute the
+changed statement is not run again, as its result cannot differ.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ Row = dict[str, Any]
 
 
 class Judged:
-    """What became of each mutant, kept in a file at once: an interrupted run goes on later."""
+    """The result of each mutant, written to a file at once: a run may be interrupted."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.rows: dict[str, Row] = json.loads(path.read_text()) if path.is_file() else {}
 
     def keep(self, mutant: Mutant, row: Row) -> None:
-        """Write it."""
+        """Replace the row of *mutant* and write the file."""
         self.rows[mutant.key] = row
         rows = dict(sorted(self.rows.items()))
         self._path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 
     def has(self, mutant: Mutant, version: str, seeds_max: int) -> bool:
-        """It was run with this very code, and seen or searched for as long."""
+        """Whether it was run with this code, and was seen or had at least *seeds_max* seeds."""
         row = self.rows.get(mutant.key, {})
         is_enough = row.get("how") or row.get("searched", 0) >= seeds_max
         return row.get("version") == version and bool(is_enough)
@@ -53,7 +53,7 @@ class Judged:
 def judge_all(
     mutants: Iterable[Mutant], judged: Judged, seeds_max: int, most: int | None = None
 ) -> Iterator[Mutant]:
-    """Each mutant when it was judged; no more than *most* that were not before."""
+    """Yield each mutant once it has a result; at most *most* mutants are run."""
     code = version_of(None)
     waiting = []
     for mutant in mutants:
@@ -69,7 +69,7 @@ def judge_all(
         healthy = tree.asked({"seeds": seeds})
         files = sorted({mutant.file for mutant, _ in waiting})
         executed = tree.asked({"seeds": seeds, "lines_of": files})
-        assert len(healthy) == len(executed) == len(seeds), "the code runs without a mutant"
+        assert len(healthy) == len(executed) == len(seeds), "a seed has no run without a mutant"
         for mutant, version in islice(waiting, most):
             row = tree.row_of(mutant, executed, healthy)
             judged.keep(mutant, {"version": version, "searched": seeds_max, **row})
@@ -81,7 +81,7 @@ def _version(code: str, mutant: Mutant) -> str:
 
 
 class MutantTree:
-    """A copy of the tree, and a process in it that does the runs."""
+    """A copy of the tree, and a process in it that executes the runs."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
@@ -116,7 +116,7 @@ class MutantTree:
         return answer
 
     def row_of(self, mutant: Mutant, executed: Row, healthy: Row) -> Row:
-        """What becomes of *mutant*; ``how`` is "gone" if its place is no longer in the code."""
+        """The result of *mutant*; ``how`` is "gone" if its text is no longer in the code."""
         try:
             text = planted(mutant.as_bug(), self._root)
         except PlaceGone:
@@ -134,9 +134,9 @@ class MutantTree:
 
 
 def statement_of(mutant: Mutant, text: str) -> set[int]:
-    """The lines of the innermost statement that is changed; of a compound one, of its head.
+    """The lines of the innermost changed statement; of a compound statement only its head.
 
-    More where that is not known: of a ``case``, an ``except`` or a parameter the whole.
+    For a change of a ``case``, an ``except`` or a parameter: all lines of the statement.
     """
     begin = span_of(mutant.as_bug(), text)[0]
     same = same_at_first(mutant.old, mutant.new)

@@ -1,4 +1,4 @@
-"""The second part of docs/power.md: which share of mutants the judge sees, by module."""
+"""The second part of docs/power.md: the share of mutants that checkers see, by module."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ REASONS = Path(__file__).parent / "unseen.toml"
 SAMPLE = 40
 HEADINGS = (
     *("module", "mutants", "drawn", "a rule objects"),
-    *("no answer", "an expectation", "not executed", "same journals", "other journals", "seen"),
+    *("no result", "expectation", "not executed", "same journals", "other journals", "seen"),
 )
-NOTHING = ("unexecuted", "same", "differs")  # what becomes of a mutant that is not noticed
+NOTHING = ("unexecuted", "same", "differs")  # outcomes of mutants that are not noticed
 Kind: TypeAlias = Literal["equal", "not reached", "too mild", "no promise", "missing rule"]
 KINDS: Mapping[Kind, str] = {
-    "equal": "Nothing that a user could notice differs",
-    "not reached": "Weather never comes there, or never with a value that matters",
-    "too mild": "A rule forbids what would follow, and weather is too mild for it to follow",
+    "equal": "A user could not notice any difference",
+    "not reached": "Weather never executes this code, or never with a value that matters",
+    "too mild": "A rule forbids the consequence, but weather is too mild to cause it",
     "no promise": "The run differs, and RocketMQ promises nothing about it",
-    "missing rule": "What happens is wrong, and no rule says so",
+    "missing rule": "The behaviour is wrong, and no rule forbids it",
 }
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -40,12 +40,12 @@ class Reason(NamedTuple):
 
 
 def write(drawn: Mapping[str, Drawn], rows: Rows) -> None:
-    """Replace the part of the page that is written here."""
+    """Replace the generated part of the page."""
     PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, text_of(drawn, rows, load_reasons())))
 
 
 def load_reasons() -> dict[str, Reason]:
-    """By file, function and changed text."""
+    """The reasons, by the ``key`` of their mutant."""
     groups = tomllib.loads(REASONS.read_text()).get("reason", [])
     return {
         text: Reason(group["kind"], group["why"]) for group in groups for text in group["changes"]
@@ -53,13 +53,13 @@ def load_reasons() -> dict[str, Reason]:
 
 
 def without_reason(drawn: Mapping[str, Drawn], rows: Rows) -> list[str]:
-    """Mutants of the sample of which nobody has said why no rule objects."""
+    """The keys of mutants of the sample without a reason."""
     reasons = load_reasons()
     return [mutant.key for mutant in sample_of(drawn, rows) if mutant.key not in reasons]
 
 
 def sample_of(drawn: Mapping[str, Drawn], rows: Rows) -> list[Mutant]:
-    """Some of the mutants to which no rule objects: the same ones while they are such."""
+    """The first mutants by rank to which no rule objects: a sample that seldom changes."""
     every = [mutant for one in drawn.values() for mutant in one.killed]
     unseen = [mutant for mutant in every if _outcome(mutant, rows) in ("unmet", *NOTHING)]
     return sorted(unseen, key=lambda mutant: mutant.rank)[:SAMPLE]
@@ -88,7 +88,7 @@ def text_of(drawn: Mapping[str, Drawn], rows: Rows, reasons: Mapping[str, Reason
         "|" + "---|" * len(HEADINGS),
         *(_line(_cells(name, drawn[name], counts[name])) for name in drawn),
         "",
-        f"Rules that objected first, by mutants: {', '.join(_by_rule(rows))}.",
+        f"Rules that objected first, and to how many mutants: {', '.join(_by_rule(rows))}.",
     ]
     sample = sample_of(drawn, rows)
     if sample:
@@ -102,10 +102,10 @@ def _summary(total: Counter[str]) -> str:
     return (
         f"{run} of {total.total()} mutants were run. A rule objects to {total['rule']} of them "
         f"({_share(total['rule'], run)}); {total['error']} more "
-        f"({_share(total['error'], run)}) leave a run without an answer; at {total['unmet']} "
-        f"only an expectation is not met, and at {nothing} nothing is noticed: "
+        f"({_share(total['error'], run)}) crash a run or make it endless; with {total['unmet']} "
+        f"only an expectation is not met, and {nothing} are not noticed: "
         f"{total['unexecuted']} are in statements that no run executes, {total['same']} change "
-        f"nothing in any journal, and {total['differs']} do."
+        f"no journal, and {total['differs']} change journals."
     )
 
 

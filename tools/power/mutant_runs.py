@@ -1,16 +1,16 @@
-"""Trials of one mutant after the other, in a copy of the tree whose file is changed meanwhile.
+"""Runs of one mutant after another, in a copy of the tree in which the mutant's file changes.
 
-    python -m tools.power.mutant_runs   (in the copy: a job a line, in JSON; an answer a line)
+    python -m tools.power.mutant_runs   (in the copy: a line of JSON per job and per answer)
 
-This process has loaded the code as it was, and makes plans; each job is a process of its own, and
-its runs load the code as it is now.  So a mutant costs one start of an interpreter, no more.  What
-spins is ended by a limit of processor time, which those that it starts inherit.
+This process has loaded the original code, which makes the plans.  Each job has its own process,
+whose runs load the changed code.  So a mutant costs only one start of an interpreter.  A limit of
+processor time, which child processes inherit, ends endless loops.
 
-A job is ``{"seeds": [1, 2, …]}``, and of a mutant ``{"seeds": […], "healthy": …}``.  Without
-``healthy`` the answer has a row for each seed: what is wrong without a mutant, and a digest of the
-journal.  With it the answer is what was seen first, and how many journals differed until then from
-those without the mutant.  ``{"seeds": […], "lines_of": [FILE, …]}`` asks which lines each seed
-executes.
+A job without a mutant is ``{"seeds": [1, 2, …]}``: its answer has for each seed the verdict, the
+rules that object, and a digest of the journal.  A job with a mutant is ``{"seeds": […], "healthy":
+…}`` with that answer: its answer has the first objection, and the number of journals until then
+that differ from those without the mutant.  The answer to ``{"seeds": […], "lines_of": [FILE, …]}``
+has the lines that each seed executes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from tools.power.bug_run import SHAPES
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
-RELEASES = ("4.9.7", "5.3.3")  # of odd seeds, of even ones
-CPU_S_MAX = 8  # of one process: a run takes a quarter of a second, and what starts it one
+RELEASES = ("4.9.7", "5.3.3")  # of odd seeds, and of even seeds
+CPU_S_MAX = 8  # of one process: a run takes 0.25 s, its parent process 1 s
 RUN_S_MAX = 120.0
 REASON_MAX = 300  # characters
 
@@ -57,12 +57,12 @@ class SeedRun(NamedTuple):
 
     @property
     def rules(self) -> list[str]:
-        """Those that object."""
+        """The rules that object."""
         return sorted({each.checker for each in self.row.violations})
 
     @property
     def unmet(self) -> list[str]:
-        """Expectations."""
+        """The expectations that are not met."""
         return [each.expected for each in self.row.unmet]
 
 
@@ -77,7 +77,7 @@ def _in_a_process_of_its_own(job: Answer) -> str:
     if child == 0:
         os.close(ours)
         try:
-            if "healthy" in job:  # what spins is a mutant
+            if "healthy" in job:  # only a mutant loops endlessly
                 resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX + 5))
             with os.fdopen(theirs, "w") as output:
                 json.dump(answered(job), output)
@@ -97,12 +97,12 @@ def answered(job: Answer) -> Answer:
             return {str(seed): executed(seed, job["lines_of"]) for seed in job["seeds"]}
         runs = _runs(job["seeds"])
         return first_seen(runs, job["healthy"]) if "healthy" in job else _rows(runs)
-    except Exception as error:  # noqa: BLE001  # a mutant may do anything
+    except Exception as error:  # noqa: BLE001  # a mutant may raise anything
         return _crashed(f"{type(error).__name__}: {error}")
 
 
 def _rows(runs: Iterator[SeedRun]) -> Answer:
-    """By seed, what is wrong and the journal's digest."""
+    """The verdict, the rules that object and the journal's digest, by seed."""
     return {
         str(run.seed): {"journal": run.journal, "rules": run.rules, "verdict": run.row.verdict}
         for run in runs
@@ -110,9 +110,9 @@ def _rows(runs: Iterator[SeedRun]) -> Answer:
 
 
 def first_seen(runs: Iterator[SeedRun], healthy: Answer) -> Answer:
-    """The first run with an objection, or without an answer; seeds that do not pass are left out.
+    """The first run with an objection or an error; seeds that fail without the mutant are skipped.
 
-    An expectation that is not met ends nothing: the first is told beside what is seen later.
+    An unmet expectation does not end the search; the first one is also in the answer.
     """
     answer: Answer = {"seed": None, "how": "", "differ": 0, "unmet": None}
     for run in runs:
@@ -145,7 +145,7 @@ def _runs(seeds: Iterable[int]) -> Iterator[SeedRun]:
 
 
 def release_of(seed: int) -> str:
-    """They take turns."""
+    """Odd seeds have the first release, even seeds the second."""
     return RELEASES[(seed - 1) % len(RELEASES)]
 
 
@@ -154,21 +154,21 @@ def _plan(seed: int) -> Plan:
 
 
 def _digest(journal: Path, code_version: str) -> str:
-    """Of what happened; which code it was is written there too."""
+    """A digest of the journal without its code version."""
     text = journal.read_bytes().replace(code_version.encode(), b"")
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 @functools.cache
 def _load_all() -> None:
-    """So that no run executes the lines of a module that only define something."""
+    """Import all modules first, so that a run does not execute their definitions."""
     for role in CONFIG_OF_ROLE:
         import_role(role)
     warm_up()
 
 
 def executed(seed: int, files: Iterable[str]) -> dict[str, list[int]]:
-    """The lines of *files* that a run enters: what is changed elsewhere changes nothing."""
+    """The lines of *files* that the run of *seed* executes; other lines have no effect on it."""
     _load_all()
     lines: dict[str, set[int]] = {str(Path(file).resolve()): set() for file in files}
     real = functools.cache(os.path.realpath)  # modules are loaded through a link

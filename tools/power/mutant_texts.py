@@ -2,8 +2,8 @@
 
     python -m tools.power.mutant_texts FILE …
 
-Run in a copy of the tree that mutmut is configured for; prints a JSON list of
-``[name, file, function, before, after]``, with mutmut's own names.
+Start it in a copy of the tree that has mutmut's settings; it prints a JSON list of
+``[name, file, function, before, after]``, with mutmut's names.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _mutants(file: str) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _text(code: str, is_method: bool) -> str:
-    """As it stands in the file: a method is given without the indentation of its class."""
+    """The code as in the file: libcst returns a method without the indentation of its class."""
     return textwrap.indent(code, "    ") if is_method else code
 
 

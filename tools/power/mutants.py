@@ -1,12 +1,12 @@
-"""Mutants that unit tests kill, with the judge in place of the tests: docs/power.md, part 2.
+"""Mutants that unit tests kill, run in weather with the checkers: docs/power.md, part 2.
 
     python -m tools.power.mutants --draw [--count 300] [--seed 1]   (needs the extra "mutation")
     python -m tools.power.mutants [--most N] [--seeds 50] [--page]
 
-``--draw`` draws them and keeps them (tools/power/drawn.json): a quarter of an hour.  Without it
-each is run against weather of the small shape until a rule objects; what was run with the same
-code before is not run again (tools/power/mutants.json).  Exit status 1 if a mutant of the sample
-that no rule sees has no reason (tools/power/unseen.toml).
+``--draw`` draws mutants and writes tools/power/drawn.json, in a quarter of an hour.  Without it
+each mutant is run in weather of the small shape until a rule objects; mutants that were run with
+the same code (tools/power/mutants.json) are not run again.  Exit status 1 if a mutant of the
+sample of unseen mutants has no reason in tools/power/unseen.toml.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> int:
         drawn, judged = load_drawn(), Judged(JUDGED)
         if not options.page:
             mutants = [mutant for one in drawn.values() for mutant in one.killed]
-            mutants.sort(key=lambda mutant: mutant.rank)  # the first ones are as good as all
+            mutants.sort(key=lambda mutant: mutant.rank)  # random: any beginning is a fair sample
             task = progress.add_task("mutants", total=len(mutants))
             for mutant in judge_all(mutants, judged, options.seeds, options.most):
                 progress.update(task, advance=1, description=mutant.function)
@@ -60,12 +60,12 @@ def main() -> int:
 
 
 def load_drawn(path: Path = DRAWN) -> dict[str, Drawn]:
-    """By module."""
+    """The drawn mutants, by module."""
     return from_json(json.loads(path.read_text())["modules"]) if path.is_file() else {}
 
 
 def _draw(count: int, seed: int, progress: Progress) -> None:
-    """What is drawn of a module is kept at once, and not drawn again with the same arguments."""
+    """Write each module's draw at once; a later call with the same arguments keeps it."""
     known = json.loads(DRAWN.read_text()) if DRAWN.is_file() else {}
     wanted = {"count": count, "seed": seed}
     drawn = load_drawn() if known.items() >= wanted.items() else {}
@@ -93,10 +93,10 @@ def _options() -> argparse.Namespace:
         prog="python -m tools.power.mutants", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--draw", action="store_true", help="draw mutants that unit tests kill")
-    parser.add_argument("--count", type=int, default=300, metavar="N", help="to draw (300)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the draw (1)")
-    parser.add_argument("--seeds", type=int, default=50, metavar="N", help="of weather (50)")
-    parser.add_argument("--most", type=int, metavar="N", help="run no more mutants than that")
+    parser.add_argument("--count", type=int, default=300, metavar="N", help="mutants drawn (300)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the draw (1)")
+    parser.add_argument("--seeds", type=int, default=50, metavar="N", help="seeds of weather (50)")
+    parser.add_argument("--most", type=int, metavar="N", help="run at most N mutants")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""docs/power.md: each planted bug, by which rule it is found, and how many seeds that takes."""
+"""The first part of docs/power.md: the rules that find each planted bug, and at which seeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 def write(rows: Mapping[str, Row]) -> None:
-    """Replace the part of the page that is written here."""
+    """Replace the generated part of the page."""
     PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, text_of(rows, load_reasons())))
 
 
@@ -37,13 +37,13 @@ def with_part(text: str, begin: str, end: str, part: str) -> str:
 
 
 def load_reasons() -> dict[str, str]:
-    """Why a bug is not found, by its name."""
+    """The reason why a bug is not found, by the name of the bug."""
     reasons: dict[str, str] = tomllib.loads(REASONS.read_text())
     return reasons
 
 
 def text_of(rows: Mapping[str, Row], reasons: Mapping[str, str]) -> str:
-    """How many were found, the table, and the reasons."""
+    """The number of bugs that are found, the table, and the reasons."""
     tried = {name: rows[name] for name in BUGS if name in rows}
     lines = [*_counts(tried), "", _line_of(HEADINGS), "|" + "---|" * len(HEADINGS)]
     lines += [_line_of(_cells(BUGS[name], row)) for name, row in tried.items()]
@@ -59,7 +59,7 @@ def is_found(row: Row) -> bool:
 
 
 def rules_of(row: Row) -> list[str]:
-    """All that objected, in weather or the library."""
+    """All rules that objected, in weather or the library."""
     found = {rule for shape in SHAPES for rule in row.get(shape, {}).get("rules") or []}
     return sorted(found.union(*row.get("library", {}).values()))
 
@@ -79,8 +79,8 @@ def _counts(tried: Mapping[str, Row]) -> Iterator[str]:
         named = [n for n in shrunk if _explains(BUGS[n], found[n]) == "names the part"]
         yield ""
         yield (
-            f"{len(shrunk)} were shrunk: {len(short)} end below {STEPS_MAX} steps "
-            f"({_share(short, shrunk)}), and of {len(named)} `explain` names the part "
+            f"{len(shrunk)} were shrunk: {len(short)} have fewer than {STEPS_MAX} steps "
+            f"left ({_share(short, shrunk)}), and for {len(named)} `explain` names the part "
             f"({_share(named, shrunk)})."
         )
 
@@ -113,7 +113,7 @@ def _seed_of(row: Row, shape: str) -> int | None:
 
 
 def _seeds(found: Row | None) -> str:
-    """The seed; or the last one that was tried, in vain."""
+    """The seed with an objection, or the number of seeds without one."""
     if not found:
         return "not run"
     if found.get("error"):
@@ -133,7 +133,7 @@ def _library(found: Mapping[str, list[str]] | None) -> str:
 
 
 def _best(row: Row) -> Row | None:
-    """What shrinking came to in the shape where fewest steps are left."""
+    """The row of the shape with the fewest steps left after shrinking."""
     shrunk = [row[shape] for shape in SHAPES if row.get(shape, {}).get("steps") is not None]
     return min(shrunk, key=lambda found: int(found["steps"]), default=None)
 
@@ -144,7 +144,7 @@ def _steps(row: Row) -> int | None:
 
 
 def _explains(bug: Bug, row: Row) -> str:
-    """Whether the rule that ``explain`` begins with is one that a bug of this part breaks."""
+    """Whether the first rule of ``explain`` is one that a bug of this part breaks."""
     if (best := _best(row)) is None:
         return ""
     told = best["explained"] or {}

@@ -1,4 +1,4 @@
-"""By which rules a bug of each part is to be found: a find by another one is luck."""
+"""The rules that should find a bug of each part: objections of other rules are luck."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ RULES: Mapping[Part, frozenset[str]] = {
 
 
 def right_rules(part: Part, found: list[str]) -> list[str]:
-    """Those of *found* by which a bug of *part* is to be found."""
+    """The rules of *found* that should find a bug of *part*."""
     return sorted(RULES[part].intersection(found))

@@ -1,7 +1,7 @@
-"""A copy of the tree for each bug, and runs in it, side by side.
+"""Run each bug in its own copy of the tree, several at once.
 
-What objects to the tree without the bug as well shows nothing: a seed that was objected to is run
-without it too, and the search goes on if that is objected to.
+An objection that also comes without the bug does not count: a seed with an objection is run
+without the bug too, and the search continues if that run does not pass either.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tools.power.bug import Bug, planted
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("protocol", "emulator", "scenarios", "tools/power")
-RELEASE = "4.9.7"  # of bugs that are in the code of both
+RELEASE = "4.9.7"  # of bugs in code that both releases use
 SHAPES = ("small", "default")
-SHRINKING = ("steps", "shrink_runs", "explained")  # of a find: kept while its seed stays
-UNMET_MAX = 5  # seeds without an objection that are kept
-ERROR_MAX = 500  # characters at the end of what a run wrote before it died
+SHRINKING = ("steps", "shrink_runs", "explained")  # kept while seed and rules are the same
+UNMET_MAX = 5  # seeds with only an unmet expectation that are kept
+ERROR_MAX = 500  # last characters of the error output of a run that crashed
 
 Found = dict[str, Any]
 
 
 def version_of(bug: Bug | None, root: Path = ROOT) -> str:
-    """Of the bug and of all the code that runs with it: what was found before holds for this."""
+    """A digest of the bug and of all code that runs with it; a result is valid for one version."""
     digest = hashlib.sha256(repr(bug).encode())
     for folder in FOLDERS[:-1]:
         for path in sorted((root / folder).rglob("*")):
@@ -43,7 +43,7 @@ def version_of(bug: Bug | None, root: Path = ROOT) -> str:
 
 
 def run_in_copy(folder: Path, *arguments: str) -> Found:
-    """What a run in *folder* prints; raises ``CalledProcessError``."""
+    """The output of a run in *folder*; raises ``CalledProcessError``."""
     done = subprocess.run(
         [sys.executable, "-m", "tools.power.bug_run", *arguments],
         cwd=folder,
@@ -57,17 +57,17 @@ def run_in_copy(folder: Path, *arguments: str) -> Found:
 
 
 def copy_tree(root: Path, folder: Path) -> None:
-    """What runs need of the tree below *root*, with its links."""
+    """Copy the files below *root* that runs need, with links."""
     for name in FOLDERS:
         ignored = shutil.ignore_patterns("*.pyc", "node_modules")
         shutil.copytree(root / name, folder / name, ignore=ignored, symlinks=True)
     (folder / "rocketmq_emulator").symlink_to("emulator")
-    # Without it the `tools` of an installed tree would be found first, of other code.
+    # Without this file, Python would import the `tools` of an installed tree, with other code.
     shutil.copy(root / "tools" / "__init__.py", folder / "tools" / "__init__.py")
 
 
 class PlantedTree:
-    """A copy of the tree below *folder* with *bug* in it; ``run`` runs there."""
+    """A copy of the tree in *folder* with *bug* in it; ``run`` starts runs there."""
 
     def __init__(self, bug: Bug, folder: Path, root: Path = ROOT) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class PlantedTree:
         (folder / bug.file).write_text(planted(bug, root))
 
     def run(self, *arguments: str) -> Found:
-        """What it prints; a run that died is its ``error``."""
+        """The output of a run; ``error`` if it crashed."""
         try:
             return run_in_copy(self.folder, *arguments)
         except subprocess.CalledProcessError as error:
@@ -83,7 +83,7 @@ class PlantedTree:
 
 
 def tried(bug: Bug, shapes: Iterable[str], seeds: range, *, shrinks: bool = True) -> Found:
-    """What weather finds of *bug*, by shape; seeds that show nothing are not left out."""
+    """The results of *bug* in weather, by shape; seeds that fail without it are not skipped."""
     options = ["--shrink"] if shrinks else []
     span = str(seeds[0]), str(seeds[-1])
     with tempfile.TemporaryDirectory(prefix="power-") as folder:
@@ -93,7 +93,7 @@ def tried(bug: Bug, shapes: Iterable[str], seeds: range, *, shrinks: bool = True
 
 
 class Healthy:
-    """What is objected to in this tree as it is; kept in a file for its version."""
+    """Results of this tree without a bug, kept in a file for one version of the code."""
 
     def __init__(self, path: Path, root: Path = ROOT) -> None:
         self._path, self._root = path, root
@@ -103,12 +103,12 @@ class Healthy:
         self._rows = known if known.get("version") == self._version else {}
 
     def shows_nothing(self, release: str, shape: str, seed: int) -> bool:
-        """Something is wrong in this run without a bug."""
+        """Whether this run does not pass without a bug: then it proves nothing."""
         found = self._asked("weather", release, shape, str(seed), str(seed))
         return found["seed"] is not None or bool(found["unmet"])
 
     def library(self) -> dict[str, list[str]]:
-        """By scenario, the rules that object."""
+        """The rules that object, by scenario."""
         answer: dict[str, list[str]] = self._asked("library")
         return answer
 
@@ -125,7 +125,7 @@ class Healthy:
 
 
 class Results:
-    """What was found, kept in a file after each bug: a run that is interrupted goes on later."""
+    """The results, written to a file after each bug: a run may be interrupted."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -135,7 +135,7 @@ class Results:
             self.rows = json.loads(path.read_text())
 
     def keep(self, bug: Bug, version: str, found: Found) -> None:
-        """Write it at once."""
+        """Replace the row of *bug* and write the file."""
         with self._lock:
             known = self.rows.get(bug.name, {})
             shapes = {shape: with_shrinking(found[shape], known.get(shape)) for shape in SHAPES}
@@ -144,13 +144,13 @@ class Results:
             self._path.write_text(text + "\n")
 
     def of(self, bug: Bug, version: str) -> Found:
-        """What was found with this very code; nothing, if it was not tried."""
+        """The results of this version of the code; empty if there are none."""
         row = self.rows.get(bug.name, {})
         return row if row.get("version") == version else {}
 
 
 def with_shrinking(found: Found, before: Found | None) -> Found:
-    """*found*, with what shrinking came to *before*, if the same rules object to the same seed."""
+    """*found*, with the shrinking of *before* if the same rules object to the same seed."""
     same = before and all(before.get(each) == found.get(each) for each in ("seed", "rules"))
     if not same or before is None or "steps" in found:
         return found
@@ -166,12 +166,12 @@ class Search:
         self._shrinks = shrinks
 
     def is_done(self, known: Found) -> bool:
-        """Nothing is left to try of a bug of which this is known."""
+        """Whether a bug with these results needs no more runs."""
         shapes = (known.get(shape, {}) for shape in SHAPES)
         return "library" in known and not any(self._is_wanted(found) for found in shapes)
 
     def of(self, bug: Bug, known: Found) -> Found:
-        """What it finds, by shape and in the library; what is *known* is not tried again."""
+        """The results, by shape and in the library; *known* results are not repeated."""
         with tempfile.TemporaryDirectory(prefix="power-") as folder:
             tree = PlantedTree(bug, Path(folder))
             found = {}
@@ -208,7 +208,7 @@ class Search:
         return {"seed": None, "unmet": unmet, "searched": self._seeds_max}
 
     def _shown(self, release: str, shape: str, unmet: Found) -> Found:
-        """Of seeds with an expectation that was not met, the first ones that show something."""
+        """The first seeds with an unmet expectation, without those that fail without the bug."""
         seeds = list(unmet)[:UNMET_MAX]
         return {
             seed: unmet[seed]
@@ -217,7 +217,7 @@ class Search:
         }
 
     def _library(self, tree: PlantedTree) -> Found:
-        """By scenario, the rules that object and do not without the bug."""
+        """The rules that object only with the bug, by scenario."""
         found: dict[str, list[str]] = run_in_copy(tree.folder, "library")
         healthy = self._healthy.library()
         more = {name: sorted(set(found[name]) - set(healthy[name])) for name in healthy}
@@ -225,7 +225,7 @@ class Search:
 
 
 def try_all(bugs: Iterable[Bug], results: Results, search: Search, jobs: int) -> Iterator[Bug]:
-    """Each bug when it was tried, *jobs* at once."""
+    """Yield each bug once it has results; *jobs* bugs are run at once."""
     with ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for bug in bugs:
