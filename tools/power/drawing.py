@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tools.mutation.diffs import Change, text_of
-from tools.mutation.modules import MODULES, Module
+from tools.mutation.modules import Module
 from tools.mutation.records import load_found
 from tools.mutation.running import KILLED, NO_ENDS, TIMED_OUT, configure, in_tree, installed
 from tools.power.bug import Bug, PlaceGone, planted
@@ -172,8 +172,3 @@ def from_json(rows: dict[str, Any]) -> dict[str, Drawn]:
         name: Drawn(row["mutants"], [Mutant(**each) for each in row["killed"]])
         for name, row in rows.items()
     }
-
-
-def module_named(name: str) -> Module:
-    """The module of tools/mutation with this name."""
-    return next(module for module in MODULES if module.name == name)
