@@ -280,7 +280,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--version", default="4.9.7")
     parser.add_argument("--brokers", type=int, default=2)
     parser.add_argument("--slaves", action="store_true", help="add a slave to each broker")
-    parser.add_argument("--namesrv-port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--namesrv-port", type=int, default=0, help="0: any free port")
     parser.add_argument(
         "--broker-port", type=int, default=0, help="port of the first broker; + 100 for each next"
     )

@@ -51,7 +51,7 @@ CLIENTS = (
 
 
 class Face(NamedTuple):
-    """A face is the clients for threads or those for asyncio; the text of its methods."""
+    """How the methods of a face (the clients for threads, or for asyncio) are written."""
 
     idea: str
     base: str
@@ -123,7 +123,7 @@ def _formatted(written: str) -> str:
 def _ruff(*command: str, written: str) -> str:
     """*written* after this ruff command, with the settings of this repository."""
     ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PACKAGE / "_x.py")]
-    run = subprocess.run  # the only other program that is started
+    run = subprocess.run  # a short name: the next line needs the width
     return run([*ruff, "-"], input=written, capture_output=True, text=True, check=True).stdout
 
 
@@ -198,7 +198,7 @@ def _passed_on(arguments: ast.arguments) -> Iterator[str]:
 
 
 def _methods(core: Core) -> Iterator[Method]:
-    """Its public methods that are not written by hand."""
+    """The public methods of *core* that are not written by hand."""
     tree = ast.parse(inspect.getsource(core.client)).body[0]
     assert isinstance(tree, ast.ClassDef)
     for node in tree.body:
@@ -209,7 +209,7 @@ def _methods(core: Core) -> Iterator[Method]:
 
 
 def _imports(core: Core) -> Iterator[str]:
-    """The imports of all names in its methods' signatures, from the modules the client uses."""
+    """The imports of all names in the signatures, from the modules that the core imports from."""
     module = ast.parse(inspect.getsource(sys.modules[core.client.__module__]))
     origins = {
         name.name: node.module

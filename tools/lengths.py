@@ -1,6 +1,6 @@
 """The lengths of files and functions: a report, which fails nothing.
 
-    python -m tools.lengths [COUNT]      the COUNT longest of each, 10 without it
+    python -m tools.lengths [COUNT]      the COUNT longest of each (10)
 
 The limits are in ``tests/test_style.py``; hardly any file comes near them.
 """
@@ -19,7 +19,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "emulator", "scenarios", "pipeline", "pyspark_rocketmq")
-SHORT_LINES = 60  # a file below it needs a reason
+SHORT_LINES = 60  # the table counts shorter files
 
 
 class Length(NamedTuple):

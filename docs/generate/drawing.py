@@ -1,7 +1,7 @@
 """docs/failures.svg: a lane for each queue, with its owner and its deliveries over time.
 
-A lane is pale while the queue has an owner, strong while messages reach that owner, and white
-while the queue has no owner.
+A lane is pale while the queue has an owner, in full colour while messages reach that owner, and
+white while the queue has no owner.
 """
 
 from __future__ import annotations

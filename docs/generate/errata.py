@@ -68,7 +68,7 @@ ERRATA = (
     ),
     Erratum(
         "001",
-        "the round-robin index is read once per call, and the call then counts by itself",
+        "the round-robin index is read once per call, and the call then increments its own copy",
         "up to 4.7.1, with latency faults up to 5.1.3; since then each checked queue is a step",
         (
             "test_since_4_8_each_queue_that_a_retry_passes_over_is_a_step",

@@ -63,7 +63,7 @@ def facts_text() -> str:
 
 
 def rooms_by_fact() -> Mapping[str, list[str]]:
-    """The folders in whose code a fact is made, by the fact's name."""
+    """The folders whose code creates a fact, by the fact's name."""
     names = {kind.__name__ for kind in all_facts()}
     found: dict[str, set[str]] = {}
     for folder in FACTS_MADE_IN:

@@ -67,7 +67,7 @@ def page() -> str:
         "\n".join((heads, *rows)) + "\n",
         "## Calls in detail\n",
         "\n".join(details),
-        "## Known by name only\n\nNeither sent nor answered here.\n",
+        "## Known by name only\n\nNot sent and not answered here.\n",
         "\n".join(_names_only(calls)) + "\n",
         "## How a call can end\n\n| code | name | before 5.0 |\n|---:|---|---|",
         "\n".join(_endings()),

@@ -108,10 +108,10 @@ def penalties_picture() -> str:
             (s, share_of_spells([(10, s)] * FLAPS, PENALTY_S[avoids], SLOW_S)) for s in every
         ]
         lines = [
-            Line("each spell as long (runs)", [(s, p.mean) for s, p in alike], 0, has_line=False),
-            Line("the same, computed", computed, 0, has_marks=False),
+            Line("equal spells (runs)", [(s, p.mean) for s, p in alike], 0, has_line=False),
+            Line("equal spells, computed", computed, 0, has_marks=False),
             Line(
-                "spells of any length with this mean",
+                "random spells with this mean (runs)",
                 [(s, p.mean) for s, p in drawn_ones],
                 1,
                 [p.half for _, p in drawn_ones],

@@ -17,8 +17,8 @@ from docs.generate.study_parts import (
     whole,
 )
 
-CASES = ((8, 3), (24, 5), (24, 7), (64, 10), (8, 12))  # of the table that was published before
-KNOWN_RING = {  # its figures for one set of ids: fewest, most, sigma, moves when the last leaves
+CASES = ((8, 3), (24, 5), (24, 7), (64, 10), (8, 12))  # (queues, members) of the published table
+KNOWN_RING = {  # its figures for one set of ids: fewest, most, sigma, moves if the last one leaves
     (8, 3): (2, 3, None, 3),
     (24, 5): (2, 8, 2.71, 8),
     (24, 7): (1, 8, 2.56, 1),

@@ -155,10 +155,10 @@ def comparison_table(quantiles: Sequence[float], cores: int = 1_000) -> list[str
     mixed = drawn(quantiles, 100_000, random.Random(SEED))
     ways: dict[str, tuple[Divide, list[float]]] = {
         "as here: tasks of 3 s, rows mixed": (tasks_of_wave, mixed),
-        "as here, the slowest cells last": (tasks_of_wave, sorted(mixed)),
-        "a task a row": (one_row_a_task, mixed),
-        "a task a core": (large_tasks, mixed),
-        "a task a core, cell after cell": (large_tasks, sorted(mixed)),
+        "as here, the slowest rows last": (tasks_of_wave, sorted(mixed)),
+        "one task per row": (one_row_a_task, mixed),
+        "one task per core": (large_tasks, mixed),
+        "one task per core, rows ordered by time": (large_tasks, sorted(mixed)),
     }
     lines = [_line(("100,000 rows, 1,000 cores", "takes", "cores busy", "driver busy"))]
     lines.append(_line(("---", "---:", "---:", "---:")))

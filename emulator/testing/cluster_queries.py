@@ -81,7 +81,7 @@ def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
     def run() -> None:
         try:
             trio.run(main)
-        except BaseException as error:  # noqa: BLE001  # carried to the caller
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller
             failed.append(error)
 
     thread = Thread(target=run, name="rocketmq-question", daemon=True)
@@ -190,7 +190,7 @@ async def wait_until_consumed(
     waiting_retries: Callable[[], int],
     admin: Admin,
 ) -> GroupProgress:
-    """Waits until ``is_done`` and no retry is waiting, *within_s* at most; the last progress.
+    """Wait until ``is_done`` and no retry is pending, *within_s* at most; returns the progress.
 
     *waiting_retries* returns how many messages of the group wait to be delivered again.
     """
@@ -203,7 +203,7 @@ async def wait_until_consumed(
 
 
 def is_done(progress: GroupProgress, topics: tuple[str, ...]) -> bool:
-    """Does the group read a topic, and all of *topics*, and has it consumed all messages?"""
+    """Whether the group reads a topic, and all of *topics*, and has consumed all messages."""
     read = {queue.topic for queue in progress.queues}
     return bool(read) and read.issuperset(topics) and not progress.lag
 

@@ -106,7 +106,7 @@ class RocketMQ(EmbeddedCluster):
 
     @property
     def entries(self) -> list[Entry]:
-        """The journal since the last reset: the facts of all nodes, in the order they came."""
+        """The journal since the last reset: the facts of all nodes, in order of arrival."""
         return list(self._entries)
 
     def facts(self, *kinds: type[Any]) -> list[Any]:
@@ -229,7 +229,7 @@ class AsyncCluster:
     async def wait_until_consumed(
         self,
         group: str,
-        timeout: float = WAIT_S,  # noqa: ASYNC109  # a test that fails says why; a scope does not
+        timeout: float = WAIT_S,  # noqa: ASYNC109  # NotConsumed has the reason; a cancel scope has none
         *,
         topics: Iterable[str] = (),
     ) -> None:

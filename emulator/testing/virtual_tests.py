@@ -127,7 +127,7 @@ async def _make_topics(cluster: VirtualCluster, topics: Iterable[str] | Mapping[
         return
 
     async def make(process: ClientProcess) -> None:
-        assert process.network is not None, "a virtual machine has one"
+        assert process.network is not None, "a virtual process has a network"
         async with admin_on(process.network, process.clock, cluster.namesrv) as admin:
             await create_topics(dict(named), admin)
 

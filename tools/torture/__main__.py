@@ -90,7 +90,6 @@ def _run_apart(theme: str) -> list[Row]:
 
 
 def _module(theme: str) -> ModuleType:
-    """The module of a theme: it has a ``NAME`` and a ``run``."""
     return importlib.import_module(f"tools.torture.{theme}")
 
 

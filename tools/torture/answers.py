@@ -60,8 +60,8 @@ def _rows(release: str) -> Iterator[Row]:
         with Member(broker) as member, Member(broker) as leaver:
             beat = heartbeat(a_heartbeat())
             yield member.row(f"a heartbeat of {GROUPS:,} new groups, {release}", beat)
-            yield member.row(f"the same again, {release}", beat)
-            yield leaver.row(f"the same of a second client, {release}", beat)
+            yield member.row(f"the same heartbeat again, {release}", beat)
+            yield leaver.row(f"the same heartbeat of a second client, {release}", beat)
             leaver.answers([a_topic("orders", COMMITTED), *commits()])
             for what, frame in questions_to_a_broker():
                 yield row(broker, f"{what}, {release}", frame)
@@ -172,7 +172,7 @@ def group_name(number: int) -> str:
 
 
 def a_heartbeat() -> bytes:
-    """A client that consumes one topic in each group, and produces in each."""
+    """The heartbeat of a client: GROUPS consumer groups of one topic, and one producer group."""
     subscriptions = [build_subscription("orders", "*")]
     consumers = [
         ConsumerData(
@@ -192,7 +192,7 @@ def a_heartbeat() -> bytes:
 
 
 def commits() -> Iterator[bytes]:
-    """Offsets of every group, in some queues of the topic."""
+    """Commits of every group, in ``COMMITTED`` queues of the topic."""
     for number in range(GROUPS):
         for queue_id in range(COMMITTED):
             fields = {"consumerGroup": group_name(number), "topic": "orders"}

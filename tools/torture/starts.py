@@ -1,6 +1,6 @@
-"""Starts that take long: a log of a million messages, timer messages that wait, 26 brokers.
+"""Starts that take long: a log of a million messages, pending timer messages, 26 brokers.
 
-The logs are written by a store in this process, which takes as long as reading them.
+A store in this process writes the logs; writing takes as long as reading them.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ BODY = b"x" * 100
 HOST = bytes([127, 0, 0, 1, 0, 0, 0, 0])
 DAY_MS = 24 * 3_600_000
 BROKERS, BROKERS_S_MAX = 26, 3.0
-SILENCE_S_MAX = START_S_MAX / 3  # between two lines of progress: the machine may be busy
+SILENCE_S_MAX = START_S_MAX / 3  # between two progress reports; the machine may be busy
 
 Make = Callable[[int, int], MessageToStore]  # the message's number, and the time in ms
 
 
 def run() -> list[Row]:
-    """Two stores, then many brokers."""
+    """Start a broker with a long log, one with many timer messages, then 26 brokers."""
     return [
         _start_with("messages in the log", "4.9.7", (MESSAGES, MESSAGES_EXTRAPOLATED), _plain),
-        _start_with("timer messages that wait", "5.3.3", (TIMERS, TIMERS_EXTRAPOLATED), _timed),
+        _start_with("pending timer messages", "5.3.3", (TIMERS, TIMERS_EXTRAPOLATED), _timed),
         *_start_many(),
     ]
 
@@ -132,4 +132,4 @@ def _pss_mb(pid: int) -> float:
 
 
 def _nothing(*_: object) -> None:
-    """Ignore the fact or the bell."""
+    """Ignore the arguments: this store has no observer."""

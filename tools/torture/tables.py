@@ -44,7 +44,7 @@ TURN_MS_MAX, FRAME_MS_MAX = 50, 100
 GROUPS, GROUPS_S_MAX = 9_999, 20.0
 LOCKS, LOCKS_A_REQUEST, LOCKS_S_MAX = 200_000, 50_000, 1.0
 PROBE_PAUSE_S = 0.005
-# The limits are for the broker alone; a disk also waits for other programs.
+# The limits are for the broker alone: other programs can delay a disk, but not this folder.
 MEMORY = Path("/dev/shm")  # noqa: S108  # a temporary folder is created in it
 ANSWER_MS_MAX = 120_000
 
@@ -91,7 +91,7 @@ class Environment:
         """Send small requests until cancelled, and record the slowest answer."""
         while True:
             began_s = self.clock.now_s()
-            with suppress(ClusterUnreachable):  # no answer in time: the slowest of all
+            with suppress(ClusterUnreachable):  # no answer in time: counted as the slowest
                 await self._prober.topic_stats_if_any(self.address, "SELF_TEST_TOPIC")
             self.slowest_ms = max(self.slowest_ms, self.clock.since_s(began_s) * 1_000)
             await trio.sleep(PROBE_PAUSE_S)

@@ -2,7 +2,7 @@
 
 A limit is about the server, so it must not depend on other programs.  Linux counts how long a
 thread was ready to run and had no CPU (``schedstat``).  A wait is measured without that time of
-the server and of the thread that waits for it; on a quiet machine nothing is subtracted.
+the server and of the thread that waits for it; on an idle machine nothing is subtracted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Server(NamedTuple):
 
 
 class ServerClock:
-    """Stops while the server's main thread, or the thread that created this, waits for a CPU."""
+    """A clock that stops while the server's main thread or its creator's thread has no CPU."""
 
     def __init__(self, pid: int) -> None:
         self._threads = (pid, threading.get_native_id())
@@ -48,7 +48,7 @@ class MachineShare:
         self._ours_s = _ours_s()
 
     def left(self) -> float:
-        """1 if no other program used a CPU."""
+        """The share since this object was created; 1 if no other program used a CPU."""
         total_s, busy_s = _machine_s()
         others_s = busy_s - self._busy_s - (_ours_s() - self._ours_s)
         return 1 - max(0.0, others_s) / max(total_s - self._total_s, 0.01)
@@ -58,7 +58,7 @@ def without_cpu_s(thread: int) -> float:
     """How long *thread* (a process id: its main thread) was ready to run and had no CPU."""
     try:
         return int(Path(f"/proc/{thread}/schedstat").read_text().split()[1]) / 1e9
-    except OSError:  # it has ended, or this is not Linux
+    except OSError:  # the thread has ended, or the system is not Linux
         return 0.0
 
 
