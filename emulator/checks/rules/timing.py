@@ -10,6 +10,8 @@ counted exactly until there are too many different ones; most repeat.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
@@ -195,7 +197,7 @@ class DeliveryTimes(Checker):
 
     def __init__(self, shared: CheckerContext) -> None:
         super().__init__(shared)
-        self._groups: dict[str, _GroupTimes] = {}
+        self._groups: defaultdict[str, _GroupTimes] = defaultdict(_GroupTimes)
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -231,7 +233,7 @@ class DeliveryTimes(Checker):
         self._taken(fact.group, fact.queue, fact.offset, entry)
 
     def _taken(self, group: str, queue: Queue, offset: int, entry: Entry) -> None:
-        waits = self._times(group)
+        waits = self._groups[group]
         now_us = entry.mono_us
         records = self.progress.reading.records
         last_us = waits.last_us.get(records, 0)
@@ -257,13 +259,7 @@ class DeliveryTimes(Checker):
         for reader, reading in self.progress.readings():
             is_broadcasting = "@" in reader  # its queues keep their owner
             if reading.owner in nodes and not is_broadcasting:
-                self._times(reader).faults[reading.queue] = now_us
-
-    def _times(self, group: str) -> _GroupTimes:
-        found = self._groups.get(group)
-        if found is None:
-            found = self._groups[group] = _GroupTimes()
-        return found
+                self._groups[reader].faults[reading.queue] = now_us
 
 
 class _GroupTimes:

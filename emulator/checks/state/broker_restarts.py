@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
-from rocketmq_emulator.checks.state.pending_messages import PendingMessages
+from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy
 from rocketmq_emulator.checks.state.queue_positions import UnflushedRecords
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
@@ -199,13 +199,20 @@ class Deliveries:
     ) -> bool:
         """Whether the broker may have lost one of *delivered_at_us* and delivers it again.
 
-        That is so if no copy in *waited* is due at the time of this delivery.
+        That is so if no copy in *waited* is due at the time of this delivery, by a clock that
+        may have been moved while the copy waited.
         """
         due_us = entry.mono_us - late_ms * 1_000
+
+        def is_other(copy: WaitingCopy) -> bool:
+            if copy.due_us is None:
+                return False
+            since_us = copy.stored.mono_us
+            moved_us = self._cluster.clock_moved_us(entry.node, since_us, entry.mono_us)
+            return abs(copy.due_us - due_us) > DUE_US + moved_us
+
         here = (copy for copy in self._chains.waiting.get(key, ()) if copy.records.queue == waited)
-        return self._forgotten(delivered_at_us, entry) is not None and all(
-            copy.due_us is not None and abs(copy.due_us - due_us) > DUE_US for copy in here
-        )
+        return self._forgotten(delivered_at_us, entry) is not None and all(map(is_other, here))
 
     def use_forgotten(self, delivered_at_us: list[int], entry: Entry) -> bool:
         """Remove the delivery that the broker lost in its restart; False if there is none."""

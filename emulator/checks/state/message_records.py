@@ -177,12 +177,12 @@ class LostPlaces:
 
     def is_unused(self, offset: int, key: str) -> bool:
         """Whether the message *key* at *offset* was lost, and the place is unused."""
-        return self._unused.get(offset, (0, ""))[1] == key
+        return self.key_at(offset) == key
 
-    def has(self, offset: int, key: str) -> bool:
+    def is_known(self, offset: int, key: str) -> bool:
         """Whether the last lost message of the place *offset* is *key*."""
         return self.is_unused(offset, key) or self._replaced.get(offset) == key
 
     def had(self, offset: int, key: str) -> bool:
         """Whether the message *key* was at *offset* before a loss, or may have been."""
-        return self.has(offset, key) or offset < self._unknown_to
+        return self.is_known(offset, key) or offset < self._unknown_to

@@ -373,7 +373,7 @@ class QueueReading:
         its offset, or will have it, and is not consumed by that.
         """
         lost = self.records.lost
-        if lost and lost.has(offset, key) and self.records.key_at(offset) != key:
+        if lost and lost.is_known(offset, key) and self.records.key_at(offset) != key:
             was_done = self.lost_done.get(offset) == key
             self.lost_done[offset] = key
             return was_done

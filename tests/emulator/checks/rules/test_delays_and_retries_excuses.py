@@ -103,6 +103,23 @@ def test_a_retry_that_a_restarted_broker_delivers_again_is_as_late_as_the_first_
     assert comes(late_ms=5_000, restarted=False) == 1  # 7 s early
 
 
+def test_a_retry_is_delivered_though_the_clock_of_its_restarted_broker_was_moved() -> None:
+    """One retry came at 110 s; a second one is stored at 112 s, and comes at 125 s."""
+
+    def lost(node: str) -> int:
+        retry = Queue("%RETRY%billing", "broker-a", 0)
+        journal = a_consumed_journal(1).at_s(100).stored(0, AFTER_10_S, key="k")
+        journal.at_s(110).delivered(0, retry, 3, "k")
+        journal.at_s(111).fault("clock_jump", node, number=2, ms=3_000)
+        journal.at_s(112).stored(1, AFTER_10_S, key="k")
+        journal.at_s(113).fault("kill", "broker-a").at_s(114)
+        journal.note("broker-a", NodeStarted("broker", "", "4.9.7")).healed().at_s(118).healed(2)
+        return found(journal.at_s(125).delivered(1, retry, 3, "k").at_s(300).ends(), "lost")
+
+    assert lost("broker-a") == 0
+    assert lost("broker-b") == 1  # the delivery at 125 s is not of the copy that is due at 122 s
+
+
 def delayed_by_a_clock(
     comes_s: float, node: str = "broker-a", ms: float = -60_000, jumped_s: float = 92
 ) -> AJournal:
