@@ -150,7 +150,7 @@ class CommitsFollowDelivery(Checker):
         self._check_lower_commit(fact, reading, entry)
         if not self.progress.has_passed:
             return
-        start = max(reading.start, reading.reused_to, reading.stale_to)
+        start = max(reading.start, self._reused_to(fact, reading, entry), reading.stale_to)
         if fact.offset <= reading.done.first_missing(start):
             if start > reading.start and fact.offset > reading.done.first_missing(reading.start):
                 self.add_to_metric("excused_early_commits", 1, fact.group)
@@ -172,6 +172,19 @@ class CommitsFollowDelivery(Checker):
             entry,
             node=reading.owner,
         )
+
+    def _reused_to(self, fact: OffsetCommitted, reading: QueueReading, entry: Entry) -> int:
+        """Places below were used before a loss; a former owner's last commit may pass them.
+
+        The owner reads them, if it has claimed the queue at an older offset.
+        """
+        before, claimed_us = reading.reused_before
+        if entry.mono_us - claimed_us > RELEASED_US or before <= reading.reused_to:
+            return reading.reused_to
+        client = self._clients.get((entry.node, fact.group, fact.peer), "")
+        owner = self.cluster.consumer(fact.group, reading.owner)
+        is_owner = owner is not None and owner.started.client == client
+        return reading.reused_to if is_owner else before
 
     def _check_final_offset(self, group: str, reading: QueueReading) -> None:
         """Report a running member that did not commit its last offset; it commits every 5 s."""

@@ -320,7 +320,7 @@ class Progress:
                 # An orderly member asks again under its lock: it may still get the old offset.
                 asks_again = fact.group in self._cluster.orderly
                 if offset is not None and not hold.given.ends and not asks_again:
-                    reading.resume_from(offset, entry.node)
+                    reading.resume_from(offset, entry.node, entry.mono_us)
             else:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
 

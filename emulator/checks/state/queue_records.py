@@ -189,6 +189,7 @@ class QueueReading:
         "records",
         "refused_pull",
         "reported_offsets",
+        "reused_before",
         "reused_to",
         "skipped",
         "stale_to",
@@ -213,6 +214,7 @@ class QueueReading:
         self.skipped: set[int] = set()  # of done: excused and not consumed yet
         self.lost_done: dict[int, str] = {}  # consumed and lost: offset, uniq_key
         self.reused_to = 0  # places below were used before the broker lost them
+        self.reused_before = (0, 0)  # the same before the last claim, and when that was
         self.stale_to = 0  # commits up to there are of offsets that the log has lost
         self.owner = ""  # node of the last claim
         self.claims: dict[str, QueueClaim] = {}  # by node: its last claim
@@ -289,11 +291,12 @@ class QueueReading:
         if self.began_to:
             self.excuse(self.start, min(offset, self.began_to), "began at the end")
 
-    def resume_from(self, offset: int, node: str) -> None:
+    def resume_from(self, offset: int, node: str, now_us: int) -> None:
         """*node* reads new messages from *offset* on, unless other claims are still open."""
         others = (hold for name, hold in self.claims.items() if name != node)
-        if all(hold.ended_us is not None for hold in others):
-            self.reused_to = min(self.reused_to, offset)
+        if self.reused_to > offset and all(hold.ended_us is not None for hold in others):
+            self.reused_before = self.reused_to, now_us
+            self.reused_to = offset
 
     def read_to(self) -> int:
         """The offset after the last consumed message."""

@@ -10,11 +10,14 @@ from rocketmq_emulator.facts import (
     MessagePolled,
     OffsetRepaired,
     OldestDropped,
+    PowerLost,
     Queue,
     SeekRequested,
 )
 from tests.support.checks.small_journals import (
     Q0,
+    Q1,
+    RECORD_BYTES,
     AJournal,
     a_consumed_journal,
     a_member,
@@ -221,3 +224,25 @@ def test_a_fault_of_the_broker_or_the_member_may_have_stopped_that_request() -> 
         judged = journal.judged()
         assert len(objections(judged, "commits")) == objects
         assert judged.metrics.get("excused_lost_offsets.billing", 0) == 1 - objects
+
+
+def test_a_former_owner_may_commit_beyond_a_lost_place_that_its_successor_reads() -> None:
+    """billing-1 had consumed the lost message at offset 1; billing-2 begins at offset 1."""
+
+    def broken_by(peer: str, at_s: float) -> int:
+        journal = AJournal().runs().store().consumer("billing-1").consumer("billing-2")
+        for node, its_peer in (("billing-1", "peer-1"), ("billing-2", "peer-2")):
+            journal.note("broker-a", a_member(client_of(node), peer=its_peer))
+        journal.claimed("billing-1", Q0, offsets=(0,)).pulled(0, 2)
+        for offset in (0, 1):
+            journal.sent(offset).consumed("billing-1", offset)
+        journal.note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, 2 * RECORD_BYTES, ()))
+        journal.store().stored(1, key="another").stored(2).at_s(10)
+        journal.consumed("billing-1", 2).released("billing-1", Q0)
+        journal.claimed("billing-2", Q0, offsets=(1,))
+        journal.at_s(at_s).sent(0, Q1).consumed("billing-1", 0, Q1)  # it is alive
+        return len(broken(journal.committed(3, peer=peer)))
+
+    assert broken_by("peer-1", 11) == 0
+    assert broken_by("peer-2", 11) == 1
+    assert broken_by("peer-1", 25) == 2  # too late, and beyond what is consumed
