@@ -3,8 +3,8 @@
     git config core.hooksPath tools/hooks     installs it in a clone
     python tools/commit_message.py FILE       prints the errors of the message in FILE
 
-Subjects are searched and listed: a subject is short and names the change.  The body explains why
-it was made, what was tried and what was measured; a change of the packages must have a body.
+Subjects are searched and listed: a subject is short and names the change.  The body gives the
+reason, the attempts and the measurements; a change of the packages must have a body.
 Imports only the standard library, so that any ``python3`` runs it.
 """
 
@@ -38,7 +38,7 @@ def problems(message: str, *, changes_packages: bool) -> list[str]:
     if rest and rest[0]:
         found.append("the second line must be empty")
     if changes_packages and not any(rest):
-        found.append("the body must say why: what was wrong or missing, tried or measured")
+        found.append("a body must give the reason of the change: the defect, or the measurement")
     return found
 
 

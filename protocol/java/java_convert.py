@@ -12,6 +12,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -153,11 +154,9 @@ def _as_int(value: object, where: str) -> int | None:
 def _as_float(value: object, where: str) -> float | None:
     if value in ("", "null"):
         return None
-    try:
+    with suppress(ValueError, OverflowError):
         if isinstance(value, str | int | float | Decimal):
             return float(value)
-    except (ValueError, OverflowError):
-        pass
     raise DoesNotFit(f"{where} is a number, not {value!r:.50}")
 
 

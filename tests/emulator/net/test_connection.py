@@ -1,4 +1,4 @@
-"""The connection: bytes in, replies out, and what it refuses."""
+"""The connection: bytes in, replies out, and refusals."""
 
 from __future__ import annotations
 

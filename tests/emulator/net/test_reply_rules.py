@@ -1,4 +1,4 @@
-"""Reply rules at a server, by raw frames: what they match, their effects, their facts."""
+"""Reply rules at a server, by raw frames: matching requests, effects, facts."""
 
 from __future__ import annotations
 

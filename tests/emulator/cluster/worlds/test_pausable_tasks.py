@@ -12,7 +12,7 @@ from rocketmq_emulator.cluster.worlds.pausable_tasks import PausableTasks
 
 
 class ANode:
-    """The tasks of a node, and a record of what they did."""
+    """The tasks of a node, and a record of their steps."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.tasks = PausableTasks()
