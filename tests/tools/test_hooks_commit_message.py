@@ -22,7 +22,7 @@ BODY = "\n\nMonitoring reads it every minute.\n"
         ("Answer GET_BROKER_RUNTIME_INFO." + BODY, "ends with a period"),
         ("answer GET_BROKER_RUNTIME_INFO" + BODY, "must begin with a capital letter"),
         ("Answer GET_BROKER_RUNTIME_INFO\nMonitoring reads it.", "second line must be empty"),
-        ("Answer GET_BROKER_RUNTIME_INFO", "body must give the reason"),
+        ("Answer GET_BROKER_RUNTIME_INFO", "a body must give"),
         (
             "Answer GET_BROKER_RUNTIME_INFO\n\n# Changes to be committed:\n",
             "body must give the reason",
@@ -63,7 +63,7 @@ def test_git_runs_the_hook_and_makes_no_commit(tmp_path: Path) -> None:
     (tmp_path / "emulator").mkdir()
     (tmp_path / "emulator" / "a.py").write_text("")
     git("add", "emulator")
-    assert "the body must give the reason" in git("commit", "-m", "Add a module", is_fine=False)
+    assert "a body must give the reason" in git("commit", "-m", "Add a module", is_fine=False)
     git("commit", "--quiet", "-m", "Add a module", "-m", "The next change needs it.")
     assert git("log", "--format=%s").splitlines() == ["Add a module"]
     assert "git config core.hooksPath tools/hooks" in (ROOT / "CONTRIBUTING.md").read_text()
