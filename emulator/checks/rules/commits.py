@@ -182,9 +182,9 @@ class CommitsFollowDelivery(Checker):
         if entry.mono_us - claimed_us > RELEASED_US or before <= reading.reused_to:
             return reading.reused_to
         client = self._clients.get((entry.node, fact.group, fact.peer), "")
-        owner = self.cluster.consumer(fact.group, reading.owner)
-        is_owner = owner is not None and owner.started.client == client
-        return reading.reused_to if is_owner else before
+        hold = self._hold_of(fact.group, client, reading)
+        is_former = hold is not None and hold.ended_us is not None
+        return before if is_former else reading.reused_to
 
     def _check_final_offset(self, group: str, reading: QueueReading) -> None:
         """Report a running member that did not commit its last offset; it commits every 5 s."""
