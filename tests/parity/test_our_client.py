@@ -196,6 +196,7 @@ async def test_each_key_is_consumed_in_order_by_one_of_two(scenario: Scenario) -
 
 async def test_a_restarted_consumer_goes_on_from_the_stored_offset(scenario: Scenario) -> None:
     before, after = Deliveries(), Deliveries()
+    await trio.to_thread.run_sync(scenario.commit_start)
     await send_all(scenario, some_messages(scenario, 40))
     async with a_consumer(scenario, before.listener("before")):
         consumed = await before.wait_count(40)

@@ -20,6 +20,7 @@ from rocketmq_emulator.protocol.framing import FrameDecoder
 
 UPDATE_AND_CREATE_TOPIC = 17
 QUERY_CONSUMER_OFFSET = 14
+UPDATE_CONSUMER_OFFSET = 15
 GET_ROUTEINFO_BY_TOPIC = 105
 GET_BROKER_CLUSTER_INFO = 106
 SUCCESS = 0
@@ -63,6 +64,14 @@ def committed(cluster: Cluster, group: str, topic: str, queues: int) -> dict[tup
             if answer.code == SUCCESS:
                 found[broker, queue] = int(answer.fields()["offset"])
     return found
+
+
+def commit(cluster: Cluster, group: str, topic: str, queue: int, offset: int) -> None:
+    """Commit *offset* for *group* in one queue of each broker."""
+    fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue)}
+    for address in cluster.brokers.values():
+        answer = ask(address, UPDATE_CONSUMER_OFFSET, {**fields, "commitOffset": str(offset)})
+        assert answer.code == SUCCESS, answer.remark
 
 
 def cluster_at(namesrv: str) -> Cluster:

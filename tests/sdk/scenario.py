@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.clusters import Cluster
-from tests.sdk.administration import committed, create_group, create_topic
+from tests.sdk.administration import commit, committed, create_group, create_topic
 from tests.sdk.sdk_process import Event, SdkProcess
 
 REBALANCE_S_MAX = 45.0
@@ -113,6 +113,15 @@ class Scenario:
         consumer = Consumer(process, f"{self.topic}-{name}", kind, how)
         self._cleanup.callback(consumer.stop)
         return consumer
+
+    def commit_start(self) -> None:
+        """Commit offset 0 of one queue at each broker, before any consumer of the group commits.
+
+        A real broker may keep only one of a group's first commits if they come at the same
+        time (4.9.7 and 5.3.3, ConsumerOffsetManager.commitOffset), as they do when a consumer
+        stops.
+        """
+        commit(self.cluster, self.group, self.topic, queue=0, offset=0)
 
     def wait_committed(self, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """The group's committed offsets, once they reach *ends*: commits are one-way."""

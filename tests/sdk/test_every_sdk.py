@@ -159,6 +159,7 @@ def test_a_refused_message_comes_back_after_ten_seconds(
 def test_a_restarted_consumer_goes_on_from_the_stored_offset(
     sdk: SdkProcess, scenario: Scenario
 ) -> None:
+    scenario.commit_start()
     producer = scenario.producer(sdk)
     first = producer.send(scenario.messages(40))
     before = scenario.consumer(sdk, "before")

@@ -138,6 +138,7 @@ def test_a_refusal_may_choose_its_delay(java: SdkProcess, scenario: Scenario) ->
 
 
 def test_a_consumer_stopped_half_way_loses_nothing(java: SdkProcess, scenario: Scenario) -> None:
+    scenario.commit_start()
     results = scenario.producer(java).send(scenario.messages(160))
     before = scenario.consumer(java, "before", pause_ms=5, cached_max=2)
     before.wait_consumed(40)
@@ -194,6 +195,7 @@ def test_an_offset_that_does_not_exist_is_corrected(java: SdkProcess, scenario: 
 def test_a_lite_consumer_polls_and_commits_for_itself(
     java: SdkProcess, scenario: Scenario
 ) -> None:
+    scenario.commit_start()
     producer = scenario.producer(java)
     first = producer.send(scenario.messages(40))
     before = scenario.consumer(java, "before", kind="lite")
