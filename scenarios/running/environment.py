@@ -1,7 +1,8 @@
 """What a run needs of any world: a cluster, its clients, and its facts.
 
-``virtual_run`` and ``real_run`` have one implementation each; ``runner`` runs a plan in either.
-``cluster_spec_of`` is the cluster of a plan as all worlds start it.
+``virtual_run`` and ``real_run`` have one implementation each; ``runner`` runs a plan in either,
+and calls the verbs of its world.  ``cluster_spec_of`` gives the cluster of a plan, the
+same for all worlds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from rocketmq_emulator.scenarios.running.observer import RunObserver
 
 if TYPE_CHECKING:
     from rocketmq_emulator.admin.calls import Admin
-    from rocketmq_emulator.cluster.fault_values import AnyFault
     from rocketmq_emulator.facts import Fact
     from rocketmq_emulator.scenarios.running.client_specs import AnyClientSpec
 
@@ -60,7 +60,7 @@ class RunEnvironment(ABC):
     def open_work(self) -> dict[str, str]:
         """The open work of running clients (sends in flight …) by name, as far as it is known."""
 
-    # Verbs for nodes and clients ----------------------------------------------------------
+    # The world ----------------------------------------------------------------------------
 
     def note(self, fact: Fact) -> None:
         """Write a fact of the run itself to the journal, as the node ``world``."""
@@ -70,29 +70,9 @@ class RunEnvironment(ABC):
         """The faults that hold, each as JSON."""
         return [msgspec.json.encode(state.fault).decode() for state in self.world.faults()]
 
-    async def begin_fault(self, fault: AnyFault, for_ms: int | None) -> int:
-        """Begin *fault* and return its id; it ends by itself after *for_ms*, unless None."""
-        return await perform(self.world, self.world.begin_fault, fault, for_ms)
-
-    async def end_fault(self, fault_id: int) -> None:
-        """End a fault and undo its changes; no effect if it has already ended."""
-        await perform(self.world, self.world.end_fault, fault_id)
-
-    async def heal(self) -> None:
-        """End all faults, the last one first."""
-        await perform(self.world, self.world.end_faults, "healed")
-
     async def stop(self, name: str) -> None:
         """Stop a node or client in order."""
         await perform(self.world, self.world.stop, name)
-
-    async def kill(self, name: str) -> None:
-        """Kill a node or client."""
-        await perform(self.world, self.world.kill, name)
-
-    async def start(self, name: str) -> None:
-        """Start a node or client that was stopped or killed."""
-        await perform(self.world, self.world.start, name)
 
 
 # The cluster of a plan ----------------------------------------------------------------

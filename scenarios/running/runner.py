@@ -27,6 +27,7 @@ from rocketmq_emulator.admin.calls import (
     delete_topic_everywhere,
 )
 from rocketmq_emulator.cluster.fault_values import Fault
+from rocketmq_emulator.cluster.world import perform
 from rocketmq_emulator.errors.call_errors import RemoteError
 from rocketmq_emulator.net.tasks import cancelling_nursery, joining_nursery
 from rocketmq_emulator.protocol import catalog
@@ -148,12 +149,13 @@ class PlanRunner:
     # The timeline ---------------------------------------------------------------------
 
     async def _do_timeline(self) -> None:
+        world = self.environment.world
         async with joining_nursery() as lasting:
             for number, step in enumerate(self.plan.timeline, 1):
                 await self._wait_for(step, f"step {number} ({word_of(step)})")
                 self.doing = f"doing step {number} ({word_of(step)})"
                 if isinstance(step.does, Fault):
-                    fault_id = await self.environment.begin_fault(step.does, step.for_ms)
+                    fault_id = await perform(world, world.begin_fault, step.does, step.for_ms)
                     self._fault_ids[step.name] = fault_id
                     if step.for_ms is not None:
                         ended = When(kind="FaultEnded", fields={"fault_id": fault_id})
@@ -191,13 +193,15 @@ class PlanRunner:
 
     async def heal_step(self, name: str) -> None:
         """End the fault that the step *name* began."""
-        await self.environment.end_fault(self._fault_ids[name])
+        world = self.environment.world
+        await perform(world, world.end_fault, self._fault_ids[name])
 
     # After ----------------------------------------------------------------------------
 
     async def _heal(self) -> None:
         self.doing = "ending loads and faults"
-        await self.environment.heal()
+        world = self.environment.world
+        await perform(world, world.end_faults, "healed")
         for name in self._endless:
             await self.environment.stop(name)
 
@@ -319,17 +323,19 @@ class TimelineActions:
 
     async def _leave(self, act: Leave) -> None:
         if act.kill:
-            await self._environment.kill(act.node)
+            world = self._environment.world
+            await perform(world, world.kill, act.node)
         else:
             await self._environment.stop(act.node)
 
     async def _restart_one_by_one(self, act: RollingRestart) -> None:
+        world = self._environment.world
         for number, node in enumerate(act.nodes):
             if number:
                 await trio.sleep(act.between_ms / 1_000)
             await self._environment.stop(node)
             await trio.sleep(act.down_ms / 1_000)
-            await self._environment.start(node)
+            await perform(world, world.start, node)
 
     async def _grow_topic(self, act: GrowTopic) -> None:
         async with self._environment.admin() as admin:
