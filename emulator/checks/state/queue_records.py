@@ -373,10 +373,13 @@ class QueueReading:
         """Note that the message is consumed; return whether it was consumed before.
 
         A client may consume a message that its broker has lost meanwhile: another message has
-        its offset, or will have it, and is not consumed by that.
+        its offset, or will have it, and is not consumed by that.  A broadcasting member that had
+        pulled it goes on behind it.
         """
         lost = self.records.lost
         if lost and lost.is_known(offset, key) and self.records.key_at(offset) != key:
+            if "@" in self.reader:  # the pulls of members are not told apart
+                self.reused_to = max(self.reused_to, offset + 1)
             was_done = self.lost_done.get(offset) == key
             self.lost_done[offset] = key
             return was_done

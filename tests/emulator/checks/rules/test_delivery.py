@@ -347,6 +347,41 @@ def test_what_a_broadcasting_member_was_beyond_is_hidden_and_no_backlog() -> Non
     assert (metrics["hidden.billing"], metrics["backlog.billing"]) == (2, 0)
 
 
+def a_broadcasting_member_that_finishes_lost_messages(plan: str = "{}") -> AJournal:
+    """It is paused with messages 1 and 2, whose broker loses them and stores two new ones."""
+    journal = a_broadcasting_member(plan).note(
+        "broker-a", LogFlushed(RECORD_BYTES, RECORD_BYTES, 1)
+    )
+    end = 3 * RECORD_BYTES
+    journal.sent(1).sent(2).note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, end, ()))
+    journal.store().sent(1, key="new-1").sent(2, key="new-2")
+    return journal.at_s(20).consumed("billing-1", 1).consumed("billing-1", 2)
+
+
+def test_a_broadcasting_member_that_finishes_lost_messages_goes_on_behind_them() -> None:
+    journal = a_broadcasting_member_that_finishes_lost_messages().sent(3)
+    judgement = journal.consumed("billing-1", 3).judged()
+    assert objections(judgement, "lost") == []
+    assert judgement.metrics["hidden.billing"] == 2
+
+
+def test_a_broadcasting_member_owes_what_follows_lost_messages() -> None:
+    journal = a_broadcasting_member_that_finishes_lost_messages().sent(3).sent(4)
+    assert "offset 3 of" in str(lost(journal.consumed("billing-1", 4)))
+
+
+def test_a_broadcasting_member_owes_new_messages_after_it_goes_back_to_them() -> None:
+    folder = '{"consumers": [{"group": "billing", "settings": {"offset_folder": "x"}}]}'
+    again = a_broadcasting_member_that_finishes_lost_messages(folder)
+    again.fault("kill", "billing-1").consumer("billing-1", broadcast=True)
+    again.claimed("billing-1", Q0, offsets=(1,)).consumed("billing-1", 2, key="new-2")
+    repaired = a_broadcasting_member_that_finishes_lost_messages()
+    repaired.note("billing-1", OffsetRepaired("billing", Q0, 3, 1))
+    repaired.consumed("billing-1", 2, key="new-2")
+    for journal in (again, repaired):
+        assert "offset 1 of" in str(lost(journal))
+
+
 def test_a_lite_pull_consumer_is_judged_by_what_it_polled() -> None:
     journal = a_started_journal(consumer_kind="lite_pull").sent(0).sent(1).pulled(0, 2)
     assert "MessagePolled is enabled" in journal.judged().not_judged["lost"]
