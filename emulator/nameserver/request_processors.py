@@ -186,7 +186,10 @@ class ClientRequestProcessor:
     # Routes ---------------------------------------------------------------------------
 
     def get_route_info(self, call: Call[GetRouteInfoRequest]) -> Reply:
-        """A topic's route; TOPIC_NOT_EXIST unless it has queues on a registered broker."""
+        """A topic's route; TOPIC_NOT_EXIST unless it has queues on a registered broker.
+
+        Upstream: ClientRequestProcessor.getRouteInfoByTopic.
+        """
         server, topic = self._server, call.request.topic
         if not server.is_ready(call.now_ms):
             raise Refusal(ResponseCode.SYSTEM_ERROR, "name server not ready")
@@ -203,7 +206,10 @@ class ClientRequestProcessor:
         return Reply(body=self.encode(call, route))
 
     def encode(self, call: Call[GetRouteInfoRequest], route: TopicRouteData) -> bytes:
-        """The route in the form that the calling client can read."""
+        """The route in the form that the calling client can read.
+
+        Standard JSON for new clients, and for a request with ``acceptStandardJsonOnly``.
+        """
         request, release = call.request, self._server.release
         version = call.command.version
         strict = bool(request.accept_standard_json_only) or version >= STRICT_SINCE

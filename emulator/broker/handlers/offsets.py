@@ -69,7 +69,11 @@ class ConsumerManageProcessor:
         self._broker = broker
 
     def query(self, call: Call[QueryConsumerOffsetRequest]) -> Result:
-        """The group's last committed offset, or the first offset of a group without one."""
+        """The group's last committed offset, or the first offset of a group without one.
+
+        A 5.x client that sends ``setZeroIfNotFound`` = false gets QUERY_NOT_FOUND instead.
+        Upstream: ConsumerManageProcessor.queryConsumerOffset.
+        """
         request, broker = call.request, self._broker
         topic, queue_id = request.topic, request.queue_id
         found = broker.offsets.query(request.consumer_group, topic, queue_id)
