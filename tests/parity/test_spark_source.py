@@ -42,6 +42,17 @@ def cluster(request) -> Iterator[Cluster]:
         yield cluster
 
 
+def wait_until_queued(namesrv: str, topic: str, count: int) -> None:
+    """Wait until the queues of *topic* have *count* messages.
+
+    A real broker puts messages into its queues after its answer (ReputMessageService).
+    """
+    until_s = time.monotonic() + 60
+    while (found := sum(p.end - p.start for p in a_reader(namesrv, topic).partitions())) < count:
+        assert time.monotonic() < until_s, f"{found} of {count} messages are in the queues"
+        time.sleep(0.1)
+
+
 class PackedSender(TaskSender):
     """Sends bodies compressed as by SDKs of 5.x, with the sys flags of the compression type."""
 
@@ -67,6 +78,7 @@ def test_a_million_messages_are_read_once_each(cluster) -> None:
     assert (
         send_all(batches, SinkOptions(namesrv=(cluster.namesrv,), topic="million"), 0) == MILLION
     )
+    wait_until_queued(cluster.namesrv, "million", MILLION)
     reader = a_reader(cluster.namesrv, "million", "body offset broker queue_id")
     seen = pa.Table.from_batches(
         [batch for part in reader.partitions() for batch in reader.read(part)]
@@ -84,12 +96,14 @@ def test_compressed_bodies_come_as_they_were_sent(cluster) -> None:
         with contextlib.closing(PackedSender(cluster.namesrv, kind)) as sender:
             for body in packed:
                 sender.send_packed(body)
+    wait_until_queued(cluster.namesrv, "packed", len(sent))
     rows = read(cluster.namesrv, "packed", "body tags", tags="TagA || TagB")
     assert Counter(row["body"] for row in rows) == Counter(sent)
 
 
 def test_a_time_is_found_between_messages(cluster) -> None:
     send_many(cluster.namesrv, "timed", 2_000)
+    wait_until_queued(cluster.namesrv, "timed", 2_000)
     rows = read(cluster.namesrv, "timed", "broker queue_id offset store_timestamp")
     stored = {
         (row["broker"], row["queue_id"], row["offset"]): row["store_timestamp"] for row in rows
@@ -134,6 +148,7 @@ def wait_until_copied(slave: str, planned: list[QueueRange]) -> None:
 def test_a_real_slave_is_read_when_its_master_was_killed(release) -> None:
     with running([*REAL[:-1], release, "--brokers", "1", "--slaves", *SLAVE_READS]) as cluster:
         send_many(cluster.namesrv, "kept", 2_000)
+        wait_until_queued(cluster.namesrv, "kept", 2_000)
         reader = a_reader(cluster.namesrv, "kept", "body", brokerTimeoutMs=60_000)
         planned = reader.partitions()
         wait_until_copied(cluster.brokers["broker-a-slave"], planned)
