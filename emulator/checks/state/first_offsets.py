@@ -49,7 +49,7 @@ def start_offset_of(reader: str, records: QueueRecords, offset: int | None) -> i
 def may_start_at_end(cluster: ClusterState, reading: QueueReading, now_us: int) -> bool:
     """Whether the group has no offset, and the queue was empty at the query, or still is."""
     run, records = cluster.run, reading.records
-    if "@" in reading.reader or reading.reported_offsets or records.first not in (None, 0):
+    if reading.is_broadcast or reading.reported_offsets or records.first not in (None, 0):
         return False
     if run is None or Release.parse(run.release) < EMPTY_QUEUE_HAS_NO_OFFSET:
         return False

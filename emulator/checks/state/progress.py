@@ -393,7 +393,7 @@ class Progress:
         else:
             reading.move_to(fact.corrected, "older_offsets", entry.mono_us, entry.node)
             reading.stale_to = fact.asked
-            if reader != fact.group:
+            if reading.is_broadcast:
                 reading.resume_from(fact.corrected, entry.node, entry.mono_us)
 
     # Broker restarts and retention ----------------------------------------------------------

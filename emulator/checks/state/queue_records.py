@@ -298,6 +298,11 @@ class QueueReading:
             self.reused_before = self.reused_to, now_us
             self.reused_to = offset
 
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether the reader is one member, which keeps its own offsets."""
+        return "@" in self.reader
+
     def read_to(self) -> int:
         """The offset after the last consumed message."""
         return self.done.ends[-1] if self.done.ends else self.start
@@ -364,7 +369,7 @@ class QueueReading:
             if node in ("", hold.node):
                 hold.move_to(offset, why)
         self.start = min(self.start, offset)
-        if not node or "@" in self.reader:  # a member of a group commits it first
+        if not node or self.is_broadcast:  # a member of a group commits it first
             self.reported_offsets.add(offset, now_us)
 
     # Messages -----------------------------------------------------------------------------
@@ -378,7 +383,7 @@ class QueueReading:
         """
         lost = self.records.lost
         if lost and lost.is_known(offset, key) and self.records.key_at(offset) != key:
-            if "@" in self.reader:  # the pulls of members are not told apart
+            if self.is_broadcast:  # the pulls of members are not told apart
                 self.reused_to = max(self.reused_to, offset + 1)
             was_done = self.lost_done.get(offset) == key
             self.lost_done[offset] = key
