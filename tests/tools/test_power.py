@@ -60,6 +60,15 @@ def test_a_bug_is_found_at_the_seed_at_which_it_was_found(name: str) -> None:
     assert right_rules(bug.part, found["rules"])
 
 
+def test_a_planted_text_that_raises_finds_nothing_and_the_error_is_told() -> None:
+    bug = BUGS["unlock_skips_dropped_queues"]
+    stale = bug._replace(new=bug.new.replace("process_queue_table", "renamed"))
+    assert stale != bug
+    found = tried(stale, ["small"], range(12, 13), shrinks=False)["small"]
+    assert found["seed"] is None
+    assert "has no attribute 'renamed'" in found["error"]
+
+
 def test_the_page_shows_what_was_found() -> None:
     text = Path(PAGE).read_text().partition(BEGIN)[2].partition(END)[0]
     assert text.strip() == text_of(FOUND, load_reasons()).strip()

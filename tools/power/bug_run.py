@@ -8,6 +8,9 @@ rule objects; with ``--shrink`` the answer has the results of shrinking and expl
 Earlier seeds at which only an expectation is not met are in the answer too.  ``library`` lists the
 rules that object to each scenario.  In a tree without a bug, both find what proves nothing about
 a bug.
+
+A run that ends with an exception is no run with that bug: the planted text does not fit the code
+around it any more.  The search ends there, and the answer has the ``error``.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any
 
 from rocketmq_emulator.checks.judging.judging import judge
 from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.facts import RunEnded
 from rocketmq_emulator.scenarios.after.explaining import explained
 from rocketmq_emulator.scenarios.after.shrinking import Shrinking, ShrinkRuns
 from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, weather_of
@@ -64,6 +68,8 @@ def _weather(
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.jsonl"
         for plan, row in _search(fleet, release, shape, range(int(first), int(last) + 1), journal):
+            if error := _crash_of(row):
+                return answer | {"error": f"seed {row.seed}: {error}"}
             if row.violations:
                 answer |= {
                     "seed": row.seed,
@@ -78,12 +84,21 @@ def _weather(
 def _search(
     fleet: RunPool, release: str, shape: str, seeds: range, journal: Path
 ) -> Iterator[tuple[Plan, RunResult]]:
-    """Yield the runs with a violation or an unmet expectation."""
+    """Yield the runs with a violation, an unmet expectation, or an exception."""
     for seed in seeds:
         plan = weather_of({**SHAPES[shape], "release": release, "seed": seed})
         row = _run(fleet, RunOrder(plan=plan, seed=seed, journal=str(journal)))
-        if row.violations or row.unmet:
+        if row.violations or row.unmet or _crash_of(row):
             yield plan, row
+
+
+def _crash_of(row: RunResult) -> str:
+    """The exception that ended the run; empty: it finished, or reached a limit."""
+    if row.verdict != "error" or not row.journal:
+        return ""
+    *_, last = read_journals([Path(row.journal)])
+    ended = last.fact
+    return ended.detail if isinstance(ended, RunEnded) and ended.reason == "error" else ""
 
 
 def _run(fleet: RunPool, order: RunOrder) -> RunResult:

@@ -38,7 +38,7 @@ LOCKS = (
         file="emulator/client/consumer/push/consume_orderly.py",
         function="QueueLocks.unlock_soon",
         old="        self._member.calls.unlock_soon(queue)",
-        new="        held = self._member.held.get(queue)\n"
+        new="        held = self._member.process_queue_table.get(queue)\n"
         "        if held is not None and not held.dropped:\n"
         "            self._member.calls.unlock_soon(queue)",
         invariants=("client 52",),
