@@ -101,22 +101,6 @@ def unmet_expectations(
     return UnmetExpectations(tuple(unmet), tuple(turns), tuple(short))
 
 
-def without_end(entries: Sequence[Entry]) -> list[str]:
-    """Why a run ended without a result; empty: it finished, or the journal has no ``RunEnded``."""
-    ended = entries[-1].fact if entries else None
-    if not isinstance(ended, RunEnded) or ended.reason == "finished":
-        return []
-    return [f"the run did not finish ({ended.reason}): {ended.detail}"]
-
-
-def broken_checkers(judgement: Judgement) -> list[str]:
-    """A sentence for each checker that raised an error: its findings are unknown."""
-    return [
-        f"the checker {name} raised an error, a bug of the emulator: {error}"
-        for name, error in judgement.raised.items()
-    ]
-
-
 def _is_explained(expectation: Expectation, judgement: Judgement) -> bool:
     """Does a violation already explain this metric?
 

@@ -218,9 +218,31 @@ def unproven(judgement: Judgement) -> list[str]:
     return found
 
 
+def no_pass(ended: object, judgement: Judgement) -> list[str]:
+    """Why a run without an objection has not passed either; *ended* is its last fact."""
+    broken = [
+        f"the checker {name} raised an error, a bug of the emulator: {error}"
+        for name, error in judgement.raised.items()
+    ]
+    return [*_unfinished(ended), *unproven(judgement), *broken]
+
+
+def _unfinished(ended: object) -> list[str]:
+    if not isinstance(ended, RunEnded) or ended.reason == "finished":
+        return []
+    return [f"the run did not finish ({ended.reason}): {ended.detail}"]
+
+
 def expected_text(one: Expectation) -> str:
     """The expectation as text: ``lost.billing == 0``."""
     return f"{_name_of(one)} {one.operator} {one.bound:g}"
+
+
+def is_worse(expectation: Expectation, value: float, than: float) -> bool:
+    """Is *value* of its metric worse than the value *than* of another run?"""
+    if expectation.operator == "==":
+        return abs(value - expectation.bound) > abs(than - expectation.bound)
+    return value > than if expectation.operator == "<=" else value < than
 
 
 def _measured(one: Expectation, judgement: Judgement) -> float:

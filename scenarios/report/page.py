@@ -12,6 +12,7 @@ import hashlib
 import html
 import re
 import zlib
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -37,8 +38,8 @@ COMPRESSION_LEVEL = 6  # 9 takes four times as long for 2 % less
 
 def write_page(report: ReportData, title: str) -> str:
     """The page of *report*, with the heading *title*, which may be any text."""
-    script = "'use strict';\n(() => {\n" + "".join(map(_part, SCRIPTS)) + "})();\n"
-    style = _part("page.css")
+    script = "'use strict';\n(() => {\n" + "".join(map(web_file, SCRIPTS)) + "})();\n"
+    style = web_file("page.css")
     parts = {
         "title": html.escape(title),
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src 'unsafe-inline'",
@@ -46,8 +47,13 @@ def write_page(report: ReportData, title: str) -> str:
         "script": script,
         "data": packed(report, title),
     }
+    return filled("page.html", parts)
+
+
+def filled(name: str, parts: Mapping[str, str]) -> str:
+    """The file *name* of ``web`` with *parts* in the places of their names."""
     # In one pass: an inserted text may itself look like a placeholder.
-    return PLACEHOLDER.sub(lambda place: parts[place[1]], _part("page.html"))
+    return PLACEHOLDER.sub(lambda place: parts[place[1]], web_file(name))
 
 
 def packed(report: ReportData, title: str) -> str:
@@ -58,7 +64,8 @@ def packed(report: ReportData, title: str) -> str:
     return base64.b64encode(zlib.compress(data, COMPRESSION_LEVEL)).decode()
 
 
-def _part(name: str) -> str:
+def web_file(name: str) -> str:
+    """The text of a file of the page."""
     return (
         resources.files("rocketmq_emulator.scenarios.report")
         .joinpath("web", name)

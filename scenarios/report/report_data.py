@@ -44,7 +44,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
-from rocketmq_emulator.scenarios.plan.result import NoMetric, unmet_of, unproven
+from rocketmq_emulator.scenarios.plan.result import NoMetric, Verdict, no_pass, unmet_of
 from rocketmq_emulator.scenarios.report.columns import Columns, FactTable
 from rocketmq_emulator.scenarios.report.message_flow import MessageFlow, Points
 from rocketmq_emulator.scenarios.report.ownership import Lane, Owners
@@ -96,6 +96,33 @@ class ReportData(msgspec.Struct):
     unproven: list[str]  # reasons why the run does not count as passed without a violation
     plan_title: str  # empty: there is no plan, or it has none
     facts: FactTable
+
+    @property
+    def violation_count(self) -> int:
+        """The number of violations, also of those that are not listed."""
+        return len(self.places) + (self.judgement.more_violations if self.judgement else 0)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the run's row; for a cluster's journals by the same rules."""
+        has_ended = self.ended is None or self.ended.reason == "finished"
+        if not has_ended or (self.judgement and self.judgement.raised):
+            return "error"
+        if self.places or any(one.met is False for one in self.expected):
+            return "failed"
+        is_unknown = self.unproven or any(one.met is None for one in self.expected)
+        return "error" if is_unknown else "passed"
+
+    @property
+    def why(self) -> str:
+        """One line: why it is not passed; empty if it is."""
+        if self.verdict == "error":
+            unknown = (one.why for one in self.expected if one.met is None)
+            return next(iter([*self.unproven, *unknown]), "")
+        if self.places:
+            first, more = self.places[0].violation, self.violation_count - 1
+            return f"{first.checker}: {first.what}" + (f" (and {more} more)" if more else "")
+        return ""
 
 
 class EmptyJournal(DamagedData):
@@ -195,7 +222,7 @@ class _Fold:
             places=[self._place(it) for it in judgement.violations] if judgement else [],
             judgement=judgement and msgspec.structs.replace(judgement, violations=()),
             expected=expected_of(plan, judgement),
-            unproven=unproven(judgement) if judgement else [],
+            unproven=no_pass(self.ended, judgement) if judgement else [],
             plan_title=plan.title if plan else "",
             facts=self.columns.table(),
         )

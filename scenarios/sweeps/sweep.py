@@ -22,7 +22,7 @@ import msgspec
 
 from rocketmq_emulator.cluster.world import WorldKind
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
-from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, Verdict
+from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, Verdict, is_worse
 from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns
 from rocketmq_emulator.scenarios.sweeps.run_pool import RUN_S_MAX, RunPool
 from rocketmq_emulator.scenarios.weather.coverage import Coverage
@@ -39,7 +39,7 @@ class Worst(msgspec.Struct):
         """Is the value farther beyond the bound?  Of equal values the lower seed is worse."""
         if self.value == other.value:
             return self.seed < other.seed
-        return _is_worse(self.expectation, self.value, other.value)
+        return is_worse(self.expectation, self.value, other.value)
 
 
 class SweepTally:
@@ -169,12 +169,6 @@ def is_worse_row(row: RunResult, than: RunResult | None) -> bool:
         return True
     found, before = (1 + len(each.violations) + len(each.unmet) for each in (row, than))
     return found > before or (found == before and row.seed < than.seed)
-
-
-def _is_worse(expectation: Expectation, value: float, than: float) -> bool:
-    if expectation.operator == "==":
-        return abs(value - expectation.bound) > abs(than - expectation.bound)
-    return value > than if expectation.operator == "<=" else value < than
 
 
 # Weather: a plan for each seed --------------------------------------------------------

@@ -4,18 +4,23 @@
 
 A line that is no fact of this emulator raises ``BadJournal``, which names the file, the line and
 the remedy; with a ``Skipped`` the line is counted there and reading continues.
+
+The journal of a scenario's run is one file, which begins with ``RunStarted``.  Two runs cannot be
+merged: their times are not of the same machine.  ``runs_at`` separates them.
 """
 
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Union
 
 import msgspec
 
-from rocketmq_emulator.facts import SCHEMA_VERSION, all_facts
+from rocketmq_emulator.facts import SCHEMA_VERSION, RunStarted, all_facts
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.error_families import DamagedData
 
@@ -37,6 +42,7 @@ else:
 CHUNK_BYTES = 1 << 18
 LINE_BYTES_MAX = 1 << 26  # a longer line is not from a journal
 PLACES_MAX = 10  # places that a Skipped names
+RUNS_NAMED_MAX = 3  # in an error
 
 _decode = msgspec.json.Decoder(ReadEntry)
 
@@ -50,6 +56,16 @@ class BadJournal(DamagedData):
     def __init__(self, file: str, line: int, what: str) -> None:
         self.file, self.line, self.what = file, line, what
         super().__init__(f"{file}, line {line}: {what}" if line else f"{file}: {what}")
+
+
+class MoreThanOneRun(BadJournal):
+    """Several runs were named where one is needed.  *runs*: the files of each."""
+
+    def __init__(self, path: str, runs: Sequence[Sequence[Path]]) -> None:
+        self.runs = runs
+        shown = ", ".join(str(files[0]) for files in runs[:RUNS_NAMED_MAX])
+        more = ", …" if len(runs) > RUNS_NAMED_MAX else ""
+        super().__init__(path, 0, f"these are {len(runs)} runs: name one of {shown}{more}")
 
 
 class Skipped:
@@ -75,11 +91,14 @@ def read_journals(paths: Sequence[Path], skipped: Skipped | None = None) -> Iter
     """The entries of all *paths*, merged by time; a folder stands for its ``*.jsonl`` files
     and its rotated ones (``*.jsonl.1``).
 
-    Raises ``BadJournal``; with *skipped* only for a path that has no journal at all.
+    Raises ``BadJournal``; with *skipped* only for a path that has no journal at all, and
+    ``MoreThanOneRun``.
     """
     files = journal_files(paths)
     if len(files) == 1:
         return _entries_of(files[0], skipped)
+    if len(runs := _runs_of(files)) > 1:
+        raise MoreThanOneRun(str(paths[0]), runs)
     journals = [_with_times(_entries_of(file, skipped)) for file in files]
     return (entry for *_, entry in heapq.merge(*journals))
 
@@ -114,6 +133,36 @@ def journal_files(paths: Sequence[Path]) -> list[Path]:
     if files and not written:
         raise BadJournal(str(files[0]), 0, "the file is empty: nothing was written to it")
     return written
+
+
+def runs_at(paths: Sequence[Path]) -> list[list[Path]]:
+    """The files of each run in *paths*, in the order of their names, seed 2 before seed 10.
+
+    Files of a cluster, which has no ``RunStarted``, are one run.  Raises ``BadJournal``.
+    """
+    return _runs_of(journal_files(paths))
+
+
+def _runs_of(files: Sequence[Path]) -> list[list[Path]]:
+    beginnings = [file for file in files if _begins_run(file)]
+    if len(beginnings) < 2:  # journals of nodes beside that of a run belong to it
+        return [list(files)] if files else []
+    runs = [[file] for file in sorted(beginnings, key=_by_numbers)]
+    others = [file for file in files if file not in beginnings]
+    return [*runs, others] if others else runs
+
+
+def _begins_run(file: Path) -> bool:
+    with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError), file.open("rb") as lines:
+        first = msgspec.json.decode(lines.readline(LINE_BYTES_MAX), type=_AnyEntry)
+        return first.fact.kind == RunStarted.__name__
+    return False
+
+
+def _by_numbers(file: Path) -> list[tuple[int, str]]:
+    """A sort key in which the numbers in a name count as numbers."""
+    parts = re.split(r"(\d+)", str(file))
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def entries_in(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -24,8 +24,15 @@ from rocketmq_emulator.checks.judging.reading import (
     Skipped,
     read_journals,
     readable_entries,
+    runs_at,
 )
-from rocketmq_emulator.cli.options.errors import FAILED, BadUse, errors_as_exit_codes
+from rocketmq_emulator.checks.state.violation import Judgement
+from rocketmq_emulator.cli.options.errors import (
+    FAILED,
+    BadUse,
+    errors_as_exit_codes,
+    print_note,
+)
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_json
 from rocketmq_emulator.cli.screens.columns import clean
 from rocketmq_emulator.facts import RunStarted
@@ -35,43 +42,90 @@ from rocketmq_emulator.scenarios.after.unmet_expectations import (
     BoundCrossing,
     Shortfall,
     UnmetExpectations,
-    broken_checkers,
     unmet_expectations,
-    without_end,
 )
 from rocketmq_emulator.scenarios.descriptions.sentences import in_words
 from rocketmq_emulator.scenarios.descriptions.summaries import FactLine
-from rocketmq_emulator.scenarios.plan.result import unproven
+from rocketmq_emulator.scenarios.plan.result import no_pass
 
 COMMON_SHOWN = 3
 
 Journals = Annotated[
-    list[str], typer.Argument(metavar="JOURNAL…", help="Files of one run, or their folder.")
+    list[str],
+    typer.Argument(metavar="JOURNAL…", help="Files of one run, or a folder of one or more runs."),
 ]
+
+
+class Explained(NamedTuple):
+    """One run: its first violation, its unmet expectations, and why it is no pass without them."""
+
+    journal: str
+    found: Explanation | None
+    expected: UnmetExpectations
+    unproven: list[str]
+    judgement: Judgement
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the run has not passed."""
+        return bool(self.found is not None or self.expected.unmet or self.unproven)
 
 
 def explain(journals: Journals, as_json: AsJson = False) -> None:
     """Explain the first violation by the facts that show it.
 
-    Exit code 1: something is wrong, or the journal cannot show that nothing is wrong.
+    Of several runs in a folder, the first that did not pass is explained.  Exit code 1: something
+    is wrong, or the journal cannot show that nothing is wrong.
     """
     with errors_as_exit_codes():
-        skipped = Skipped()
-        entries = _read(journals, skipped)
-        judgement = judge(entries, skipped=skipped)
-        found = explained(entries, judgement)
-        expected = unmet_expectations(entries, judgement, journals[0])
-        unknown = [*without_end(entries), *unproven(judgement), *broken_checkers(judgement)]
+        told = _first_wrong(journals)
+        excuses = let_off(told.judgement)
         if as_json:
-            told = {"explanation": found, **msgspec.structs.asdict(expected), "unproven": unknown}
-            excuses = let_off(judgement)
-            show_json({**told, "not_judged": judgement.not_judged, "let_off": excuses})
+            fields = {"explanation": told.found, **msgspec.structs.asdict(told.expected)}
+            fields |= {"unproven": told.unproven, "journal": told.journal}
+            not_judged = told.judgement.not_judged
+            show_json({**fields, "not_judged": not_judged, "let_off": excuses})
         else:
-            excused = excuse_lines(let_off(judgement))
-            lines = explanation_lines(found, expected, unknown, room=LINES_MAX - len(excused))
+            excused = excuse_lines(excuses)
+            room = LINES_MAX - len(excused)
+            lines = explanation_lines(told.found, told.expected, told.unproven, room=room)
             _print([*(lines or ["nothing is wrong"]), *excused])
-    if found is not None or expected.unmet or unknown:
+    if told.is_wrong:
         raise typer.Exit(FAILED)
+
+
+def _first_wrong(journals: list[str]) -> Explained:
+    """The first run that has not passed; the last one if all have.  Notes which it is."""
+    try:
+        runs = runs_at([Path(name) for name in journals])
+    except BadJournal as error:
+        raise BadUse(str(error)) from None
+    if len(runs) < 2:
+        return _explained(journals)
+    for number, files in enumerate(runs, 1):
+        told = _explained([str(file) for file in files])
+        if told.is_wrong:
+            passed = f"{number - 1} before it passed" if number > 1 else "the first"
+            print_note(
+                f"{told.journal}: of {len(runs)} runs the first that did not pass ({passed}); "
+                "name another file to explain that one"
+            )
+            return told
+    print_note(f"all {len(runs)} runs passed")
+    return told
+
+
+def _explained(journals: list[str]) -> Explained:
+    skipped = Skipped()
+    entries = _read(journals, skipped)
+    judgement = judge(entries, skipped=skipped)
+    return Explained(
+        journal=journals[0],
+        found=explained(entries, judgement),
+        expected=unmet_expectations(entries, judgement, journals[0]),
+        unproven=no_pass(entries[-1].fact if entries else None, judgement),
+        judgement=judgement,
+    )
 
 
 def diff(

@@ -18,9 +18,9 @@ from rocketmq_emulator.scenarios.after.unmet_expectations import (
     remaining_at_end,
     shortfall_of,
     unmet_expectations,
-    without_end,
 )
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
+from rocketmq_emulator.scenarios.plan.result import no_pass
 from tests.support.checks.small_journals import Q0, Q1, AJournal, a_member, client_of
 
 RESTLESS = "not quiet after 300 s: billing has 3 messages to consume"
@@ -57,7 +57,8 @@ def screen(journal: AJournal) -> list[str]:
     entries = journal.entries
     judgement = judge(entries)
     unmet = unmet_expectations(entries, judgement, "a story")
-    return explanation_lines(explained(entries, judgement), unmet, without_end(entries))
+    unproven = no_pass(entries[-1].fact, judgement)
+    return explanation_lines(explained(entries, judgement), unmet, unproven)
 
 
 # Owners -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 from rocketmq_emulator.facts import MessageStored, NodeStarted, Queue
 from rocketmq_emulator.facts.journal import Entry, encode_entry
 from tests.support.cli.in_process import Run, commands
+from tests.support.scenarios.journals_of_runs import a_run
 
 
 @pytest.fixture
@@ -96,3 +98,37 @@ def test_a_page_is_never_written_over_a_journal(run: Run, tmp_path: Path) -> Non
     path = a_journal(tmp_path / "run.html")
     assert "is a journal" in run("report", str(path), code=2).stderr
     assert path.read_bytes().startswith(b'{"seq":1')
+
+
+# Several runs ---------------------------------------------------------------------------------
+
+
+def test_of_several_runs_each_has_a_page_and_one_page_lists_them(run: Run, tmp_path: Path) -> None:
+    for seed, lost in ((1, 0), (2, 1), (10, 0)):
+        a_run(tmp_path, seed, lost=lost)
+    done = run("report", str(tmp_path), "-o", str(tmp_path / "all.html"))
+    assert "all.html: 3 runs, 1 failed, 2 passed; a page of each in " in done.stdout
+    pages = {page.name for page in (tmp_path / "all").iterdir()}
+    assert pages == {"orders-seed1.html", "orders-seed2.html", "orders-seed10.html"}
+    index = (tmp_path / "all.html").read_text()
+    links = re.findall(r'href="([^"]*)"', index.partition("<tbody>")[2])
+    assert links == [f"all/orders-seed{seed}.html" for seed in (2, 1, 10)]  # the failed one first
+    assert all((tmp_path / link).is_file() for link in links)
+
+
+@pytest.mark.parametrize("option", [("-o", "-"), ("--perfetto", "trace.json")])
+def test_what_can_only_show_one_run_asks_which_of_several(
+    run: Run, tmp_path: Path, option: tuple[str, str]
+) -> None:
+    for seed in (1, 2):
+        a_run(tmp_path, seed)
+    done = run("report", str(tmp_path), *option, code=2)
+    assert "these are 2 runs: name one of " in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_run_that_ended_with_an_error_has_not_passed(run: Run, tmp_path: Path) -> None:
+    journal = a_run(tmp_path, 1, error="UnknownNode: there is no node named 'brokers'")
+    done = run("report", str(journal))
+    assert "no violation, but it has not passed" in done.stdout
+    assert "the run did not finish (error): UnknownNode" in done.stderr

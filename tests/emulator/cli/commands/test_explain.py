@@ -1,0 +1,62 @@
+"""``rmqemu explain``: a folder of several runs, and runs that ended with an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli.in_process import Run, commands
+from tests.support.scenarios.journals_of_runs import a_run
+
+UNKNOWN_NODE = "UnknownNode: there is no node named 'brokers'"
+
+
+@pytest.fixture
+def run() -> Run:
+    return commands()
+
+
+def test_of_several_runs_the_first_that_did_not_pass_is_explained(
+    run: Run, tmp_path: Path
+) -> None:
+    for seed, lost in ((2, 0), (10, 1), (9, 2), (11, 0)):
+        a_run(tmp_path, seed, lost=lost)
+    done = run("explain", str(tmp_path), code=1)
+    assert "orders-seed9.jsonl: of 4 runs the first that did not pass (1 before it" in done.stderr
+    assert done.stdout.startswith("lost at ")
+    assert "(and 1 more)" in done.stdout or "also: " in done.stdout
+
+
+def test_several_runs_that_passed_are_counted(run: Run, tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        a_run(tmp_path, seed)
+    done = run("explain", str(tmp_path))
+    assert done.stdout.splitlines()[0] == "nothing is wrong"
+    assert "all 3 runs passed" in done.stderr
+
+
+def test_the_json_names_the_journal_that_is_explained(run: Run, tmp_path: Path) -> None:
+    a_run(tmp_path, 1)
+    failed = a_run(tmp_path, 2, lost=1)
+    told = json.loads(run("explain", str(tmp_path), "--json", code=1).stdout)
+    assert told["journal"] == str(failed)
+    assert told["explanation"]["violation"]["checker"] == "lost"
+
+
+def test_a_run_that_ended_with_an_error_is_not_right(run: Run, tmp_path: Path) -> None:
+    journal = a_run(tmp_path, 1, error=UNKNOWN_NODE)
+    done = run("explain", str(journal), code=1)
+    assert "nothing is wrong" not in done.stdout
+    assert f"the run did not finish (error): {UNKNOWN_NODE}" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "judge"])
+def test_a_command_for_one_run_asks_which_of_several(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    first = a_run(tmp_path, 1)
+    a_run(tmp_path, 2)
+    done = run(command, str(tmp_path), code=2)
+    assert f"these are 2 runs: name one of {first}, " in done.stderr
