@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
 from rocketmq_emulator.protocol.error_families import CannotDoHere, Misuse, NobodyAnswered, public
+from rocketmq_emulator.text.values import in_natural_order
 
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import ClockError
@@ -110,7 +111,8 @@ class UnknownNode(Misuse):
 
     def __init__(self, name: str, known: Iterable[str], near: str = "") -> None:
         advice = f"; did you mean {near}?" if near else ""
-        text = f"there is no node named {name!r}; there are {', '.join(known)}{advice}"
+        names = ", ".join(in_natural_order(known))
+        text = f"there is no node named {name!r}; there are {names}{advice}"
         super().__init__(text)
         self.name = name
 
@@ -363,8 +365,10 @@ class World(ABC):
         """The address that clients use for node *name*."""
         return self.spec.reached_at(self.addresses[name])
 
-    def _known_names(self) -> tuple[str, ...]:
-        return self.node_names
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """The names that verbs accept: nodes, and clients that were started here."""
+        return (*self.node_names, *self.client_names)
 
     def _address_of(self, name: str) -> str:
         """Where server *name* listens.  Raises ``UnknownNode``, also for a client's name."""
@@ -376,7 +380,7 @@ class World(ABC):
 
     def _named(self, *names: str) -> tuple[str, ...]:
         """*names* in start order; without any, all nodes.  Raises ``UnknownNode``."""
-        known = self._known_names()
+        known = self.known_names
         for name in names:
             if name not in known:
                 raise UnknownNode(name, known)

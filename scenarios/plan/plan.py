@@ -135,7 +135,7 @@ class Leave(Action, frozen=True, kw_only=True, tag="leave"):
 
 
 class RollingRestart(Action, frozen=True, kw_only=True, tag="rolling_restart"):
-    """Each of *nodes* is stopped for *down_ms*, one after the other."""
+    """Each of *nodes*, or all brokers, or a whole group, is stopped for *down_ms*, in turn."""
 
     nodes: tuple[str, ...]
     down_ms: int = 5_000

@@ -12,7 +12,6 @@ often.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -48,6 +47,7 @@ from rocketmq_emulator.scenarios.plan.result import NoMetric, Verdict, no_pass, 
 from rocketmq_emulator.scenarios.report.columns import Columns, FactTable
 from rocketmq_emulator.scenarios.report.message_flow import MessageFlow, Points
 from rocketmq_emulator.scenarios.report.ownership import Lane, Owners
+from rocketmq_emulator.text.values import natural
 
 FactHandler = Callable[[int, Entry, Any], None]  # the first argument: the number of the fact
 ENTRIES_AT_ONCE = 4_096  # passed to the checkers together
@@ -336,11 +336,10 @@ class NodeLifetime(msgspec.Struct):
     fault_word: str = ""  # of the fault that ended or paused it; empty from its next fact on
     absences: list[Absence] = []
 
-    def place(self) -> tuple[int, list[str | int]]:
+    def place(self) -> tuple[int, tuple[tuple[str | int, ...], str]]:
         """The sort key: servers first, ``consumer-2`` before ``consumer-10``."""
-        parts = re.split(r"(\d+)", self.name)
         order = SERVERS.index(self.role) if self.role in SERVERS else len(SERVERS)
-        return order, [int(part) if part.isdigit() else part for part in parts]
+        return order, natural(self.name)
 
 
 class NodeLifetimes:

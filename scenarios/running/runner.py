@@ -14,7 +14,8 @@ reports that text, the active faults, the messages not yet sent or consumed, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -27,6 +28,7 @@ from rocketmq_emulator.admin.calls import (
     delete_topic_everywhere,
 )
 from rocketmq_emulator.cluster.fault_values import Fault
+from rocketmq_emulator.cluster.faults.effects import targeted_names
 from rocketmq_emulator.cluster.world import perform
 from rocketmq_emulator.errors.call_errors import RemoteError
 from rocketmq_emulator.net.tasks import cancelling_nursery, joining_nursery
@@ -152,16 +154,18 @@ class PlanRunner:
         world = self.environment.world
         async with joining_nursery() as lasting:
             for number, step in enumerate(self.plan.timeline, 1):
-                await self._wait_for(step, f"step {number} ({word_of(step)})")
-                self.doing = f"doing step {number} ({word_of(step)})"
+                what = f"step {number} ({word_of(step)})"
+                await self._wait_for(step, what)
+                self.doing = f"doing {what}"
                 if isinstance(step.does, Fault):
-                    fault_id = await perform(world, world.begin_fault, step.does, step.for_ms)
+                    with errors_of_step(what):
+                        fault_id = await perform(world, world.begin_fault, step.does, step.for_ms)
                     self._fault_ids[step.name] = fault_id
                     if step.for_ms is not None:
                         ended = When(kind="FaultEnded", fields={"fault_id": fault_id})
                         lasting.start_soon(self._noted(ended).wait)
                 else:
-                    await self._actions.do(step.does, lasting)
+                    await self._actions.do(step.does, what, lasting)
             self.doing = "waiting for the last faults and actions of the timeline to end"
 
     async def _wait_for(self, step: Step, what: str) -> None:
@@ -241,6 +245,16 @@ def word_of(step: Step) -> str:
     return str(type(does).__struct_config__.tag)
 
 
+@contextmanager
+def errors_of_step(what: str) -> Iterator[None]:
+    """Errors inside the block get the note which step they are of."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in {what}")
+        raise
+
+
 # Actions of a timeline ----------------------------------------------------------------
 
 
@@ -280,16 +294,18 @@ class TimelineActions:
             Mark: _nothing,
         }
 
-    async def do(self, act: AnyAction, lasting: trio.Nursery) -> None:
+    async def do(self, act: AnyAction, what: str, lasting: trio.Nursery) -> None:
         """Do *act*: on return it is done, but a rolling restart runs beside the next steps.
 
         If it fails at a broker while a fault holds or just after it, it is tried again every
-        second beside the next steps, as an operator would.  Raises the error of the last try.
+        second beside the next steps, as an operator would.  Raises the error of the last try,
+        with a note that it is of the step *what*.
         """
-        if isinstance(act, RollingRestart):
-            lasting.start_soon(self._restart_one_by_one, act)
-        elif not await self._is_done(act):
-            lasting.start_soon(self._try_again, act)
+        with errors_of_step(what):
+            if isinstance(act, RollingRestart):
+                lasting.start_soon(self._restart_one_by_one, act, what)
+            elif not await self._is_done(act):
+                lasting.start_soon(self._try_again, act, what)
 
     async def _is_done(self, act: AnyAction) -> bool:
         """Do *act*; False if it failed and a fault may be the cause.  Raises any other error."""
@@ -307,12 +323,13 @@ class TimelineActions:
             healed_us is not None and self._environment.mono_us() - healed_us < SETTLED_US
         )
 
-    async def _try_again(self, act: AnyAction) -> None:
-        for _ in range(TRIES_MAX):
-            await trio.sleep(TRY_AGAIN_S)
-            if await self._is_done(act):
-                return
-        await self._table[type(act)](act)
+    async def _try_again(self, act: AnyAction, what: str) -> None:
+        with errors_of_step(what):
+            for _ in range(TRIES_MAX):
+                await trio.sleep(TRY_AGAIN_S)
+                if await self._is_done(act):
+                    return
+            await self._table[type(act)](act)
 
     async def _join(self, act: Join) -> None:
         group = group_named(self._environment.plan, act.group)
@@ -328,14 +345,26 @@ class TimelineActions:
         else:
             await self._environment.stop(act.node)
 
-    async def _restart_one_by_one(self, act: RollingRestart) -> None:
+    async def _restart_one_by_one(self, act: RollingRestart, what: str) -> None:
         world = self._environment.world
-        for number, node in enumerate(act.nodes):
-            if number:
-                await trio.sleep(act.between_ms / 1_000)
-            await self._environment.stop(node)
-            await trio.sleep(act.down_ms / 1_000)
-            await perform(world, world.start, node)
+        with errors_of_step(what):
+            for number, node in enumerate(self._running_nodes(act.nodes)):
+                if number:
+                    await trio.sleep(act.between_ms / 1_000)
+                await self._environment.stop(node)
+                await trio.sleep(act.down_ms / 1_000)
+                await perform(world, world.start, node)
+
+    def _running_nodes(self, wanted: tuple[str, ...]) -> list[str]:
+        """The nodes that *wanted* names; of ``brokers`` or a group those that run now."""
+        world = self._environment.world
+        return [
+            name
+            for name in targeted_names(world.spec, wanted, world.known_names)
+            if name in wanted
+            or name in world.node_names
+            or not self._environment.client_has_ended(name)
+        ]
 
     async def _grow_topic(self, act: GrowTopic) -> None:
         async with self._environment.admin() as admin:

@@ -7,6 +7,7 @@ plan and the seed alone.  A run needs a process without another trio run (see
 
 from __future__ import annotations
 
+import sysconfig
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable
@@ -161,17 +162,33 @@ class VirtualRun:
 
 
 def text_of(error: BaseException) -> str:
-    """*error* with its place in one line; of an exception group the first error."""
+    """*error* with its place in one line; of an exception group the first error.
+
+    The place is the last line of the user's own code, if the error came through it.
+    """
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, StepTimedOut):
         return str(error)
-    text = "".join(traceback.format_exception_only(error)).strip()
+    notes = getattr(error, "__notes__", ())
+    lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    text = "\n".join(lines[: len(lines) - len(notes)])
     places = traceback.extract_tb(error.__traceback__)
-    if not places:
-        return text
-    last = places[-1]
-    return f"{text} (at {last.name}, {Path(last.filename).name}:{last.lineno})"
+    last = next(filter(_is_users, reversed(places)), places[-1] if places else None)
+    at = [] if last is None else [f"at {last.name}, {Path(last.filename).name}:{last.lineno}"]
+    told = ", ".join([*notes, *at])
+    return f"{text} ({told})" if told else text
+
+
+OURS_AND_INSTALLED = (
+    str(Path(__file__).parents[2]),
+    *map(sysconfig.get_path, ("stdlib", "purelib")),
+)
+
+
+def _is_users(place: traceback.FrameSummary) -> bool:
+    """Whether the code is neither ours nor that of an installed library."""
+    return not place.filename.startswith((*OURS_AND_INSTALLED, "<"))
 
 
 # Nodes and clients as virtual machines ------------------------------------------------

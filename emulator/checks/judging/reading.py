@@ -12,7 +12,6 @@ merged: their times are not of the same machine.  ``runs_at`` separates them.
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ import msgspec
 from rocketmq_emulator.facts import SCHEMA_VERSION, RunStarted, all_facts
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.error_families import DamagedData
+from rocketmq_emulator.text.values import natural
 
 if TYPE_CHECKING:
 
@@ -147,7 +147,7 @@ def _runs_of(files: Sequence[Path]) -> list[list[Path]]:
     beginnings = [file for file in files if _begins_run(file)]
     if len(beginnings) < 2:  # journals of nodes beside that of a run belong to it
         return [list(files)] if files else []
-    runs = [[file] for file in sorted(beginnings, key=_by_numbers)]
+    runs = [[file] for file in sorted(beginnings, key=lambda file: natural(str(file)))]
     others = [file for file in files if file not in beginnings]
     return [*runs, others] if others else runs
 
@@ -157,12 +157,6 @@ def _begins_run(file: Path) -> bool:
         first = msgspec.json.decode(lines.readline(LINE_BYTES_MAX), type=_AnyEntry)
         return first.fact.kind == RunStarted.__name__
     return False
-
-
-def _by_numbers(file: Path) -> list[tuple[int, str]]:
-    """A sort key in which the numbers in a name count as numbers."""
-    parts = re.split(r"(\d+)", str(file))
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def entries_in(

@@ -40,6 +40,9 @@ WRITTEN_US = 15_000_000  # offsets are written every 5 s
 REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
 RESET_US = 11_000_000  # a member corrects an illegal offset after 10 s
 RELEASED_US = 10_000_000  # requests sent before a release have arrived by then
+CLAIMED_US = (
+    3_000_000  # a member notes the claims of a pass at its end, within one request's timeout
+)
 
 
 class _ExpectedCommit(msgspec.Struct):
@@ -51,6 +54,15 @@ class _ExpectedCommit(msgspec.Struct):
     client: str
     offset: int
     is_written: bool = False
+
+
+class _LateCommit(msgspec.Struct):
+    """A commit of a queue that its client had given up, if the client does not claim it now."""
+
+    entry: Entry
+    fact: OffsetCommitted
+    client: str
+    released: EntryKey
 
 
 class CommitsFollowDelivery(Checker):
@@ -105,6 +117,7 @@ class CommitsFollowDelivery(Checker):
         super().__init__(shared)
         self._clients: dict[tuple[str, str, str], str] = {}  # by broker, group and peer
         self._expected_commits: deque[_ExpectedCommit] = deque()  # in the order of their releases
+        self._late_commits: deque[_LateCommit] = deque()  # in the order of time
         # What each client of a group released, by queue.
         self._released: dict[str, dict[Queue, dict[str, EntryKey]]] = {}
         # By client, group and queue: the offset that its broker named instead, and when.
@@ -127,6 +140,8 @@ class CommitsFollowDelivery(Checker):
                 self.add_to_metric(metric.name, 0, group)
         if self.cluster.last is not None:
             self._check_lost_offsets(self.cluster.last)
+        while self._late_commits:
+            self._report_late_commit(self._late_commits.popleft())
         for reader, reading in self.progress.readings():
             if reader in self.cluster.consumers:
                 self._check_final_offset(reader, reading)
@@ -140,6 +155,10 @@ class CommitsFollowDelivery(Checker):
         return ""
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
+        while self._late_commits and (
+            entry.mono_us - self._late_commits[0].entry.mono_us > CLAIMED_US
+        ):
+            self._report_late_commit(self._late_commits.popleft())
         if (all_released := self._released.get(fact.group)) is not None:
             self._check_late_commit(fact, all_released.get(fact.queue, NO_RELEASES), entry)
         reading = self.progress.reading
@@ -273,12 +292,16 @@ class CommitsFollowDelivery(Checker):
         if self.cluster.touched(nodes, since_us, entry.mono_us):
             self.add_to_metric("excused_late_commits", 1, fact.group)
             return
+        self._late_commits.append(_LateCommit(entry, fact, client, key))
+
+    def _report_late_commit(self, late: _LateCommit) -> None:
+        fact, key = late.fact, late.released
         self.add_to_metric("late_commits", 1, fact.group)
         self.report_violation(
-            f"{client} commits {fact.offset} of {place_of(fact.queue)}, which it gave up "
-            f"{(entry.mono_us - key.mono_us) // 1_000_000} s before",
+            f"{late.client} commits {fact.offset} of {place_of(fact.queue)}, which it gave up "
+            f"{(late.entry.mono_us - key.mono_us) // 1_000_000} s before",
             key,
-            entry,
+            late.entry,
             node=key.node,
             rule="a member commits nothing of queues it gave up (client invariant 56)",
         )
@@ -306,6 +329,21 @@ class CommitsFollowDelivery(Checker):
             released = self._released.get(fact.group, {}).get(queue)
             if consumer is not None and released is not None:
                 released.pop(consumer.started.client, None)
+                self._forget_late_commits(fact.group, queue, consumer.started.client, entry)
+
+    def _forget_late_commits(self, group: str, queue: Queue, client: str, claimed: Entry) -> None:
+        """A commit between the claim of its queue and the end of the pass is not late.
+
+        Upstream: RebalanceImpl.updateProcessQueueTableInRebalance.
+        """
+        if not self._late_commits:
+            return
+        self._late_commits = deque(
+            late
+            for late in self._late_commits
+            if (late.fact.group, late.fact.queue, late.client) != (group, queue, client)
+            or claimed.mono_us - late.entry.mono_us > CLAIMED_US
+        )
 
     def _gave_away(self, fact: QueuesReleased, entry: Entry) -> None:
         consumer = self.cluster.consumer(fact.group, entry.node)

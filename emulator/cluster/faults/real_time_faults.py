@@ -68,7 +68,7 @@ class RealTimeFaults:
     def begin(self, fault: AnyFault, for_ms: int | None) -> int:
         """As ``World.begin_fault``."""
         world, now_ms = self._world, self._clock.now_ms()
-        known = [*world.node_names, *world.client_names]
+        known = list(world.known_names)
         if world.links is not None:
             known += [name for name in world.links.client_names() if name not in known]
         fault_id = run_without_waiting(self._held().begin(fault, known, now_ms, for_ms))

@@ -237,7 +237,7 @@ class VirtualCluster(World):
         """Begin *fault*, which may name clients too; takes the time of calls to servers."""
         now_ms = self.world.now_ms()
         until_s = trio.current_time() + (for_ms or 0) / 1_000
-        fault_id = await _whole(self._faults.begin(fault, self._known_names(), now_ms, for_ms))
+        fault_id = await _whole(self._faults.begin(fault, self.known_names, now_ms, for_ms))
         if for_ms is not None:
             self.world.nursery.start_soon(self._end_at, fault_id, until_s)
         return fault_id
@@ -333,7 +333,8 @@ class VirtualCluster(World):
 
         return run
 
-    def _known_names(self) -> tuple[str, ...]:
+    @property
+    def known_names(self) -> tuple[str, ...]:
         return tuple(self._programs)
 
     # Settings -------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_a_node_has_a_role_an_address_a_process_and_a_state(cluster) -> None:
     assert broker.address == cluster.brokers["broker-a"]
     assert broker.pid == cluster.pids["broker-a"]
     assert states(cluster) == ["running"] * 3
-    with pytest.raises(UnknownNode, match="there are namesrv, broker-a, broker-b"):
+    with pytest.raises(UnknownNode, match="there are broker-a, broker-b, namesrv"):
         cluster.node("nobody")
 
 

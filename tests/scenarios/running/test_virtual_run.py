@@ -8,8 +8,10 @@ import msgspec
 import pytest
 import trio
 
+from rocketmq_emulator.client import Message, Producer
 from rocketmq_emulator.cluster.fault_values import Kill, Pause, PowerOff
 from rocketmq_emulator.facts import (
+    ConsumerStarted,
     FaultBegan,
     FaultEnded,
     MemberJoined,
@@ -130,6 +132,29 @@ def test_nodes_restart_one_after_the_other_and_topics_grow() -> None:
     assert [entry.node for entry in started[2:]] == [*nodes]
     assert started[3].mono_us - started[2].mono_us >= 5_000_000
     assert [fact.read_queue_count for fact in facts_of(entries, TopicChanged)] == [6, 6]
+
+
+def test_brokers_and_groups_restart_by_the_name_of_all() -> None:
+    result, entries = a_run(
+        Step(does=Leave(node="billing-2"), at_ms=1_000),
+        Step(does=RollingRestart(nodes=("brokers",), down_ms=500, between_ms=500), at_ms=2_000),
+        Step(does=RollingRestart(nodes=("billing",), down_ms=500), at_ms=10_000),
+    )
+    assert result.verdict == "passed", result.reason
+    again = [entry.node for entry in entries if isinstance(entry.fact, NodeStarted)]
+    assert again[-2:] == ["broker-a", "broker-b"]
+    members = [entry.node for entry in entries if isinstance(entry.fact, ConsumerStarted)]
+    assert members[-1] == "billing-1"
+    assert members.count("billing-2") == 1  # it has left: it is not started again
+
+
+def test_an_error_of_a_step_names_the_step() -> None:
+    absent = RollingRestart(nodes=("brokers", "broker-z"))
+    result, _ = a_run(Step(does=Mark(text="begin"), at_ms=500), Step(does=absent, at_ms=1_000))
+    assert result.verdict == "error"
+    assert "there is no node named 'broker-z'; did you mean" not in result.reason
+    assert "there are billing-1, billing-2, broker-a, broker-b, namesrv" in result.reason
+    assert "in step 2 (rolling_restart)" in result.reason
 
 
 def test_a_topic_grows_once_its_broker_can_be_asked_again() -> None:
@@ -274,6 +299,10 @@ async def raises(_process, _namesrv, *, text: str) -> None:
     raise LookupError(text)
 
 
+async def sends_before_the_start(process, namesrv) -> None:
+    await Producer(process=process, namesrv=namesrv, group="shop").send(Message("orders", b""))
+
+
 def run_of_program(function, **arguments):
     run = f"{__name__}:{function.__name__}"
     return a_run(programs=(ProgramPlan(name="mine", run=run, arguments=arguments),))
@@ -305,7 +334,13 @@ def test_a_program_that_raises_is_an_error_that_says_what_and_where() -> None:
     result, _ = run_of_program(raises, text="no such order")
     assert result.verdict == "error"
     assert "LookupError: no such order" in result.reason
-    assert "raises, test_virtual_run.py" in result.reason
+    assert "at raises, test_virtual_run.py" in result.reason
+
+
+def test_the_place_of_an_error_is_the_last_line_of_the_users_own_code() -> None:
+    result, _ = run_of_program(sends_before_the_start)
+    assert result.verdict == "error"
+    assert "at sends_before_the_start, test_virtual_run.py" in result.reason
 
 
 def test_a_broker_that_only_some_topics_have_gets_no_other_queues() -> None:

@@ -184,6 +184,18 @@ def test_what_was_on_its_way_then_may_come_and_so_may_what_a_fault_held_up() -> 
     assert broken(a_late_commit(1).fault("stall", "broker-a").at_s(50).healed().committed(5)) == []
 
 
+def test_a_commit_just_before_the_end_of_the_pass_that_claims_the_queue_again_is_not_late() -> (
+    None
+):
+    def late_commits(claimed_after_s: float, queue: Queue = Q0) -> int:
+        journal = a_late_commit(40).committed(5).at_s(50 + claimed_after_s)
+        return len(broken(journal.claimed("billing-1", queue).at_s(80).committed(5)))
+
+    assert late_commits(2.9) == 0
+    assert late_commits(3.1) == 1
+    assert late_commits(1, Q1) == 2  # it never claimed Q0 again
+
+
 def test_a_member_corrects_an_illegal_offset_10_s_later_whoever_has_the_queue_then() -> None:
     def corrected(to: int, after_s: float) -> list[str]:
         journal = a_consumed_journal(5).note("broker-a", a_member(client_of("billing-1")))

@@ -89,7 +89,7 @@ def test_a_verb_that_makes_no_sense_is_one_clear_line(verb, state, text) -> None
 
 @pytest.mark.parametrize("verb", VERB_STATES)
 def test_an_unknown_node_is_named_with_those_that_are_known(verb) -> None:
-    text = "there is no node named 'nobody'; there are namesrv, broker-a"
+    text = "there is no node named 'nobody'; there are broker-a, namesrv"
     assert error_of(FakeCluster(), "POST", f"/nodes/nobody/{verb}") == (404, text)
 
 

@@ -352,7 +352,7 @@ def test_a_node_that_is_not_there_is_an_error_that_names_those_that_are(kind) ->
     world = WORLDS[kind](ClusterSpec())
     for verb in VERBS_OF_NODES:
         if world.can(verb):
-            with pytest.raises(UnknownNode, match="named 'nobody'; there are namesrv, broker-a,"):
+            with pytest.raises(UnknownNode, match="named 'nobody'; there are broker-a, broker-b,"):
                 getattr(world, verb)(*arguments_of(verb, "nobody"))
 
 
