@@ -28,6 +28,7 @@ from rocketmq_emulator.cli.options.server_arguments import (
     ControlPort,
     Embedded,
     ExitOnDeath,
+    ExitWithParent,
     Format,
     JournalFolder,
     Listen,
@@ -39,7 +40,12 @@ from rocketmq_emulator.cli.options.server_arguments import (
     WithLinks,
     log_settings,
 )
-from rocketmq_emulator.cli.options.up_options import BROKERS_DEFAULT, PORT_DEFAULT, RELEASE_DEFAULT
+from rocketmq_emulator.cli.options.up_options import (
+    BROKERS_DEFAULT,
+    PORT_DEFAULT,
+    RELEASE_DEFAULT,
+    STARTED_BY,
+)
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.real_world import RealWorld
@@ -77,10 +83,12 @@ def up(
     control: ControlPort = "",
     journal: JournalFolder = "",
     exit_on_death: ExitOnDeath = False,
+    exit_with_parent: ExitWithParent = False,
     log: LogFacts = False,
     log_format: Format = LogFormat.CONSOLE,
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
+    parent = STARTED_BY if exit_with_parent else None
     with errors_as_exit_codes():
         if journal and Path(journal).exists() and not Path(journal).is_dir():
             raise BadUse(f"--journal {journal} is not a folder")
@@ -97,7 +105,7 @@ def up(
             progress.close()
             wanted.open(cluster)
             cluster.ready_s = process_age_s()  # since the start of this process
-            messages = ClusterMessages(cluster, exits_on_death=exit_on_death)
+            messages = ClusterMessages(cluster, exits_on_death=exit_on_death, parent=parent)
             _run_until_signal(
                 cluster, signals, messages, is_live=_can_draw(os.environ) and not log
             )
@@ -181,15 +189,24 @@ def _started(
 
 
 class ClusterMessages:
-    """Log lines and unexpected deaths of the cluster's nodes, as lines for standard error."""
+    """Log lines and unexpected deaths of the cluster's nodes, as lines for standard error.
 
-    def __init__(self, cluster: RealWorld, *, exits_on_death: bool) -> None:
+    With *parent*, a process id, the command is stopped once that is not its parent any more.
+    """
+
+    def __init__(
+        self, cluster: RealWorld, *, exits_on_death: bool, parent: int | None = None
+    ) -> None:
         self._cluster = cluster
         self._exits_on_death = exits_on_death
+        self._parent = parent
         self.latest: deque[str] = deque(maxlen=LINES_KEPT_MAX)
 
     def lines(self) -> list[str]:
         """The new lines.  Raises ``NodeDied`` if a death is to end the command."""
+        if self._parent not in (None, os.getppid()):
+            self._parent = None
+            signal.raise_signal(signal.SIGTERM)  # as if the parent had sent it
         logged = self._cluster.log_lines()
         self.latest += logged
         if self._exits_on_death:

@@ -79,6 +79,13 @@ ExitOnDeath: TypeAlias = Annotated[
         help="End with an error when a node dies; by default the others go on.",
     ),
 ]
+ExitWithParent: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--exit-with-parent",
+        help="End when the process that started it ends, killed or not: for test suites.",
+    ),
+]
 LogFacts: TypeAlias = Annotated[
     bool,
     typer.Option("--log", "-v", help="Log every fact on stderr instead of showing the live view."),

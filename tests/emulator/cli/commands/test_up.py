@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sys
 
 import pytest
 
@@ -131,6 +132,32 @@ def test_with_exit_on_death_a_node_that_dies_ends_it_all_with_an_error() -> None
         assert up.returncode == 1
         assert errors.decode() == "rmqemu: broker-a was killed by signal 9\n"
         wait_gone(line["pids"])
+
+
+@pytest.mark.parametrize("how", [(), ("--embedded",)], ids=["processes", "embedded"])
+def test_with_exit_with_parent_it_ends_when_the_suite_that_started_it_is_killed(how) -> None:
+    program = "import signal, subprocess, sys; subprocess.Popen(sys.argv[1:]); signal.pause()"
+    suite = (sys.executable, "-c", program, *RMQEMU)
+    arguments = ("up", "--brokers=1", "--port=0", "--exit-with-parent", *how)
+    with started(*arguments, command=suite) as parent:
+        pids = ready_line(parent)["pids"]
+        parent.kill()
+        wait_gone(pids)
+
+
+def test_without_exit_with_parent_it_goes_on_when_its_parent_ends() -> None:
+    program = "import subprocess, sys; subprocess.Popen(sys.argv[1:])"
+    suite = (sys.executable, "-c", program, *RMQEMU)
+    with started("up", "--embedded", "--port=0", command=suite) as parent:
+        line = ready_line(parent)
+        (pid,) = line["pids"]
+        try:
+            assert parent.wait(30) == 0
+            done = rmqemu("status", "--json", "-n", line["namesrv"])
+            assert len(json.loads(done.stdout)["brokers"]) == 2
+        finally:
+            os.kill(pid, signal.SIGTERM)
+        wait_gone([pid])
 
 
 def test_embedded_it_is_one_process() -> None:

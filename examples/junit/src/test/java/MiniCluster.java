@@ -32,7 +32,8 @@ final class MiniCluster implements AutoCloseable {
     /** Starts the cluster with the brokers' stores in {@code store}, which survive a kill. */
     MiniCluster(Path store) throws IOException {
         List<String> command = new ArrayList<>(command());
-        command.addAll(List.of("up", "--port", "0", "--store", store.toString()));
+        // --exit-with-parent: a suite that is killed leaves no cluster behind.
+        command.addAll(List.of("up", "--exit-with-parent", "--port", "0", "--store", store.toString()));
         process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         BufferedReader output = new BufferedReader(
             new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
