@@ -11,15 +11,16 @@ only, and queries.  Queries block; ``awaited`` has the same calls for async test
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 import trio
 
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
-from rocketmq_emulator.facts import DelayedDelivered, MessageSentBack
+from rocketmq_emulator.facts import DelayedDelivered, MemberJoined, MessageSentBack, NodeStarted
 from rocketmq_emulator.facts.journal import Entry, encode_entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
@@ -39,6 +40,7 @@ R = TypeVar("R")
 ENTRIES_MAX = 200_000  # of one test; then the oldest are dropped
 QUEUES_OF_A_TOPIC = 4
 WAIT_S = 10.0
+HEARTBEAT_S = 30.0  # heartbeatBrokerInterval of clients in any language
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 FAILING: Mapping[str, tuple[int, ...]] = {  # words for requests in ``fail_next``
     "send": SENDS,
@@ -157,7 +159,31 @@ class RocketMQ(EmbeddedCluster):
         progress = cluster_queries.ask(self.namesrv, wanted)
         waiting = self._waiting_retries(group)
         if not cluster_queries.is_done(progress, topics) or waiting:
-            raise NotConsumed(_not_consumed_text(group, progress, topics, waiting, timeout))
+            told = [
+                *self._missing_heartbeats(group, progress),
+                *_not_consumed(progress, topics, waiting),
+            ]
+            text = f"{group} has not consumed all messages after {timeout:g} s"
+            raise NotConsumed(f"{text}: {'; '.join(told)}")
+
+    def _missing_heartbeats(
+        self, group: str, progress: cluster_queries.GroupProgress
+    ) -> Iterator[str]:
+        """For each broker with messages left and no heartbeat of *group*: when one will come."""
+        started_us: dict[str, int] = {}  # of brokers without a heartbeat since
+        for entry in self.entries:
+            if isinstance(entry.fact, NodeStarted):
+                started_us[entry.node] = entry.mono_us
+            elif isinstance(entry.fact, MemberJoined) and entry.fact.group == group:
+                started_us.pop(entry.node, None)
+        behind = {queue.broker_name for queue, found in progress.queues.items() if found.lag}
+        for broker in sorted(behind & started_us.keys() if progress.members else ()):
+            since_s = time.monotonic() - started_us[broker] / 1_000_000
+            yield (
+                f"{group} has sent {broker} no heartbeat since its start {since_s:.1f} s ago: the "
+                f"next one comes within {max(0.0, HEARTBEAT_S - since_s):.0f} s "
+                "(heartbeatBrokerInterval is 30 s; with client_settings(quick=True) it is 0.3 s)"
+            )
 
     def _waiting_retries(self, group: str) -> int:
         topic, waiting = retry_topic(group), 0
@@ -264,24 +290,18 @@ def _is_in_a_loop() -> bool:
     return True
 
 
-def _not_consumed_text(
-    group: str,
-    progress: cluster_queries.GroupProgress,
-    topics: tuple[str, ...],
-    waiting: int,
-    timeout: float,
-) -> str:
+def _not_consumed(
+    progress: cluster_queries.GroupProgress, topics: tuple[str, ...], waiting: int
+) -> Iterator[str]:
+    """What the group's messages wait for, and where they are."""
+    count = len(progress.members)
+    yield f"{count} member{'s' * (count != 1)}" if count else "no member is connected"
     read = {queue.topic for queue in progress.queues}
-    parts = (
-        [f"{len(progress.members)} members"] if progress.members else ["no member is connected"]
-    )
-    parts += [f"it does not read {topic}" for topic in topics if topic not in read]
-    parts += [
-        f"{queue.topic}@{queue.broker_name}#{queue.queue_id}: {found.lag} left, from offset "
-        f"{max(found.first, found.consumed)} to {found.end}"
-        for queue, found in progress.queues.items()
-        if found.lag
-    ]
+    yield from (f"it does not read {topic}" for topic in topics if topic not in read)
+    for queue, found in progress.queues.items():
+        if found.lag:
+            place = f"{queue.topic}@{queue.broker_name}#{queue.queue_id}"
+            first = max(found.first, found.consumed)
+            yield f"{place}: {found.lag} left, from offset {first} to {found.end}"
     if waiting:
-        parts.append(f"retries not yet delivered: {waiting}")
-    return f"{group} has not consumed all messages after {timeout:g} s: {'; '.join(parts)}"
+        yield f"retries not yet delivered: {waiting}"

@@ -129,6 +129,15 @@ class ClientConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
         return _parts(self.namesrv)
 
 
+QUICK_TIMERS: Mapping[str, int] = {
+    "route_poll_interval_ms": 300,
+    "heartbeat_interval_ms": 300,
+    "offset_persist_interval_ms": 300,
+    "rebalance_interval_ms": 300,
+}
+"""For tests: a client notices within a second what production clients notice within 30 s."""
+
+
 class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One producer's settings.  Upstream: DefaultMQProducer."""
 

@@ -10,7 +10,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rocketmq_emulator.cluster.faults.real_time_faults import RealTimeFaults
 from rocketmq_emulator.cluster.node_view import NodeCondition, NodeView, StateTimes
@@ -102,6 +102,16 @@ class RealWorld(World):
     def announce_control(self) -> None:
         """Write the control address, if there is one, to the KV config of every NameServer."""
         self._announce_control(self.spec.name_server_names)
+
+    def client_settings(self, *, quick: bool = False) -> dict[str, Any]:
+        """The settings of a client of this cluster: ``Producer(**cluster.client_settings())``.
+
+        With *quick* also ``QUICK_TIMERS``: a client notices within a second that a broker was
+        started again, a topic changed or a member came, instead of up to 30 s later.
+        """
+        from rocketmq_emulator.client.settings.config import QUICK_TIMERS  # noqa: PLC0415  # not needed by all
+
+        return {"namesrv": self.namesrv, **(QUICK_TIMERS if quick else {})}
 
     @property
     def nodes(self) -> tuple[NodeView, ...]:

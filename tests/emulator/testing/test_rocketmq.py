@@ -1,0 +1,119 @@
+"""A test's cluster: the settings of quick clients, and the words of a wait that ends too early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from rocketmq_emulator.client.settings.config import QUICK_TIMERS
+from rocketmq_emulator.cluster.fault_values import Kill
+from rocketmq_emulator.facts import MessageConsumed, NodeStarted
+from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, ConsumersPlan, LoadPlan, Step
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
+from rocketmq_emulator.sync import Message, Producer, PushConsumer
+from rocketmq_emulator.testing.rocketmq import NotConsumed, RocketMQ
+from tests.support.scenarios.running_plans import a_plan
+
+NO_HEARTBEAT = "billing has sent broker-b no heartbeat since its start "
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RocketMQ]:
+    with RocketMQ(brokers=2, topics=["orders"]) as running:
+        yield running
+
+
+def consumed_again_s(release: str, seed: int, settings: Mapping[str, Any]) -> float:
+    """How long after the restart of a broker the first message from it is consumed."""
+    plan = a_plan(
+        Step(does=Kill(node="broker-b"), at_ms=20_000, for_ms=2_000),
+        consumers=(
+            ConsumersPlan(
+                group="billing", topics={"orders": "*"}, members=2, settings=dict(settings)
+            ),
+        ),
+        load=(LoadPlan(topic="orders", rate=20, until_ms=60_000, settings=dict(settings)),),
+        lasts_ms=70_000,
+        cluster=ClusterPlan(release=release),
+    )
+    _, entries = finished_run(plan, seed)
+    started_us = max(
+        entry.mono_us
+        for entry in entries
+        if isinstance(entry.fact, NodeStarted) and entry.node == "broker-b"
+    )
+    return min(
+        (entry.mono_us - started_us) / 1_000_000
+        for entry in entries
+        if isinstance(entry.fact, MessageConsumed)
+        and entry.fact.queue.broker == "broker-b"
+        and entry.mono_us > started_us
+    )
+
+
+def test_with_quick_timers_a_restarted_broker_is_consumed_from_within_two_seconds() -> None:
+    quick = [consumed_again_s("4.9.7", seed, QUICK_TIMERS) for seed in range(1, 4)]
+    usual = [consumed_again_s("4.9.7", seed, {}) for seed in range(1, 4)]
+    assert max(quick) < 2
+    assert min(usual) > 5
+
+
+def test_clients_of_5_3_3_send_a_heartbeat_as_soon_as_they_are_connected_again() -> None:
+    for settings in (QUICK_TIMERS, {}):
+        assert consumed_again_s("5.3.3", 1, settings) < 2
+
+
+def test_client_settings_are_the_name_server_and_when_quick_the_timers(cluster: RocketMQ) -> None:
+    assert cluster.client_settings() == {"namesrv": cluster.namesrv}
+    assert cluster.client_settings(quick=True) == {"namesrv": cluster.namesrv, **QUICK_TIMERS}
+
+
+def send_to_each_queue(producer: Producer) -> None:
+    for number in range(8):
+        producer.send(Message("orders", b"%d" % number))
+
+
+def test_a_wait_that_ends_too_early_says_which_heartbeat_is_missing_and_when_it_comes(
+    cluster: RocketMQ,
+) -> None:
+    cluster.reset()
+    settings = cluster.client_settings()
+    with (
+        Producer(group="shop", **settings) as producer,
+        PushConsumer(
+            lambda _messages: None,
+            {"orders": "*"},
+            group="billing",
+            consume_from="CONSUME_FROM_FIRST_OFFSET",
+            heartbeat_first_ms=60_000,  # after those of its first rebalance none comes here
+            **settings,
+        ),
+    ):
+        send_to_each_queue(producer)
+        cluster.wait_until_consumed("billing", timeout=30, topics=["orders"])
+        cluster.kill("broker-b")
+        cluster.start("broker-b")
+        send_to_each_queue(producer)
+        with pytest.raises(NotConsumed) as caught:
+            cluster.wait_until_consumed("billing", timeout=0.3, topics=["orders"])
+    told = str(caught.value)
+    assert f"after 0.3 s: {NO_HEARTBEAT}" in told
+    assert "the next one comes within 30 s" in told or "within 29 s" in told
+    assert "client_settings(quick=True)" in told
+    assert "; 1 member; " in told
+    assert "orders@broker-b#" in told
+    assert "broker-a no heartbeat" not in told
+
+
+def test_a_group_that_nobody_joined_has_no_heartbeat_to_wait_for(cluster: RocketMQ) -> None:
+    cluster.reset()
+    cluster.restart("broker-b")
+    with Producer(group="shop", **cluster.client_settings()) as producer:
+        producer.send(Message("orders", b"one"))
+    with pytest.raises(NotConsumed) as caught:
+        cluster.wait_until_consumed("billing", timeout=0.1, topics=["orders"])
+    told = str(caught.value)
+    assert "no member is connected; it does not read orders" in told
+    assert "heartbeat" not in told
