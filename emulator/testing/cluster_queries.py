@@ -92,6 +92,25 @@ def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
     return found[0]
 
 
+# Topics of a test -------------------------------------------------------------------------
+
+
+QUEUES_OF_A_TOPIC = 4
+
+
+def queues_by_topic(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
+    """The number of queues on each broker, by topic; *topics* may be names only.
+
+    Raises ``ValueError`` for a number of queues that is none.
+    """
+    named = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, QUEUES_OF_A_TOPIC)
+    for name, queues in named.items():
+        if not isinstance(queues, int) or isinstance(queues, bool) or queues < 1:
+            text = f"topics: the queues of {name} are a number from 1, not {queues!r}"
+            raise ValueError(text)
+    return dict(named)
+
+
 # Queries ----------------------------------------------------------------------------------
 
 

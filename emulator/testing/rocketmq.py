@@ -38,7 +38,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ENTRIES_MAX = 200_000  # of one test; then the oldest are dropped
-QUEUES_OF_A_TOPIC = 4
 WAIT_S = 10.0
 HEARTBEAT_S = 30.0  # heartbeatBrokerInterval of clients in any language
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -87,8 +86,7 @@ class RocketMQ(EmbeddedCluster):
         **fields: Unpack[SpecFields],
     ) -> None:
         super().__init__(with_links=with_links, **fields)
-        named = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, QUEUES_OF_A_TOPIC)
-        self._topics = dict(named)
+        self._topics = cluster_queries.queues_by_topic(topics)
         self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
         self.awaited = AsyncCluster(self)
 
@@ -196,7 +194,7 @@ class RocketMQ(EmbeddedCluster):
 
     # Topics and failures --------------------------------------------------------------
 
-    def create_topic(self, name: str, queues: int = QUEUES_OF_A_TOPIC) -> None:
+    def create_topic(self, name: str, queues: int = cluster_queries.QUEUES_OF_A_TOPIC) -> None:
         """Create or change a topic with *queues* queues on each broker; a reset removes it."""
         cluster_queries.ask(self.namesrv, partial(cluster_queries.create_topics, {name: queues}))
 

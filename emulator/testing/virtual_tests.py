@@ -28,9 +28,8 @@ from rocketmq_emulator.admin.calls import admin_on
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.sim.world import run_virtual
-from rocketmq_emulator.testing.cluster_queries import create_topics
+from rocketmq_emulator.testing.cluster_queries import create_topics, queues_by_topic
 from rocketmq_emulator.testing.clusters import JOURNAL_LINES, fields_of, option, options_of
-from rocketmq_emulator.testing.rocketmq import QUEUES_OF_A_TOPIC
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client import ClientProcess
@@ -74,7 +73,7 @@ class VirtualRuns:
         self._item = item
         given = options_of(item)
         fields = fields_of(given, option(item.config, "release"))
-        self._topics = fields.pop("topics", ())
+        self._topics = _queues(fields.pop("topics", ()))
         self._spec = ClusterSpec(**fields)
         self._spec.check()
         self._seeds = _seeds(given, option(item.config, "seed"))
@@ -121,15 +120,21 @@ class VirtualRuns:
         return outcome
 
 
-async def _make_topics(cluster: VirtualCluster, topics: Iterable[str] | Mapping[str, int]) -> None:
-    named = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, QUEUES_OF_A_TOPIC)
-    if not named:
+def _queues(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
+    try:
+        return queues_by_topic(topics)
+    except ValueError as error:
+        raise pytest.UsageError(f"wrong options of a cluster: {error}") from error
+
+
+async def _make_topics(cluster: VirtualCluster, queues_of: Mapping[str, int]) -> None:
+    if not queues_of:
         return
 
     async def make(process: ClientProcess) -> None:
         assert process.network is not None, "a virtual process has a network"
         async with admin_on(process.network, process.clock, cluster.namesrv) as admin:
-            await create_topics(dict(named), admin)
+            await create_topics(queues_of, admin)
 
     await cluster.start_client("topics", make).wait_ended()
 

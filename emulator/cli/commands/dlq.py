@@ -106,10 +106,13 @@ def replay(
     replay continues where the first one ended.
     """
     counts = call_cluster(namesrv, lambda admin: DeadLetterQueue(admin, group).count())
+    if not counts.stored:
+        raise Missing(f"{group} has no dead letters")
     waiting = counts.stored if again else counts.waiting
     if not waiting:
-        old = f" ({counts.stored:,} were replayed: --again)" if counts.stored else ""
-        print_note(f"{group} has no dead letters to replay{old}")
+        print_note(
+            f"{group} has no dead letters to replay ({counts.stored:,} were replayed: --again)"
+        )
         return
     number = min(waiting, count or waiting)
     where = to or "the topic they were in"

@@ -367,7 +367,8 @@ def describe(outcome: AttemptOutcome | None, release: Release) -> str:
         case SendResult(status=status):
             return status.value
         case ErrorReply(code=code, remark=remark):
-            return f"{response_name(code, release)}: {remark}"
+            name = response_name(code, release)
+            return f"{name}: {remark}" if remark else name
         case NoMaster(broker=broker):
             return f"{broker} has no master"
         case None:

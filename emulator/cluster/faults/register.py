@@ -128,7 +128,8 @@ def refusal_of_word(word: str, world: WorldKind, *, has_links: bool = False) -> 
         ways = [kind for kind in WORLDS if word in TABLE and TABLE[word].can(kind) != "no"]
         return f"the {world} world cannot do {word}: use {' or '.join(ways)}"
     if can == "with_links" and not has_links:
-        return f"{word} needs proxies in front of the nodes: start the cluster with links"
+        how = "`rmqemu up --with-links`, Cluster(with_links=True)"
+        return f"{word} needs proxies in front of the nodes: start the cluster with them ({how})"
     return None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rocketmq_emulator.client import BrokerRefused
 from rocketmq_emulator.client.settings.config import QUICK_TIMERS
 from rocketmq_emulator.cluster.fault_values import Kill
 from rocketmq_emulator.facts import MessageConsumed, NodeStarted
@@ -117,3 +118,19 @@ def test_a_group_that_nobody_joined_has_no_heartbeat_to_wait_for(cluster: Rocket
     told = str(caught.value)
     assert "no member is connected; it does not read orders" in told
     assert "heartbeat" not in told
+
+
+@pytest.mark.parametrize("queues", ["4", 0, -1, True, 2.5, None])
+def test_a_number_of_queues_that_is_none_is_refused_before_anything_starts(queues: Any) -> None:
+    with pytest.raises(ValueError, match=r"topics: the queues of orders are a number from 1, not"):
+        RocketMQ(topics={"orders": queues})
+
+
+def test_a_refusal_without_a_remark_ends_with_its_name(cluster: RocketMQ) -> None:
+    cluster.reset()
+    cluster.fail_next("send", 10)
+    with (
+        Producer(group="shop", **cluster.client_settings()) as producer,
+        pytest.raises(BrokerRefused, match=r": SYSTEM_BUSY$"),
+    ):
+        producer.send(Message("orders", b"one"))

@@ -198,7 +198,7 @@ def test_a_world_of_real_time_does_what_the_table_says(bench, word) -> None:
 @pytest.mark.parametrize("word", [word for word, row in TABLE.items() if row.embedded != "yes"])
 def test_what_a_world_cannot_do_is_refused_and_nothing_has_happened(kind, word, tmp_path) -> None:
     world = REAL_WORLDS[kind](ClusterSpec(brokers=1), journal=str(tmp_path))
-    with pytest.raises(CannotBegin, match=r"use virtual|with links"):
+    with pytest.raises(CannotBegin, match=r"use virtual|up --with-links"):
         trio.run(CHECKS[word], bench_of(world, tmp_path))
     assert world.faults() == ()
     assert not (tmp_path / "world.jsonl").exists()
@@ -211,7 +211,7 @@ def test_a_refusal_is_known_before_anything_runs() -> None:
     text = "the processes world cannot do power_off: use virtual"
     assert refusal_of(power, "processes", spec) == text
     slow = SlowLink(between=("broker-a", "broker-b"), ms=5)
-    assert "start the cluster with links" in (refusal_of(slow, "embedded", spec) or "")
+    assert "rmqemu up --with-links" in (refusal_of(slow, "embedded", spec) or "")
     assert refusal_of(slow, "embedded", spec, has_links=True) is None
     wrong = ReadOnly(broker="broker-bb")
     text = "read_only: there is no broker named 'broker-bb'; did you mean broker-b?"
