@@ -167,7 +167,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "sim.world": "trio",
     "sync": "threading",
     "testing.cluster_queries": "threading trio",
-    "testing.rocketmq": "trio",
+    "testing.rocketmq": "time trio",
     "testing.virtual_tests": "os signal time trio",
 }
 

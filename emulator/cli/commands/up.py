@@ -44,7 +44,6 @@ from rocketmq_emulator.cli.options.up_options import (
     BROKERS_DEFAULT,
     PORT_DEFAULT,
     RELEASE_DEFAULT,
-    STARTED_BY,
 )
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.processes.starting import NodeProgress
 
 
+STARTED_BY = os.getppid()  # read as early as possible: the parent may end while ``up`` loads
 POLL_S = 0.2
 LINES_KEPT_MAX = 100
 DEFAULT_CONTROL = f"127.0.0.1:{PORT_DEFAULT - 1}"  # where commands look by default

@@ -1,16 +1,14 @@
 """How many brokers ``up`` may start before its command line is parsed.
 
 ``up`` starts its nodes before it imports the parser, so that both load at the same time.  This
-module lists the options that do not change how nodes start, and imports next to nothing.  The
-options themselves are in ``server_arguments``; a test compares both.
+module lists the options that do not change how nodes start, and imports nothing.  The options
+themselves are in ``server_arguments``; a test compares both.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-STARTED_BY = os.getppid()  # read as early as possible: the parent may end while ``up`` loads
 BROKERS_DEFAULT, RELEASE_DEFAULT, PORT_DEFAULT = 2, "4.9.7", 9876
 EARLY_BROKERS_MAX = 100
 BROKERS = "--brokers"
