@@ -161,6 +161,6 @@ def test_one_group_behind_a_partition_gets_what_others_get_when_it_ends(cluster)
     trio.run(main)
 
 
-def test_without_doors_a_fault_of_links_is_refused() -> None:
-    with EmbeddedCluster(brokers=1) as cluster, pytest.raises(CannotDo, match="with links"):
+def test_without_proxies_a_fault_of_links_is_refused() -> None:
+    with EmbeddedCluster(brokers=1) as cluster, pytest.raises(CannotDo, match="up --with-links"):
         cluster.begin_fault(StallLink(around="broker-a"))
