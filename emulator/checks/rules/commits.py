@@ -40,9 +40,7 @@ WRITTEN_US = 15_000_000  # offsets are written every 5 s
 REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
 RESET_US = 11_000_000  # a member corrects an illegal offset after 10 s
 RELEASED_US = 10_000_000  # requests sent before a release have arrived by then
-CLAIMED_US = (
-    3_000_000  # a member notes the claims of a pass at its end, within one request's timeout
-)
+CLAIMED_US = 3_000_000  # claims are noted at the end of a pass, within one request's timeout
 
 
 class _ExpectedCommit(msgspec.Struct):

@@ -103,14 +103,14 @@ def _write_pages(
     runs: Sequence[Sequence[Path]], index: Path, title: str, skipped: Skipped | None
 ) -> None:
     """Write the page of each run into a folder beside *index*, and *index*, which lists them."""
-    folder = index.with_suffix("")
+    folder = index.with_name(f"{index.stem}-pages")
     folder.mkdir(parents=True, exist_ok=True)
     listed: list[ListedRun] = []
     with RunsBar(is_shown=sys.stderr.isatty()) as bar:
         for files in runs:
             bar.show(files[0].name, len(listed), len(runs))
             data = read_and_judge(read_journals(files, skipped), skipped)
-            page = folder / _page_name(files)
+            page = folder / _page_name(files, [run.name for run in listed])
             page.write_text(write_page(data, _title(data, files)), encoding="utf-8")
             listed.append(listed_run(page.stem, f"{folder.name}/{page.name}", data))
     index.write_text(write_index(listed, title), encoding="utf-8")
@@ -120,9 +120,14 @@ def _write_pages(
     _print_incomplete([], skipped)
 
 
-def _page_name(files: Sequence[Path]) -> str:
-    """The name of a run's page: that of its journal; ``cluster.html`` for those of nodes."""
-    return f"{files[0].stem if len(files) == 1 else 'cluster'}.html"
+def _page_name(files: Sequence[Path], taken: Sequence[str]) -> str:
+    """The name of a run's page: that of its journal; ``cluster.html`` for those of nodes.
+
+    Journals of different folders may have the same name: then a number follows.
+    """
+    name = files[0].stem if len(files) == 1 else "cluster"
+    names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 2)))
+    return f"{next(each for each in names if each not in taken)}.html"
 
 
 class RunsBar(DelayedProgressBar):

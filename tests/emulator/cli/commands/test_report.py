@@ -108,12 +108,27 @@ def test_of_several_runs_each_has_a_page_and_one_page_lists_them(run: Run, tmp_p
         a_run(tmp_path, seed, lost=lost)
     done = run("report", str(tmp_path), "-o", str(tmp_path / "all.html"))
     assert "all.html: 3 runs, 1 failed, 2 passed; a page of each in " in done.stdout
-    pages = {page.name for page in (tmp_path / "all").iterdir()}
+    pages = {page.name for page in (tmp_path / "all-pages").iterdir()}
     assert pages == {"orders-seed1.html", "orders-seed2.html", "orders-seed10.html"}
     index = (tmp_path / "all.html").read_text()
     links = re.findall(r'href="([^"]*)"', index.partition("<tbody>")[2])
-    assert links == [f"all/orders-seed{seed}.html" for seed in (2, 1, 10)]  # the failed one first
+    assert links == [
+        f"all-pages/orders-seed{seed}.html" for seed in (2, 1, 10)
+    ]  # the failed one first
     assert all((tmp_path / link).is_file() for link in links)
+
+
+def test_runs_of_the_same_name_in_two_folders_keep_a_page_each(run: Run, tmp_path: Path) -> None:
+    folders = [tmp_path / "before", tmp_path / "after"]
+    for lost, folder in enumerate(folders):
+        folder.mkdir()
+        a_run(folder, 1, lost=lost)
+    index = tmp_path / "both"  # a name without a suffix is no folder either
+    run("report", *map(str, folders), "-o", str(index))
+    pages = {page.name for page in (tmp_path / "both-pages").iterdir()}
+    assert pages == {"orders-seed1.html", "orders-seed1-2.html"}
+    links = re.findall(r'href="([^"]*)"', index.read_text().partition("<tbody>")[2])
+    assert {*links} == {f"both-pages/{page}" for page in pages}
 
 
 @pytest.mark.parametrize("option", [("-o", "-"), ("--perfetto", "trace.json")])
