@@ -123,6 +123,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "cluster.worlds.real_world": "threading",
     "cluster.worlds.virtual": "trio",
     "disk.files": "os threading",
+    "disk.temporary_store": "os",
     "facts.logs": "structlog",
     "nameserver.service": "trio",
     "net.blocking_calls": "socket",

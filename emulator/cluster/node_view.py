@@ -28,6 +28,7 @@ class NodeView(msgspec.Struct, frozen=True):
     since_ms: int  # wall time at which it was first seen in this state
     exit_code: int | None = None  # of a process that exited by itself
     signal: int | None = None  # the signal that ended it
+    facts_left_out: int = 0  # of its journal, by a full disk; 1 while it runs: at least one
 
 
 class NodeCondition(NamedTuple):

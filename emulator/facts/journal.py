@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from rocketmq_emulator.facts import Fact
+from rocketmq_emulator.facts import Fact, FactsLeftOut
 
 if TYPE_CHECKING:
     from rocketmq_emulator.clocks.clock import Clock
@@ -42,6 +42,9 @@ KindDispatch = tuple[int, tuple[Listener, ...]]  # of a kind: its step of ``seq`
 class Journal:
     """Facts of one node.  *write* gets encoded lines; *clock* is the clock of that node.
 
+    *write* returns False for a line that a full disk left out; *write_reserved* then gets a
+    ``FactsLeftOut`` with the number and the time of the first one, again with each further one:
+    it replaces its line.  Listeners get it at the first one, and with the count when it is over.
     *kinds* are the facts to write; by default all that are not ``on_demand``, and those that
     are enabled by ``enable_on_demand``.
     *listeners* get the same entries as *write*; see ``listen`` for other kinds.
@@ -53,13 +56,15 @@ class Journal:
         clock: Clock,
         write: Callable[[bytes], object] | None = None,
         *,
+        write_reserved: Callable[[bytes], object] | None = None,
         kinds: Collection[type[Fact]] | None = None,
         listeners: Collection[Listener] = (),
     ) -> None:
         self.node = node
         self._now_ms = clock.now_ms
         self._mono_us = clock.mono_us
-        self._write_entry = None if write is None else _entry_writer(write)
+        self._writer = _EntryWriter(write or discard_line, write_reserved, self._announce)
+        self._write_entry: Listener | None = None if write is None else self._writer.take
         self._kinds = None if kinds is None else frozenset(kinds)
         self._listeners: list[tuple[Listener, frozenset[type[Fact]] | None]] = [
             (listener, self._kinds) for listener in listeners
@@ -97,8 +102,21 @@ class Journal:
         self._listeners = [pair for pair in self._listeners if pair[0] != listener]
         self._clear_dispatch()
 
+    @classmethod
+    def to_file(cls, node: str, clock: Clock, file: JournalFile | None) -> Journal:
+        """A journal whose lines are appended to *file*; None: it only has listeners."""
+        if file is None:
+            return cls(node, clock)
+        return cls(node, clock, file.append, write_reserved=file.write_reserved)
+
+    @property
+    def left_out(self) -> int:
+        """How many facts a full disk has left out of this journal so far."""
+        return self._writer.left_out
+
     def close(self) -> None:
         """Drop all facts from now on: code of a killed node still notes some as it unwinds."""
+        self._writer.end_gap()
         self._write_entry = None
         self._listeners.clear()
         self._clear_dispatch()
@@ -124,9 +142,69 @@ class Journal:
         self._dispatch_by_kind.clear()
         self._wanted.clear()
 
+    def _announce(self, entry: Entry) -> None:
+        """Give listeners an entry that the writer has written itself."""
+        for listener, kinds in [*self._listeners]:
+            if self._takes(type(entry.fact), kinds):
+                listener(entry)
 
-def _entry_writer(write: Callable[[bytes], object]) -> Listener:
-    return lambda entry: write(encode_entry(entry))
+
+class JournalFile(Protocol):
+    """Takes lines; a full disk leaves some out.  See ``LineFile``."""
+
+    def append(self, line: bytes, /) -> bool:
+        """False if *line* was left out."""
+
+    def write_reserved(self, line: bytes, /) -> bool:
+        """Write *line* into room that was kept for it; a further one replaces it."""
+
+
+class _EntryWriter:
+    """Writes entries; counts those that a full disk leaves out, in a fact in their place."""
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        write_reserved: Callable[[bytes], object] | None,
+        announce: Listener,
+    ) -> None:
+        self._write = write
+        self._write_reserved = write_reserved or discard_line
+        self._announce = announce
+        self._first: Entry | None = None  # the first of those that are left out now
+        self._count = 0
+        self.left_out = 0  # all
+
+    def take(self, entry: Entry) -> None:
+        """Write *entry*, or count it."""
+        if self._write(encode_entry(entry)) is False:
+            self._leave_out(entry)
+        elif self._first is not None:
+            self.end_gap()
+
+    def end_gap(self) -> None:
+        """Announce how many were left out, if some are left out now."""
+        if self._first is not None:
+            last = self._gap_entry(self._first, is_over=True)
+            self._first, self._count = None, 0
+            self._announce(last)
+
+    def _leave_out(self, entry: Entry) -> None:
+        is_first = self._first is None
+        first = self._first = self._first or entry
+        self._count += 1
+        self.left_out += 1
+        noted = self._gap_entry(first, is_over=False)
+        self._write_reserved(encode_entry(noted))
+        if is_first:
+            self._announce(noted)
+
+    def _gap_entry(self, first: Entry, *, is_over: bool) -> Entry:
+        return msgspec.structs.replace(first, fact=FactsLeftOut(self._count, is_over))
+
+
+def discard_line(line: bytes) -> None:
+    """A ``write`` for journals that only have listeners: it drops *line*."""
 
 
 class _Wanted(dict[type[Fact], bool]):

@@ -27,7 +27,6 @@ import resource
 import select
 import sys
 import traceback
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -38,13 +37,17 @@ from rocketmq_emulator.disk.files import FileDisk
 from rocketmq_emulator.disk.line_file import LineFile
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.disk.port import Disk
-from rocketmq_emulator.facts import LogRecovering, TimersRecovering
+from rocketmq_emulator.facts import FactsLeftOut, LogRecovering, TimersRecovering
 from rocketmq_emulator.facts.journal import Entry, Journal
 from rocketmq_emulator.facts.logs import WARNINGS, LogSettings, log_to
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.processes.process_errors import first_error, user_message
 from rocketmq_emulator.processes.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
-from rocketmq_emulator.processes.starting import NodeProgress, process_age_s
+from rocketmq_emulator.processes.starting import (
+    NodeProgress,
+    left_out_line,
+    process_age_s,
+)
 from rocketmq_emulator.processes.stopping import calling_on_stop
 from rocketmq_emulator.settings.config import BrokerConfig
 
@@ -139,14 +142,15 @@ def run(
     errors = _standard_error()
     try:
         main = partial(_serve_until_stopped, with_parent=with_parent, skew_ms=skew_ms)
-        trio.run(main, config, journal, log, errors)
+        left_out = trio.run(main, config, journal, log, errors)
     except Exception as error:  # noqa: BLE001  # bugs are written with their traceback
         text = _text_of_end(name_of(config), first_error(error))
         errors.write(f"{text}\n" if with_parent else f"{PREFIX}{text}\n")
         return FAILED
     finally:
         errors.close()
-    return 0
+    # A parent reports what all of its nodes left out; their exit codes are about their work.
+    return FAILED if left_out and not with_parent else 0
 
 
 def _allow_open_files() -> None:
@@ -195,8 +199,11 @@ async def _serve_until_stopped(
     *,
     with_parent: bool,
     skew_ms: int,
-) -> None:
-    """Serve until a signal, or the end of standard input, sets *stop*."""
+) -> int:
+    """Serve until a signal, or the end of standard input, sets *stop*.
+
+    Returns how many facts a full disk left out of the journal.
+    """
     stop = trio.Event()
     token = trio.lowlevel.current_trio_token()
 
@@ -207,21 +214,26 @@ async def _serve_until_stopped(
     with calling_on_stop(ask_to_stop, with_parent=with_parent):
         clock = WallClock.of_this_machine()
         clock.skew_ms = skew_ms
-        journal = Journal(name_of(config), clock, _appender(journal_path, config))
+        journal = Journal.to_file(name_of(config), clock, _journal_file(journal_path, config))
         log_to(journal, errors.write, log)
         if with_parent:
             journal.listen(_say_progress, (LogRecovering, TimersRecovering))
+            _say_first_left_out(journal)
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as starting:
                 nursery.start_soon(_cancel_at, stop, starting)
                 address = await nursery.start(_serve, config, clock, journal, stop)
             if starting.cancelled_caught:
-                return
+                return journal.left_out
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
             line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
             age = {"ready_s": round(process_age_s(), 3)}
             print(json.dumps({"ready": True, **line, **age}), flush=True)  # noqa: T201  # the interface
             _freeze_what_was_imported()
+        journal.close()
+        if with_parent and journal.left_out:
+            _say_left_out(journal.left_out)
+        return journal.left_out
 
 
 async def _cancel_at(stop: trio.Event, starting: trio.CancelScope) -> None:
@@ -233,6 +245,21 @@ async def _cancel_at(stop: trio.Event, starting: trio.CancelScope) -> None:
 def _say_progress(entry: Entry) -> None:
     assert isinstance(entry.fact, LogRecovering | TimersRecovering)
     print(NodeProgress.of(entry.fact).line(), flush=True)  # noqa: T201  # the interface
+
+
+def _say_left_out(count: int) -> None:
+    print(left_out_line(count), flush=True)  # noqa: T201  # the interface
+
+
+def _say_first_left_out(journal: Journal) -> None:
+    """Tell the parent when the first fact is left out; it may not read more while a node runs."""
+
+    def show(entry: Entry) -> None:
+        assert isinstance(entry.fact, FactsLeftOut)
+        journal.unlisten(show)
+        _say_left_out(entry.fact.count)
+
+    journal.listen(show, (FactsLeftOut,))
 
 
 def _freeze_what_was_imported() -> None:
@@ -266,12 +293,10 @@ async def _serve(
             nursery.cancel_scope.cancel()
 
 
-def _appender(path: str, config: RoleConfig) -> Callable[[bytes], object] | None:
+def _journal_file(path: str, config: RoleConfig) -> LineFile | None:
     if not path:
         return None
-    return LineFile(
-        path, bytes_max=config.journal_bytes_max, files_max=config.journal_files_max
-    ).append
+    return LineFile(path, bytes_max=config.journal_bytes_max, files_max=config.journal_files_max)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ of reading a large store.  The last lines of a dead node are on its standard err
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -21,7 +22,7 @@ from rocketmq_emulator.cluster.node_view import NodeCondition, NodeState, is_sto
 from rocketmq_emulator.cluster.world import NotReady
 from rocketmq_emulator.facts.logs import WARNINGS, LogSettings
 from rocketmq_emulator.processes.spawning import spawn
-from rocketmq_emulator.processes.starting import NodeProgress, NodeStart
+from rocketmq_emulator.processes.starting import NodeProgress, NodeStart, left_out_in
 from rocketmq_emulator.protocol.error_families import NobodyAnswered, public
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class NodeProcess:
         self.address = ""
         self.config: RoleConfig | None = None
         self.requested_end: Ending | None = None
+        self.facts_left_out = 0  # of its journal, as far as it is known
         self.is_reported = False  # whether its death was returned by ``deaths``
         self._errors_read_to = 0
         self._files = threading.Lock()
@@ -140,6 +142,17 @@ class NodeProcess:
         """Send SIGCONT."""
         self.signal(signal.SIGCONT)
 
+    def read_facts_left_out(self) -> int:
+        """How many facts a full disk left out of its journal: 1 at the first, all at its end."""
+        assert self.popen.stdout is not None
+        with self._files:
+            if self.address and not self.popen.stdout.closed:
+                os.set_blocking(self.popen.stdout.fileno(), False)
+                with contextlib.suppress(BlockingIOError):
+                    data = os.read(self.popen.stdout.fileno(), READ_BYTES)
+                    self.facts_left_out = max(self.facts_left_out, left_out_in(data))
+        return self.facts_left_out
+
     def log_lines(self) -> list[str]:
         """The lines it wrote to standard error since the last call."""
         with self._files:
@@ -162,6 +175,7 @@ class NodeProcess:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
+        self.read_facts_left_out()
         with self._files:
             self._read_last_lines()  # once more, before the file is closed
             for file in (self.popen.stdin, self.popen.stdout, self._errors):
@@ -200,6 +214,7 @@ def wait_all_ready(
                 for progress in start.feed(_read_stdout(node), time.monotonic()):
                     on_progress(node.name, progress)
                 if start.address:
+                    node.facts_left_out = start.facts_left_out
                     node.address = start.address
                     del starts[node.name]
                     selector.unregister(key.fileobj)

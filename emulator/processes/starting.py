@@ -1,6 +1,7 @@
 """The lines that a node writes to standard output while it starts, and its parent's timeout.
 
-Lines of JSON: the progress of reading its store, then its address.  Each line renews the timeout,
+Lines of JSON: the progress of reading its store, then its address; later, how many facts a full
+disk has left out of its journal.  Each line renews the timeout,
 so the parent waits for a node that reads a large log as long as it makes progress, but not for a
 node that writes nothing.  ``ready_s`` in the last line counts from the start of the process,
 before its code was loaded, because the user waits from then on.  A process that is replaced
@@ -45,13 +46,15 @@ class NodeProgress(NamedTuple):
 class NodeStart:
     """The start of one node, seen from outside.
 
-    ``address`` is where it listens, once it has written it.  ``silent_at_s`` is the time at which
+    ``address`` is where it listens, once it has written it; ``facts_left_out`` is more than 0 if
+    its journal is on a full disk.  ``silent_at_s`` is the time at which
     the parent gives up, if no line arrives before.  Times are in seconds of one clock.
     """
 
     def __init__(self, name: str, now_s: float, silence_s_max: float) -> None:
         self.name = name
         self.address = ""
+        self.facts_left_out = 0
         self.silent_at_s = now_s + silence_s_max
         self._silence_s_max = silence_s_max
         self._progress: NodeProgress | None = None
@@ -66,6 +69,8 @@ class NodeStart:
             if "recovering" in line:
                 self._progress = NodeProgress(line["recovering"], line["done"], line["total"])
                 found.append(self._progress)
+            elif LEFT_OUT in line:
+                self.facts_left_out = line[LEFT_OUT]
             else:
                 self.address = line["address"]
         return found
@@ -74,6 +79,20 @@ class NodeStart:
         if self._progress is None:
             return self.name
         return f"{self.name} (at {self._progress.percent} % of its {self._progress.what})"
+
+
+LEFT_OUT = "facts_left_out"
+
+
+def left_out_line(count: int) -> str:
+    """The line of a node whose journal lacks *count* facts: at the first, and at its end."""
+    return json.dumps({LEFT_OUT: count})
+
+
+def left_out_in(data: bytes) -> int:
+    """The last count in lines that a ready node wrote; 0 without one."""
+    lines = data.splitlines()
+    return int(json.loads(lines[-1])[LEFT_OUT]) if lines else 0
 
 
 # Age of this process ------------------------------------------------------------------

@@ -334,7 +334,8 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     delay_levels: str = DEFAULT_DELAY_LEVELS  # MessageStoreConfig.messageDelayLevel
     store: str = ""  # MessageStoreConfig.storePathRootDir; empty = in memory
     segment_bytes: int = 8 * 1024 * 1024  # MessageStoreConfig.mappedFileSizeCommitLog (1 GiB)
-    retained_bytes_max: int = 64 * 1024 * 1024  # ours, in memory only; 0 = no limit
+    store_is_temporary: bool = False  # ours: it is removed with its cluster
+    retained_bytes_max: int = 64 * 1024 * 1024  # ours, in memory and temporary; 0 = no limit
     retained_hours_max: int = 72  # MessageStoreConfig.fileReservedTime
     persist_offsets_interval_ms: int = 5_000  # BrokerConfig.flushConsumerOffsetInterval
     persist_delays_interval_ms: int = 10_000  # MessageStoreConfig.flushDelayOffsetInterval

@@ -209,7 +209,7 @@ def _serve(requests: socket.socket) -> NoReturn:
 async def _run_ordered_client(order: ClientOrder) -> None:
     part = order.part
     clock = WallClock.of_this_machine()
-    journal = Journal(part.name, clock, LineFile(order.journal).append)
+    journal = Journal.to_file(part.name, clock, LineFile(order.journal))
     journal.enable_on_demand([kind for kind in all_facts() if kind.__name__ in FACTS_ON_DEMAND])
     files = Path(order.journal).with_suffix("")  # relative folders are removed with the run's
     ending = trio.Event()

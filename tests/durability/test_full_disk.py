@@ -6,7 +6,10 @@ small file system, where the kernel lets a process mount one.
 
 from __future__ import annotations
 
+import json
 import resource
+import shutil
+import signal
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_emulator.admin.calls import AdminRefused
+from rocketmq_emulator.cluster.control.client import ControlClient
 from rocketmq_emulator.disk.line_file import LineFile
 from rocketmq_emulator.facts import StoreRefused
 from rocketmq_emulator.protocol.codes import ResponseCode
@@ -25,9 +29,11 @@ from tests.durability.killed_cluster import (
     saved_offsets,
     store_of,
 )
+from tests.support.cli.command_line import PATIENCE_S, RMQEMU, ready_line, rmqemu, started
 
 UNLIMITED = resource.RLIM_INFINITY
 LARGE = bytes(60_000)
+JOURNAL_HAS_GAPS = 1  # the exit code of a broker whose own journal has none of its last facts
 MOUNT_AND_GO_ON = """
 mount -t tmpfs -o size=1400k tmpfs "$0" && head -c 500000 /dev/zero > "$0/ballast" && exec "$@"
 """
@@ -74,12 +80,12 @@ DISKS = [LimitedFiles, SmallFileSystem] if _may_mount() else [LimitedFiles]
 
 
 @contextmanager
-def on(kind, folder, **settings):
+def on(kind, folder, *, exit_code=0, **settings):
     disk = kind(folder, **settings)
     try:
         yield disk
     finally:
-        assert disk.broker.end() == 0
+        assert disk.broker.end() == exit_code
 
 
 async def send_until_refused(ask):
@@ -115,7 +121,7 @@ async def test_a_full_disk_refuses_sends_notes_it_once_and_serves_what_is_there(
 
 async def test_no_topic_is_acknowledged_before_it_is_on_disk(tmp_path) -> None:
     """There is room in the segment, but none for the table of topics or the journal."""
-    with on(LimitedFiles, tmp_path) as disk:
+    with on(LimitedFiles, tmp_path, exit_code=JOURNAL_HAS_GAPS) as disk:
         async with questions_to(disk.broker) as ask:
             await ask.stored("orders", 0, b"first")
             disk.fill(bytes_max=0)
@@ -132,7 +138,8 @@ async def test_no_topic_is_acknowledged_before_it_is_on_disk(tmp_path) -> None:
 
 
 async def test_a_durable_offset_is_answered_for_only_when_it_is_on_disk(tmp_path) -> None:
-    with on(LimitedFiles, tmp_path, durable_offsets=True) as disk:
+    settings = {"durable_offsets": True, "exit_code": JOURNAL_HAS_GAPS}
+    with on(LimitedFiles, tmp_path, **settings) as disk:
         async with questions_to(disk.broker) as ask:
             await ask.create_topic("orders", 1)
             await ask.commit("readers", "orders", 0, 1)
@@ -154,9 +161,53 @@ def test_lines_that_find_no_room_are_left_out_whole(tmp_path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
     try:
         assert not lines.append(b"second, of which a part would fit\n")
-        assert lines.append(b"3rd\n")
-        assert not lines.append(b"4th\n")
+        assert not lines.write_reserved(b"there is no room for the reserved line either\n")
+        assert not lines.append(b"3rd\n")  # it would fit, and hide that the disk is full
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    written = [lines.append(b"later\n") for _ in range(32)]
+    assert written == sorted(written)  # none before there is room, all after
+    assert 0 < written.count(True) < 32
     lines.close()
-    assert path.read_bytes() == b"first\n3rd\n"
+    assert path.read_bytes() == b"first\n" + b"later\n" * written.count(True)
+
+
+# A full disk of a journal -------------------------------------------------------------
+
+MOUNT = 'mount -t tmpfs -o size=700k tmpfs "$0" && exec "$@"'
+ON_SMALL_DISK = ("unshare", "-rm", "sh", "-c", MOUNT)
+
+
+@pytest.mark.skipif(not _may_mount(), reason="this system lets no process mount a file system")
+def test_a_journal_on_a_full_disk_ends_with_a_fact_and_up_says_it_at_once_and_fails(
+    tmp_path,
+) -> None:
+    journals = tmp_path / "disk"
+    journals.mkdir()
+    command = (*ON_SMALL_DISK, str(journals), *RMQEMU)
+    up_options = ("--brokers=1", "--port=0", f"--journal={journals}")
+    with started("up", *up_options, command=command) as up:
+        line = ready_line(up)
+        done = rmqemu("produce", "--topic=orders", "-n", line["namesrv"], stdin=b"x\n" * 3_500)
+        assert done.returncode == 0, done.stderr  # the broker works on
+        complaint = up.stderr.readline().decode()
+        broker = ControlClient(line["control"].removeprefix("http://")).nodes()[1]
+        inside = Path(f"/proc/{line['pids'][1]}/root{journals}")
+        copied = tmp_path / "copied"
+        shutil.copytree(inside, copied)
+        up.send_signal(signal.SIGTERM)
+        last_words = up.communicate(timeout=PATIENCE_S)[1].decode()
+    assert "[error    ] broker-a   FactsLeftOut" in complaint
+    assert "facts are missing from now on; make room on the disk of the journal" in complaint
+    assert broker.facts_left_out >= 1
+    assert up.returncode == 1
+    assert f"the disk of {journals} was full: facts are missing there: " in last_words
+    ending = (copied / "broker-a.jsonl").read_bytes().splitlines()[-1]
+    missing = json.loads(ending)["fact"]["count"]
+    assert json.loads(ending)["fact"]["kind"] == "FactsLeftOut"
+    assert missing > 1
+    ends_early = f"the journal of broker-a ends early: {missing:,} facts are missing since"
+    for command in (("judge",), ("explain",), ("report", "-o", str(tmp_path / "page.html"))):
+        done = rmqemu(command[0], str(copied), *command[1:])
+        assert ends_early in " ".join((done.stdout + done.stderr).decode().split()), command
+        assert b"no violation, but it has not passed" in done.stdout or command[0] != "report"

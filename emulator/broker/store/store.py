@@ -449,8 +449,9 @@ class Retention:
             self._note(refusal(error))
 
     def make_room(self, coming_bytes: int) -> None:
-        """In memory only: drop segments until *coming_bytes* more stay within the limit."""
-        bytes_max = 0 if self.config.store else self.config.retained_bytes_max
+        """Drop segments until *coming_bytes* more stay within the limit, if the store has one."""
+        is_limited = not self.config.store or self.config.store_is_temporary
+        bytes_max = self.config.retained_bytes_max if is_limited else 0
         if not bytes_max:
             return
         segments = self._log.segments

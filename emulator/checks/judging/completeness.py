@@ -13,8 +13,9 @@ what its node did (a send acknowledged, messages given, a commit, a message stor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import repeat
+from typing import NamedTuple
 
 from rocketmq_emulator.checks.judging.reading import Skipped
 from rocketmq_emulator.checks.state.checker import Checker, key_of
@@ -28,6 +29,7 @@ from rocketmq_emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
     Fact,
+    FactsLeftOut,
     FaultBegan,
     MemberJoined,
     MemberLeft,
@@ -77,6 +79,7 @@ class Completeness:
         self._more_gaps = 0
         self._named = MissingJournals(cluster, expects_clients=expects_clients)
         self._ended: set[str] = set()  # nodes whose process has ended by a fact
+        self._full: dict[str, FactsMissing] = {}  # by node
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -84,6 +87,7 @@ class Completeness:
             **self._named.table(),
             MemberLeft: self._left,
             ConsumerStopped: self._ends,
+            FactsLeftOut: self._left_out,
             NodeStopped: self._ends,
             PowerLost: self._ends,
             NodeKilled: self._killed,
@@ -105,6 +109,8 @@ class Completeness:
                 self._begins_late(entry)
         elif entry.seq == 1:
             self._began_again(entry, last)
+        elif isinstance(last.fact, FactsLeftOut) and entry.seq == last.seq + last.fact.count:
+            return  # it says so
         elif entry.seq > last.seq + 1:
             text = f"the journal of {entry.node} lacks entries before number {entry.seq}"
             self._note("hole", entry.node, text, last.mono_us)
@@ -115,12 +121,13 @@ class Completeness:
             text += ": facts are out of order, or there twice"
             self._note("hole", entry.node, text, min(entry.mono_us, last.mono_us))
 
-    def gaps(self, nodes: Iterable[str], skipped: Skipped | None = None) -> list[Gap]:
-        """All gaps of the journal, once it is over; *nodes* are those with entries in it."""
+    def gaps(self, last: Mapping[str, Entry], skipped: Skipped | None = None) -> list[Gap]:
+        """All gaps of the journal, once it is over; *last* is each node's last entry in it."""
         found = list(self._gaps.values())
+        found += [left_out.gap(last[node]) for node, left_out in self._full.items()]
         if skipped is not None and skipped.count:
-            found.append(_left_out(skipped))
-        found += self._named.without_journal(set(nodes))
+            found.append(_unreadable(skipped))
+        found += self._named.without_journal(set(last))
         if self._cluster.run is not None and self._cluster.run_ended is None:
             text = "the run has no end in the journal (RunEnded): it was cut off"
             found.append(Gap(text, self._cluster.now_us, "none"))
@@ -182,6 +189,10 @@ class Completeness:
         else:
             self._more_gaps += 1
 
+    def _left_out(self, fact: FactsLeftOut, entry: Entry) -> None:
+        before = self._full.get(entry.node, FactsMissing(entry, 0))
+        self._full[entry.node] = FactsMissing(before.first, before.facts + fact.count)
+
     # How processes end --------------------------------------------------------------------
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
@@ -199,7 +210,22 @@ class Completeness:
             self._ended.update(fact.nodes)
 
 
-def _left_out(skipped: Skipped) -> Gap:
+class FactsMissing(NamedTuple):
+    """How many facts a full disk left out of a node's journal, since the entry *first*."""
+
+    first: Entry
+    facts: int
+
+    def gap(self, last: Entry) -> Gap:
+        """The gap; *last* is the node's last entry."""
+        how = "ends early" if isinstance(last.fact, FactsLeftOut) else "has gaps"
+        what = "1 fact is" if self.facts == 1 else f"{self.facts:,} facts are"
+        since_us = self.first.mono_us
+        text = f"the journal of {self.first.node} {how}: {what} missing since "
+        return Gap(f"{text}{since_us / 1e6:.3f} s, when its disk was full", since_us)
+
+
+def _unreadable(skipped: Skipped) -> Gap:
     lines = f"{skipped.count:,} lines" if skipped.count > 1 else "1 line"
     text = f"{lines} could not be read and {'are' if skipped.count > 1 else 'is'} left out"
     return Gap(f"{text}, the first: {skipped.places[0]}", skipped.since_us)

@@ -14,14 +14,21 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import typer
+from msgspec.structs import replace
 
-from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
+from rocketmq_emulator.cli.options.errors import (
+    BadUse,
+    errors_as_exit_codes,
+    fail,
+    print_note,
+)
 from rocketmq_emulator.cli.options.server_arguments import (
     Advertise,
     Brokers,
@@ -48,6 +55,7 @@ from rocketmq_emulator.cli.options.up_options import (
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.real_world import RealWorld
+from rocketmq_emulator.disk.temporary_store import temporary_store
 from rocketmq_emulator.facts.logs import LogFormat, LogSettings
 from rocketmq_emulator.processes.node_process import NodeDied, OnProgress
 from rocketmq_emulator.processes.role_settings import Settings
@@ -67,6 +75,7 @@ POLL_S = 0.2
 LINES_KEPT_MAX = 100
 DEFAULT_CONTROL = f"127.0.0.1:{PORT_DEFAULT - 1}"  # where commands look by default
 PORT_MAX = 65_535
+IN_MEMORY = "none"  # as --store
 ALL_ADDRESSES = ("0.0.0.0", "[::]")
 
 
@@ -93,12 +102,14 @@ def up(
         if journal and Path(journal).exists() and not Path(journal).is_dir():
             raise BadUse(f"--journal {journal} is not a folder")
         where = ListenAddress(port, listen, advertise)
-        spec = _spec(brokers, release, store, where, sets or [])
+        kept = StoreChoice.of(store, embedded=embedded)
+        spec = _spec(brokers, release, kept, where, sets or [])
         wanted = ControlPortOption.parse(control, port)
         shown = log_settings(log_format, everything=log)
         started = partial(_started, journal=journal, log=shown, with_links=with_links)
         with (
             StopSignals() as signals,
+            kept.opened(spec) as spec,
             StartProgress(are_bars=sys.stderr.isatty()) as progress,
             started(spec, progress.show, embedded=embedded) as cluster,
         ):
@@ -109,6 +120,48 @@ def up(
             _run_until_signal(
                 cluster, signals, messages, is_live=_can_draw(os.environ) and not log
             )
+        _report_what_is_kept(kept.folder, journal)
+        _check_journals(journal, cluster.facts_left_out)
+
+
+class StoreChoice(NamedTuple):
+    """Where messages are: in a *folder*, in a temporary one, or in memory."""
+
+    folder: str = ""
+    is_temporary: bool = False
+
+    @classmethod
+    def of(cls, option: str, *, embedded: bool) -> Self:
+        """What ``--store`` says.  Embedded brokers keep their memory when they are killed."""
+        if option in ("", IN_MEMORY):
+            return cls(is_temporary=not option and not embedded)
+        return cls(option)
+
+    @contextmanager
+    def opened(self, spec: ClusterSpec) -> Iterator[ClusterSpec]:
+        """The *spec* with its store, which is removed after the block if it is temporary."""
+        if not self.is_temporary:
+            yield spec
+            return
+        with temporary_store() as folder:
+            yield replace(spec, store=str(folder))
+
+
+def _report_what_is_kept(store: str, journal: str) -> None:
+    """One line for each folder that has data of this run; its user may look for it."""
+    if store:
+        print_note(f"rmqemu: kept in {store}: messages, topics and offsets")
+    if journal:
+        print_note(f"rmqemu: kept in {journal}: facts; see rmqemu report, judge, explain")
+    if not store and not journal and sys.stderr.isatty():
+        print_note("rmqemu: nothing is kept; see --store DIR and --journal DIR")
+
+
+def _check_journals(journal: str, left_out: Mapping[str, int]) -> None:
+    """Fail if facts are missing in the journals: no verdict about this run can be relied on."""
+    if left_out:
+        counts = ", ".join(f"{count:,} of {name}" for name, count in sorted(left_out.items()))
+        raise fail(f"the disk of {journal} was full: facts are missing there: {counts}")
 
 
 class ListenAddress(NamedTuple):
@@ -120,13 +173,13 @@ class ListenAddress(NamedTuple):
 
 
 def _spec(
-    brokers: int, release: str, store: str, where: ListenAddress, sets: list[str]
+    brokers: int, release: str, store: StoreChoice, where: ListenAddress, sets: list[str]
 ) -> ClusterSpec:
     if where.host in ALL_ADDRESSES and not where.advertised_host:
         raise BadUse(f"--listen {where.host} needs --advertise HOST: the address that clients use")
     settings = Settings(BrokerConfig)
     settings.add_assignments(sets)
-    given = settings.nested()
+    given = settings.nested() | ({"store_is_temporary": True} if store.is_temporary else {})
     if own := sorted({"name", "listen_address", "namesrv", "store"} & given.keys()):
         raise BadUse(f"--set {', '.join(own)}: every broker needs its own; `up` sets it")
     if settings.ignored:
@@ -136,7 +189,7 @@ def _spec(
         spec = ClusterSpec(
             brokers=brokers,
             release=release,
-            store=store,
+            store=store.folder,
             **where._asdict(),
             broker_settings=given,
         )

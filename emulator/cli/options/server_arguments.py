@@ -22,7 +22,8 @@ Store: TypeAlias = Annotated[
     typer.Option(
         "--store",
         metavar="DIR",
-        help="Keep messages in this folder; without it they are lost at the end.",
+        help="Keep messages in this folder. Without it they are in a temporary one until the end; "
+        "with none in memory, and a broker that is killed loses its own.",
     ),
 ]
 Port: TypeAlias = Annotated[

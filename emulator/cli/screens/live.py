@@ -58,7 +58,8 @@ LOG_SHOWN_S = 120.0
 async def watch(cluster: RealWorld, news: Callable[[], list[str]]) -> None:
     """Draw until SIGINT or SIGTERM.  *news* returns new lines; its exceptions are raised here."""
     spec = cluster.spec
-    screen = LiveScreen(ClusterSummary(spec.release, cluster.namesrv, spec.store, cluster.control))
+    store = "temporary" if spec.broker_settings.get("store_is_temporary") else spec.store
+    screen = LiveScreen(ClusterSummary(spec.release, cluster.namesrv, store, cluster.control))
     async with cancelling_nursery() as nursery:
         stopped = trio.Event()
         await nursery.start(stop_on_signal, stopped)

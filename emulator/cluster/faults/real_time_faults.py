@@ -62,6 +62,7 @@ class RealTimeFaults:
         self._lock = threading.RLock()  # for the journal and the objects made at first use
         self._file: LineFile | None = None
         self._journal: Journal | None = None
+        self.facts_left_out = 0  # of the journal, once it was closed
         self._register: FaultRegister | None = None
         self._timers: dict[int, threading.Timer] = {}
 
@@ -147,6 +148,9 @@ class RealTimeFaults:
                 run_without_waiting(self._register.end_with_world())
         finally:
             with self._lock:
+                if self._journal is not None:
+                    self._journal.close()
+                    self.facts_left_out += self._journal.left_out
                 file, self._file, self._journal = self._file, None, None
                 if file is not None:
                     file.close()
@@ -179,7 +183,6 @@ class RealTimeFaults:
         if self._journal is None:
             from rocketmq_emulator.facts.journal import WORLD_NODE, Journal  # noqa: PLC0415  # see above
 
-            write = None
             if self._folder:
                 from rocketmq_emulator.disk.line_file import LineFile  # noqa: PLC0415  # see above
 
@@ -189,6 +192,5 @@ class RealTimeFaults:
                     bytes_max=JOURNAL_BYTES_MAX,
                     files_max=JOURNAL_FILES_MAX,
                 )
-                write = self._file.append
-            self._journal = Journal(WORLD_NODE, self._clock, write)
+            self._journal = Journal.to_file(WORLD_NODE, self._clock, self._file)
         return self._journal

@@ -143,6 +143,9 @@ class EmbeddedCluster(RealWorld):
         """The id of the one process, for every node."""
         return dict.fromkeys(self.node_names, os.getpid())
 
+    def _nodes_left_out(self) -> dict[str, int]:
+        return {name: node.facts_left_out for name, node in self._nodes.items()}
+
     def check_alive(self) -> None:
         """Raises the error that ended the cluster, if one did."""
         if self._failure is not None:
@@ -241,7 +244,7 @@ class EmbeddedCluster(RealWorld):
         assert self._nursery is not None
         if name not in self._nodes:
             config = self._config(name)
-            node = EmbeddedNode(name, config, self._appender(name, config), self._attach_log)
+            node = EmbeddedNode(name, config, self._journal_file(name, config), self._attach_log)
             self._nodes[name] = node
             self._set_clock(name)
         try:
@@ -361,7 +364,7 @@ class EmbeddedCluster(RealWorld):
         else:
             log_to(journal, self._log_texts.append, self._log)
 
-    def _appender(self, name: str, config: RoleConfig) -> Callable[[bytes], object] | None:
+    def _journal_file(self, name: str, config: RoleConfig) -> LineFile | None:
         if not self._journal:
             return None
         folder = Path(self._journal)
@@ -372,4 +375,4 @@ class EmbeddedCluster(RealWorld):
             files_max=config.journal_files_max,
         )
         self._files.callback(file.close)
-        return file.append
+        return file

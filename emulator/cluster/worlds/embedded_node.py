@@ -20,7 +20,7 @@ from rocketmq_emulator.clocks.clock import ClockError, WallClock
 from rocketmq_emulator.cluster.worlds.pausable_tasks import PausableNursery, PausableTasks
 from rocketmq_emulator.disk.files import FileDisk
 from rocketmq_emulator.disk.memory import MemoryDisk
-from rocketmq_emulator.facts.journal import Journal
+from rocketmq_emulator.facts.journal import Journal, JournalFile
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.processes.roles import RoleConfig, serve_role
 
@@ -146,7 +146,7 @@ class Readiness(trio.TaskStatus[str]):
 
 
 class EmbeddedNode:
-    """A role with its config.  *write* takes journal lines; *log* attaches a log to a journal.
+    """A role with its config.  *file* takes journal lines; *log* attaches a log to a journal.
 
     Its address, its clock error and, without a store, its memory disk outlast its runs.
     """
@@ -155,13 +155,13 @@ class EmbeddedNode:
         self,
         name: str,
         config: RoleConfig,
-        write: Callable[[bytes], object] | None,
+        file: JournalFile | None,
         log: Callable[[Journal], None],
     ) -> None:
         self.name = name
         self.address = ""  # empty until it was ready once
         self._config = config
-        self._write = write
+        self._file = file
         self._log = log
         self._memory = MemoryDisk()
         self._clock: WallClock | None = None
@@ -169,6 +169,13 @@ class EmbeddedNode:
         self._node_run: NodeRun | None = None
         self._is_ready = False
         self.was_killed = False  # the last run
+        self._left_out = 0  # of the journals of runs that have ended
+
+    @property
+    def facts_left_out(self) -> int:
+        """How many facts a full disk left out of its journal, in all its runs."""
+        life = self._node_run
+        return self._left_out + (life.journal.left_out if life is not None else 0)
 
     @property
     def is_running(self) -> bool:
@@ -198,7 +205,7 @@ class EmbeddedNode:
                 disk = closing.enter_context(contextlib.closing(files))
             clock = self._clock = WallClock.of_this_machine()
             clock.error = self._clock_error
-            journal = Journal(self.name, clock, self._write)
+            journal = Journal.to_file(self.name, clock, self._file)
             self._log(journal)
             # One nursery, none nested in it: a start takes few milliseconds, and each counts.
             async with trio.open_nursery() as nursery:
@@ -263,6 +270,8 @@ class EmbeddedNode:
         self._is_ready = True
 
     def _end(self, life: NodeRun) -> None:
+        life.journal.close()
+        self._left_out += life.journal.left_out
         self._node_run = None
         self._is_ready = False
         life.ended.set()

@@ -9,6 +9,7 @@ parent dies, in whatever way, its nodes end.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
@@ -68,6 +69,7 @@ class ProcessCluster(RealWorld):
         self._on_progress = on_progress or _ignore_progress
         self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
         self._configs: dict[str, RoleConfig] = {}  # of ready nodes, with bound addresses
+        self._left_out: Counter[str] = Counter()  # by node, of its earlier processes
         self._late_skews: set[str] = set()  # nodes whose clock is set when they are resumed
         self._is_over = False
 
@@ -133,6 +135,10 @@ class ProcessCluster(RealWorld):
             if not node.is_end_requested
             for line in node.log_lines()
         ]
+
+    def _nodes_left_out(self) -> dict[str, int]:
+        nodes = [*self._nodes.items()]
+        return {name: self._left_out[name] + node.read_facts_left_out() for name, node in nodes}
 
     # Verbs ----------------------------------------------------------------------------
 
@@ -249,6 +255,7 @@ class ProcessCluster(RealWorld):
             raise ClusterEnded("the cluster has ended")
         if (dead := self._nodes.get(name)) is not None:
             dead.wait_ended(time.monotonic())  # if it died by itself, its files are still open
+            self._left_out[name] += dead.facts_left_out
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
         skew_ms = self._clock_of(name)[0]  # a drift is set once it runs
         self._late_skews.discard(name)

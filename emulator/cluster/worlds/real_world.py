@@ -80,6 +80,21 @@ class RealWorld(World):
         """Process ids by node; several nodes may share one."""
 
     @property
+    def facts_left_out(self) -> dict[str, int]:
+        """Facts that a full disk left out, by journal: of nodes, and of the cluster (``world``).
+
+        Of a process that runs it is 1 after the first; it is exact once the process has stopped.
+        """
+        from rocketmq_emulator.facts.journal import WORLD_NODE  # noqa: PLC0415  # not needed by all
+
+        counts = {**self._nodes_left_out(), WORLD_NODE: self._faults.facts_left_out}
+        return {name: count for name, count in counts.items() if count}
+
+    @abstractmethod
+    def _nodes_left_out(self) -> dict[str, int]:
+        """The counts of nodes, zeros included."""
+
+    @property
     def control(self) -> str:
         """The URL of the control address (docs/control.md), ``http://…``; empty without one."""
         return self._control.url if self._control is not None else ""
@@ -132,6 +147,7 @@ class RealWorld(World):
             since_ms=self._state_times.since_ms(name, seen),
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
+            facts_left_out=self._nodes_left_out().get(name, 0),
         )
 
     @abstractmethod

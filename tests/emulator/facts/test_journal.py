@@ -8,8 +8,10 @@ import msgspec
 
 from rocketmq_emulator.clocks.clock import StoppedClock
 from rocketmq_emulator.facts import (
+    FactsLeftOut,
     GroupCreated,
     MessageGivenToListener,
+    NodeStopped,
     RequestReceived,
     TopicChanged,
 )
@@ -111,3 +113,56 @@ def test_files_are_merged_without_being_read_whole(tmp_path: Path) -> None:
         lines = merged([a, b])
         nodes = [msgspec.json.decode(next(lines))["node"] for _ in range(4)]
     assert nodes == ["a", "b", "a", "b"]
+
+
+def decoded(line: bytes) -> Entry:
+    found = msgspec.json.decode(line)
+    return Entry(**{**found, "fact": msgspec.convert(found["fact"], FactsLeftOut | NodeStopped)})
+
+
+class FullDisk:
+    """A file that takes *room* lines; then a reserved line, which is replaced."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.lines: list[bytes] = []
+        self.reserved: list[bytes] = []
+
+    def append(self, line: bytes, /) -> bool:
+        if len(self.lines) >= self.room:
+            return False
+        self.lines += [*self.reserved, line]
+        self.reserved = []
+        return True
+
+    def write_reserved(self, line: bytes, /) -> bool:
+        self.reserved = [line]
+        return True
+
+
+def test_facts_that_find_no_room_are_counted_in_their_place_and_announced_twice() -> None:
+    disk, heard = FullDisk(room=2), list[Entry]()
+    journal = Journal.to_file("broker-a", StoppedClock(), disk)
+    journal.listen(heard.append, (FactsLeftOut,))
+    for _ in range(5):
+        journal.note(NodeStopped("broker", "asked"))
+    (ending,) = map(decoded, disk.reserved)
+    assert (ending.seq, ending.fact) == (3, FactsLeftOut(3, is_over=False))
+    disk.room = 9
+    journal.note(NodeStopped("broker", "asked"))
+    assert [decoded(line).seq for line in disk.lines] == [1, 2, 3, 6]
+    assert [entry.fact for entry in heard] == [
+        FactsLeftOut(1, is_over=False),
+        FactsLeftOut(3, is_over=True),
+    ]
+    assert journal.left_out == 3
+
+
+def test_a_journal_that_is_closed_while_its_disk_is_full_announces_the_count() -> None:
+    disk, heard = FullDisk(room=0), list[Entry]()
+    journal = Journal.to_file("broker-a", StoppedClock(), disk)
+    journal.listen(heard.append, (FactsLeftOut,))
+    journal.note(NodeStopped("broker", "asked"))
+    journal.note(NodeStopped("broker", "asked"))
+    journal.close()
+    assert heard[-1].fact == FactsLeftOut(2, is_over=True)

@@ -19,6 +19,7 @@ from rocketmq_emulator.checks.state.violation import Judgement
 from rocketmq_emulator.cluster.fault_values import Kill, PowerOff, Stop
 from rocketmq_emulator.facts import (
     Fact,
+    FactsLeftOut,
     FaultBegan,
     MessageConsumed,
     MessageSent,
@@ -92,6 +93,16 @@ def without_the_end_of(node: str) -> Entries:
     return [e for number, e in enumerate(entries()) if e.node != node or number < at]
 
 
+def with_a_full_disk(facts: int | None = None) -> Entries:
+    """That many facts of a broker are left out; None: all until its end."""
+    found = [entry for entry in entries() if entry.node == "broker-a"]
+    first = entries()[middle_of("broker-a")]
+    end = first.seq + facts if facts else found[-1].seq + 1
+    left_out = replace(first, fact=FactsLeftOut(end - first.seq, is_over=False))
+    gone = [entry for entry in found if first.seq < entry.seq < end]
+    return [left_out if e is first else e for e in entries() if e not in gone]
+
+
 def with_two_facts_of_a_node_exchanged() -> Entries:
     found = entries()
     places = [at for at, entry in enumerate(found) if entry.node == "billing-1"]
@@ -158,6 +169,14 @@ NOT_WHOLE: dict[str, tuple[Callable[[], Entries], str]] = {
         lambda: without_the_end_of("billing-1"),
         "the journal of billing-1 ends at ",
     ),
+    "the disk of a broker was full": (
+        with_a_full_disk,
+        "the journal of broker-a ends early: ",
+    ),
+    "the disk of a broker was full for a while": (
+        lambda: with_a_full_disk(3),
+        "the journal of broker-a has gaps: 3 facts are missing since ",
+    ),
     "the end of a producer is missing": (
         lambda: without_the_end_of("producer-1"),
         "the journal of producer-1 ends at ",
@@ -192,6 +211,11 @@ def test_rules_that_need_the_whole_journal_say_what_they_lack(what: str) -> None
     assert any(NOT_WHOLE[what][1] in why for why in judgement.not_judged.values())
     assert "lost" not in judgement.metrics
     assert judgement.metrics["failed_sends"] == 0.0  # this metric needs no other facts
+
+
+def test_facts_that_a_full_disk_left_out_are_one_gap() -> None:
+    (text,) = judge(with_a_full_disk(3)).incomplete
+    assert text.endswith(" s, when its disk was full")
 
 
 def test_two_runs_of_two_files_are_named_and_nothing_is_judged() -> None:

@@ -223,6 +223,60 @@ def test_a_full_disk_is_one_line_on_each_side_and_the_broker_goes_on(tmp_path) -
     assert complaint.endswith("advice='free some room, or choose a folder on another disk'\n")
 
 
+def test_messages_survive_the_kill_of_their_broker_in_a_temporary_store() -> None:
+    with started("up", "--brokers=1", "--port=0") as up:
+        line = ready_line(up)
+        where = ("-n", line["namesrv"])
+        control = ("--control", line["control"].removeprefix("http://"))
+        rmqemu("produce", "--topic=orders", *where, stdin=b"one\ntwo\n")
+        assert rmqemu("kill", "broker-a", *control).returncode == 0
+        assert rmqemu("start", "broker-a", *control).returncode == 0
+        done = rmqemu("consume", "--topic=orders", "--count=2", *where)
+        assert sorted(done.stdout.split()) == [b"one", b"two"]
+        up.send_signal(signal.SIGTERM)
+        assert up.communicate(timeout=30) == (b"", b"")
+
+
+def test_a_temporary_store_is_removed_at_the_end_and_after_kill_9_by_the_next_up(tmp_path) -> None:
+    def folders() -> list[str]:
+        return [folder.name for folder in tmp_path.iterdir()]
+
+    up_options = ("env", f"TMPDIR={tmp_path}", *RMQEMU)
+    with started("up", "--brokers=1", "--port=0", command=up_options) as up:
+        pids = ready_line(up)["pids"]
+        (killed,) = folders()
+        up.kill()
+        wait_gone(pids)
+    with started("up", "--brokers=1", "--port=0", command=up_options) as up:
+        ready_line(up)
+        (used,) = folders()
+        with started("up", "--brokers=0", "--port=0", command=up_options) as beside:
+            ready_line(beside)
+            assert used in folders()  # an owner that runs keeps its own
+    assert killed != used
+    assert folders() == []
+
+
+def test_with_store_none_messages_are_in_memory(tmp_path) -> None:
+    in_folder = ("env", f"TMPDIR={tmp_path}", *RMQEMU)
+    with started("up", "--brokers=1", "--port=0", "--store=none", command=in_folder) as up:
+        ready_line(up)
+        assert not list(tmp_path.iterdir())
+
+
+def test_at_its_end_it_names_the_folders_that_it_keeps(tmp_path) -> None:
+    store, journal = tmp_path / "store", tmp_path / "facts"
+    options = ("--brokers=0", "--port=0", f"--store={store}", f"--journal={journal}")
+    with started("up", *options) as up:
+        ready_line(up)
+        up.send_signal(signal.SIGTERM)
+        _, said = up.communicate(timeout=30)
+    assert said.decode().splitlines() == [
+        f"rmqemu: kept in {store}: messages, topics and offsets",
+        f"rmqemu: kept in {journal}: facts; see rmqemu report, judge, explain",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
