@@ -4,7 +4,7 @@
 #
 # Brokers tell clients 127.0.0.1, where these ports are published.  Nodes are killed and started
 # again by docker exec CONTAINER rmqemu kill broker-b.
-HEARTBEAT_CONSUME_FROM python:3.11-slim
+FROM python:3.11-slim
 
 WORKDIR /app
 COPY . .

@@ -124,9 +124,25 @@ def test_every_service_builds_the_one_image() -> None:
 # The image -------------------------------------------------------------------------------
 
 
-def instructions(name: str) -> list[str]:
+INSTRUCTIONS = "FROM WORKDIR COPY RUN USER EXPOSE HEALTHCHECK ENTRYPOINT CMD".split()
+
+
+def lines_of_the_image() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile, with their arguments."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
-    return [line.partition(" ")[2] for line in text.splitlines() if line.startswith(f"{name} ")]
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(name, arguments) for name, _, arguments in (line.partition(" ") for line in lines)]
+
+
+def instructions(name: str) -> list[str]:
+    return [arguments for found, arguments in lines_of_the_image() if found == name]
+
+
+def test_an_engine_knows_each_instruction_and_the_first_one_names_the_base() -> None:
+    names = [name for name, _ in lines_of_the_image()]
+    assert names[0] == "FROM"
+    assert set(names) <= set(INSTRUCTIONS)
+    assert instructions("FROM") == ["python:3.11-slim"]
 
 
 def test_what_the_image_copies_is_there_and_not_ignored() -> None:
