@@ -124,7 +124,17 @@ def test_every_service_builds_the_one_image() -> None:
 # The image -------------------------------------------------------------------------------
 
 
-INSTRUCTIONS = "FROM WORKDIR COPY RUN USER EXPOSE HEALTHCHECK ENTRYPOINT CMD".split()
+INSTRUCTIONS = [
+    "FROM",
+    "WORKDIR",
+    "COPY",
+    "RUN",
+    "USER",
+    "EXPOSE",
+    "HEALTHCHECK",
+    "ENTRYPOINT",
+    "CMD",
+]
 
 
 def lines_of_the_image() -> list[tuple[str, str]]:
