@@ -2,19 +2,24 @@
 
     python -m benchmarks.report [FACTS] [PAGE]
 
-The journal is the run of docs/failures.md, repeated with later times and other offsets and
-keys.  Prints the CPU seconds to read, to read and fold, to read, judge and fold, and to write,
-and the page's size; writes the page to PAGE.
+The journal is the run of docs/failures.md, repeated with later times and other keys.  Each
+repetition stores its messages behind those of the one before, without a gap: offsets that no
+broker ever stored would be holes, at which checkers look again at every commit.
+
+Prints the CPU seconds to read, to read and fold, to read, judge and fold, and to write, and the
+page's size; writes the page to PAGE.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +31,8 @@ from rocketmq_emulator.checks.judging.reading import read_journals
 from rocketmq_emulator.scenarios.report.page import write_page
 from rocketmq_emulator.scenarios.report.report_data import read_and_judge, read_report_data
 
-MOVED = {"offset": 5_000, "next_offset": 5_000, "position": 10_000_000}  # added in each repetition
+IN_QUEUE = ("offset", "next_offset")  # fields that grow with what their queue has stored
+IN_LOG = ("position", "flushed_position", "kept_position", "end_position")  # … their broker
 KEYS_EACH = 65_537
 T = TypeVar("T")
 
@@ -67,33 +73,64 @@ def lines(count: int) -> Iterator[bytes]:
     command = [sys.executable, "-m", failure_run.__name__]
     run = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     data = [msgspec.json.decode(line) for line in run.stdout.splitlines()]
+    for entry in islice(repeated(data), count):
+        yield msgspec.json.encode(entry) + b"\n"
+
+
+def repeated(data: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The entries of the run *data*, again and again: one run that never ends."""
     last_us = max(entry["mono_us"] for entry in data) + 1_000
     seqs = max(entry["seq"] for entry in data)
-    for number in range(count):
-        repetition, place = divmod(number, len(data))
-        entry = data[place]
-        yield (
-            msgspec.json.encode(
-                {
-                    **entry,
-                    "seq": entry["seq"] + repetition * seqs,
-                    "at_ms": entry["at_ms"] + repetition * last_us // 1_000,
-                    "mono_us": entry["mono_us"] + repetition * last_us,
-                    "fact": moved(entry["fact"], repetition),
-                }
-            )
-            + b"\n"
-        )
+    ends = _Ends(data)
+    for repetition in itertools.count():
+        for entry in data:
+            yield {
+                **entry,
+                "seq": entry["seq"] + repetition * seqs,
+                "at_ms": entry["at_ms"] + repetition * last_us // 1_000,
+                "mono_us": entry["mono_us"] + repetition * last_us,
+                "fact": ends.moved(entry, repetition),
+            }
 
 
-def moved(fact: dict[str, Any], repetition: int) -> dict[str, Any]:
-    found = {
-        name: value + repetition * MOVED[name] if name in MOVED else value
-        for name, value in fact.items()
-    }
-    if key := fact.get("uniq_key"):
-        found["uniq_key"] = f"{key[:-12]}{int(key[-12:], 16) + repetition * KEYS_EACH:012X}"
-    return found
+class _Ends:
+    """Where the queues and the logs of a run end, without what its brokers lost."""
+
+    def __init__(self, data: list[dict[str, Any]]) -> None:
+        kept: dict[str, list[dict[str, Any]]] = {}
+        self._log: dict[str, int] = {}
+        for entry in data:
+            broker, fact = entry["node"], entry["fact"]
+            if fact["kind"] == "MessageStored":
+                kept.setdefault(broker, []).append(fact)
+                self._log[broker] = fact["position"] + fact["size_bytes"]
+            elif fact["kind"] == "PowerLost" and broker in kept:
+                end = self._log[broker] = fact["kept_position"]
+                kept[broker] = [each for each in kept[broker] if each["position"] < end]
+        stored = [each for facts in kept.values() for each in facts]
+        self._queue = {_name(each["queue"]): each["offset"] + 1 for each in stored}
+
+    def moved(self, entry: dict[str, Any], repetition: int) -> dict[str, Any]:
+        """The fact of *entry* in this *repetition*, behind everything stored before it."""
+        fact, log = dict(entry["fact"]), self._log.get(entry["node"], 0)
+        for names, end in ((IN_QUEUE, self._end_of(fact.get("queue"))), (IN_LOG, log)):
+            fact |= {name: fact[name] + repetition * end for name in names if name in fact}
+        if offsets := fact.get("offsets"):  # of the claimed queues, in their order
+            ends = map(self._end_of, fact["queues"])
+            fact["offsets"] = [
+                offset + repetition * end if offset >= 0 else offset
+                for offset, end in zip(offsets, ends, strict=True)
+            ]
+        if key := fact.get("uniq_key"):
+            fact["uniq_key"] = f"{key[:-12]}{int(key[-12:], 16) + repetition * KEYS_EACH:012X}"
+        return fact
+
+    def _end_of(self, queue: dict[str, Any] | None) -> int:
+        return self._queue.get(_name(queue), 0) if queue else 0
+
+
+def _name(queue: dict[str, Any]) -> tuple[str, str, int]:
+    return queue["topic"], queue["broker"], queue["queue_id"]
 
 
 if __name__ == "__main__":
