@@ -287,6 +287,30 @@ def test_misuse_is_one_family_over_a_cluster(cluster, producer) -> None:
     assert isinstance(caught.value, UnknownNode)
 
 
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [("order", "did you mean orders?"), ("zebra", "autoCreateTopicEnable is off")],
+)
+def test_an_unknown_topic_is_told_from_dead_brokers_over_a_cluster(producer, topic, why) -> None:
+    with pytest.raises(RefusedByServer, match="nothing was sent") as caught:
+        producer.send(Message(topic, b"x"))
+    assert why in str(caught.value)
+
+
+def test_a_broker_given_as_name_server_is_named_over_a_cluster(cluster) -> None:
+    broker = cluster.brokers["broker-a"]
+    with (
+        Producer(namesrv=broker, group="families", sync_retries=0) as producer,
+        PullConsumer(namesrv=broker, group="pulls") as consumer,
+    ):
+        with pytest.raises(RefusedByServer) as sent:
+            producer.send(Message("orders", b"x"))
+        with pytest.raises(RefusedByServer) as asked:
+            consumer.fetch_subscribe_message_queues("orders")
+    for caught in (sent, asked):
+        assert f"the server at {broker} is no NameServer" in str(caught.value)
+
+
 def refuse(cluster, code: int, error_code: int) -> None:
     """Make the broker answer the next request with *code* with *error_code*."""
     cluster.set_reply_rule("broker-a", ReplyRule(code=code, count=1, error_code=error_code))

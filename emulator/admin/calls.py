@@ -18,6 +18,7 @@ import msgspec
 from rocketmq_emulator.admin.overview import GroupView
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.errors.call_errors import RemoteError
+from rocketmq_emulator.errors.missing_routes import nearest_topic, not_a_name_server
 from rocketmq_emulator.net.remoting_client import RemotingClient, tool_connections
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.net.tcp import TcpNetwork
@@ -30,7 +31,7 @@ from rocketmq_emulator.protocol.bodies.groups import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
-from rocketmq_emulator.protocol.bodies.routes import ClusterInfo, TopicRouteData
+from rocketmq_emulator.protocol.bodies.routes import ClusterInfo, TopicList, TopicRouteData
 from rocketmq_emulator.protocol.bodies.running import ConsumerRunningInfo
 from rocketmq_emulator.protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
@@ -41,6 +42,7 @@ from rocketmq_emulator.protocol.error_families import (
     Picklable,
     RefusedByServer,
 )
+from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.messages.names import (
     AUTO_CREATE_TOPIC_KEY_TOPIC,
     MASTER_ID,
@@ -101,11 +103,13 @@ class NotFound(AdminError, RefusedByServer):
 
 
 class TopicMissing(NotFound):
-    """A topic does not exist."""
+    """A topic does not exist; *why* is the end of the text, if more than that is known."""
 
-    def __init__(self, topic: str) -> None:
-        super().__init__(f"there is no topic {topic}: make it with `rmqemu topic create {topic}`")
+    def __init__(self, topic: str, why: str = "") -> None:
+        end = why or f": make it with `rmqemu topic create {topic}`"
+        super().__init__(f"there is no topic {topic}{end}")
         self.topic = topic
+        self.why = why
 
 
 class AdminRefused(AdminError, RefusedByServer):
@@ -123,12 +127,19 @@ class NotAnEmulator(AdminError, CannotDoHere):
 class Admin:
     """Calls to the NameServers at *namesrv* ("host:port;host:port") and to brokers by address.
 
-    Each call fails after *call_ms_max* without an answer.
+    Each call fails after *call_ms_max* without an answer.  With *lists_topics* the error about a
+    missing topic has the most similar name, for which the names of all topics are requested.
     """
 
     def __init__(
-        self, namesrv: str, remoting: RemotingClient, call_ms_max: int = CALL_MS_MAX
+        self,
+        namesrv: str,
+        remoting: RemotingClient,
+        call_ms_max: int = CALL_MS_MAX,
+        *,
+        lists_topics: bool = False,
     ) -> None:
+        self._lists_topics = lists_topics
         self._namesrv = [part.strip() for part in namesrv.split(";") if part.strip()]
         self._remoting = remoting
         self._call_ms_max = call_ms_max
@@ -150,7 +161,8 @@ class Admin:
         try:
             body = await self.call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
         except NotFound:
-            raise TopicMissing(topic) from None
+            why = await self._why_missing(topic) if self._lists_topics else ""
+            raise TopicMissing(topic, why) from None
         return decode_unlimited_body(body, TopicRouteData)
 
     async def brokers_of(self, topic: str) -> dict[str, str]:
@@ -299,6 +311,18 @@ class Admin:
 
     # Inside ---------------------------------------------------------------------------
 
+    async def _why_missing(self, topic: str) -> str:
+        """What the NameServer's list of topics tells about an unknown one; empty: nothing."""
+        try:
+            body = await self.call_namesrv(catalog.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+            topics = decode_unlimited_body(body, TopicList).topic_list
+        except (AdminError, BadFields):
+            return ""
+        if not topics:
+            return ": no broker is registered at the NameServer; they are dead, or start just now"
+        near = nearest_topic(topic, topics)
+        return f"; did you mean {near}?" if near else ""
+
     async def call_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
         """The reply's body from the first NameServer that answers."""
         reasons: list[str] = []
@@ -310,7 +334,7 @@ class Admin:
                 reasons.append(str(error))
                 continue
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise ClusterUnreachable(f"the server at {address} is no NameServer")
+                raise ClusterUnreachable(not_a_name_server(address))
             return checked(address, reply).body
         raise ClusterUnreachable(
             f"no NameServer answers at {', '.join(reasons)}; start one with `rmqemu up`"
@@ -361,19 +385,25 @@ def tool_client(nursery: trio.Nursery) -> RemotingClient:
 
 @asynccontextmanager
 async def admin_on(
-    network: Network, clock: WallClock, namesrv: str, call_ms_max: int = CALL_MS_MAX
+    network: Network,
+    clock: WallClock,
+    namesrv: str,
+    call_ms_max: int = CALL_MS_MAX,
+    *,
+    lists_topics: bool = False,
 ) -> AsyncIterator[Admin]:
     """An ``Admin`` that calls over *network*, until the block ends."""
     async with tool_connections(network, clock, TOOL_RELEASE) as remoting:
-        yield Admin(namesrv, remoting, call_ms_max)
+        yield Admin(namesrv, remoting, call_ms_max, lists_topics=lists_topics)
 
 
 @asynccontextmanager
 async def admin_over_tcp(namesrv: str, call_ms_max: int = CALL_MS_MAX) -> AsyncIterator[Admin]:
-    """As ``admin_on``, over TCP."""
+    """As ``admin_on``, over TCP, with *lists_topics*: a user reads its errors."""
     async with cancelling_nursery() as nursery:
         network, clock = TcpNetwork(nursery), WallClock.of_this_machine()
-        async with admin_on(network, clock, namesrv, call_ms_max) as admin:
+        calls = admin_on(network, clock, namesrv, call_ms_max, lists_topics=True)
+        async with calls as admin:
             yield admin
 
 

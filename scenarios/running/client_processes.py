@@ -222,6 +222,7 @@ async def _run_ordered_client(order: ClientOrder) -> None:
             wants=journal.wants,
             default_namesrv="",
             open_folder=lambda folder: OffsetFolder(files / folder),
+            lists_topics=False,
         ) as process:
             await run_client(part, process, lambda _in_flight: None, ending)
 

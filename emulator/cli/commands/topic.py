@@ -113,8 +113,9 @@ def delete(
     async def look(admin: Admin) -> tuple[dict[str, str], int, dict[str, None]]:
         try:
             brokers = await admin.brokers_of(name)
-        except TopicMissing:
-            raise NotFound(f"there is no topic {name}") from None  # without advice to create it
+        except TopicMissing as error:
+            # Without the advice to create it.
+            raise NotFound(f"there is no topic {name}{error.why}") from None
         stored, groups = 0, dict[str, None]()
         for address in brokers.values():
             stats = await admin.topic_stats_if_any(address, name)

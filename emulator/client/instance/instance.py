@@ -93,6 +93,7 @@ class ProcessResources(NamedTuple):
     uniq_keys: UniqKeys
     http: HttpFetcher
     open_folder: Callable[[str], Documents] | None  # None: of this machine's disk
+    lists_topics: bool = False  # for an error about an unknown topic
 
 
 class ClientInstance:
@@ -142,6 +143,7 @@ class ClientInstance:
             members=self.members,
             note=self.note,
             now_ms=self.clock.now_ms,
+            lists_topics=resources.lists_topics,
         )
         self.heartbeats = Heartbeats(
             client_id, config, remoting=self.remoting, brokers=self.brokers, members=self.members

@@ -58,7 +58,9 @@ class ClientProcess:
     before one (default: NAMESRV_ADDR of the environment).  *open_folder* opens the documents of
     an ``offset_folder`` (default: files of this machine).
     *plain_functions* runs listeners that are plain functions (default: in worker threads).
-    *inner_producer* makes the inner producer of each instance.
+    *inner_producer* makes the inner producer of each instance.  With *lists_topics* a client
+    requests the names of all topics before an error about an unknown one, for its text; official
+    clients do not send this request, so runs of scenarios do without.
     """
 
     def __init__(
@@ -76,8 +78,10 @@ class ClientProcess:
         http: HttpFetcher | None = None,
         default_namesrv: str | None = None,
         open_folder: Callable[[str], Documents] | None = None,
+        lists_topics: bool = True,
     ) -> None:
         self.network = network
+        self.lists_topics = lists_topics
         self.http: HttpFetcher = http or ThreadedHttpFetcher()
         if default_namesrv is None:
             default_namesrv = os.environ.get("NAMESRV_ADDR", "")
@@ -178,6 +182,7 @@ class ClientProcess:
             self.uniq_keys,
             self.http,
             self.open_folder,
+            self.lists_topics,
         )
         if not config.namesrv_addresses:
             config = msgspec.structs.replace(config, namesrv=self.default_namesrv)

@@ -27,10 +27,18 @@ from rocketmq_emulator.errors.call_errors import (
     NoNameServer,
     RemoteError,
 )
+from rocketmq_emulator.errors.missing_routes import (
+    TOPICS_WAIT_MS_MAX,
+    RouteRefusal,
+    why_no_route,
+)
 from rocketmq_emulator.facts import Note, RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
 from rocketmq_emulator.protocol.bodies.body import decode_unlimited_body
-from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
-from rocketmq_emulator.protocol.catalog import GET_ROUTEINFO_BY_TOPIC
+from rocketmq_emulator.protocol.bodies.routes import TopicList, TopicRouteData
+from rocketmq_emulator.protocol.catalog import (
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    GET_ROUTEINFO_BY_TOPIC,
+)
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.flags import is_readable, is_writeable
@@ -46,6 +54,9 @@ if TYPE_CHECKING:
     from rocketmq_emulator.protocol.command import RemotingCommand
 
 
+REFUSALS_KEPT_MAX = 100
+
+
 class TopicRoutes:
     """``topic -> route`` of one instance; passes new routes to its producers and consumers."""
 
@@ -59,6 +70,7 @@ class TopicRoutes:
         members: RegisteredMembers,
         note: Note,
         now_ms: Callable[[], int],
+        lists_topics: bool = False,
     ) -> None:
         self.table: dict[str, TopicRouteData] = {}
         self._config = config
@@ -68,6 +80,8 @@ class TopicRoutes:
         self._members = members
         self._note = note
         self._now_ms = now_ms
+        self._lists_topics = lists_topics
+        self._refusals: dict[str, RouteRefusal] = {}  # the last ones, by topic
         self._failing_since_ms: int | None = None
         self._failure = "none was asked"  # of the last query without a reply
         self._bodies: dict[str, bytes] = {}  # the reply body of each route, by topic
@@ -121,6 +135,18 @@ class TopicRoutes:
         reply = await self._query(topic, timeout_ms)
         return None if reply is None else _read_route(reply)
 
+    async def why_none(self, topic: str) -> str:
+        """Why the last query found no route of *topic*: the sentence for an error.
+
+        If *lists_topics* was given and the NameServer does not know the topic, requests the list
+        of its topics once, for at most ``TOPICS_WAIT_MS_MAX``.
+        """
+        refusal = self._refusals.get(topic)
+        topics = None
+        if self._lists_topics and refusal is not None and refusal.is_unknown_topic:
+            topics = await self._all_topics(refusal.address)
+        return why_no_route(topic, refusal, topics)
+
     async def poll(self) -> None:
         """Refresh every topic that a member uses; the first failing query ends the round."""
         for topic in self._members.topics():
@@ -156,15 +182,38 @@ class TopicRoutes:
     async def _query(self, topic: str, timeout_ms: int | None = None) -> RemotingCommand | None:
         """A reply with a route; None if the topic is unknown."""
         wait_ms = self._config.api_timeout_ms if timeout_ms is None else timeout_ms
-        reply = await self._invoke(GetRouteInfoRequest(topic=topic), wait_ms)
-        return reply if reply.code == ResponseCode.SUCCESS and reply.body else None
+        address, reply = await self._invoke(GetRouteInfoRequest(topic=topic), wait_ms)
+        if reply.code == ResponseCode.SUCCESS and reply.body:
+            self._refusals.pop(topic, None)
+            return reply
+        self._refusals[topic] = RouteRefusal(address, reply.code, reply.remark or "")
+        if len(self._refusals) > REFUSALS_KEPT_MAX:
+            del self._refusals[next(iter(self._refusals))]
+        return None
+
+    async def _all_topics(self, address: str) -> list[str] | None:
+        """The topics of the NameServer at *address*; None without an answer that has them."""
+        try:
+            reply = await self._remoting.invoke(
+                address, GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, timeout_ms=TOPICS_WAIT_MS_MAX
+            )
+            if reply.code != ResponseCode.SUCCESS:
+                return None
+            return decode_unlimited_body(reply.body, TopicList).topic_list
+        except (RemoteError, BadFields):
+            return None
 
     def _is_known(self, topic: str, body: bytes) -> bool:
         """Whether the route in the table was read from *body*, and no member needs it."""
         return self._bodies.get(topic) == body and not self._members.needs_route(topic)
 
-    async def _invoke(self, request: GetRouteInfoRequest, timeout_ms: int) -> RemotingCommand:
-        """Query a NameServer; the next one is tried only if no connection can be opened."""
+    async def _invoke(
+        self, request: GetRouteInfoRequest, timeout_ms: int
+    ) -> tuple[str, RemotingCommand]:
+        """The answer of a NameServer, after its address.
+
+        The next one is tried only if no connection can be opened.
+        """
         failure = "the address server has not named one"
         for address in self._name_servers.candidates(self._remoting.is_connected):
             self._name_servers.choose(address)
@@ -182,7 +231,7 @@ class TopicRoutes:
                 break
             else:
                 self._note_recovered(address)
-                return reply
+                return address, reply
         self._failure = failure
         raise NoNameServer(
             f"no NameServer answered for the route of {request.topic}: {failure}",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rocketmq_emulator.client.instance.topic_routes import publish_queues, write_queues
 from rocketmq_emulator.errors.call_errors import ClientErrorCode, NoRoute
+from rocketmq_emulator.errors.missing_routes import why_not_writable
 from rocketmq_emulator.protocol.messages.message import Message
 from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
 from rocketmq_emulator.protocol.messages.subscription import java_hash
@@ -77,12 +78,17 @@ class TopicPublishInfoTable:
     async def find(self, topic: str) -> TopicPublishInfo:
         """The publish info of *topic*; queries a NameServer if none is usable.
 
-        Raises ``NoRoute``, ``NoNameServer``.
+        Raises ``NoRoute``, whose text has the reason, and ``NoNameServer``.
         """
         info = self.known(topic) or await self._look_up(topic)
         if info.is_usable:
             return info
-        raise NoRoute(f"no queue of {topic} can be written", code=ClientErrorCode.NOT_FOUND_TOPIC)
+        route = self._routes.table.get(topic) if info.has_route else None
+        why = await self._routes.why_none(topic) if route is None else why_not_writable(route)
+        raise NoRoute(
+            f"no queue of {topic} can be written, nothing was sent: {why}",
+            code=ClientErrorCode.NOT_FOUND_TOPIC,
+        )
 
     # Inside ---------------------------------------------------------------------------
 

@@ -324,6 +324,7 @@ class VirtualCluster(World):
                 http=self.http,
                 default_namesrv="",
                 open_folder=lambda folder: VirtualFolder(machine.disk, folder),
+                lists_topics=False,
             )
             async with process:
                 machine.ready()

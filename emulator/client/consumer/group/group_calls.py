@@ -21,6 +21,7 @@ from rocketmq_emulator.errors.call_errors import (
     NeverSent,
     RemoteError,
 )
+from rocketmq_emulator.errors.missing_routes import why_not_readable
 from rocketmq_emulator.protocol.bodies.body import EncodedCache, decode_unlimited_body, encode_body
 from rocketmq_emulator.protocol.bodies.groups import (
     CheckClientRequestBody,
@@ -179,10 +180,12 @@ class GroupCalls:
         Raises ``NoNameServer``, or ``GroupCallRefused`` for a topic without such queues.
         Upstream: MQAdminImpl.fetchSubscribeMessageQueues.
         """
-        route = await self._instance.routes.fetch(topic, timeout_ms=POSITION_TIMEOUT_MS)
+        routes = self._instance.routes
+        route = await routes.fetch(topic, timeout_ms=POSITION_TIMEOUT_MS)
         queues = sorted(subscribe_queues(topic, route)) if route is not None else []
         if not queues:
-            text = f"no queue of {topic} can be read: there is no such topic, or no permission"
+            why = await routes.why_none(topic) if route is None else why_not_readable(route)
+            text = f"no queue of {topic} can be read: {why}"
             raise GroupCallRefusedByBroker(text, code=ClientErrorCode.NOT_FOUND_TOPIC)
         return queues
 

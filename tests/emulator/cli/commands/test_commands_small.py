@@ -130,6 +130,8 @@ def test_a_broker_that_does_not_answer_is_named_and_the_others_are_shown(
     [
         (("topic", "describe", "nope"), 4, "there is no topic nope: make it with `rmqemu"),
         (("consume", "--topic", "nope"), 4, "there is no topic nope: make it with `rmqemu"),
+        (("consume", "--topic", "letter"), 4, "there is no topic letter; did you mean letters?"),
+        (("topic", "delete", "letter", "--yes"), 4, "letter; did you mean letters?"),
         (("group", "describe", "nope"), 4, "there is no group nope: see `rmqemu group list`"),
         (("group", "reset", "nope", "--topic=t"), 4, "there is no group nope"),
         (("group", "reset", "x", "--topic=t", "--to=soon"), 2, "an age such as 10m"),

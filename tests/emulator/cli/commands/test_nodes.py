@@ -132,7 +132,7 @@ def test_an_address_that_is_no_name_server_is_one_line(rmqemu, cluster) -> None:
         assert done.stderr.startswith(f"rmqemu: no NameServer answers at {http}")
         assert len(done.stderr.splitlines()) == 1
     done = rmqemu("status", "-n", broker, code=3)
-    assert done.stderr == f"rmqemu: the server at {broker} is no NameServer\n"
+    assert done.stderr.startswith(f"rmqemu: the server at {broker} is no NameServer: is it a")
 
 
 def test_a_cluster_that_ends_before_it_answers_is_told_apart(rmqemu) -> None:

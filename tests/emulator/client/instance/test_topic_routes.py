@@ -8,12 +8,22 @@ import msgspec
 import pytest
 import trio
 
-from rocketmq_emulator.client.instance.topic_routes import BrokerAddresses, TopicRoutes
+from rocketmq_emulator.client.instance.topic_routes import (
+    REFUSALS_KEPT_MAX,
+    BrokerAddresses,
+    TopicRoutes,
+)
 from rocketmq_emulator.client.settings.config import ClientConfig
 from rocketmq_emulator.errors.call_errors import ClientErrorCode, NeverSent, NoAnswer, NoNameServer
 from rocketmq_emulator.facts import RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
 from rocketmq_emulator.protocol.bodies.body import encode_body
-from rocketmq_emulator.protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from rocketmq_emulator.protocol.bodies.routes import (
+    BrokerData,
+    QueueData,
+    TopicList,
+    TopicRouteData,
+)
+from rocketmq_emulator.protocol.catalog import GET_ALL_TOPIC_LIST_FROM_NAMESERVER
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.queues import MessageQueue
@@ -38,6 +48,7 @@ class NameServers:
         self.addresses = addresses or ("n1", "n2")
         self.errors = {}
         self.answers = {}
+        self.topics = []  # None: the request for them gets no answer
         self.asked = []
         self.chosen = []
 
@@ -52,6 +63,8 @@ class NameServers:
         return False
 
     async def invoke(self, address, rpc, request, *, timeout_ms):
+        if rpc is GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
+            return self._all_topics(address, timeout_ms)
         self.asked.append((address, request.topic, timeout_ms))
         await trio.lowlevel.checkpoint()
         if address in self.errors:
@@ -62,6 +75,13 @@ class NameServers:
         if route is None:
             return RemotingCommand(code=ResponseCode.TOPIC_NOT_EXIST)
         body = route if isinstance(route, bytes) else encode_body(route, R_4_9_7)
+        return RemotingCommand(code=0, body=body)
+
+    def _all_topics(self, address, timeout_ms):
+        self.asked.append((address, "all topics", timeout_ms))
+        if self.topics is None:
+            raise NoAnswer(address, "no answer")
+        body = encode_body(TopicList(topic_list=self.topics), R_4_9_7)
         return RemotingCommand(code=0, body=body)
 
 
@@ -91,7 +111,7 @@ class Membership:
 class Client:
     """The routes of one instance, and the objects that they use."""
 
-    def __init__(self, *topics, servers=None) -> None:
+    def __init__(self, *topics, servers=None, lists_topics=False) -> None:
         self.servers = servers or NameServers()
         self.members = Membership(*topics)
         self.brokers = BrokerAddresses()
@@ -105,6 +125,7 @@ class Client:
             members=self.members,
             note=self.facts.append,
             now_ms=lambda: self.now_ms,
+            lists_topics=lists_topics,
         )
 
 
@@ -308,3 +329,49 @@ async def test_an_answer_that_has_no_route_is_an_answer() -> None:
     client.servers.errors = {}
     await client.routes.poll()
     assert [type(fact) for fact in client.facts] == [RouteQueriesFailing, RouteQueriesRecovered]
+
+
+# Why there is no route ------------------------------------------------------------------
+
+
+async def test_one_request_for_all_topics_finds_the_name_that_was_meant() -> None:
+    client = Client(lists_topics=True)
+    client.servers.topics = ["TBW102", "orders"]
+    await client.routes.refresh("order")
+    assert "did you mean orders?" in await client.routes.why_none("order")
+    assert client.servers.asked == [("n1", "order", 777), ("n1", "all topics", 1_000)]
+
+
+async def test_without_lists_topics_an_error_sends_no_request() -> None:
+    client = Client()
+    client.servers.topics = ["orders"]
+    await client.routes.refresh("order")
+    assert "n1 does not know it" in await client.routes.why_none("order")
+    assert client.servers.asked == [("n1", "order", 777)]
+
+
+async def test_a_broker_asked_for_a_route_is_not_asked_for_topics() -> None:
+    client = Client(lists_topics=True)
+    client.servers.answers["order"] = RemotingCommand(code=3, remark="not supported")
+    await client.routes.refresh("order")
+    assert "n1 is no NameServer" in await client.routes.why_none("order")
+    assert client.servers.asked == [("n1", "order", 777)]
+
+
+async def test_without_an_answer_to_the_list_the_error_has_both_causes() -> None:
+    client = Client(lists_topics=True)
+    client.servers.topics = None
+    await client.routes.refresh("order")
+    assert "no broker is registered there, or the name" in await client.routes.why_none("order")
+
+
+async def test_a_route_that_came_later_ends_the_refusal_and_few_refusals_are_kept() -> None:
+    client = Client()
+    await client.routes.refresh("t")
+    client.servers.answers["t"] = a_route()
+    await client.routes.refresh("t")
+    assert "no answer about its route" in await client.routes.why_none("t")
+    for number in range(REFUSALS_KEPT_MAX + 1):
+        await client.routes.refresh(f"u{number}")
+    assert "no answer about its route" in await client.routes.why_none("u0")
+    assert "does not know it" in await client.routes.why_none("u1")

@@ -135,5 +135,5 @@ async def test_a_queue_the_broker_does_not_have_is_refused_plainly() -> None:
 
 async def test_a_cluster_without_brokers_has_no_route() -> None:
     async with a_cluster() as (namesrv, _), Producer(namesrv=namesrv, group="pg") as producer:
-        with pytest.raises(NoRoute):
+        with pytest.raises(NoRoute, match="no broker is registered at the NameServer"):
             await producer.send(Message("t", b"x"))
