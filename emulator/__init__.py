@@ -87,11 +87,12 @@ if TYPE_CHECKING:
         NotStarted,
         UnknownNode,
     )
-    from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster as Cluster
     from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
     from rocketmq_emulator.processes.node_process import NodeDied
     from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
     from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+    from rocketmq_emulator.testing.rocketmq import NotConsumed
+    from rocketmq_emulator.testing.rocketmq import RocketMQ as Cluster
 
     __version__: str
 
@@ -135,6 +136,7 @@ __all__ = [
     "NobodyAnswered",
     "NodeDied",
     "NodeView",
+    "NotConsumed",
     "NotReady",
     "NotRunning",
     "NotStarted",
@@ -187,6 +189,7 @@ _NAMES_OF = {  # by module; all others are of rocketmq_emulator.client
     ),
     "rocketmq_emulator.protocol.bodies.extensions": ("ReplyRule", "ReplyRuleState"),
     "rocketmq_emulator.protocol.codes": ("RequestCode", "ResponseCode"),
+    "rocketmq_emulator.testing.rocketmq": ("NotConsumed",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
@@ -212,9 +215,7 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         value = importlib.import_module("importlib.metadata").version("rocketmq-emulator")
     elif name == "Cluster":
-        value = importlib.import_module(
-            "rocketmq_emulator.cluster.worlds.embedded"
-        ).EmbeddedCluster
+        value = importlib.import_module("rocketmq_emulator.testing.rocketmq").RocketMQ
     else:
         module = importlib.import_module(_MODULE_OF.get(name, "rocketmq_emulator.client"))
         value = getattr(module, name)

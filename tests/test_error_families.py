@@ -268,7 +268,7 @@ def test_client_errors_are_still_what_users_catch_them_as() -> None:
 @pytest.fixture(scope="module")
 def cluster():
     settings = {"auto_create_topic": False}
-    with RocketMQ(["orders"], brokers=1, broker_settings=settings) as cluster:
+    with RocketMQ(topics=["orders"], brokers=1, broker_settings=settings) as cluster:
         yield cluster
 
 

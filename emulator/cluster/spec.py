@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -16,6 +17,7 @@ import msgspec
 
 from rocketmq_emulator.protocol.messages.validation import type_error_text
 from rocketmq_emulator.settings.config import BrokerConfig, NameServerConfig
+from rocketmq_emulator.settings.property_names import BROKER, NAME_SERVER
 from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
 from rocketmq_emulator.text.values import PORT_MAX
 
@@ -138,7 +140,16 @@ class SpecFields(TypedDict, total=False):
     settings_of: dict[str, dict[str, Any]]
 
 
-def checked_spec(spec: ClusterSpec | None, fields: SpecFields) -> ClusterSpec:
+class ClusterFields(SpecFields, total=False):
+    """The fields of a spec, and ``settings``: the short name of ``broker_settings``.
+
+    Settings may have RocketMQ's names, as with ``--set``: ``{"autoCreateTopicEnable": False}``.
+    """
+
+    settings: Mapping[str, Any]
+
+
+def checked_spec(spec: ClusterSpec | None, fields: ClusterFields) -> ClusterSpec:
     """*spec*, or a ``ClusterSpec`` of *fields*, or *spec* with *fields* replaced.
 
     Raises ``BadField`` for an unknown or invalid field or node setting.
@@ -149,9 +160,35 @@ def checked_spec(spec: ClusterSpec | None, fields: SpecFields) -> ClusterSpec:
         )
     if spec is None or fields:
         given = {} if spec is None else msgspec.structs.asdict(spec)
-        given |= {**fields}
+        given |= _with_our_names(fields)
         store = given.get("store", "")
         given |= {"store": str(store) if isinstance(store, Path) else store}
         spec = convert_fields(ClusterSpec, given, "a cluster")
     spec.check()
     return spec
+
+
+def _with_our_names(fields: ClusterFields) -> dict[str, Any]:
+    """*fields* with settings by our names, and ``broker_settings`` for ``settings``."""
+    given: dict[str, Any] = {**fields}
+    if "settings" in given:
+        if "broker_settings" in given:
+            raise BadField("settings and broker_settings of a cluster are the same: give one")
+        given["broker_settings"] = given.pop("settings")
+    roles = {
+        "broker_settings": partial(
+            BROKER.by_our_names, ours=BrokerConfig.__struct_fields__, owner="a broker"
+        ),
+        "name_server_settings": partial(
+            NAME_SERVER.by_our_names, ours=NameServerConfig.__struct_fields__, owner="a NameServer"
+        ),
+    }
+    for name, translated in roles.items():
+        if isinstance(given.get(name), Mapping):  # else its type is refused later
+            given[name] = translated(given[name])
+    if isinstance(given.get("settings_of"), Mapping):
+        given["settings_of"] = {
+            node: roles["broker_settings"](own) if isinstance(own, Mapping) else own
+            for node, own in given["settings_of"].items()
+        }
+    return given

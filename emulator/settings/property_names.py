@@ -10,7 +10,9 @@ Upstream: BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig, Ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from rocketmq_emulator.settings.setting_rules import BadField, unknown_setting
 
 LISTEN_HOST, LISTEN_PORT, ADVERTISED_HOST = "listen host", "listen port", "advertised host"
 ADDRESS_PARTS = {
@@ -18,6 +20,7 @@ ADDRESS_PARTS = {
     LISTEN_PORT: "listen_address",
     ADVERTISED_HOST: "advertised_address",
 }
+NET = "net."  # before the names of settings in the table ``net``
 ANY_VALUE: frozenset[str] = frozenset()
 SYSTEM_PROPERTIES = {  # of the JVM (-D): no file of RocketMQ can set them
     "lock_ms_max": "rocketmq.broker.rebalance.lockMaxLiveTime",
@@ -44,6 +47,51 @@ class PropertyTable(NamedTuple):
         for name, setting in self.settings.items():
             names.setdefault(ADDRESS_PARTS.get(setting.field, setting.field), name)
         return names
+
+    def by_our_names(
+        self, given: Mapping[str, Any], *, ours: tuple[str, ...], owner: str
+    ) -> dict[str, Any]:
+        """*given*, settings by our names (*ours*) or RocketMQ's, as fields of a config struct.
+
+        A value keeps its type; a number in another unit is converted.  Properties that are
+        harmless are left out.  Raises ``BadField``, which names *owner*, for an unknown name, for
+        a setting that is given twice, and for addresses, which a cluster sets.
+        """
+        found: dict[str, Any] = {}
+        names: dict[str, str] = {}  # the name that was given, by ours
+        for name, value in given.items():
+            is_ours = name in ours or name.startswith(NET)
+            setting = Setting(name) if is_ours else self._setting(name, value, ours, owner)
+            if setting is None:
+                continue
+            other = names.setdefault(setting.field, name)
+            if other != name:
+                raise BadField(f"{owner}: {other} and {name} are the same setting: give one")
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            found[setting.field] = value * setting.unit if is_number else value
+        flat = [name for name in found if name.startswith(NET)]
+        net = {name.removeprefix(NET): found.pop(name) for name in flat}
+        return {**found, "net": {**found.get("net", {}), **net}} if net else found
+
+    def _setting(
+        self, name: str, value: object, ours: tuple[str, ...], owner: str
+    ) -> Setting | None:
+        """The setting of RocketMQ's property *name*; None for a harmless one."""
+        setting = self.settings.get(name)
+        if setting is not None and setting.field in ADDRESS_PARTS:
+            raise BadField(
+                f"{owner}: {name}: a cluster sets the addresses of its nodes: give host and port"
+            )
+        if setting is not None:
+            return setting
+        values = self.harmless.get(name)
+        if values is None:
+            raise BadField(f"{owner}: {unknown_setting(name, [*ours, *self.settings])}")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if values is not ANY_VALUE and text not in values:
+            allowed = " or ".join(sorted(values))
+            raise BadField(f"{owner}: {name}={text} is not supported; only {allowed} is")
+        return None
 
 
 _NET = {

@@ -1,1 +1,49 @@
-"""The pytest plugin, and the objects that its fixtures return."""
+"""The pytest plugin, and the types of its fixtures, for annotations.
+
+    from rocketmq_emulator.testing import RocketMQ
+
+    def test_an_order_is_billed(rocketmq: RocketMQ) -> None: …
+
+A name is imported at its first use: every pytest run loads this package with the plugin.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+    from rocketmq_emulator.testing.clusters import RocketMQFactory
+    from rocketmq_emulator.testing.rocketmq import AsyncCluster, NotConsumed, RocketMQ
+    from rocketmq_emulator.testing.scenario_tests import ScenarioRuns
+
+__all__ = [
+    "AsyncCluster",
+    "NotConsumed",
+    "RocketMQ",
+    "RocketMQFactory",
+    "ScenarioRuns",
+    "VirtualCluster",
+]
+
+_MODULE_OF = {
+    "AsyncCluster": "rocketmq_emulator.testing.rocketmq",
+    "NotConsumed": "rocketmq_emulator.testing.rocketmq",
+    "RocketMQ": "rocketmq_emulator.testing.rocketmq",
+    "RocketMQFactory": "rocketmq_emulator.testing.clusters",
+    "ScenarioRuns": "rocketmq_emulator.testing.scenario_tests",
+    "VirtualCluster": "rocketmq_emulator.cluster.worlds.virtual",
+}
+assert set(_MODULE_OF) == set(__all__)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"rocketmq_emulator.testing has no {name}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import pytest
@@ -21,21 +21,23 @@ from rocketmq_emulator.text.suggestions import did_you_mean
 if TYPE_CHECKING:
     from rocketmq_emulator.facts.journal import Entry
 
-OPTIONS: Mapping[str, str] = {  # options of marker and factory: the fields of a cluster
-    "brokers": "brokers",
-    "name_servers": "name_servers",
-    "release": "release",
-    "topics": "topics",
-    "settings": "broker_settings",
-    "links": "with_links",
-    "name_server_settings": "name_server_settings",
-}
+OPTIONS = (  # of marker and factory: arguments of ``Cluster``
+    "brokers",
+    "name_servers",
+    "release",
+    "topics",
+    "settings",
+    "settings_of",
+    "name_server_settings",
+    "with_links",
+)
 VIRTUAL_TIME_OPTIONS = ("seed", "seeds", "virtual_s_max")
 LINES_SHOWN = 30
 HIDDEN_FACTS = ("ConnectionOpened", "ConnectionClosed", "PullHeld", "PullAnswered")
 NAME_CHARS_MAX = 120
 JOURNAL_LINES = pytest.StashKey[list[bytes]]()  # the journal of a run in virtual time
 OWN_FOLDER = "rocketmq"  # in the cache folder of pytest
+RocketMQFactory: TypeAlias = Callable[..., RocketMQ]  # takes ``OPTIONS`` by name
 
 
 class Clusters:
@@ -69,7 +71,7 @@ class Clusters:
         self._of_item.pop(item.nodeid, None)
 
     @contextmanager
-    def factory_of_test(self, item: pytest.Item) -> Iterator[Callable[..., RocketMQ]]:
+    def factory_of_test(self, item: pytest.Item) -> Iterator[RocketMQFactory]:
         """A function that starts clusters, which end with the test of *item*."""
         with ExitStack() as closing:
 
@@ -103,7 +105,7 @@ def fields_of(given: Mapping[str, Any], release: str) -> dict[str, Any]:
             known = (*OPTIONS, *VIRTUAL_TIME_OPTIONS)
             hint = did_you_mean(name, known)
             raise pytest.UsageError(f"a cluster has no option {name!r}: {hint}")
-    fields = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
+    fields = {name: value for name, value in given.items() if name in OPTIONS}
     if release:
         fields.setdefault("release", release)
     return fields

@@ -8,14 +8,14 @@ uses a fixture.  The fixtures are implemented in ``clusters``, ``virtual_tests``
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from types import FunctionType
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from rocketmq_emulator.testing.clusters import Clusters
+    from rocketmq_emulator.testing.clusters import Clusters, RocketMQFactory
     from rocketmq_emulator.testing.rocketmq import RocketMQ
     from rocketmq_emulator.testing.scenario_tests import ScenarioRuns
     from rocketmq_emulator.testing.virtual_tests import VirtualRuns
@@ -69,7 +69,7 @@ def rocketmq_session(request: pytest.FixtureRequest) -> RocketMQ:
 
 
 @pytest.fixture
-def rocketmq_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., RocketMQ]]:
+def rocketmq_factory(request: pytest.FixtureRequest) -> Iterator[RocketMQFactory]:
     """``rocketmq_factory(brokers=…, release=…, topics=…, settings=…)`` starts another cluster.
 
     It ends with the test.

@@ -1,11 +1,12 @@
-"""The cluster of a test: an ``EmbeddedCluster`` that is reset between tests, with queries.
+"""The cluster of tests, notebooks and scripts: ``Cluster`` of the package, ``rocketmq`` of pytest.
 
     cluster.sent_to("orders")
     cluster.wait_until_consumed("billing", timeout=5)
     cluster.fail_next("send", error=ResponseCode.SYSTEM_BUSY)
 
-It adds: topics that exist at the start of each test, a journal in memory of the current test
-only, and queries.  Queries block; ``awaited`` has the same calls for async tests.
+It is an ``EmbeddedCluster`` with topics that exist at the start and after each reset, a journal
+in memory since the last reset, and queries.  Queries block; ``awaited`` has the same calls for
+async code.
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpa
 
 import trio
 
+from rocketmq_emulator.cluster.spec import ClusterFields
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.facts import DelayedDelivered, MemberJoined, MessageSentBack, NodeStarted
 from rocketmq_emulator.facts.journal import Entry, encode_entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
-from rocketmq_emulator.protocol.error_families import NobodyAnswered
+from rocketmq_emulator.protocol.error_families import NobodyAnswered, public
 from rocketmq_emulator.protocol.messages.names import retry_topic
 from rocketmq_emulator.testing import cluster_queries
 from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import Nodes
-    from rocketmq_emulator.cluster.spec import SpecFields
+    from rocketmq_emulator.cluster.spec import ClusterSpec
     from rocketmq_emulator.facts.journal import Journal
+    from rocketmq_emulator.facts.logs import LogSettings
+    from rocketmq_emulator.processes.node_process import OnProgress
     from rocketmq_emulator.protocol.messages.message import MessageExt
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,24 +72,38 @@ class RuleFields(TypedDict, total=False):
     cut_connection: bool
 
 
+@public
 class NotConsumed(NobodyAnswered, AssertionError):
     """A group did not consume all messages in time."""
+
+
+class ClusterOptions(ClusterFields, total=False):
+    """The arguments of an ``EmbeddedCluster`` by name."""
+
+    journal: str
+    log: LogSettings | None
+    control: int | None
+    with_links: bool
+    on_progress: OnProgress | None
 
 
 class RocketMQ(EmbeddedCluster):
     """A cluster with *topics* (names, or queues on each broker by name).
 
-    It has the methods of every cluster: ``kill``, ``stop``, ``restart``, ``pause``, ``under`` …
+    Give a whole *spec*, or single fields of ``ClusterSpec`` by name; ``settings`` of the brokers
+    may have RocketMQ's names: ``settings={"autoCreateTopicEnable": False}``.  It has the methods
+    of every cluster: ``kill``, ``stop``, ``restart``, ``pause``, ``under`` …  If ``with`` cannot
+    be used, ``start`` and ``close`` do the same.  Raises ``ValueError`` for wrong arguments.
     """
 
     def __init__(
         self,
-        topics: Iterable[str] | Mapping[str, int] = (),
+        spec: ClusterSpec | None = None,
         *,
-        with_links: bool = False,
-        **fields: Unpack[SpecFields],
+        topics: Iterable[str] | Mapping[str, int] = (),
+        **options: Unpack[ClusterOptions],
     ) -> None:
-        super().__init__(with_links=with_links, **fields)
+        super().__init__(spec, **options)
         self._topics = cluster_queries.queues_by_topic(topics)
         self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
         self.awaited = AsyncCluster(self)
@@ -95,6 +113,18 @@ class RocketMQ(EmbeddedCluster):
         self._faults.listen(self._entries.append)
         self._make_topics()
         return self
+
+    def start(self, *names: str) -> None:
+        """Start the nodes that do not run; without ``with`` the first call starts the cluster."""
+        if self._thread.ident is None and not names:
+            self.__enter__()
+        else:
+            super().start(*names)
+
+    def close(self) -> None:
+        """End a cluster that was started with ``start``; one that never started stays as it is."""
+        if self._thread.ident is not None:
+            self.__exit__(None, None, None)
 
     def reset(self) -> None:
         """Reset to the state at the start of each test: only its own topics, an empty journal."""
@@ -141,7 +171,7 @@ class RocketMQ(EmbeddedCluster):
         if _is_in_a_loop():
             raise RuntimeError(
                 "wait_until_consumed would block this event loop and the consumers in it: "
-                f"await rocketmq.awaited.wait_until_consumed({group!r})"
+                f"await cluster.awaited.wait_until_consumed({group!r})"
             )
         self.wait_blocking(group, timeout, tuple(topics))
 

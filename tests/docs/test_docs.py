@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import contextlib
 import importlib.util
+import inspect
+import io
 import os
 import re
 import selectors
@@ -39,6 +44,7 @@ PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PROGRAM_S_MAX = 180.0  # one of them starts a Spark
+NOTEBOOK = Path("docs/jupyter.md")
 HERE = "127.0.0.1:9876"  # the address of the cluster in the documents
 
 
@@ -89,7 +95,7 @@ def lines_of_a_program(command: list[str | Path], count: int, folder: Path = ROO
 def programs() -> Iterator[tuple[str, str, str]]:
     """Page, program, and the output below it; without tests and without files for ``follow``."""
     for page in PAGES:
-        found = blocks(page)
+        found = [] if page == NOTEBOOK else blocks(page)
         for number, (language, text) in enumerate(found):
             if language == "python" and "def test_" not in text and not NAMED.match(text):
                 follows = [*found[number + 1 :], ("", "")][0]
@@ -124,6 +130,42 @@ def test_the_tests_on_the_pages_pass(tmp_path: Path) -> None:
         check=False,
     )
     assert f"{len(tests)} passed" in run.stdout, run.stdout
+
+
+def test_the_unittest_page_runs_with_unittest(tmp_path: Path) -> None:
+    (program,) = [text for language, text in blocks("docs/unittest.md") if language == "python"]
+    (tmp_path / "test_billing.py").write_text(program)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "unittest"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"Ran {program.count(' def test_')} tests" in run.stderr, run.stderr
+    assert run.stderr.endswith("OK\n"), run.stderr
+
+
+def test_the_cells_of_the_notebook_page_print_what_stands_below_them() -> None:
+    """Each cell runs as IPython runs it: in a loop of asyncio, with await at its top level."""
+    found = blocks(NOTEBOOK)
+    names: dict[str, object] = {}
+
+    async def run() -> None:
+        for number, (language, text) in enumerate(found):
+            if language == "python":
+                printed = io.StringIO()
+                code = compile(text, NOTEBOOK, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                with contextlib.redirect_stdout(printed):
+                    waiting = eval(code, names)  # noqa: S307  # a coroutine, if the cell awaits
+                    if inspect.iscoroutine(waiting):
+                        await waiting
+                follows = [*found[number + 1 :], ("", "")][0]
+                assert printed.getvalue() == (follows[1] if follows[0] == "text" else ""), text
+
+    asyncio.run(run())
+    assert len(found) > 8
 
 
 def test_the_first_page_shows_the_scenario_and_the_result_of_the_page_about_it() -> None:

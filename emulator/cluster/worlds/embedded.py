@@ -45,7 +45,7 @@ from rocketmq_emulator.processes.starting import NodeProgress
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rocketmq_emulator.cluster.spec import ClusterSpec, SpecFields
+    from rocketmq_emulator.cluster.spec import ClusterFields, ClusterSpec
     from rocketmq_emulator.facts.journal import Entry, Journal
     from rocketmq_emulator.processes.node_process import OnProgress
     from rocketmq_emulator.processes.roles import RoleConfig
@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 class EmbeddedCluster(RealWorld):
     """A cluster that runs inside its ``with``.  ``__enter__`` raises the error of its start.
 
-    Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
+    Give a whole *spec*, or single fields of ``ClusterSpec`` by name; settings may have
+    RocketMQ's names.
     *journal* is a folder: one file of facts per node.  With *log* its nodes' lines are kept for
     ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.  *control* is
     the port of a control address, 0 means any.  *with_links* puts a proxy in front of each node,
@@ -76,7 +77,7 @@ class EmbeddedCluster(RealWorld):
         control: int | None = None,
         with_links: bool = False,
         on_progress: OnProgress | None = None,
-        **fields: Unpack[SpecFields],
+        **fields: Unpack[ClusterFields],
     ) -> None:
         super().__init__(
             checked_spec(spec, fields), control, journal=journal, with_links=with_links

@@ -32,14 +32,15 @@ from rocketmq_emulator.processes.node_process import (
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rocketmq_emulator.cluster.spec import ClusterSpec, SpecFields
+    from rocketmq_emulator.cluster.spec import ClusterFields, ClusterSpec
     from rocketmq_emulator.processes.roles import RoleConfig
 
 
 class ProcessCluster(RealWorld):
     """A cluster of processes that runs inside ``with ProcessCluster(spec) as cluster:``.
 
-    Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
+    Give a whole *spec*, or single fields of ``ClusterSpec`` by name; settings may have
+    RocketMQ's names.
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts per node.
     *log* selects the lines that the nodes write to standard error.  *control* is the port of
     a control address, 0 means any.  *with_links* puts a proxy in front of each node, for faults
@@ -59,7 +60,7 @@ class ProcessCluster(RealWorld):
         control: int | None = None,
         with_links: bool = False,
         on_progress: OnProgress | None = None,
-        **fields: Unpack[SpecFields],
+        **fields: Unpack[ClusterFields],
     ) -> None:
         super().__init__(
             checked_spec(spec, fields), control, journal=journal, with_links=with_links

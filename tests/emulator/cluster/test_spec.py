@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_type_hints
 
 import msgspec
 import pytest
 
-from rocketmq_emulator.cluster.spec import ClusterSpec, SpecFields, checked_spec
+from rocketmq_emulator.cluster.spec import ClusterFields, ClusterSpec, SpecFields, checked_spec
 
 
 def test_ports_follow_from_the_name_servers_as_upstream_habit_has_it() -> None:
@@ -71,3 +72,43 @@ def test_a_spec_is_made_of_single_fields_or_changed_by_them() -> None:
 
 def test_the_fields_as_keywords_are_those_of_the_spec() -> None:
     assert tuple(get_type_hints(SpecFields)) == ClusterSpec.__struct_fields__
+
+
+def test_settings_may_have_the_names_of_rocketmq_and_its_units() -> None:
+    theirs: ClusterFields = {
+        "settings": {
+            "autoCreateTopicEnable": False,
+            "default_topic_queues": 3,
+            "serverChannelMaxIdleTimeSeconds": 7,
+            "net.connect_ms_max": 500,
+            "deleteWhen": "04",  # of no effect here
+        },
+        "settings_of": {"broker-b": {"brokerPermission": 4}},
+        "name_server_settings": {"waitSecondsForService": 2},
+    }
+    spec = checked_spec(None, theirs)
+    config = spec.broker_config("broker-b")
+    assert (config.auto_create_topic, config.default_topic_queues, config.perm) == (False, 3, 4)
+    assert (config.net.idle_ms_max, config.net.connect_ms_max) == (7_000, 500)
+    assert spec.name_server_config("namesrv").wait_for_service_ms == 2_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"autoCreateTopicEnabel": False}, "; did you mean autoCreateTopicEnable?"),
+        ({"defaultTopicQueueNums": 3, "default_topic_queues": 3}, "are the same setting"),
+        ({"listenPort": 10911}, "give host and port"),
+        ({"brokerRole": "SLAVE"}, "brokerRole=SLAVE is not supported; only ASYNC_MASTER is"),
+        ({"aclEnable": True}, "aclEnable=true is not supported"),
+        ({"autoCreateTopicEnable": "no"}, "auto_create_topic is a bool, not str 'no'"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused_with_the_name_that_was_given(settings, told) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        checked_spec(None, {"settings": settings})
+
+
+def test_settings_of_brokers_are_given_once() -> None:
+    with pytest.raises(ValueError, match="settings and broker_settings of a cluster are the same"):
+        checked_spec(None, {"settings": {"perm": 4}, "broker_settings": {}})

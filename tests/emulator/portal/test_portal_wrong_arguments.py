@@ -374,7 +374,7 @@ def test_a_cluster_that_does_not_run_says_so() -> None:
     with pytest.raises(NotStarted, match="namesrv has no address yet: start it first, `with Clus"):
         _ = cluster.namesrv
     with pytest.raises(NotStarted, match="the cluster does not run: start it first"):
-        cluster.start()
+        cluster.start("broker-a")
     with cluster:
         pass
     with pytest.raises(ClusterEnded, match="the cluster has ended"):

@@ -102,7 +102,7 @@ def test_public_names_and_commands_load_no_virtual_world() -> None:
 
 
 def test_a_cluster_is_given_the_fields_of_its_spec_by_name() -> None:
-    assert rocketmq_emulator.Cluster is EmbeddedCluster
+    assert issubclass(rocketmq_emulator.Cluster, EmbeddedCluster)
     with rocketmq_emulator.Cluster(brokers=1, release="5.3.3") as cluster:
         assert cluster.node_names == ("namesrv", "broker-a")
         assert cluster.spec.release == "5.3.3"

@@ -85,7 +85,7 @@ def test_a_marker_says_what_cluster_it_is(rocketmq):
 
 
 def test_a_factory_makes_one_more(rocketmq, rocketmq_factory):
-    other = rocketmq_factory(brokers=1, settings={"auto_create_topic": False})
+    other = rocketmq_factory(brokers=1, settings={"autoCreateTopicEnable": False})
     assert other.namesrv != rocketmq.namesrv
     assert other.spec.release == "4.9.7"
 
@@ -114,7 +114,7 @@ def test_async_tests_await_the_same(rocketmq):
     async def main():
         send(rocketmq, "orders", b"one cup")
         assert len(await rocketmq.awaited.sent_to("orders")) == 1
-        with pytest.raises(RuntimeError, match="await rocketmq.awaited.wait_until_consumed"):
+        with pytest.raises(RuntimeError, match="await cluster.awaited.wait_until_consumed"):
             rocketmq.wait_until_consumed("billing")
         with pytest.raises(AssertionError, match="no member is connected"):
             await rocketmq.awaited.wait_until_consumed("billing", 0.1)
@@ -129,7 +129,7 @@ import trio
 from rocketmq_emulator import Message, Producer, PushConsumer
 
 
-@pytest.mark.rocketmq(seeds=3, topics=["orders"])
+@pytest.mark.rocketmq(seeds=3, topics=["orders"], settings={"autoCreateTopicEnable": False})
 async def test_ten_minutes_pass_in_a_moment(virtual_cluster, tmp_path):
     cluster, came = virtual_cluster, []
 

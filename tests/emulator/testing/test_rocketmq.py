@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+import rocketmq_emulator
+from rocketmq_emulator import testing
 from rocketmq_emulator.client import BrokerRefused
 from rocketmq_emulator.client.settings.config import QUICK_TIMERS
 from rocketmq_emulator.cluster.fault_values import Kill
 from rocketmq_emulator.facts import MessageConsumed, NodeStarted
 from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, ConsumersPlan, LoadPlan, Step
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
-from rocketmq_emulator.sync import Message, Producer, PushConsumer
+from rocketmq_emulator.sync import Message, Producer, PushConsumer, SendError
 from rocketmq_emulator.testing.rocketmq import NotConsumed, RocketMQ
 from tests.support.scenarios.running_plans import a_plan
 
@@ -134,3 +136,31 @@ def test_a_refusal_without_a_remark_ends_with_its_name(cluster: RocketMQ) -> Non
         pytest.raises(BrokerRefused, match=r": SYSTEM_BUSY$"),
     ):
         producer.send(Message("orders", b"one"))
+
+
+def test_the_public_cluster_is_the_class_of_the_fixture() -> None:
+    assert rocketmq_emulator.Cluster is testing.RocketMQ is RocketMQ
+    assert rocketmq_emulator.NotConsumed is testing.NotConsumed is NotConsumed
+    for name in testing.__all__:
+        assert getattr(testing, name)
+    with pytest.raises(AttributeError, match="has no RocketMq"):
+        _ = testing.RocketMq  # type: ignore[attr-defined]
+
+
+def test_a_cluster_without_with_starts_with_its_topics_and_is_closed() -> None:
+    cluster = rocketmq_emulator.Cluster(
+        brokers=1, topics=["orders"], settings={"autoCreateTopicEnable": False}
+    )
+    cluster.close()  # it has not started: nothing happens
+    cluster.start()
+    with Producer(group="shop", **cluster.client_settings()) as producer:
+        producer.send(Message("orders", b"one"))
+        with pytest.raises(SendError):
+            producer.send(Message("jobs", b"one"))
+    assert [message.body for message in cluster.sent_to("orders")] == [b"one"]
+    cluster.stop("broker-a")
+    cluster.start()
+    assert cluster.is_running("broker-a")
+    cluster.close()
+    assert not cluster.is_running("broker-a")
+    cluster.close()

@@ -13,7 +13,7 @@ from tests.support.pipeline.source_topics import numbered, send
 
 @pytest.fixture(scope="module")
 def cluster():
-    with RocketMQ({"orders": 2}, brokers=2) as cluster:
+    with RocketMQ(topics={"orders": 2}, brokers=2) as cluster:
         send(cluster.namesrv, *numbered("orders", 40, tags="TagA"))
         yield cluster
 

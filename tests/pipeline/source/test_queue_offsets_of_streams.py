@@ -40,7 +40,7 @@ ALL = ReadAllAvailable()
 
 @pytest.fixture
 def cluster():
-    with RocketMQ({"orders": 1}, brokers=2) as cluster:
+    with RocketMQ(topics={"orders": 1}, brokers=2) as cluster:
         yield cluster
 
 
@@ -162,7 +162,7 @@ def test_a_new_queue_is_read_from_its_first_message(cluster, open_stream) -> Non
 
 
 def test_a_new_broker_is_read_from_its_first_message(open_stream) -> None:
-    with RocketMQ({"orders": 1}, brokers=2) as cluster:
+    with RocketMQ(topics={"orders": 1}, brokers=2) as cluster:
         cluster.stop("broker-b")
         stream = open_stream(cluster)
         at = stream.initialOffset()
@@ -190,7 +190,7 @@ def test_a_broker_that_is_away_keeps_its_place(cluster, open_stream, absence) ->
 
 
 def test_a_restarted_stream_goes_on_without_any_broker_or_name_server(open_stream) -> None:
-    with RocketMQ({"orders": 1}, brokers=1) as cluster:
+    with RocketMQ(topics={"orders": 1}, brokers=1) as cluster:
         at = open_stream(cluster).initialOffset()
         send(cluster.namesrv, *numbered("orders", 3))
         cluster.kill("broker-a")
@@ -220,7 +220,7 @@ def forgetful():
         "message_bytes_max": 64 * 1024,
         "retained_bytes_max": 512 * 1024,
     }
-    with RocketMQ({"orders": 1}, brokers=1, broker_settings=settings) as cluster:
+    with RocketMQ(topics={"orders": 1}, brokers=1, broker_settings=settings) as cluster:
         yield cluster
 
 

@@ -42,7 +42,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def servers():
-    with RocketMQ({"orders": 2}, brokers=2) as cluster:
+    with RocketMQ(topics={"orders": 2}, brokers=2) as cluster:
         yield cluster
 
 
@@ -189,7 +189,7 @@ def test_a_topic_that_nobody_may_make_is_answered_with_the_nearest() -> None:
     says = r"'order'.*did you mean orders\?.*option brokerTimeout"
     settings = {"auto_create_topic": False}
     with (
-        RocketMQ({"orders": 1}, brokers=1, broker_settings=settings) as cluster,
+        RocketMQ(topics={"orders": 1}, brokers=1, broker_settings=settings) as cluster,
         pytest.raises(NotSent, match=says),
     ):
         write(cluster.namesrv, [{"body": b"x"}], topic="order")

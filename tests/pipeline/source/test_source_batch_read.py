@@ -38,7 +38,7 @@ from tests.support.pipeline.source_topics import (
 @pytest.fixture(scope="module")
 def cluster():
     topics = {"orders": 2, "stock": 1, "many": 2, "tagged": 1, "timed": 1, "empty": 1}
-    with RocketMQ(topics, brokers=2) as cluster:
+    with RocketMQ(topics=topics, brokers=2) as cluster:
         send(cluster.namesrv, *numbered("orders", 40))
         send(cluster.namesrv, *numbered("stock", 3))
         send_many(cluster.namesrv, "many", 3000)

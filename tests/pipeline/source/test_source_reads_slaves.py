@@ -39,7 +39,7 @@ SLAVE_ID = 1
 
 @pytest.fixture
 def master():
-    with RocketMQ({"orders": 1}, brokers=1) as cluster:
+    with RocketMQ(topics={"orders": 1}, brokers=1) as cluster:
         yield cluster
 
 
@@ -47,7 +47,7 @@ def master():
 def slave(master):
     """A cluster whose broker is registered as a slave for as long as the connection is open."""
     with (
-        RocketMQ({"orders": 1}, brokers=1) as cluster,
+        RocketMQ(topics={"orders": 1}, brokers=1) as cluster,
         BlockingConnection(master.namesrv, 2_000) as connection,
     ):
         request = RegisterBrokerRequest(
