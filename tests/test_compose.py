@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rocketmq_emulator.cluster.control.client import ControlClient
 from tests.support.cli.command_line import ROOT, ready_line, rmqemu, started
 from tests.support.free_ports import free_cluster_port, free_port
 
@@ -166,6 +167,7 @@ def test_a_container_without_a_command_is_a_cluster_that_the_host_reaches() -> N
     (entry,), (command,), (health,) = map(instructions, ("ENTRYPOINT", "CMD", "HEALTHCHECK"))
     assert json.loads(entry) == ["rmqemu"]
     port = free_cluster_port()
+    command = command.replace("0.0.0.0:9875", "0.0.0.0:0")
     with started(*json.loads(command), "--port", str(port)) as process:
         ready = ready_line(process)
         assert ready["namesrv"] == f"{HOST}:{port}"
@@ -173,6 +175,12 @@ def test_a_container_without_a_command_is_a_cluster_that_the_host_reaches() -> N
         assert all(address.startswith(f"{HOST}:") for address in ready["brokers"].values())
         check = json.loads(health.partition("CMD")[2])
         assert rmqemu(*check[1:-1], f"{HOST}:{port}").returncode == 0
+        mapped = rmqemu("advertise", "broker-a=localhost:32801", "-n", f"{HOST}:{port}")
+        assert mapped.returncode == 0, mapped.stderr
+        control = ControlClient(ready["control"].removeprefix("http://"))
+        control.reset()
+        assert brokers_at(f"{HOST}:{port}")["broker-a"] == "localhost:32801"
+        assert rmqemu(*check[1:-1], f"{HOST}:{port}").returncode == 0, "ports inside are others"
         killed = rmqemu("kill", "broker-b", "-n", f"{HOST}:{port}")
         assert killed.returncode == 0, killed.stderr
 
@@ -187,4 +195,4 @@ def test_who_listens_everywhere_is_asked_for_the_address_that_clients_use() -> N
 
 def test_the_image_names_the_ports_that_a_cluster_of_that_command_listens_on() -> None:
     (ports,) = instructions("EXPOSE")
-    assert ports.split() == ["9876", "10911", "11011"]
+    assert ports.split() == ["9875", "9876", "10911", "11011"]

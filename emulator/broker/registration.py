@@ -12,7 +12,7 @@ Upstream: BrokerController.registerBrokerAll, BrokerOuterAPI.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -90,6 +90,7 @@ class NameServerRegistration:
         self._client = client
         self._nursery = nursery
         self._namesrv = broker.config.namesrv
+        self._address = broker.address  # as registered
         self._whole: tuple[DataVersion, int, bytes] | None = None  # the body that was sent last
         self._unsent: dict[str, None] = {}  # changed topics that wait for the whole table
         self._is_whole_due = False
@@ -116,7 +117,7 @@ class NameServerRegistration:
         """One round: register the whole table at every NameServer.  Failures are facts."""
         await self._finish(self._begin(None))
 
-    def announce(self, topics: Sequence[TopicConfig] | None, bell: object | None) -> None:
+    def announce(self, topics: Sequence[TopicConfig] | None, bell: Hashable | None) -> None:
         """Register *topics* that are new or have changed, or all topics; then ring *bell*.
 
         The bell rings when every NameServer has answered or failed.  To be called before the
@@ -134,6 +135,10 @@ class NameServerRegistration:
                 self._send_whole_when_due()
             self._is_send_planned = True
             self._next_pass.ask()
+            return
+        if self._address != self._broker.address:
+            before, self._address = self._address, self._broker.address
+            self._nursery.start_soon(self._move, before, bell)
             return
         # NameServers may ignore a whole table sent later, so include the topics waiting for it.
         begun = self._begin(None if topics is None else [*self._unsent, *names])
@@ -249,27 +254,37 @@ class NameServerRegistration:
 
     async def unregister(self, open_nursery: OpenNursery) -> None:
         """Unregister at every NameServer, as a clean shutdown does."""
+        async with open_nursery() as nursery:
+            for address in self._namesrv:
+                nursery.start_soon(self._unregister_at, address, self._address)
+
+    async def _move(self, before: str, bell: Hashable) -> None:
+        """Replace the address *before* at every NameServer by the present one; then ring *bell*.
+
+        Unregister and wait first: a NameServer would keep *before* until it expires, and one of
+        4.x unregisters by the broker's id, so it would remove an address registered meanwhile.
+        """
+        for address in self._namesrv:
+            await self._unregister_at(address, before)
+        await self.register()
+        self._broker.registered((), bell)
+
+    async def _unregister_at(self, address: str, own_address: str) -> None:
         broker = self._broker
         header = UnregisterBrokerRequest(
             broker_name=broker.config.name,
-            broker_addr=broker.address,
+            broker_addr=own_address,
             cluster_name=broker.config.cluster,
             broker_id=broker.config.broker_id,
         )
-
-        async def unregister_at(address: str) -> None:
-            addressed = self._addressed_for(address, header)
-            try:
-                await self._client.invoke(
-                    address, catalog.UNREGISTER_BROKER, addressed, timeout_ms=UNREGISTER_MS_MAX
-                )
-            except RemoteError as error:
-                # The NameServer removes this broker when it sees the connection close.
-                broker.note(RegisteredWith((), (error.address,)))
-
-        async with open_nursery() as nursery:
-            for address in self._namesrv:
-                nursery.start_soon(unregister_at, address)
+        addressed = self._addressed_for(address, header)
+        try:
+            await self._client.invoke(
+                address, catalog.UNREGISTER_BROKER, addressed, timeout_ms=UNREGISTER_MS_MAX
+            )
+        except RemoteError as error:
+            # The NameServer removes this broker when it sees the connection close.
+            broker.note(RegisteredWith((), (error.address,)))
 
     def _note_failure(self, address: str, error: str) -> None:
         """Note only the first of consecutive failures."""

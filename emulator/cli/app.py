@@ -126,6 +126,7 @@ COMMANDS: Mapping[str, CommandPlace] = {
     "pause": CommandPlace("commands.nodes", "pause"),
     "resume": CommandPlace("commands.nodes", "resume"),
     "advance": CommandPlace("commands.nodes", "advance"),
+    "advertise": CommandPlace("commands.nodes", "advertise"),
     "run": CommandPlace("commands.run", "run"),
     "sweep": CommandPlace("commands.spark", "sweep"),
     "study": CommandPlace("commands.spark", "study"),

@@ -20,6 +20,7 @@ from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.extensions import (
     AdvanceTime,
     AdvanceTimeReply,
+    AdvertisedAddress,
     BusyPool,
     BusyPoolState,
     ClockSkew,
@@ -133,6 +134,12 @@ def advance_time(time: str | int) -> ServerCall[AdvanceTimeReply]:
     return ServerCall(
         catalog.ADVANCE_TIME, body, lambda data: decode_extension_body(data, AdvanceTimeReply)
     )
+
+
+def advertise_address(address: str, store_host: str) -> ServerCall[None]:
+    """Make a broker register *address* for clients; *store_host* is the same with an IP."""
+    body = AdvertisedAddress(address=address, store_host=store_host)
+    return ServerCall(catalog.ADVERTISE_ADDRESS, encode_extension_body(body), lambda _: None)
 
 
 def call_server_blocking(node: str, address: str, call: ServerCall[R]) -> R:

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Sequence
 from functools import partial
+from typing import Any, TypeAlias
 
 import trio
 
 from rocketmq_emulator.net.address_server import HttpFailed
 from rocketmq_emulator.net.transport import HostUnknown
+
+Found: TypeAlias = tuple[Any, Any, Any, Any, tuple[Any, ...]]  # of getaddrinfo
 
 # Host names ---------------------------------------------------------------------------
 
@@ -33,11 +37,30 @@ async def resolve_address(address: str) -> str:
     return address
 
 
+def resolve_blocking(address: str) -> str:
+    """As ``resolve_address``, in a thread that may block."""
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise _unknown(host) from error
+    return f"{_preferred(found)}:{port}"
+
+
 async def _first_ip(host: str) -> str:
     try:
         found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        raise HostUnknown(f"the host name {host!r} cannot be resolved") from error
+        raise _unknown(host) from error
+    return _preferred(found)
+
+
+def _unknown(host: str) -> HostUnknown:
+    return HostUnknown(f"the host name {host!r} cannot be resolved")
+
+
+def _preferred(found: Sequence[Found]) -> str:
+    """The IPv4 address if there is one: older clients need it."""
     ips = sorted((family != socket.AF_INET, str(name[0])) for family, _, _, _, name in found)
     is_six, ip = ips[0]
     return f"[{ip}]" if is_six else ip

@@ -1,5 +1,5 @@
 """Bodies of the calls that only this emulator answers (codes 9000 to 9999): reply rules, clock,
-facts, busy pools, the overview of a broker.
+facts, the address that a broker registers, busy pools, the overview of a broker.
 
     ReplyRule(code=RequestCode.SEND_MESSAGE_V2, count=5, error_code=ResponseCode.SYSTEM_BUSY)
     ReplyRule(code=RequestCode.HEART_BEAT, client_id="10.0.0.7@1", cut_connection=True)
@@ -22,7 +22,7 @@ from rocketmq_emulator.protocol.codes import EXTENSION_CODES, REQUEST_NAMES
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.flags import PERM_READ_WRITE
 
-# Clock and facts (9003, 9004, 9007), and the base of all bodies ------------------------
+# Clock, facts and address (9003, 9004, 9007, 9008), and the base of all bodies ---------
 
 
 SKEW_MS_MAX = 10 * 365 * 24 * 3_600_000  # ten years
@@ -84,6 +84,16 @@ class AdvanceTimeReply(ExtensionBody, frozen=True):
 
     due_count: int
     waiting_count: int
+
+
+class AdvertisedAddress(ExtensionBody, frozen=True):
+    """The address that a broker registers for clients from now on, ``host:port``.
+
+    ``store_host`` is the same with an IP: message ids carry it.
+    """
+
+    address: str
+    store_host: str
 
 
 B = TypeVar("B", bound=ExtensionBody)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from rocketmq_emulator.protocol.bodies.extensions import (
     AdvanceTime,
     AdvanceTimeReply,
+    AdvertisedAddress,
     BrokerOverview,
     BusyPool,
     BusyPoolState,
@@ -214,4 +215,5 @@ FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FetchFacts)
 RESET_SERVER = nameserver_or_broker("RESET_SERVER")
 SET_BUSY_POOL = broker("SET_BUSY_POOL", request_body=BusyPool, reply_body=BusyPoolState)
 ADVANCE_TIME = broker("ADVANCE_TIME", request_body=AdvanceTime, reply_body=AdvanceTimeReply)
+ADVERTISE_ADDRESS = broker("ADVERTISE_ADDRESS", request_body=AdvertisedAddress)
 GET_BROKER_OVERVIEW = broker("GET_BROKER_OVERVIEW", reply_body=BrokerOverview)

@@ -2,7 +2,9 @@
 
 Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  The settings of ``LIVE``
 (5.1.0 has one more, 5.2.0 another) are applied at once; a changed ``brokerPermission`` is also
-registered at the NameServers before the answer.  All other settings are answered SUCCESS, as
+registered at the NameServers before the answer.  The address that clients are given is not such a
+setting, because upstream cannot change its port: ADVERTISE_ADDRESS, a call of our own, changes it.
+All other settings are answered SUCCESS, as
 upstream does, change nothing, and are noted by a warning.  Changes end with the process: no file
 is written.  Lists only settings that have an effect here; upstream lists some three hundred more.
 
@@ -11,14 +13,16 @@ Upstream: AdminBrokerProcessor, Configuration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import msgspec
 
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.facts import SettingsChanged, SettingsIgnored
+from rocketmq_emulator.net.reply_rules import check_allowed, extension_body_of
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
 from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.extensions import AdvertisedAddress
 from rocketmq_emulator.protocol.bodies.topics import DataVersion
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import Header
@@ -133,9 +137,23 @@ class ConfigurationProcessor:
         bell = None
         if "brokerPermission" in wanted:
             bell = self._broker.register_again(call.now_ms)
+        return self._reply_after(bell, call.now_ms)
+
+    def advertise(self, call: Call[Header]) -> Result:
+        """Register another address for clients; answered when the NameServers have it."""
+        broker = self._broker
+        check_allowed("this is", allowed=broker.config.reply_rules_allowed)
+        wanted = extension_body_of(call, AdvertisedAddress)
+        bell = broker.advertise(wanted.address, wanted.store_host, call.now_ms)
+        text = f"advertised_address={wanted.address}"
+        broker.note(SettingsChanged(call.peer.address, (text,)))
+        return self._reply_after(bell, call.now_ms)
+
+    def _reply_after(self, bell: Hashable | None, now_ms: int) -> Result:
+        """A reply when *bell* rings: a registration has ended; at once if there is none."""
         if bell is None:
             return Reply()
-        until_ms = call.now_ms + self._broker.register_call_ms_max
+        until_ms = now_ms + self._broker.register_call_ms_max
         return Wait(bell, until_ms, lambda _now_ms, _expired: Reply())
 
     def _refusal(self, wanted: Mapping[str, str]) -> str | None:

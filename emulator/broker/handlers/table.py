@@ -84,6 +84,7 @@ def _admin_rows(broker: Broker) -> tuple[Row, ...]:
     advancer = AdvanceTimeProcessor(broker)
     return (
         Row(catalog.ADVANCE_TIME, advancer.advance),
+        Row(catalog.ADVERTISE_ADDRESS, configuration.advertise),
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
         Row(catalog.DELETE_TOPIC_IN_BROKER, topics.delete),
         Row(catalog.GET_ALL_TOPIC_CONFIG, topics.all),

@@ -187,6 +187,19 @@ class Broker:
         self._announce(None, bell)
         return bell
 
+    def advertise(self, address: str, store_host: str, now_ms: int) -> Hashable | None:
+        """Give clients *address* from now on, and register it; returns as ``update_topic`` does.
+
+        *store_host* is as in ``set_listen_address``; stored records keep theirs.
+        """
+        self.first_config, config = (
+            msgspec.structs.replace(each, advertised_address=address)
+            for each in (self.first_config, self.config)
+        )
+        self.reconfigure(config)
+        self.set_listen_address(address, store_host)
+        return self.register_again(now_ms)
+
     def queue(self, topic: str, queue_id: int) -> Queue:
         """The name of one of this broker's queues in facts."""
         return Queue(topic, self.config.name, queue_id)

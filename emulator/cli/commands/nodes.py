@@ -1,7 +1,8 @@
-"""Commands for the control address of a running ``up``: ``nodes``, one per verb, ``advance``.
+"""Commands for the control address of a running ``up``: ``nodes``, one per verb, and two more.
 
 A verb (``kill``, ``stop``, ``start``, ``restart``, ``pause``, ``resume``) acts on nodes;
-``advance`` delivers delayed messages and retries before their time.
+``advance`` delivers delayed messages and retries before their time; ``advertise`` changes the
+addresses that brokers register.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rocketmq_emulator.cli.screens.cluster_tables import a_table
 from rocketmq_emulator.cluster.control.client import ControlClient, find_control
 from rocketmq_emulator.cluster.node_view import NodeState, NodeView
 from rocketmq_emulator.cluster.world import Verb
-from rocketmq_emulator.text.values import parse_duration_ms
+from rocketmq_emulator.text.values import check_connect_address, parse_duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -177,3 +178,31 @@ def advance(
         show_json({"ms": ms, "due_count": done})
     else:
         typer.echo(f"advanced by {time}: {done} message{'s' * (done != 1)} fell due")
+
+
+# Addresses ----------------------------------------------------------------------------
+
+
+Addresses = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NODE=HOST:PORT…", help="Brokers, and the addresses at which clients reach them."
+    ),
+]
+
+
+def advertise(addresses: Addresses, control: ControlAt = "", namesrv: Namesrv = NAMESRV) -> None:
+    """Let brokers register other addresses: a container's mapped ports."""
+    pairs = [text.partition("=") for text in addresses]
+    with errors_as_exit_codes():
+        for name, equals, address in pairs:
+            if not (name and equals):
+                raise BadUse(f"{name!r} is no NODE=HOST:PORT, as broker-a=localhost:32801")
+            try:
+                check_connect_address(address)
+            except ValueError as error:
+                raise BadUse(f"{name}: {error}") from error
+        caller = find_control(control, namesrv)
+        for name, _, address in pairs:
+            caller.advertise(name, address)
+            typer.echo(f"{name} is registered at {address}")

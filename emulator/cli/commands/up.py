@@ -15,8 +15,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -77,6 +78,7 @@ DEFAULT_CONTROL = f"127.0.0.1:{PORT_DEFAULT - 1}"  # where commands look by defa
 PORT_MAX = 65_535
 IN_MEMORY = "none"  # as --store
 ALL_ADDRESSES = ("0.0.0.0", "[::]")
+FOR_ALL_NODES = {"reply_rules_allowed"}  # a reset needs it of the NameServer, too
 
 
 def up(
@@ -192,6 +194,7 @@ def _spec(
             store=store.folder,
             **where._asdict(),
             broker_settings=given,
+            name_server_settings={name: given[name] for name in FOR_ALL_NODES & given.keys()},
         )
         spec.check()
     except SettingRefused as error:
@@ -202,10 +205,11 @@ def _spec(
 
 
 class ControlPortOption(NamedTuple):
-    """The loopback port of the control address; None means no control address."""
+    """The port and the host of the control address; port None means no control address."""
 
     port: int | None
     or_any: bool = False
+    host: str = "127.0.0.1"
 
     @classmethod
     def parse(cls, text: str, namesrv_port: int) -> ControlPortOption:
@@ -214,14 +218,17 @@ class ControlPortOption(NamedTuple):
             return cls(max(0, namesrv_port - 1), or_any=True)
         if text == "none":
             return cls(None)
-        if not text.isdecimal() or int(text) > PORT_MAX:
+        host, _, port = text.rpartition(":")
+        if not port.isdecimal() or int(port) > PORT_MAX:
             raise BadUse(f"--control {text}: a port from 0 (any free) to {PORT_MAX}, or none")
-        return cls(int(text))
+        with suppress(ValueError):
+            return cls(int(port), host=str(IPv4Address(host or "127.0.0.1")))
+        raise BadUse(f"--control {text}: the host is an IPv4 address, as 0.0.0.0 for all")
 
     def open(self, cluster: RealWorld) -> None:
         """Open the control address.  Raises ``AddressInUse`` if a given port is in use."""
         if self.port is not None:
-            cluster.open_control(self.port, or_any=self.or_any)
+            cluster.open_control(self.port, host=self.host, or_any=self.or_any)
 
 
 def _started(

@@ -55,8 +55,8 @@ ControlPort: TypeAlias = Annotated[
     str,
     typer.Option(
         "--control",
-        metavar="PORT|none",
-        help="The port of the control address; by default the NameServer's minus one.",
+        metavar="[HOST:]PORT|none",
+        help="The control address; by default the NameServer's port minus one, on loopback.",
     ),
 ]
 Sets: TypeAlias = Annotated[

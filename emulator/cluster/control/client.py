@@ -50,6 +50,10 @@ class _Advanced(msgspec.Struct):
     due_count: int
 
 
+class _Advertised(msgspec.Struct):
+    address: str
+
+
 class _Error(msgspec.Struct):
     error: str
 
@@ -72,6 +76,16 @@ class ControlClient:
         """Carry out *verb*, without a timeout; returns the node's state afterwards."""
         path = quote(name, safe="", errors="surrogateescape")  # also bytes that are not UTF-8
         return self._call("POST", f"/nodes/{path}/{verb}", NodeView)
+
+    def advertise(self, name: str, address: str) -> None:
+        """Let broker *name* register *address* for clients."""
+        path = quote(name, safe="", errors="surrogateescape")
+        body = msgspec.json.encode({"address": address})
+        self._call("POST", f"/nodes/{path}/advertise", _Advertised, body)
+
+    def reset(self) -> None:
+        """Restore the state of the start; connections stay open."""
+        self._call("POST", "/reset", _Nodes)
 
     def about(self) -> ClusterAbout:
         """The kind of the cluster, and whether it has links."""

@@ -72,6 +72,10 @@ class ControlledCluster(Protocol):
         """As ``RealWorld.unlisten``."""
         ...
 
+    def advertise(self, name: str, address: str) -> None:
+        """As ``RealWorld.advertise``."""
+        ...
+
     def skew_clock(self, name: str, ms: int) -> None:
         """As ``World.skew_clock``."""
         ...

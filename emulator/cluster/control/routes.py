@@ -1,7 +1,7 @@
 """The routes of the control address: a table of methods and paths, and a function for each.
 
-Nodes and their verbs, reply rules and clocks of a node, faults, facts as a stream (``GET /facts``;
-``facts_feed`` reads them), and ``POST /advance`` for delayed and timer messages.
+Nodes and their verbs, reply rules, clock and address of a node, faults, facts as a stream
+(``GET /facts``; ``facts_feed`` reads them), and ``POST /advance`` for delayed and timer messages.
 The functions block, as the world's verbs do.  A verb that is not possible in a node's present
 state is refused here: the world itself would do nothing and report nothing.
 """
@@ -27,6 +27,7 @@ from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.world import CannotDo, ClusterEnded, NotReady, UnknownNode, Verb
 from rocketmq_emulator.facts import all_facts
 from rocketmq_emulator.facts.journal import WORLD_NODE
+from rocketmq_emulator.net.transport import HostUnknown
 from rocketmq_emulator.processes.node_process import NodeDied
 from rocketmq_emulator.processes.process_errors import user_message
 from rocketmq_emulator.protocol.bodies.extensions import (
@@ -36,6 +37,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     ReplyRuleList,
 )
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.settings.setting_rules import BadField
 from rocketmq_emulator.text.suggestions import did_you_mean
 
 T = TypeVar("T")
@@ -79,7 +81,7 @@ def body_of(request: HttpRequest, kind: type[T]) -> T:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body: {error}") from error
 
 
-# Reply rules and the clock of a node --------------------------------------------------
+# Reply rules, the clock and the address of a node -------------------------------------
 
 
 STATUS_OF_REFUSALS = {
@@ -128,6 +130,25 @@ def _skew_clock(world: ControlledCluster, request: HttpRequest, names: Names) ->
     return HttpResponse.json(skew)
 
 
+class AdvertiseWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``POST …/advertise``: ``host:port``."""
+
+    address: str
+
+
+def _advertise(world: ControlledCluster, request: HttpRequest, names: Names) -> HttpResponse:
+    wanted = body_of(request, AdvertiseWanted)
+    node = world.node(names["name"])
+    if node.state == "paused":
+        check_state(node, ("starting", "running", "stopped", "dead"), "given another address")
+    with refusals(node.name):
+        try:
+            world.advertise(node.name, wanted.address)
+        except (BadField, HostUnknown) as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
+    return HttpResponse.json({"name": node.name, "address": wanted.address})
+
+
 @contextmanager
 def _answering(world: ControlledCluster, name: str) -> Iterator[str]:
     """Check that the node runs; inside the block its refusals become ``Refused``."""
@@ -155,6 +176,7 @@ NODE_CALL_ROUTES: tuple[Route, ...] = (
     Route("DELETE", RULES, _remove_rules),
     Route("DELETE", f"{RULES}/{{id}}", _remove_rule),
     Route("POST", "/nodes/{name}/skew-clock", _skew_clock),
+    Route("POST", "/nodes/{name}/advertise", _advertise),
 )
 
 

@@ -1,4 +1,4 @@
-"""The control address: a listener on loopback, served by its own thread.
+"""The control address: a listener, on loopback unless asked otherwise, with its own thread.
 
 The port is bound at once, so that the address can be announced before it is used.  The thread
 loads trio and h11 only when the first client connects, and that client waits for it: a cluster
@@ -69,18 +69,23 @@ def _ext(fields: dict[str, str]) -> msgspec.Raw:
 # The listener -------------------------------------------------------------------------
 
 
-HOST = "127.0.0.1"
+HOST, ALL_ADDRESSES = "127.0.0.1", "0.0.0.0"
 BACKLOG = 64
 END_S_MAX = 5.0
 
 
 class ControlServer:
-    """Serves *world* once constructed; ``address`` is ``host:port``.  Raises ``AddressInUse``."""
+    """Serves *world* once constructed; ``address`` is ``host:port``.  Raises ``AddressInUse``.
 
-    def __init__(self, world: ControlledCluster, port: int) -> None:
+    *host* is an IPv4 address of this machine; 0.0.0.0 is all of them, as a container needs whose
+    ports are mapped.  ``address`` then is the one on loopback.
+    """
+
+    def __init__(self, world: ControlledCluster, port: int, host: str = HOST) -> None:
         self._world = world
-        self._socket = _bound(port)
-        self.address = f"{HOST}:{self._socket.getsockname()[1]}"
+        self._socket = _bound(port, host)
+        reached = HOST if host == ALL_ADDRESSES else host
+        self.address = f"{reached}:{self._socket.getsockname()[1]}"
         self._lock = threading.Lock()
         self._is_closed = False
         self._ending: tuple[trio.lowlevel.TrioToken, trio.CancelScope] | None = None
@@ -139,15 +144,15 @@ class ControlServer:
         trio.run(main)
 
 
-def _bound(port: int) -> socket.socket:
+def _bound(port: int, host: str) -> socket.socket:
     listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
+        listener.bind((host, port))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(error.errno, f"{HOST}:{port} is in use") from error
-        raise OSError(error.errno, error.strerror, f"{HOST}:{port}") from error
+            raise AddressInUse(error.errno, f"{host}:{port} is in use") from error
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     return listener

@@ -248,8 +248,10 @@ class EmbeddedCluster(RealWorld):
             node = EmbeddedNode(name, config, self._journal_file(name, config), self._attach_log)
             self._nodes[name] = node
             self._set_clock(name)
+        node = self._nodes[name]
+        node.config = self._as_advertised(name, node.config)
         try:
-            await self._nursery.start(self._nodes[name].serve)
+            await self._nursery.start(node.serve)
             self._node_is_up(name)
         except RuntimeError as error:
             if self._is_alive(name):

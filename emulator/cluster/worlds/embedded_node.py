@@ -160,7 +160,7 @@ class EmbeddedNode:
     ) -> None:
         self.name = name
         self.address = ""  # empty until it was ready once
-        self._config = config
+        self.config = config  # of the present run, or the next
         self._file = file
         self._log = log
         self._memory = MemoryDisk()
@@ -196,12 +196,12 @@ class EmbeddedNode:
         """One run, until ``stop`` or ``kill``; *task_status* gets its address when it is ready."""
         self.was_killed = False
         if self.address:
-            self._config = msgspec.structs.replace(self._config, listen_address=self.address)
+            self.config = msgspec.structs.replace(self.config, listen_address=self.address)
         with contextlib.ExitStack() as closing:
             disk: Disk = self._memory
             flush_reports = FlushReports(trio.lowlevel.current_trio_token().run_sync_soon)
-            if self._config.store:
-                files = FileDisk(self._config.store, flush_reports.deliver)
+            if self.config.store:
+                files = FileDisk(self.config.store, flush_reports.deliver)
                 disk = closing.enter_context(contextlib.closing(files))
             clock = self._clock = WallClock.of_this_machine()
             clock.error = self._clock_error
@@ -213,7 +213,7 @@ class EmbeddedNode:
                 closing.callback(self._end, life)
                 serve = partial(
                     serve_role,
-                    self._config,
+                    self.config,
                     network=TcpNetwork(PausableNursery(nursery, life.tasks), journal.note),
                     disk=life.disk,
                     clock=clock,

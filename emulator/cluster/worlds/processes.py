@@ -275,10 +275,11 @@ class ProcessCluster(RealWorld):
     def _config(self, name: str) -> RoleConfig:
         """The config of its last run, or the spec's; a broker's needs ready NameServers."""
         if name in self._configs:
-            return self._configs[name]
+            return self._as_advertised(name, self._configs[name])
         if name in self.spec.name_server_names:
             return self._behind_proxies(name, self.spec.name_server_config(name))
-        return self._behind_proxies(name, self.spec.broker_config(name, self._name_servers))
+        config = self._behind_proxies(name, self.spec.broker_config(name, self._name_servers))
+        return self._as_advertised(name, config)
 
     def _of(self, names: Iterable[str]) -> list[NodeProcess]:
         return [self._nodes[name] for name in names if name in self._nodes]

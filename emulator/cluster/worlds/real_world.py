@@ -12,10 +12,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import msgspec
+
 from rocketmq_emulator.cluster.faults.real_time_faults import RealTimeFaults
 from rocketmq_emulator.cluster.node_view import NodeCondition, NodeView, StateTimes
 from rocketmq_emulator.cluster.world import World
 from rocketmq_emulator.net.transport import AddressInUse
+from rocketmq_emulator.settings.setting_rules import BadField
+from rocketmq_emulator.text.values import check_connect_address
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -56,6 +60,7 @@ class RealWorld(World):
         self._with_links = with_links
         self.links: TcpLinks | None = None  # while it runs
         self._state_times = StateTimes()
+        self._advertised: dict[str, str] = {}  # addresses for clients, by broker
         self._skews_ms: dict[str, int] = {}  # errors set by skew_clock, also before a start
         self._clock_faults: dict[str, ClockError] = {}  # what faults add to that
         self._faults = RealTimeFaults(self, journal)
@@ -99,8 +104,10 @@ class RealWorld(World):
         """The URL of the control address (docs/control.md), ``http://…``; empty without one."""
         return self._control.url if self._control is not None else ""
 
-    def open_control(self, port: int = 0, *, or_any: bool = False) -> None:
-        """Open the control address at *port* of loopback; 0 means any port.
+    def open_control(
+        self, port: int = 0, *, host: str = "127.0.0.1", or_any: bool = False
+    ) -> None:
+        """Open the control address at *port* of *host*; port 0 means any, 0.0.0.0 all addresses.
 
         *or_any*: use any port if *port* is in use; without it raises ``AddressInUse``.
         ``announce_control`` writes the address to the NameServers.
@@ -108,11 +115,11 @@ class RealWorld(World):
         from rocketmq_emulator.cluster.control.server import ControlServer  # noqa: PLC0415  # not needed by all
 
         try:
-            self._control = ControlServer(self, port)
+            self._control = ControlServer(self, port, host)
         except AddressInUse:
             if not or_any:
                 raise
-            self._control = ControlServer(self, 0)
+            self._control = ControlServer(self, 0, host)
 
     def announce_control(self) -> None:
         """Write the control address, if there is one, to the KV config of every NameServer."""
@@ -161,6 +168,29 @@ class RealWorld(World):
     @abstractmethod
     def log_lines(self) -> list[str]:
         """The lines of the nodes' logs since the last call."""
+
+    def advertise(self, name: str, address: str) -> None:
+        """Let broker *name* register *address* (``host:port``) for clients; done when it has.
+
+        For ports that are mapped after the start, as a container's.  Later starts and resets
+        keep it; a broker that does not run registers it when it starts.  Raises ``BadField`` for
+        a NameServer or a wrong address, ``HostUnknown``, and ``ReplyRuleRefused``.
+        """
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+        from rocketmq_emulator.net.lookups import resolve_blocking  # noqa: PLC0415  # loads trio
+
+        for known in self._named(name):
+            if known not in self.spec.broker_names:
+                raise BadField(f"{known} registers no address: only brokers do")
+            try:
+                check_connect_address(address)
+            except ValueError as error:
+                raise BadField(f"address: {error}") from error
+            with self._locked([known]):
+                if self.is_running(known):
+                    store_host = resolve_blocking(address)
+                    self.call_server(known, reply_rules.advertise_address(address, store_host))
+                self._advertised[known] = address
 
     def restart(self, name: str) -> None:
         with self._locked(self._named(name)):
@@ -294,6 +324,13 @@ class RealWorld(World):
     def _behind_proxies(self, name: str, config: RoleConfig) -> RoleConfig:
         return config if self.links is None else self.links.fitted(name, config)
 
+    def _as_advertised(self, name: str, config: RoleConfig) -> RoleConfig:
+        """*config* for the next start, with the address of ``advertise``."""
+        address = self._advertised.get(name)
+        if address is None:
+            return config
+        return msgspec.structs.replace(config, advertised_address=address)
+
     def _node_is_up(self, name: str) -> None:
         if self.links is not None:
             self.links.node_is_up(name, self.addresses[name])
@@ -303,6 +340,8 @@ class RealWorld(World):
             self.links.node_is_down(name)
 
     def _reached_at(self, name: str) -> str:
+        if name in self._advertised:
+            return self._advertised[name]
         return super()._reached_at(name) if self.links is None else self.links.address(name)
 
     def _open_wanted_control(self) -> None:

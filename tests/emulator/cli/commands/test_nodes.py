@@ -149,6 +149,24 @@ def test_a_cluster_that_ends_before_it_answers_is_told_apart(rmqemu) -> None:
     assert done.stderr == f"rmqemu: the control address at {address} ended before it answered\n"
 
 
+def test_brokers_register_the_addresses_that_are_given(rmqemu, cluster) -> None:
+    before = cluster.brokers
+    mapped = {"broker-a": "localhost:32801", "broker-b": "127.0.0.1:32802"}
+    done = rmqemu("advertise", *(f"{name}={address}" for name, address in mapped.items()))
+    assert done.stdout == "".join(f"{n} is registered at {a}\n" for n, a in mapped.items())
+    assert cluster.brokers == mapped
+    rmqemu("advertise", *(f"{name}={address}" for name, address in before.items()))
+    done = rmqemu("advertise", "broker-a", code=2)
+    assert done.stderr == (
+        "rmqemu: 'broker-a' is no NODE=HOST:PORT, as broker-a=localhost:32801\n"
+    )
+    assert rmqemu("advertise", "broker-a=here", code=2).stderr.startswith("rmqemu: broker-a: ")
+    assert rmqemu("advertise", "broker-c=a:1", code=4).stderr.startswith(
+        "rmqemu: there is no node"
+    )
+    assert cluster.brokers == before
+
+
 def test_a_shell_is_given_the_names_of_nodes(cluster) -> None:
     here = {"control": cluster.control, "namesrv": cluster.namesrv}
     nowhere = {"control": "127.0.0.1:1", "namesrv": "127.0.0.1:1"}

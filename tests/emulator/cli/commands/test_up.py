@@ -109,6 +109,7 @@ def test_without_a_control_address_there_is_none() -> None:
         ("9000", 9876, ControlPortOption(9000)),
         ("0", 9876, ControlPortOption(0)),
         ("none", 9876, ControlPortOption(None)),
+        ("0.0.0.0:9000", 9876, ControlPortOption(9000, host="0.0.0.0")),
     ],
 )
 def test_the_control_port_is_the_one_below_the_name_server_s_or_what_is_asked(
