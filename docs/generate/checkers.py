@@ -10,6 +10,7 @@ from rocketmq_emulator.checks.judging.table import CHECKERS, MEASURES
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.progress import Progress
+from rocketmq_emulator.checks.state.start_ups import StartUps
 from rocketmq_emulator.checks.state.stored_messages import StoredMessages
 from rocketmq_emulator.text.docstrings import docstring_of
 
@@ -26,7 +27,8 @@ def checkers_text() -> str:
 
 def _checker(kind: type[Checker]) -> Iterator[str]:
     cluster = ClusterState()
-    table = kind(CheckerContext(cluster, Progress(cluster, StoredMessages(cluster)))).table()
+    progress = Progress(cluster, StoredMessages(cluster))
+    table = kind(CheckerContext(cluster, progress, StartUps(cluster))).table()
     yield f"### {kind.name}"
     yield ""
     yield f"{'Counts how far' if kind.is_measure else 'Rule:'} {kind.rule}."

@@ -14,6 +14,7 @@ from rocketmq_emulator.facts import ConsumerStopped, QueuesReleased, RebalancePa
 from rocketmq_emulator.pipeline.tables.deliveries import RETRY
 from rocketmq_emulator.pipeline.tables.facts import RUN, at, facts_of
 from rocketmq_emulator.pipeline.tables.ownership import QUEUE, is_member_at
+from rocketmq_emulator.pipeline.tables.start_ups import startup_us
 
 IDLE_US = 10_000_000
 FAIR_MESSAGES_MIN = 5  # a member's even share of the messages that the others consumed meanwhile
@@ -26,8 +27,13 @@ def run_ends(facts: DataFrame) -> DataFrame:
     )
 
 
-def overlap(ownership: DataFrame, run_ends: DataFrame, members: DataFrame) -> DataFrame:
-    """One row per group: how long queues had two owners, the longest and the sum."""
+def overlap(
+    ownership: DataFrame, run_ends: DataFrame, members: DataFrame, start_ups: DataFrame
+) -> DataFrame:
+    """One row per group: how long queues had two owners, the longest and the sum.
+
+    Both without the group's start-up; ``startup_overlap_s`` is the longest in it.
+    """
     is_retry = F.col("queue.topic").startswith(RETRY)
     begun = ownership.where(~is_retry).select(
         *QUEUE, F.col("from_us").alias("us"), F.lit(1).alias("step"), F.col("from_at").alias("at")
@@ -40,9 +46,15 @@ def overlap(ownership: DataFrame, run_ends: DataFrame, members: DataFrame) -> Da
     )
     of_queue = W.partitionBy(*QUEUE).orderBy("us", "step", "at")
     until_now = of_queue.rowsBetween(W.unboundedPreceding, W.currentRow)
+    startup = startup_us(F.col("us"), F.col("until_us"))
     spans = (
         begun.unionByName(ended)
         .join(run_ends, on=[*RUN], how="inner")
+        .join(
+            start_ups.withColumnRenamed("until_us", "startup_until_us"),
+            on=[*RUN, "group"],
+            how="left",
+        )
         .withColumns(
             {
                 "owners": F.sum("step").over(until_now),
@@ -55,20 +67,23 @@ def overlap(ownership: DataFrame, run_ends: DataFrame, members: DataFrame) -> Da
     longest = (
         spans.where(F.col("owners") > 1)
         .groupBy(*QUEUE, "island")
-        .agg(F.sum(F.col("until_us") - F.col("us")).alias("us"))
+        .agg(
+            F.sum(F.col("until_us") - F.col("us") - startup).alias("us"),
+            F.sum(startup).alias("startup_us"),
+        )
         .groupBy(*RUN, "group")
-        .agg((F.max("us") / 1e6).alias("overlap_s"), (F.sum("us") / 1e6).alias("overlap_queue_s"))
+        .agg(
+            (F.max("us") / 1e6).alias("overlap_s"),
+            (F.max("startup_us") / 1e6).alias("startup_overlap_s"),
+            (F.sum("us") / 1e6).alias("overlap_queue_s"),
+        )
     )
+    names = ("overlap_s", "startup_overlap_s", "overlap_queue_s")
     return (
         members.select(*RUN, "group")
         .distinct()
         .join(longest, on=[*RUN, "group"], how="left")
-        .select(
-            *RUN,
-            "group",
-            F.coalesce("overlap_s", F.lit(0.0)).alias("overlap_s"),
-            F.coalesce("overlap_queue_s", F.lit(0.0)).alias("overlap_queue_s"),
-        )
+        .select(*RUN, "group", *(F.coalesce(name, F.lit(0.0)).alias(name) for name in names))
     )
 
 

@@ -28,6 +28,7 @@ from rocketmq_emulator.pipeline.tables.deliveries import RETRY
 from rocketmq_emulator.pipeline.tables.facts import RUN, at, facts_of
 from rocketmq_emulator.pipeline.tables.intervals import PROCESS_ENDING
 from rocketmq_emulator.pipeline.tables.ownership import QUEUE
+from rocketmq_emulator.pipeline.tables.start_ups import startup_us
 
 READABLE = 4  # the bit of a topic's perm
 STARVED_US = 60_000_000
@@ -100,8 +101,12 @@ def orphans(
     topic_sizes: DataFrame,
     broker_presence: DataFrame,
     run_ends: DataFrame,
+    start_ups: DataFrame,
 ) -> DataFrame:
-    """One row per group: how long queues had no owner, the longest and the sum."""
+    """One row per group: how long queues had no owner, the longest and the sum.
+
+    Both without the group's start-up; ``startup_unowned_s`` is the longest in it.
+    """
     shares = members.where(~F.col("broadcast"))
     queues = _queues(shares, ownership, topic_sizes)
     in_order = W.partitionBy(*QUEUE).orderBy("us", "at")
@@ -120,27 +125,39 @@ def orphans(
         & has_all[0]
         & has_all[1]
     )
-    lasted_us = F.coalesce(F.lead("us").over(in_order), "ended_us") - F.col("us")
+    until_us = F.coalesce(F.lead("us").over(in_order), "ended_us")
+    lasted_us = until_us - F.col("us")
     spans = (
         _events(queues, shares, ownership, _settings_known(facts, topic_sizes), broker_presence)
         .join(run_ends, on=[*RUN], how="inner")
-        .withColumns({"is_orphan": is_orphan, "lasted_us": lasted_us})
+        .join(
+            start_ups.withColumnRenamed("until_us", "startup_until_us"),
+            on=[*RUN, "group"],
+            how="left",
+        )
+        .withColumns({"is_orphan": is_orphan, "lasted_us": lasted_us, "until_us": until_us})
+        .withColumn("startup_us", startup_us(F.col("us"), F.col("until_us")))
         .withColumn("island", F.count_if(~F.col("is_orphan")).over(until_now))
     )
     longest = (
         spans.where("is_orphan")
         .groupBy(*QUEUE, "island")
-        .agg(F.sum("lasted_us").alias("us"))
+        .agg(F.sum("lasted_us").alias("us"), F.sum("startup_us").alias("startup_us"))
+        .withColumn("later_us", F.col("us") - F.col("startup_us"))
         .groupBy(*QUEUE)
-        .agg(F.max("us").alias("longest_us"), F.sum("us").alias("sum_us"))
+        .agg(
+            *(F.max(name).alias(name) for name in ("us", "startup_us", "later_us")),
+            F.sum("later_us").alias("sum_us"),
+        )
         .groupBy(*RUN, "group")
         .agg(
-            (F.max("longest_us") / 1e6).alias("unowned_s"),
+            (F.max("later_us") / 1e6).alias("unowned_s"),
+            (F.max("startup_us") / 1e6).alias("startup_unowned_s"),
             (F.sum("sum_us") / 1e6).alias("unowned_queue_s"),
-            F.count_if(F.col("longest_us") >= STARVED_US).alias("starved_queues"),
+            F.count_if(F.col("us") >= STARVED_US).alias("starved_queues"),
         )
     )
-    names = ("unowned_s", "unowned_queue_s", "starved_queues")
+    names = ("unowned_s", "startup_unowned_s", "unowned_queue_s", "starved_queues")
     return (
         members.select(*RUN, "group")
         .distinct()

@@ -37,6 +37,7 @@ from rocketmq_emulator.pipeline.tables.intervals import faults, members
 from rocketmq_emulator.pipeline.tables.orphans import broker_presence, orphans, topic_sizes
 from rocketmq_emulator.pipeline.tables.ownership import ownership, queue_changes
 from rocketmq_emulator.pipeline.tables.sends import calls, producer_failover, send_shares, sends
+from rocketmq_emulator.pipeline.tables.start_ups import start_ups
 
 # Metrics ------------------------------------------------------------------------------
 
@@ -69,10 +70,15 @@ METRICS = {  # gold table: the subject of its rows, and its metrics with how par
         },
     ),
     "retries": ("group", {"sent_back": SUM, "dead_letters": SUM}),
-    "overlap": ("group", {"overlap_s": MAX, "overlap_queue_s": SUM}),
+    "overlap": ("group", {"overlap_s": MAX, "startup_overlap_s": MAX, "overlap_queue_s": SUM}),
     "orphans": (
         "group",
-        {"unowned_s": MAX, "unowned_queue_s": SUM, "starved_queues": SUM},
+        {
+            "unowned_s": MAX,
+            "startup_unowned_s": MAX,
+            "unowned_queue_s": SUM,
+            "starved_queues": SUM,
+        },
     ),
     "churn": (
         "group",
@@ -144,6 +150,7 @@ SILVER = {
     "rebalances": TableStep(rebalances, ("owners", "members")),
     "topic_sizes": TableStep(topic_sizes, ("facts",)),
     "broker_presence": TableStep(broker_presence, ("facts", "faults", "topic_sizes")),
+    "start_ups": TableStep(start_ups, ("facts", "members", "topic_sizes")),
     "failovers": TableStep(failovers, ("facts", "delivery_latency", "faults")),
     "expired_queues": TableStep(expired_queues, ("facts",)),
 }
@@ -152,9 +159,18 @@ GOLD = {
     "delivery": TableStep(delivery, ("delivery_latency", "deliveries", "failovers", "members")),
     "retries": TableStep(retries, ("facts", "messages", "members")),
     "offset_lag": TableStep(offset_lag, ("facts", "messages")),
-    "overlap": TableStep(overlap, ("ownership", "run_ends", "members")),
+    "overlap": TableStep(overlap, ("ownership", "run_ends", "members", "start_ups")),
     "orphans": TableStep(
-        orphans, ("facts", "members", "ownership", "topic_sizes", "broker_presence", "run_ends")
+        orphans,
+        (
+            "facts",
+            "members",
+            "ownership",
+            "topic_sizes",
+            "broker_presence",
+            "run_ends",
+            "start_ups",
+        ),
     ),
     "churn": TableStep(churn, ("rebalances", "members", "expired_queues")),
     "idleness": TableStep(idleness, ("deliveries", "members", "run_ends")),

@@ -6,6 +6,10 @@ several run at once, and their rows come in the order of the plans.
 
 A reduction is a name and a function from a plan to smaller plans, the largest reduction first.
 It yields only plans that are smaller, so shrinking ends.
+
+A plan fails like the original if it breaks at least the same rules and misses the same
+expectations, durations of about the same length: 20 s with two owners have another cause than
+the 5 ms that are left without the fault.  Counts may differ, as a smaller plan has fewer messages.
 """
 
 from __future__ import annotations
@@ -17,16 +21,18 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from rocketmq_emulator.checks.judging.table import METRICS
 from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.plan.plan import ConsumersPlan, ListenerPlan, LoadPlan, Plan, Step
 from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
 from rocketmq_emulator.scenarios.plan.validity import PlanNames, problems_of
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 
-Failure: TypeAlias = frozenset[str]  # names of failures that do not depend on the plan's size
 RunPlans: TypeAlias = Callable[[Iterable[Plan]], Iterator[tuple[Plan, RunResult]]]
 
 ATTEMPTS_MAX = 500
+SAME_FACTOR_MAX = 4.0  # between two durations of one failure
+SIZELESS_UNITS = ("s", "ms", "share")  # of metrics that do not depend on the number of messages
 
 
 class ShrinkAttempt(msgspec.Struct, frozen=True):
@@ -42,13 +48,42 @@ class NothingToShrink(Misuse):
     """The run passed, so its plan cannot be shrunk."""
 
 
-def failure_of(row: RunResult) -> Failure:
-    """The checkers with violations and the unmet expectations of *row*; empty: it passed."""
+class RunFailure(msgspec.Struct, frozen=True):
+    """How a run failed, in terms that do not depend on the plan's size; falsy: it passed.
+
+    *names*: broken rules, unmet expectations, or an error.  *values*: those of unmet expectations
+    of durations and shares, by name.
+    """
+
+    names: frozenset[str]
+    values: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def is_kept_by(self, other: RunFailure) -> bool:
+        """Whether *other* has all these names, with values within ``SAME_FACTOR_MAX``."""
+        return self.names <= other.names and all(
+            value / SAME_FACTOR_MAX <= other.values.get(name, 0.0) <= value * SAME_FACTOR_MAX
+            for name, value in self.values.items()
+            if value > 0
+        )
+
+
+def failure_of(row: RunResult) -> RunFailure:
+    """The broken rules and the unmet expectations of *row*."""
     if row.verdict == "error":
-        return frozenset({f"error: {row.reason.split(' at ')[0][:60]}"})
-    checkers = {one.checker for one in row.violations}
-    unmet = {one.expected.rsplit(" ", 1)[0] for one in row.unmet}
-    return frozenset(checkers | unmet)
+        return RunFailure(frozenset({f"error: {row.reason.split(' at ')[0][:60]}"}))
+    rules = {f"{one.checker}: {one.rule}" if one.rule else one.checker for one in row.violations}
+    unmet = {one.expected.rsplit(" ", 1)[0]: one.actual for one in row.unmet}
+    values = {name: actual for name, actual in unmet.items() if _unit_of(name) in SIZELESS_UNITS}
+    return RunFailure(frozenset(rules | unmet.keys()), values)
+
+
+def _unit_of(expected: str) -> str:
+    """The unit of the metric in ``overlap_s.billing ==``; empty if it is not known."""
+    metric = METRICS.get(expected.partition(" ")[0].partition(".")[0])
+    return "" if metric is None else metric.unit
 
 
 class Shrinking:
@@ -87,7 +122,7 @@ class Shrinking:
             runs = self._run_plans(self._new_ones(name))
             for plan, result in runs:
                 self.attempt_count += 1
-                is_same = self.failure <= failure_of(result)
+                is_same = self.failure.is_kept_by(failure_of(result))
                 if is_same:
                     self.smallest, self.result, found = plan, result, True
                 yield ShrinkAttempt(name, plan, result, is_same)

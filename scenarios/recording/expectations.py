@@ -59,12 +59,12 @@ def duplicates(of: str = "") -> Measured:
 
 
 def unowned_s(of: str = "") -> Measured:
-    """Seconds without an owner, of the queue with most."""
+    """Seconds without an owner after the group's start-up, of the queue with most."""
     return Measured("unowned_s", of)
 
 
 def overlap_s(of: str = "") -> Measured:
-    """Seconds with two owners, of the queue with most."""
+    """Seconds with two owners after the group's start-up, of the queue with most."""
     return Measured("overlap_s", of)
 
 

@@ -22,6 +22,7 @@ from rocketmq_emulator.checks.judging.table import ALL
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.progress import Progress
+from rocketmq_emulator.checks.state.start_ups import StartUps
 from rocketmq_emulator.checks.state.stored_messages import StoredMessages
 from rocketmq_emulator.checks.state.violation import FactHandler, Gap, Judgement, Table, Violation
 from rocketmq_emulator.facts import Fact
@@ -61,11 +62,13 @@ class Judging:
         self.completeness = completeness(self.cluster)
         self.early_ends = TruncatedJournals(self.cluster, self.progress)
         self._skipped = skipped
-        shared = CheckerContext(self.cluster, self.progress)
+        self.start_ups = StartUps(self.cluster)
+        shared = CheckerContext(self.cluster, self.progress, self.start_ups)
         self.raised: dict[str, str] = {}
         self.checkers: list[Checker] = []
         self._tables: list[tuple[str, Table]] = [
             ("scene", self.cluster.table()),
+            ("start-ups", self.start_ups.table()),
             ("messages", self.messages.table()),
             ("progress", self.progress.table()),
             ("completeness", self.completeness.table()),

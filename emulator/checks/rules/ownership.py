@@ -5,12 +5,14 @@ brokers lost, and that writes no facts, has ended, also if no fact of its end wa
 needs an owner as soon as its broker has it and the group has a member that subscribes its topic,
 also if no member ever claims it: a queue without owner for 180 s without a fault is a violation.
 For orderly groups the broker's lock forbids two owners, so an overlap of two running owners is a
-violation there; in other groups it happens, and is measured.  ``OwnerSpan`` has the times of each
-queue with two owners or none.
+violation there; in other groups it happens, and is measured.  The time in which a group starts up
+(``StartUps``) is measured apart; rules hold in it, too.  ``OwnerSpan`` has the times of each queue
+with two owners or none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from rocketmq_emulator.checks.rules.split_shares import all_allocate_alike, shares, unchanged_us
@@ -21,6 +23,7 @@ from rocketmq_emulator.checks.state.checker import (
     key_of,
 )
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.start_ups import StartUps
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     BrokerExpired,
@@ -50,8 +53,8 @@ SETTLED_US = 60_000_000  # a heartbeat within 30 s, a rebalance within 20 s, and
 TAKEN_US = 180_000_000  # member expiry 120 s, broker check 10 s, rebalance 20 s, routes 30 s
 
 
-class Unowned(NamedTuple):
-    """The longest time for which a queue of a group had no owner."""
+class OwnerTime(NamedTuple):
+    """The longest time for which a queue of a group had no owner, or two."""
 
     group: str
     queue: Queue
@@ -67,7 +70,20 @@ class OneOwner(Checker):
         "a queue of an orderly group has one owner, under the broker's lock (client invariant 51)"
     )
     metrics = (
-        Metric("overlap_s", "s", "the longest time a queue had two owners", "group", "max"),
+        Metric(
+            "overlap_s",
+            "s",
+            "the longest time a queue had two owners, without the group's start-up",
+            "group",
+            "max",
+        ),
+        Metric(
+            "startup_overlap_s",
+            "s",
+            "the same in start-up: until all first members list each other and have their queues",
+            "group",
+            "max",
+        ),
         Metric(
             "excused_overlap_s",
             "s",
@@ -75,10 +91,20 @@ class OneOwner(Checker):
             "group",
             "max",
         ),
-        Metric("overlap_queue_s", "s", "time with two owners, summed over queues", "group"),
         Metric(
-            "unowned_s", "s", "the longest time a running broker's queue had none", "group", "max"
+            "overlap_queue_s",
+            "s",
+            "time with two owners, summed over queues, without start-up",
+            "group",
         ),
+        Metric(
+            "unowned_s",
+            "s",
+            "the longest time a running broker's queue had none, without start-up",
+            "group",
+            "max",
+        ),
+        Metric("startup_unowned_s", "s", "the same in start-up", "group", "max"),
         Metric(
             "excused_unowned_s",
             "s",
@@ -87,7 +113,12 @@ class OneOwner(Checker):
             "group",
             "max",
         ),
-        Metric("unowned_queue_s", "s", "no owner, summed over running brokers' queues", "group"),
+        Metric(
+            "unowned_queue_s",
+            "s",
+            "no owner, summed over running brokers' queues, without start-up",
+            "group",
+        ),
         Metric("starved_queues", "queues", "that had no owner for 60 s or more", "group"),
         Metric(
             "excused_unclaimed",
@@ -141,23 +172,31 @@ class OneOwner(Checker):
                 if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
                     self._measure(group, span)
 
-    def unowned(self) -> list[Unowned]:
-        """Queues that had no owner at some time, the longest first; call it after ``end``."""
+    def unowned(self) -> list[OwnerTime]:
+        """Queues that had no owner after start-up, the longest first; call it after ``end``."""
+        return self._longest(lambda span: span.unowned)
+
+    def overlaps(self) -> list[OwnerTime]:
+        """The same of queues that had two owners."""
+        return self._longest(lambda span: span.overlap)
+
+    def _longest(self, times_of: Callable[[OwnerSpan], Times]) -> list[OwnerTime]:
         found = []
         for group, spans in self._spans.items():
             for queue, span in spans.items():
-                times = span.unowned
+                times = times_of(span)
                 if times.longest_us and not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
                     until_us = times.longest_until_us
-                    found.append(Unowned(group, queue, until_us - times.longest_us, until_us))
+                    found.append(OwnerTime(group, queue, until_us - times.longest_us, until_us))
         return sorted(found, key=lambda each: each.from_us - each.until_us)
 
     def _measure(self, group: str, span: OwnerSpan) -> None:
         self.add_to_metric("excused_unclaimed", span.unclaimed == "excused", group)
-        self.add_to_metric("starved_queues", span.unowned.longest_us >= SETTLED_US, group)
+        self.add_to_metric("starved_queues", span.unowned.with_startup_us >= SETTLED_US, group)
         for name, times in (("overlap", span.overlap), ("unowned", span.unowned)):
             self.add_to_metric(f"{name}_queue_s", times.sum_us / US_A_SECOND, group)
             self._at_least(f"{name}_s", times.longest_us, group)
+            self._at_least(f"startup_{name}_s", times.startup_us, group)
         self._at_least("excused_unowned_s", span.left.longest_us, group)
 
     def _at_least(self, name: str, lasted_us: int, group: str) -> None:
@@ -313,7 +352,7 @@ class OneOwner(Checker):
         spans = self._spans.setdefault(group, {})
         span = spans.get(queue)
         if span is None:
-            span = spans[queue] = OwnerSpan(group, queue, now_us)
+            span = spans[queue] = OwnerSpan(group, queue, now_us, self.start_ups)
             span.is_wanted = self._needs_owner(queue, span)
         return span
 
@@ -425,13 +464,15 @@ class OwnerSpan:
         "owners",
         "queue",
         "since_us",
+        "start_ups",
         "unclaimed",
         "unowned",
         "was_named",
     )
 
-    def __init__(self, group: str, queue: Queue, now_us: int) -> None:
+    def __init__(self, group: str, queue: Queue, now_us: int, start_ups: StartUps) -> None:
         self.group, self.queue = group, queue
+        self.start_ups = start_ups
         self.owners: dict[str, EntryKey] = {}
         self.last_owner = ""  # node
         self.dropped: dict[str, EntryKey] = {}  # former owners that became silent
@@ -448,25 +489,53 @@ class OwnerSpan:
 
     def moves(self, now_us: int) -> None:
         """Add the time up to *now_us* with the current owners."""
-        passed, self.since_us = now_us - self.since_us, now_us
-        self.overlap.add_to_metric(passed, now_us, holds=len(self.owners) > 1)
+        since_us, self.since_us = self.since_us, now_us
+        up_us = self.start_ups.until_us(self.group, now_us)
+        startup_us = (now_us if up_us is None else min(now_us, up_us)) - since_us
+        passed = Passed(now_us, now_us - since_us, max(0, startup_us))
         is_unowned = not self.owners and self.is_wanted and self.has_members
-        self.unowned.add_to_metric(passed, now_us, holds=is_unowned and not self.is_unassigned)
-        self.left.add_to_metric(passed, now_us, holds=is_unowned and self.is_unassigned)
+        self.overlap.add(passed, holds=len(self.owners) > 1)
+        self.unowned.add(passed, holds=is_unowned and not self.is_unassigned)
+        self.left.add(passed, holds=is_unowned and self.is_unassigned)
+
+
+class Passed(NamedTuple):
+    """A time up to *until_us* that lasted *us*, the first *startup_us* of it in start-up."""
+
+    until_us: int
+    us: int
+    startup_us: int
 
 
 class Times:
-    """The total and the longest time that a condition held."""
+    """How long a condition held: in all and the longest, without start-up and in it."""
 
-    __slots__ = ("longest_until_us", "longest_us", "now_us", "sum_us")
+    __slots__ = (
+        "longest_until_us",
+        "longest_us",
+        "now_us",
+        "startup_now_us",
+        "startup_us",
+        "sum_us",
+        "with_startup_us",
+    )
 
     def __init__(self) -> None:
-        self.sum_us = self.now_us = self.longest_us = 0
+        self.now_us = self.startup_now_us = 0  # the current time with start-up, and its start-up
+        self.sum_us = self.longest_us = 0  # without start-up
+        self.startup_us = self.with_startup_us = 0  # the longest
         self.longest_until_us = 0  # end of the longest time up to now
 
-    def add_to_metric(self, passed_us: int, until_us: int, *, holds: bool) -> None:
-        """Add *passed_us* up to *until_us* if the condition *holds*; else its time ended."""
-        self.now_us = self.now_us + passed_us if holds else 0
-        self.sum_us += passed_us if holds else 0
-        if self.now_us > self.longest_us:
-            self.longest_us, self.longest_until_us = self.now_us, until_us
+    def add(self, passed: Passed, *, holds: bool) -> None:
+        """Add *passed* if the condition *holds*; else its time ended."""
+        if not holds:
+            self.now_us = self.startup_now_us = 0
+            return
+        self.now_us += passed.us
+        self.startup_now_us += passed.startup_us
+        self.sum_us += passed.us - passed.startup_us
+        self.startup_us = max(self.startup_us, self.startup_now_us)
+        self.with_startup_us = max(self.with_startup_us, self.now_us)
+        if self.now_us - self.startup_now_us > self.longest_us:
+            self.longest_us = self.now_us - self.startup_now_us
+            self.longest_until_us = passed.until_us

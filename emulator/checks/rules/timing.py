@@ -2,7 +2,8 @@
 
 Sends: how many failed, were retried, or may be stored, and how long they took.  Deliveries: the
 time from stored to consumed, and the time in which no member consumed; only of first deliveries,
-as retries are delayed on purpose.
+as retries are delayed on purpose.  Times without consumption before the end of a group's start-up
+(``StartUps``) are measured apart.
 
 Quantiles of many durations are kept in a few hundred buckets, each at most 1.6 % off.  Values are
 counted exactly until there are too many different ones; most repeat.
@@ -11,6 +12,7 @@ counted exactly until there are too many different ones; most repeat.
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
@@ -169,6 +171,15 @@ class _Count:
 STOPPING = frozenset({"kill", "stop", "power_off", "pause"})  # faults that move queues
 
 
+class DeliveryGap(NamedTuple):
+    """A time in which a queue had messages for a group that consumed none of them."""
+
+    group: str
+    queue: Queue
+    from_us: int
+    until_us: int
+
+
 class DeliveryTimes(Checker):
     """Delivery times: from stored to consumed, and times without any consumption.
 
@@ -183,7 +194,14 @@ class DeliveryTimes(Checker):
         Metric("deliver_ms_p99", "ms", "99 of 100 messages did not take longer", "group", "max"),
         Metric("longest_deliver_ms", "ms", "the longest of them", "group", "max"),
         Metric(
-            "delivery_gap_s", "s", "the longest a queue's backlog was not consumed", "group", "max"
+            "delivery_gap_s",
+            "s",
+            "the longest a queue's backlog was not consumed, without the group's start-up",
+            "group",
+            "max",
+        ),
+        Metric(
+            "startup_delivery_gap_s", "s", "the same up to the end of start-up", "group", "max"
         ),
         Metric(
             "consumer_failover_s",
@@ -216,13 +234,16 @@ class DeliveryTimes(Checker):
             stored_us = reading.records.stored_us(first)
             if waits is not None and stored_us is not None and first not in reading.failed:
                 last_us = waits.last_us.get(reading.records, 0)
-                waits.gap_us = max(waits.gap_us, self.cluster.now_us - max(stored_us, last_us))
+                group, now_us = reader.partition("@")[0], self.cluster.now_us
+                since_us = max(stored_us, last_us)
+                self._add_gap(group, reading.queue, since_us=since_us, now_us=now_us)
         for group in self.cluster.consumers:
             waits = self._groups.get(group, _NOTHING)
             self.set_metric("deliver_ms_p50", waits.took.at(0.5) / 1e3, group)
             self.set_metric("deliver_ms_p99", waits.took.at(0.99) / 1e3, group)
             self.set_metric("longest_deliver_ms", waits.took.max / 1e3, group)
             self.set_metric("delivery_gap_s", waits.gap_us / 1e6, group)
+            self.set_metric("startup_delivery_gap_s", waits.startup_gap_us / 1e6, group)
             self.set_metric("consumer_failover_s", waits.failover_us / 1e6, group)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
@@ -242,10 +263,25 @@ class DeliveryTimes(Checker):
         if stored_us is None or self.progress.is_repeat:
             return
         waits.took.add(now_us - stored_us)
-        waited_us = now_us - max(last_us, stored_us)
-        waits.gap_us = max(waits.gap_us, waited_us)
+        self._add_gap(group, queue, since_us=max(last_us, stored_us), now_us=now_us)
         if waits.faults and (fault_us := waits.faults.pop(queue, None)) is not None:
             waits.failover_us = max(waits.failover_us, now_us - max(fault_us, stored_us))
+
+    def longest_gaps(self) -> list[DeliveryGap]:
+        """The longest gap of each group after its start-up, the longest first; after ``end``."""
+        found = [waits.gap for waits in self._groups.values() if waits.gap is not None]
+        return sorted(found, key=lambda gap: gap.from_us - gap.until_us)
+
+    def _add_gap(self, group: str, queue: Queue, *, since_us: int, now_us: int) -> None:
+        """A message waited: the start-up of the group is counted apart."""
+        waits, up_us = self._groups[group], self.start_ups.until_us(group, now_us)
+        if up_us is None or up_us > since_us:
+            up_us = now_us if up_us is None else min(now_us, up_us)
+            waits.startup_gap_us = max(waits.startup_gap_us, up_us - since_us)
+            since_us = up_us
+        if now_us - since_us > waits.gap_us:
+            waits.gap_us = now_us - since_us
+            waits.gap = DeliveryGap(group, queue, since_us, now_us)
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         """Measure from now on how long queues of members on these nodes wait for an owner."""
@@ -268,7 +304,8 @@ class _GroupTimes:
     def __init__(self) -> None:
         self.took = Quantiles()  # us
         self.last_us: dict[QueueRecords, int] = {}  # last consumption
-        self.gap_us = 0
+        self.gap_us = self.startup_gap_us = 0
+        self.gap: DeliveryGap | None = None  # the longest
         self.faults: dict[Queue, int] = {}  # queue: when its owner had a fault
         self.failover_us = 0
 

@@ -24,6 +24,7 @@ from rocketmq_emulator.facts.journal import Entry, EntryKey
 
 if TYPE_CHECKING:
     from rocketmq_emulator.checks.state.cluster_state import ClusterState
+    from rocketmq_emulator.checks.state.start_ups import StartUps
 
 
 VIOLATIONS_MAX = 100  # named by one checker; more are counted
@@ -42,9 +43,10 @@ class Metric(msgspec.Struct, frozen=True):
 class CheckerContext:
     """The state of the whole cluster at the moment of the current entry."""
 
-    def __init__(self, cluster: ClusterState, progress: Progress) -> None:
+    def __init__(self, cluster: ClusterState, progress: Progress, start_ups: StartUps) -> None:
         self.cluster = cluster
         self.progress = progress
+        self.start_ups = start_ups
 
 
 class Checker(ABC):
@@ -63,6 +65,7 @@ class Checker(ABC):
     def __init__(self, shared: CheckerContext) -> None:
         self.cluster = shared.cluster
         self.progress = shared.progress
+        self.start_ups = shared.start_ups
         self.violations: list[Violation] = []
         self.more_violations = 0
         self.measured: dict[str, float] = {}

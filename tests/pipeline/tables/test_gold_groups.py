@@ -16,6 +16,7 @@ from rocketmq_emulator.facts import (
     Queue,
     QueuesClaimed,
     QueuesReleased,
+    RebalancePassed,
     RunEnded,
     SendAttempted,
     TopicCreated,
@@ -33,14 +34,15 @@ def folder(spark, tmp_path_factory) -> TableFolder:
     told = (
         (0.0, "broker-a", TopicCreated("orders", 3, 3, 6, "admin")),
         (0.0, "c-1", a_member("one")),
+        (1.0, "c-1", RebalancePassed("billing", "orders", 3, ("one",), 3, "started")),
         (1.0, "c-1", QueuesClaimed("billing", (QUEUE, OTHER, THIRD))),
-        (1.1, "c-2", a_member("two")),
-        (1.5, "c-2", QueuesClaimed("billing", (OTHER,))),
-        (1.7, "c-1", QueuesReleased("billing", (OTHER,), "not mine")),
         (2.0, "broker-a", stored(0)),
         (2.0, "broker-a", stored(1)),
         (2.0, "p", SendAttempted("orders", QUEUE, "key-0", 1, 7, "SEND_OK")),
         (2.0, "p", MessageSent("orders", QUEUE, 0, "key-0", 1, 7, "SEND_OK")),
+        (2.1, "c-2", a_member("two")),  # 2 s after the first one: it joins
+        (2.2, "c-2", QueuesClaimed("billing", (OTHER,))),
+        (2.4, "c-1", QueuesReleased("billing", (OTHER,), "not mine")),
         (2.5, "c-1", consumed(0)),
         (2.6, "c-1", OffsetCommitted("billing", QUEUE, 1, "peer")),
         (3.0, "world", FaultBegan(1, '{"fault":"kill","node":"c-1"}', ("c-1", "broker-b"))),
@@ -76,13 +78,11 @@ def test_latency_is_of_the_first_delivery_and_failover_from_the_fault(folder) ->
 
 
 def test_overlap_and_orphan_time_are_of_the_longest_and_of_all_queues(folder) -> None:
-    assert the_row(folder, "overlap", "overlap_s", "overlap_queue_s") == (0.2, 0.2)
-    # No owner: all three from 0 s to 1 s, two from 3 s to 43 s.
-    assert the_row(folder, "orphans", "unowned_s", "unowned_queue_s", "starved_queues") == (
-        40.0,
-        83.0,
-        0,
-    )
+    names = ("overlap_s", "startup_overlap_s", "overlap_queue_s")
+    assert the_row(folder, "overlap", *names) == (0.2, 0.0, 0.2)
+    # No owner: all three from 0 s to 1 s, in start-up; two from 3 s to 43 s.
+    names = ("unowned_s", "startup_unowned_s", "unowned_queue_s", "starved_queues")
+    assert the_row(folder, "orphans", *names) == (40.0, 1.0, 80.0, 0)
 
 
 def test_churn_counts_moves_and_how_few_were_necessary(folder) -> None:

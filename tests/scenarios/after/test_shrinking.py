@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rocketmq_emulator.checks.state.violation import Violation
 from rocketmq_emulator.cluster.fault_values import Kill, Pause
-from rocketmq_emulator.scenarios.after.shrinking import REDUCTIONS, NothingToShrink, Shrinking
+from rocketmq_emulator.scenarios.after.shrinking import (
+    REDUCTIONS,
+    NothingToShrink,
+    Shrinking,
+    failure_of,
+)
 from rocketmq_emulator.scenarios.plan.plan import (
     ConsumersPlan,
     Heal,
@@ -17,7 +23,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     Step,
     TopicPlan,
 )
-from rocketmq_emulator.scenarios.plan.result import RunResult
+from rocketmq_emulator.scenarios.plan.result import RunResult, Unmet
 from tests.support.scenarios.running_plans import a_plan
 
 
@@ -82,8 +88,42 @@ def test_only_what_the_failure_needs_is_left() -> None:
 def test_a_plan_that_fails_in_another_way_is_not_taken() -> None:
     shrinking, attempts = shrunk(a_large_plan(), fails_when_a_broker_dies_under_two_members)
     assert len(shrinking.smallest.timeline) == 2
-    assert {"no_owner", "other"} == set(shrinking.failure)
+    assert {"no_owner", "other"} == shrinking.failure.names
     assert not any(trial.is_same for trial in attempts if len(trial.plan.timeline) == 1)
+
+
+def an_unmet_row(expected: str, actual: float, rule: str = "") -> RunResult:
+    violations = (Violation(checker="ownership", rule=rule, what="", mono_us=0, node=""),)
+    return replace(
+        a_row(),
+        verdict="failed",
+        unmet=(Unmet(expected, actual),),
+        violations=violations if rule else (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "left", "is_same"),
+    [
+        ("overlap_s == 0", 20.0, 0.005, False),  # what a group has at its start, without a fault
+        ("overlap_s == 0", 20.0, 12.0, True),
+        ("unowned_s.billing <= 1", 20.0, 180.0, False),
+        ("send_unfairness <= 0.5", 0.6, 5.0, False),
+        ("lost == 0", 900, 1, True),  # a hundredth of the messages
+        ("overlap_s >= 15", 0.0, 3.0, True),
+    ],
+)
+def test_a_plan_fails_alike_with_a_duration_of_about_the_same_length(
+    expected, found, left, is_same
+) -> None:
+    original = failure_of(an_unmet_row(expected, found))
+    assert original.is_kept_by(failure_of(an_unmet_row(expected, left))) is is_same
+
+
+def test_another_rule_of_the_same_checker_is_another_failure() -> None:
+    one, other = (failure_of(an_unmet_row("lost == 0", 1, rule)) for rule in ("one owner", "any"))
+    assert one.is_kept_by(one)
+    assert not one.is_kept_by(other)
 
 
 def test_what_passes_is_not_shrunk() -> None:

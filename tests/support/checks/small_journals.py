@@ -26,6 +26,7 @@ from rocketmq_emulator.facts import (
     Queue,
     QueuesClaimed,
     QueuesReleased,
+    RebalancePassed,
     ReleaseReason,
     RunEnded,
     RunStarted,
@@ -174,6 +175,14 @@ class AJournal:
 
     def released(self, node: str, *queues: Queue, reason: ReleaseReason = "not mine") -> Self:
         return self.note(node, QueuesReleased("billing", queues, reason))
+
+    def passed(
+        self, node: str, own: int, *members: str, topic: str = "orders", queues: int = 2
+    ) -> Self:
+        """A rebalance lists *members* (of no other group) and gives *node* so many queues."""
+        clients = tuple(map(client_of, members))
+        fact = RebalancePassed("billing", topic, queues, clients, own, "timer")
+        return self.note(node, fact)
 
     # Results ----------------------------------------------------------------------------
 

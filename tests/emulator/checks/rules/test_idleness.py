@@ -28,7 +28,11 @@ def a_group(*, second: tuple[Queue, ...] = (B0, B1)) -> AJournal:
     journal.note("broker-b", TopicCreated("orders", 2, 2, 6, "admin"))
     journal.consumer("billing-1").consumer("billing-2")
     journal.claimed("billing-1", A0)
-    return journal.claimed("billing-2", *second) if second else journal
+    if second:
+        journal.claimed("billing-2", *second)
+    for node, count in (("billing-1", 1), ("billing-2", len(second))):
+        journal.passed(node, count, "billing-1", "billing-2", queues=3)
+    return journal
 
 
 def measured(journal: AJournal, *names: str) -> tuple[float, ...]:
@@ -72,7 +76,8 @@ def test_a_broker_that_starts_again_may_be_written_to() -> None:
 
 def test_a_queue_that_nobody_ever_had_starves() -> None:
     journal = a_group(second=(B0,)).at_s(90).ends()
-    assert measured(journal, "starved_queues.billing", "unowned_s") == (1, 90)
+    names = ("starved_queues.billing", "unowned_s", "startup_unowned_s")
+    assert measured(journal, *names) == (1, 88, 2)
     assert measured(a_group().at_s(90).ends(), "starved_queues", "unowned_s") == (0, 0)
 
 

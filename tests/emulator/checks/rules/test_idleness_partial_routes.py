@@ -198,6 +198,7 @@ def nobody_takes(
         journal.consumer(node)
     both = Queue("orders", "broker-b", 1), Queue("orders", "broker-a", 0)
     journal.claimed("billing-1", OF_B, *both, Queue("orders", "broker-a", 1), offsets=(0,) * 4)
+    journal.passed("billing-1", 4, *MEMBERS, queues=4).passed("billing-2", 0, *MEMBERS, queues=4)
     journal.pulled(0, 0, OF_B).at_s(10).sent(0, OF_B)
     passes(*counts)
     if not held:

@@ -68,6 +68,71 @@ def test_the_longest_time_without_an_owner_is_known_by_queue_with_its_beginning(
     assert found == [(Q0, 30, 60), (Q1, 10, 13)]
 
 
+# Start-up ---------------------------------------------------------------------------------
+
+BOTH = "billing-1", "billing-2"
+
+
+def starts(second_s: float = 0.0) -> AJournal:
+    """The first member claims both queues at 0.01 s; the second starts at *second_s*."""
+    journal = AJournal().runs().note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
+    journal.consumer("billing-1")
+    journal.at_s(0.01).passed("billing-1", 2, "billing-1").claimed("billing-1", Q0, Q1)
+    return journal.at_s(second_s or 0.01).consumer("billing-2")
+
+
+def test_two_owners_and_none_while_a_group_starts_up_are_counted_apart() -> None:
+    journal = starts().at_s(0.02).passed("billing-2", 1, *BOTH).claimed("billing-2", Q1)
+    journal.at_s(0.05).passed("billing-1", 1, *BOTH).released("billing-1", Q1).at_s(30).ends()
+    found = metrics(journal)
+    assert (found["overlap_s"], found["overlap_queue_s"], found["startup_overlap_s"]) == (
+        0,
+        0,
+        0.03,
+    )
+    assert (found["unowned_s"], found["startup_unowned_s.billing"]) == (0, 0.01)
+
+
+def test_start_up_ends_when_all_first_members_list_each_other_and_hold_their_queues() -> None:
+    journal = starts().at_s(5).passed("billing-2", 1, *BOTH).claimed("billing-2", Q1)
+    journal.at_s(8).passed("billing-1", 2, "billing-1")  # its broker does not know the second yet
+    journal.at_s(15).passed("billing-1", 1, *BOTH).released("billing-1", Q1)
+    found = metrics(journal.at_s(20).claimed("billing-1", Q1).at_s(24).ends())
+    assert (found["startup_overlap_s"], found["overlap_s"]) == (10, 4)
+
+
+@pytest.mark.parametrize(("second_s", "expected"), [(1.9, (13.1, 0)), (2.1, (0, 12.9))])
+def test_a_member_that_starts_2_s_after_the_first_one_joins_a_group_that_runs(
+    second_s, expected
+) -> None:
+    journal = starts(second_s).passed("billing-2", 1, *BOTH).claimed("billing-2", Q1)
+    journal.at_s(15).passed("billing-1", 1, *BOTH).released("billing-1", Q1)
+    found = metrics(journal.at_s(20).ends())
+    assert (found["startup_overlap_s"], found["overlap_s"]) == expected
+
+
+def test_start_up_lasts_60_s_at_most_and_does_not_excuse_two_owners_for_so_long() -> None:
+    journal = starts().at_s(0.02).passed("billing-2", 1, *BOTH).claimed("billing-2", Q1)
+    judgement = journal.at_s(70).ends().judged()
+    assert len(objections(judgement, "ownership")) == 1
+    found = judgement.metrics
+    assert round(found["startup_overlap_s"]) == 60
+    assert round(found["overlap_s"]) == 10
+
+
+def test_a_first_member_that_ends_is_not_waited_for() -> None:
+    journal = starts().at_s(4).passed("billing-1", 2, "billing-1").at_s(5).stopped("billing-2")
+    journal.at_s(6).passed("billing-1", 2, "billing-1").at_s(10).released("billing-1", Q0, Q1)
+    found = metrics(journal.at_s(13).ends())
+    assert (found["startup_unowned_s"], found["unowned_s"]) == (0.01, 3)
+
+
+def test_a_group_without_a_topic_at_its_start_has_no_start_up() -> None:
+    journal = two_members().claimed("billing-1", Q0).claimed("billing-2", Q0)
+    found = metrics(journal.at_s(1).released("billing-1", Q0).ends())
+    assert (found["startup_overlap_s"], found["overlap_s"]) == (0, 1)
+
+
 def granted(journal: AJournal, node: str) -> AJournal:
     return journal.note("broker-a", QueuesLocked("billing", client_of(node), (Q0,), ()))
 
@@ -113,12 +178,14 @@ def test_the_fact_of_a_kill_alone_ends_a_member_and_starts_the_time_of_its_fail_
 
 def test_queues_that_nobody_ever_claims_have_no_owner() -> None:
     journal = AJournal().runs().note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
-    journal.consumer("billing-1").at_s(1).claimed("billing-1", Q0).at_s(10)
+    journal.consumer("billing-1").at_s(1).claimed("billing-1", Q0)
+    journal.passed("billing-1", 1, "billing-1").at_s(10)
     journal.note("broker-a", TopicChanged("orders", 3, 3, 6))  # a queue that no member learns of
     journal.at_s(30).claimed("billing-1", Q1).at_s(40)
     journal.note("broker-a", TopicChanged("orders", 2, 2, 6)).at_s(99).ends()
-    assert metrics(journal)["unowned_queue_s"] == 1 + 30 + 30
-    assert metrics(journal)["unowned_s"] == 30
+    found = metrics(journal)
+    assert (found["unowned_queue_s"], found["unowned_s"]) == (28 + 30, 30)  # after start-up: 2 s
+    assert found["startup_unowned_s"] == 2
 
 
 @pytest.mark.parametrize(
@@ -134,7 +201,8 @@ def test_queues_of_a_topic_whose_settings_went_with_the_power_may_be_gone(
 ) -> None:
     journal = AJournal().runs().store()
     journal.note("broker-a", TopicCreated("orders", 1, 1, 6, "admin")).consumer("billing-1")
-    journal.claimed("billing-1", Q0).at_s(10).note("broker-a", TopicChanged("orders", 2, 2, 6))
+    journal.claimed("billing-1", Q0).passed("billing-1", 1, "billing-1")
+    journal.at_s(10).note("broker-a", TopicChanged("orders", 2, 2, 6))
     journal.fault("power_off", "broker-a")
     journal.note("broker-a", PowerLost(0, 0, 0, documents)).at_s(20).healed()
     journal.note("broker-a", NodeStarted("broker", "", "4.9.7"))

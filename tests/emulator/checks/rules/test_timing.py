@@ -11,6 +11,7 @@ from rocketmq_emulator.facts import (
     RebalancePassed,
     RouteChanged,
     SendAttempted,
+    TopicCreated,
 )
 from tests.support.checks.small_journals import Q0, Q1, AJournal, objections
 
@@ -40,6 +41,16 @@ def test_a_queue_that_has_messages_and_gets_none_has_a_gap_also_at_the_end() -> 
     journal = a_member().at_s(1).sent(0).sent(1).sent(2).at_s(2).consumed("billing-1", 0)
     assert metrics(journal.at_s(9).consumed("billing-1", 1))["delivery_gap_s.billing"] == 7
     assert metrics(journal.at_s(30).ends())["delivery_gap_s.billing"] == 21
+
+
+def test_a_backlog_from_before_the_end_of_a_groups_start_up_is_a_gap_of_the_start_up() -> None:
+    journal = AJournal().runs().store().note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
+    journal.pulled(0, 0).sent(0).sent(1).sent(2).at_s(10).consumer("billing-1")
+    journal.passed("billing-1", 2, "billing-1").claimed("billing-1", Q0, Q1)  # start-up: to 12 s
+    found = metrics(journal.at_s(15).consumed("billing-1", 0))
+    assert (found["startup_delivery_gap_s"], found["delivery_gap_s.billing"]) == (12, 3)
+    found = metrics(journal.at_s(23).consumed("billing-1", 1))
+    assert (found["startup_delivery_gap_s"], found["delivery_gap_s.billing"]) == (12, 8)
 
 
 def test_what_was_skipped_and_comes_after_all_comes_for_the_first_time() -> None:
