@@ -229,7 +229,7 @@ def _swept(spark: SparkSession, folder: Path, sweep: FinishedSweep) -> float:
             last_seed=int(last),
         )
     )
-    command = ["rmqemu", "sweep", *words, "--to", folder.name]
+    command = ["rmqemu", "sweep", *words, "-o", folder.name]
     began_s = shown_s = time.monotonic()
     with SweepFolder(folder, stored_sweep(grid, command)) as target:
         work = SparkSweep(lambda: spark, grid, target)

@@ -22,7 +22,6 @@ from io import TextIOWrapper
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from rocketmq_emulator.cli.options.errors import (
@@ -35,8 +34,11 @@ from rocketmq_emulator.cli.options.errors import (
     print_error,
     print_note,
 )
+from rocketmq_emulator.cli.options.help_screens import WIDTH_MAX, HelpCommand, HelpGroup
 from rocketmq_emulator.cli.options.up_options import RELEASE_DEFAULT
 from rocketmq_emulator.text.docstrings import docstring_of
+
+COMPLETION_VARIABLE = "_RMQEMU_COMPLETE"
 
 
 def application(wanted: str = "") -> typer.Typer:
@@ -48,7 +50,10 @@ def application(wanted: str = "") -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": WIDTH_MAX,
+        },
         epilog=EXIT_CODES,
     )
     app.callback()(rmqemu)
@@ -87,10 +92,17 @@ def run() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # open until exit
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character that the locale lacks is a ?
-    command = get_command(application("".join(sys.argv[1:2])))  # imports the command
+    command = get_command(application(_wanted(os.environ)))  # imports the command
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set by ``main`` during imports
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command(prog_name="rmqemu")  # for each way to start it
+
+
+def _wanted(environment: Mapping[str, str]) -> str:
+    """The command of this command line, or of the one that a shell completes; else empty."""
+    words = [*environment.get("COMP_WORDS", environment.get("_TYPER_COMPLETE_ARGS", "")).split()]
+    is_completion = COMPLETION_VARIABLE in environment
+    return "".join(words[1:2] if is_completion else sys.argv[1:2])
 
 
 # The module of each command -----------------------------------------------------------
@@ -99,53 +111,79 @@ def run() -> None:
 SETTINGS_ORDER = (
     "Settings come from (later ones win): defaults, -c, --config, RMQEMU_…, --set, flags."
 )
+CLUSTER, NODES, MESSAGES = "Cluster", "Nodes and faults", "Messages, topics and groups"
+SCENARIOS, JOURNALS, SPARK = "Scenarios", "Journals", "Spark"
 
 
 class CommandPlace(NamedTuple):
-    """The module below ``cli`` that holds a command, or a group of them, and its name there."""
+    """The module below ``cli`` that holds a command, or a group of them, and its name there.
 
+    *panel* is the title under which ``rmqemu -h`` lists it.
+    """
+
+    panel: str
     module: str
     name: str = "app"
     epilog: str | None = None
 
 
 COMMANDS: Mapping[str, CommandPlace] = {
-    "up": CommandPlace("commands.up", "up"),
-    "nameserver": CommandPlace("commands.roles", "nameserver", SETTINGS_ORDER),
-    "broker": CommandPlace("commands.roles", "broker", SETTINGS_ORDER),
-    "demo": CommandPlace("demo.command", "demo"),
-    "status": CommandPlace("commands.status", "status"),
-    "produce": CommandPlace("commands.produce", "produce"),
-    "consume": CommandPlace("commands.consume", "consume"),
-    "watch": CommandPlace("commands.consume", "watch"),
-    "nodes": CommandPlace("commands.nodes", "nodes"),
-    "kill": CommandPlace("commands.nodes", "kill"),
-    "stop": CommandPlace("commands.nodes", "stop"),
-    "start": CommandPlace("commands.nodes", "start"),
-    "restart": CommandPlace("commands.nodes", "restart"),
-    "pause": CommandPlace("commands.nodes", "pause"),
-    "resume": CommandPlace("commands.nodes", "resume"),
-    "advance": CommandPlace("commands.nodes", "advance"),
-    "advertise": CommandPlace("commands.nodes", "advertise"),
-    "run": CommandPlace("commands.run", "run"),
-    "sweep": CommandPlace("commands.spark", "sweep"),
-    "study": CommandPlace("commands.spark", "study"),
-    "tables": CommandPlace("commands.spark", "tables"),
-    "report": CommandPlace("commands.report", "report"),
-    "replay": CommandPlace("commands.replay", "replay"),
-    "shrink": CommandPlace("commands.replay", "shrink"),
-    "explain": CommandPlace("commands.explain", "explain"),
-    "diff": CommandPlace("commands.explain", "diff"),
-    "judge": CommandPlace("commands.judge", "judge"),
-    "inspect": CommandPlace("commands.inspect", "inspect"),
-    "fault": CommandPlace("commands.fault"),
-    "message": CommandPlace("commands.message"),
-    "dlq": CommandPlace("commands.dlq"),
-    "topic": CommandPlace("commands.topic"),
-    "group": CommandPlace("commands.group"),
-    "strategy": CommandPlace("commands.strategy"),
-    "scenario": CommandPlace("commands.scenario"),
+    "up": CommandPlace(CLUSTER, "commands.up", "up"),
+    "demo": CommandPlace(CLUSTER, "demo.command", "demo"),
+    "status": CommandPlace(CLUSTER, "commands.status", "status"),
+    "nameserver": CommandPlace(CLUSTER, "commands.roles", "nameserver", SETTINGS_ORDER),
+    "broker": CommandPlace(CLUSTER, "commands.roles", "broker", SETTINGS_ORDER),
+    "nodes": CommandPlace(NODES, "commands.nodes", "nodes"),
+    "kill": CommandPlace(NODES, "commands.nodes", "kill"),
+    "stop": CommandPlace(NODES, "commands.nodes", "stop"),
+    "start": CommandPlace(NODES, "commands.nodes", "start"),
+    "restart": CommandPlace(NODES, "commands.nodes", "restart"),
+    "pause": CommandPlace(NODES, "commands.nodes", "pause"),
+    "resume": CommandPlace(NODES, "commands.nodes", "resume"),
+    "advance": CommandPlace(NODES, "commands.nodes", "advance"),
+    "advertise": CommandPlace(NODES, "commands.nodes", "advertise"),
+    "fault": CommandPlace(NODES, "commands.fault"),
+    "produce": CommandPlace(MESSAGES, "commands.produce", "produce"),
+    "consume": CommandPlace(MESSAGES, "commands.consume", "consume"),
+    "watch": CommandPlace(MESSAGES, "commands.consume", "watch"),
+    "message": CommandPlace(MESSAGES, "commands.message"),
+    "dlq": CommandPlace(MESSAGES, "commands.dlq"),
+    "topic": CommandPlace(MESSAGES, "commands.topic"),
+    "group": CommandPlace(MESSAGES, "commands.group"),
+    "scenario": CommandPlace(SCENARIOS, "commands.scenario"),
+    "run": CommandPlace(SCENARIOS, "commands.run", "run"),
+    "replay": CommandPlace(SCENARIOS, "commands.replay", "replay"),
+    "shrink": CommandPlace(SCENARIOS, "commands.replay", "shrink"),
+    "strategy": CommandPlace(SCENARIOS, "commands.strategy"),
+    "explain": CommandPlace(JOURNALS, "commands.explain", "explain"),
+    "report": CommandPlace(JOURNALS, "commands.report", "report"),
+    "inspect": CommandPlace(JOURNALS, "commands.inspect", "inspect"),
+    "diff": CommandPlace(JOURNALS, "commands.explain", "diff"),
+    "judge": CommandPlace(JOURNALS, "commands.judge", "judge"),
+    "sweep": CommandPlace(SPARK, "commands.spark", "sweep"),
+    "study": CommandPlace(SPARK, "commands.spark", "study"),
+    "tables": CommandPlace(SPARK, "commands.spark", "tables"),
 }
+
+
+OLD_SPELLINGS: Mapping[tuple[str, ...], Mapping[str, str]] = {  # as they were documented before
+    ("sweep",): {"--to": "--output", "--cores": "--jobs"},
+    ("tables",): {"--to": "--output"},
+    ("dlq", "replay"): {"--to": "--topic"},
+}
+
+
+def with_new_spellings(arguments: Sequence[str]) -> list[str]:
+    """*arguments* with the option names of today: old scripts keep working."""
+    for command, names in OLD_SPELLINGS.items():
+        if tuple(arguments[: len(command)]) == command:
+            return [_with_new_spelling(each, names) for each in arguments]
+    return [*arguments]
+
+
+def _with_new_spelling(argument: str, names: Mapping[str, str]) -> str:
+    name, equals, value = argument.partition("=")
+    return f"{names.get(name, name)}{equals}{value}"
 
 
 def add_commands(app: typer.Typer, wanted: str = "") -> None:
@@ -154,17 +192,22 @@ def add_commands(app: typer.Typer, wanted: str = "") -> None:
         place = COMMANDS[name]
         command = getattr(import_module(f"rocketmq_emulator.cli.{place.module}"), place.name)
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
+            app.add_typer(command, name=name, rich_help_panel=place.panel)
         else:
-            app.command(name, epilog=place.epilog)(command)
+            app.command(name, epilog=place.epilog, rich_help_panel=place.panel)(command)
     _add_help(app)
 
 
 def _add_help(app: typer.Typer) -> None:
-    """Make each command's docstring its help, even if Python has removed it (``-OO``)."""
+    """Make each command's docstring its help, even if Python has removed it (``-OO``).
+
+    The help screens are those of ``help_screens``, also for the commands of groups.
+    """
     for command in app.registered_commands:
+        command.cls = HelpCommand
         command.help = command.help or docstring_of(command.callback)
     for group in app.registered_groups:
+        group.cls = HelpGroup
         if group.typer_instance is not None:
             _add_help(group.typer_instance)
 
@@ -172,7 +215,7 @@ def _add_help(app: typer.Typer) -> None:
 # Errors of the parser and of commands -------------------------------------------------
 
 
-class CommandLine(TyperGroup):
+class CommandLine(HelpGroup):
     """The group of all commands; turns the exception that ends a command into an exit code."""
 
     def main(
@@ -190,6 +233,7 @@ class CommandLine(TyperGroup):
             "complete_var": complete_var,
             "windows_expand_args": windows_expand_args,
         }
+        args = with_new_spellings(sys.argv[1:] if args is None else args)
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **extra)
         code = self._code_of(args, extra)

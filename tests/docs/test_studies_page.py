@@ -71,7 +71,7 @@ def test_a_page_shows_its_picture_which_is_made_from_the_data(name) -> None:
 def test_a_page_has_the_commands_of_its_sweeps_and_their_data(name) -> None:
     page = page_of(name)
     for key, sweep in STUDIES[name].items():
-        assert f"rmqemu sweep {sweep.words} --to {key}" in page
+        assert f"rmqemu sweep {sweep.words} -o {key}" in page
         assert f"](data/{key}.csv)" in page
 
 

@@ -20,7 +20,7 @@ import typer
 
 from rocketmq_emulator.admin.calls import Admin, AdminError, NotFound, admin_over_tcp
 from rocketmq_emulator.admin.messages import TopicReader
-from rocketmq_emulator.cli.messages.positions import PLACES, TIMES, Position, position
+from rocketmq_emulator.cli.messages.positions import PLACES, TIMES, WORDS_SHOWN, Position, position
 from rocketmq_emulator.cli.messages.printer import (
     AsJsonLines,
     Format,
@@ -31,8 +31,9 @@ from rocketmq_emulator.cli.messages.printer import (
     line_of,
     short_line,
 )
+from rocketmq_emulator.cli.options.completion import complete_group, complete_topic, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, fail, interrupted, print_error
-from rocketmq_emulator.cli.options.shared import NAMESRV, Namesrv
+from rocketmq_emulator.cli.options.shared import NAMESRV, Namesrv, duration_s
 from rocketmq_emulator.client import PushConsumer, PushConsumerConfig
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.processes.stopping import stop_on_signal
@@ -47,16 +48,25 @@ if TYPE_CHECKING:
 
 GROUP = "rmqemu-consume"
 
-Count = Annotated[int, typer.Option(min=0, help="End after so many messages; 0 = no limit.")]
+Count = Annotated[
+    int, typer.Option(min=0, metavar="N", help="End after so many messages; 0 = no limit.")
+]
 Timeout = Annotated[
-    float,
-    typer.Option("--timeout", "--wait", min=0, help="End after so many seconds; 0 = no limit."),
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        parser=duration_s,
+        show_default="no limit",
+        help="End after this time, such as 20s.",
+    ),
 ]
 From = Annotated[
     str,
     typer.Option(
         "--from",
         metavar=PLACES,
+        autocompletion=one_of(WORDS_SHOWN),
         show_default="earliest",
         help=f"The start, if the group has no offsets yet.  {TIMES}.",
     ),
@@ -71,14 +81,23 @@ Peek = Annotated[
 
 
 def consume(
-    topic: Annotated[str, typer.Option(help="The topic.")],
+    topic: Annotated[
+        str,
+        typer.Option(metavar="TOPIC", autocompletion=complete_topic, help="The topic."),
+    ],
     group: Annotated[
-        str, typer.Option(show_default=GROUP, help="Consume as a member of this group.")
+        str,
+        typer.Option(
+            metavar="GROUP",
+            autocompletion=complete_group,
+            show_default=GROUP,
+            help="Consume as a member of this group.",
+        ),
     ] = "",
     tags: Tags = "*",
     key: Key = "",
     count: Count = 0,
-    timeout: Timeout = 0,
+    timeout: Timeout = None,
     where: From = "",
     peek: Peek = False,
     form: Format = "",
@@ -105,7 +124,7 @@ def consume(
         got = f"{printer.printed:,} of {count:,} messages"
         if was_interrupted:
             raise interrupted(f"stopped after {got}")
-        raise fail(f"only {got} are there" if peek else f"only {got} came within {timeout:g} s")
+        raise fail(f"only {got} are there" if peek else f"only {got} came within {limit_s:g} s")
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -233,9 +252,18 @@ TRY_AGAIN_S = 1.0
 
 
 def watch(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
+    topic: Annotated[
+        str,
+        typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="The topic."),
+    ],
     where: Annotated[
-        str, typer.Option("--from", metavar=PLACES, help=f"The start.  {TIMES}.")
+        str,
+        typer.Option(
+            "--from",
+            metavar=PLACES,
+            autocompletion=one_of(WORDS_SHOWN),
+            help=f"The start.  {TIMES}.",
+        ),
     ] = "latest",
     tags: Tags = "*",
     key: Key = "",

@@ -1,7 +1,7 @@
 """``dlq list | replay``: shows the dead letters of groups, and sends them again.
 
 A replay sends a message to the topic it was in, so every group of that topic gets it; with
-``--to %RETRY%GROUP`` only that group gets it.
+``--topic %RETRY%GROUP`` only that group gets it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from rocketmq_emulator.cli.messages.printer import (
     line_of,
     local_time,
 )
+from rocketmq_emulator.cli.options.completion import complete_group, complete_topic
 from rocketmq_emulator.cli.options.errors import BadUse, Missing, interrupted, print_note
 from rocketmq_emulator.cli.options.shared import (
     NAMESRV,
@@ -64,7 +65,12 @@ app = typer.Typer(
 @app.command("list")
 def list_(
     group: Annotated[
-        str, typer.Argument(help="Show the dead letters of this group, one line each.")
+        str,
+        typer.Argument(
+            metavar="GROUP",
+            autocompletion=complete_group,
+            help="Show the dead letters of this group, one line each.",
+        ),
     ] = "",
     form: Format = "",
     as_json: AsJsonLines = False,
@@ -87,12 +93,25 @@ def list_(
 
 @app.command()
 def replay(
-    group: Annotated[str, typer.Argument(help="The group whose dead letters are sent again.")],
-    to: Annotated[
+    group: Annotated[
         str,
-        typer.Option(metavar="TOPIC", help="Send to this topic, not to the one they were in."),
+        typer.Argument(
+            metavar="GROUP",
+            autocompletion=complete_group,
+            help="The group whose dead letters are sent again.",
+        ),
+    ],
+    topic: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPIC",
+            autocompletion=complete_topic,
+            help="Send to this topic, not to the one they were in.",
+        ),
     ] = "",
-    count: Annotated[int, typer.Option(min=0, help="At most so many; 0 = no limit.")] = 0,
+    count: Annotated[
+        int, typer.Option(min=0, metavar="N", help="At most so many; 0 = no limit.")
+    ] = 0,
     again: Annotated[
         bool, typer.Option("--again", help="Also those that were replayed before.")
     ] = False,
@@ -102,7 +121,7 @@ def replay(
 ) -> None:
     """Send dead letters again, to the topic they were in.
 
-    All groups of that topic get them; with --to %RETRY%GROUP only that group does.  A second
+    All groups of that topic get them; with --topic %RETRY%GROUP only that group does.  A second
     replay continues where the first one ended.
     """
     counts = call_cluster(namesrv, lambda admin: DeadLetterQueue(admin, group).count())
@@ -115,9 +134,9 @@ def replay(
         )
         return
     number = min(waiting, count or waiting)
-    where = to or "the topic they were in"
+    where = topic or "the topic they were in"
     confirm(f"Send {number:,} dead letters of {group} again, to {where}?", yes=yes)
-    task = Replay(group, to, number, again=again, as_json=as_json)
+    task = Replay(group, topic, number, again=again, as_json=as_json)
     trio.run(task.run, namesrv)
 
 
@@ -162,7 +181,9 @@ class Replay(msgspec.Struct):
         try:
             message = replayed(letter, self.to)
         except NoOrigin as error:
-            raise BadUse(f"{error}: name one with --to ({self.sent:,} were sent before)") from None
+            raise BadUse(
+                f"{error}: name one with --topic ({self.sent:,} were sent before)"
+            ) from None
         result = await producer.send(message)
         self.sent += 1
         await letters.note_replayed(span, letter)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rocketmq_emulator.cluster.control.client import ClusterAbout
 
-app = typer.Typer(help="Add, list and remove faults of a running `up`.")
+app = typer.Typer(no_args_is_help=True, help="Add, list and remove faults of a running `up`.")
 app.add_typer(adding, name="add")
 
 

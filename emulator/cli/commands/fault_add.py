@@ -7,15 +7,23 @@ fault as the control address does, so that both refuse the same faults with the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 import typer
 
 from rocketmq_emulator.cli.commands.nodes import ControlAt
+from rocketmq_emulator.cli.options.completion import complete_node, complete_topic, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
-from rocketmq_emulator.cli.options.shared import NAMESRV, AsJson, Namesrv, show_json
+from rocketmq_emulator.cli.options.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    duration_s,
+    show_json,
+)
 from rocketmq_emulator.cluster.control.client import find_control
 from rocketmq_emulator.cluster.fault_values import (
     FAULTS,
@@ -25,6 +33,7 @@ from rocketmq_emulator.cluster.fault_values import (
     ClockDrift,
     ClockJump,
     CutLink,
+    Distribution,
     FailingFlush,
     Fault,
     FaultState,
@@ -43,11 +52,15 @@ from rocketmq_emulator.cluster.fault_values import (
     word_of,
 )
 from rocketmq_emulator.cluster.faults.reading import BadFault, parse_fault
+from rocketmq_emulator.protocol.bodies.extensions import PoolName
 from rocketmq_emulator.text.docstrings import docstring_of
 
+FIELD = re.compile(r"\*(\w+)\*")
 NAME_SEPARATOR, LINK_END_SEPARATOR = "+", ","  # between=broker-a+broker-b,clients
 
-adding = typer.Typer(help="Begin a fault; it holds for a time, or until it is removed.")
+adding = typer.Typer(
+    no_args_is_help=True, help="Begin a fault; it holds for a time, or until it is removed."
+)
 
 
 def _names(text: str) -> str | list[str]:
@@ -66,21 +79,75 @@ def _rule(text: str) -> object:
         raise BadUse(f"--rule is JSON as in docs/reply-rules.md: {error}") from error
 
 
-Node = Annotated[str, typer.Option(metavar="NODE")]
-Broker = Annotated[str, typer.Option(metavar="BROKER")]
-Name = Annotated[str, typer.Option(metavar="NAME")]
-Number = Annotated[int, typer.Option(metavar="NUMBER")]
-Decimal = Annotated[float, typer.Option(metavar="NUMBER")]
-Between = Annotated[Any, typer.Option(metavar="NODES,NODES", parser=_link_ends)]
-Around = Annotated[Any, typer.Option(metavar="NODES", parser=_names)]
+Node = Annotated[
+    str, typer.Option(metavar="NODE", autocompletion=complete_node, help="At this node.")
+]
+Broker = Annotated[
+    str, typer.Option(metavar="BROKER", autocompletion=complete_node, help="At this broker.")
+]
+NameServer = Annotated[
+    str,
+    typer.Option(metavar="NODE", autocompletion=complete_node, help="This NameServer rejects it."),
+]
+Pool = Annotated[
+    str,
+    typer.Option(
+        metavar="POOL",
+        autocompletion=one_of(get_args(PoolName)),
+        help="A pool of the broker: docs/reply-rules.md.",
+    ),
+]
+Spread = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(get_args(Distribution)),
+        autocompletion=one_of(get_args(Distribution)),
+        help="How --jitter-ms is spread.",
+    ),
+]
+Count = Annotated[int, typer.Option(metavar="N", help="How many threads.")]
+CountMax = Annotated[int | None, typer.Option(metavar="N", help="At most so many requests wait.")]
+Ms = Annotated[float, typer.Option(metavar="MS", help="Milliseconds.")]
+WholeMs = Annotated[int, typer.Option(metavar="MS", help="Milliseconds; negative: back.")]
+Ppm = Annotated[int, typer.Option(metavar="PPM", help="Microseconds per second.")]
+Bytes = Annotated[int, typer.Option(metavar="BYTES", help="Bytes.")]
+BytesPerSecond = Annotated[int, typer.Option(metavar="BYTES", help="Bytes per second.")]
+Share = Annotated[float, typer.Option(metavar="0..1", help="The share that fails.")]
+Between = Annotated[
+    Any,
+    typer.Option(
+        metavar="NODES,NODES",
+        parser=_link_ends,
+        autocompletion=complete_node,
+        help="Two sides, as broker-a+broker-b,clients.",
+    ),
+]
+Around = Annotated[
+    Any,
+    typer.Option(
+        metavar="NODES",
+        parser=_names,
+        autocompletion=complete_node,
+        help="All links of these nodes, as broker-a+broker-b.",
+    ),
+]
 OneWay = Annotated[bool, typer.Option("--one-way", help="Only traffic from the first side.")]
-For = Annotated[str | None, typer.Option("--for", metavar="DURATION", help="Such as 20s.")]
+For = Annotated[
+    float | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        parser=duration_s,
+        show_default="until removed",
+        help="How long it holds, such as 20s.",
+    ),
+]
 
 
 class Order(NamedTuple):
     """The options that every fault has."""
 
-    duration: str | None
+    duration: float | None
     control: str
     namesrv: str
     as_json: bool
@@ -93,7 +160,13 @@ def word_of_kind(kind: type[Fault]) -> str:
 
 def _adds(kind: type[Fault]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function the command that begins a fault of *kind*, whose docstring is its help."""
-    return adding.command(word_of_kind(kind), help=docstring_of(kind))
+    return adding.command(word_of_kind(kind), help=_help_of(kind))
+
+
+def _help_of(kind: type[Fault]) -> str:
+    """The docstring of *kind*, in which ``*jitter_ms*`` is an option: ``--jitter-ms``."""
+    text = docstring_of(kind) or ""
+    return FIELD.sub(lambda field: f"--{field[1].replace('_', '-')}", text)
 
 
 def _of_node(kind: type[Fault]) -> Callable[..., None]:
@@ -116,10 +189,10 @@ for _kind in (Kill, Stop, Pause, PowerOff):
 @_adds(Busy)
 def _busy(
     node: Node,
-    pool: Name = "send",
-    threads: Number = 1,
-    service_ms: Decimal = 10.0,
-    queue_max: Annotated[int | None, typer.Option(metavar="NUMBER")] = None,
+    pool: Pool = "send",
+    threads: Count = 1,
+    service_ms: Ms = 10.0,
+    queue_max: CountMax = None,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -139,7 +212,7 @@ def _busy(
 @_adds(ClockJump)
 def _clock_jump(
     node: Node,
-    ms: Number,
+    ms: WholeMs,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -151,7 +224,7 @@ def _clock_jump(
 @_adds(ClockDrift)
 def _clock_drift(
     node: Node,
-    ppm: Number,
+    ppm: Ppm,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -163,7 +236,7 @@ def _clock_drift(
 @_adds(FullDisk)
 def _full_disk(
     node: Node,
-    free_bytes: Number = 0,
+    free_bytes: Bytes = 0,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -177,8 +250,8 @@ def _full_disk(
 @_adds(SlowDisk)
 def _slow_disk(
     node: Node,
-    flush_ms: Decimal = 500.0,
-    bytes_per_s: Number = 200_000_000,
+    flush_ms: Ms = 500.0,
+    bytes_per_s: BytesPerSecond = 200_000_000,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -196,7 +269,7 @@ def _slow_disk(
 @_adds(FailingFlush)
 def _failing_flush(
     node: Node,
-    probability: Decimal = 1.0,
+    probability: Share = 1.0,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -212,12 +285,12 @@ def _failing_flush(
 
 @_adds(SlowLink)
 def _slow_link(
-    ms: Decimal,
+    ms: Ms,
     between: Between = None,
     around: Around = None,
     one_way: OneWay = False,
-    jitter_ms: Decimal = 0.0,
-    distribution: Name = "uniform",
+    jitter_ms: Ms = 0.0,
+    distribution: Spread = "uniform",
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -237,7 +310,7 @@ def _slow_link(
 
 @_adds(Bandwidth)
 def _bandwidth(
-    bytes_per_s: Number,
+    bytes_per_s: BytesPerSecond,
     between: Between = None,
     around: Around = None,
     one_way: OneWay = False,
@@ -284,7 +357,9 @@ for _link_kind in (StallLink, Partition, RefuseConnections, CutLink):
 @_adds(ReadOnly)
 def _read_only(
     broker: Broker,
-    topic: Annotated[str, typer.Option(help="This topic only.")] = "",
+    topic: Annotated[
+        str, typer.Option(metavar="TOPIC", autocompletion=complete_topic, help="This topic only.")
+    ] = "",
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -296,7 +371,7 @@ def _read_only(
 @_adds(Unregistered)
 def _unregistered(
     broker: Broker,
-    name_server: Name,
+    name_server: NameServer,
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -313,7 +388,10 @@ def _unregistered(
 @_adds(Answer)
 def _answer(
     node: Node,
-    rule: Annotated[object, typer.Option(metavar="JSON", parser=_rule)],
+    rule: Annotated[
+        object,
+        typer.Option(metavar="JSON", parser=_rule, help="The rule: docs/reply-rules.md."),
+    ],
     duration: For = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
@@ -327,7 +405,7 @@ def begin(word: str, order: Order, **fields: object) -> None:
     with errors_as_exit_codes():
         body = {"fault": word, **fields}
         if order.duration is not None:
-            body["for"] = order.duration
+            body["for"] = f"{round(order.duration * 1_000)}ms"
         state = find_control(order.control, order.namesrv).begin_fault(_checked(body))
     _show_begun(state, as_json=order.as_json)
 

@@ -16,7 +16,8 @@ from rocketmq_emulator.admin.calls import (
 )
 from rocketmq_emulator.admin.cluster_reader import ClusterReader
 from rocketmq_emulator.admin.overview import GroupView
-from rocketmq_emulator.cli.messages.positions import PLACES, TIMES, position
+from rocketmq_emulator.cli.messages.positions import PLACES, TIMES, WORDS_SHOWN, position
+from rocketmq_emulator.cli.options.completion import complete_group, complete_topic, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
 from rocketmq_emulator.cli.options.shared import (
     NAMESRV,
@@ -34,7 +35,9 @@ from rocketmq_emulator.cli.options.shared import (
 from rocketmq_emulator.cli.screens.cluster_tables import a_table, groups_table, lag_text
 
 app = typer.Typer(no_args_is_help=True, help="Show, move and delete consumer groups.")
-Name = Annotated[str, typer.Argument(help="The group.")]
+Name = Annotated[
+    str, typer.Argument(metavar="GROUP", autocompletion=complete_group, help="The group.")
+]
 
 
 @app.command("list")
@@ -61,9 +64,19 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
 @app.command()
 def reset(
     name: Name,
-    topic: Annotated[str, typer.Option(help="The topic in which to move the group.")],
+    topic: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPIC",
+            autocompletion=complete_topic,
+            help="The topic in which to move the group.",
+        ),
+    ],
     to: Annotated[
-        str, typer.Option(metavar=PLACES, help=f"The new position.  {TIMES}.")
+        str,
+        typer.Option(
+            metavar=PLACES, autocompletion=one_of(WORDS_SHOWN), help=f"The new position.  {TIMES}."
+        ),
     ] = "earliest",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,

@@ -45,10 +45,14 @@ InspectedJournals = Annotated[
 At = Annotated[
     str,
     typer.Option(
-        metavar="T", help='When: "30s" after the first fact, or "#120", after 120 facts.  [end]'
+        metavar="TIME|#N",
+        show_default="the end",
+        help="When: 30s after the first fact, or #120, after 120 facts.",
     ),
 ]
-Nodes = Annotated[list[str] | None, typer.Option("--node", help="Only this node; repeatable.")]
+Nodes = Annotated[
+    list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node; repeatable.")
+]
 Step = Annotated[bool, typer.Option("--step", help=f"Step by keys.  {KEYS}.")]
 SkipDamaged = Annotated[
     bool, typer.Option("--skip-damaged", help="Leave out lines that cannot be read.")

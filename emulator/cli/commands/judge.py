@@ -46,11 +46,17 @@ from rocketmq_emulator.cli.options.errors import (
     print_error,
     print_note,
 )
-from rocketmq_emulator.cli.options.shared import NAMESRV, AsJson, Namesrv, make_console, show_json
+from rocketmq_emulator.cli.options.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    duration_s,
+    make_console,
+    show_json,
+)
 from rocketmq_emulator.cli.screens.columns import clean
 from rocketmq_emulator.cluster.control.client import ControlClient, find_control
 from rocketmq_emulator.facts.journal import Entry
-from rocketmq_emulator.text.values import parse_duration_ms
 
 LINES_MAX = 100_000  # waiting to be judged; above it the reading thread waits
 BATCH_S = 0.2  # how often new violations are shown
@@ -60,19 +66,25 @@ DRAIN_S = 0.6  # how long late facts are read when the time is up, or after Ctrl
 JudgedJournals = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[JOURNAL…]",
+        metavar="JOURNAL…",
         help="Journals of servers, or folders of them (up --journal DIR); none: a running `up`.",
     ),
 ]
 How = Annotated[
-    str,
-    typer.Option("--for", metavar="TIME", help='How long, as "60s"; else until Ctrl-C.'),
+    float | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        parser=duration_s,
+        show_default="until Ctrl-C",
+        help="How long, such as 60s.",
+    ),
 ]
 
 
 def judge(
     journals: JudgedJournals = None,
-    how_long: How = "",
+    how_long: How = None,
     control: ControlAt = "",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
@@ -93,8 +105,7 @@ def judge(
             except BadJournal as error:
                 raise BadUse(str(error)) from None
         else:
-            for_s = _seconds(how_long)
-            _follow(sdk_judge, find_control(control, namesrv), for_s, quiet=as_json)
+            _follow(sdk_judge, find_control(control, namesrv), how_long, quiet=as_json)
         verdict = sdk_judge.verdict()
         if as_json:
             show_json(verdict)
@@ -105,13 +116,6 @@ def judge(
         raise fail("the journals have no consumer" if journals else text, NOT_FOUND)
     if not verdict.is_good:
         raise typer.Exit(FAILED)
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        return parse_duration_ms(text) / 1_000 if text else None
-    except ValueError as error:
-        raise BadUse(str(error)) from error
 
 
 def _follow(

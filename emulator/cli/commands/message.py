@@ -16,6 +16,7 @@ from rocketmq_emulator.cli.messages.printer import (
     local_time,
     short_line,
 )
+from rocketmq_emulator.cli.options.completion import complete_topic
 from rocketmq_emulator.cli.options.errors import BadUse, Missing
 from rocketmq_emulator.cli.options.shared import NAMESRV, Namesrv, call_cluster
 
@@ -30,7 +31,14 @@ COPIES_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
 @app.command()
 def get(
     msg_id: Annotated[str, typer.Argument(metavar="ID", help="The id that a send printed.")],
-    topic: Annotated[str, typer.Option(help="Look only in this topic, which is quicker.")] = "",
+    topic: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPIC",
+            autocompletion=complete_topic,
+            help="Look only in this topic, which is quicker.",
+        ),
+    ] = "",
     form: Format = "",
     as_json: AsJsonLines = False,
     namesrv: Namesrv = NAMESRV,
@@ -52,10 +60,12 @@ def get(
 
 @app.command("by-key")
 def by_key_(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
-    key: Annotated[str, typer.Argument(help="A key, as it was given to the send.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="The topic.")
+    ],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key, as it was given to the send.")],
     count: Annotated[
-        int, typer.Option(min=1, max=COPIES_MAX, help="At most so many, the newest.")
+        int, typer.Option(min=1, max=COPIES_MAX, metavar="N", help="At most so many, the newest.")
     ] = COPIES_MAX,
     form: Format = "",
     as_json: AsJsonLines = False,

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from rocketmq_emulator.admin.calls import AdminError
+from rocketmq_emulator.cli.options.completion import complete_node
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
+from rocketmq_emulator.cli.options.help_screens import CONNECTION
 from rocketmq_emulator.cli.options.shared import (
     NAMESRV,
     AsJson,
     Namesrv,
     checked_namesrv,
+    duration_s,
     show_as,
     show_json,
 )
@@ -28,7 +30,7 @@ from rocketmq_emulator.cli.screens.cluster_tables import a_table
 from rocketmq_emulator.cluster.control.client import ControlClient, find_control
 from rocketmq_emulator.cluster.node_view import NodeState, NodeView
 from rocketmq_emulator.cluster.world import Verb
-from rocketmq_emulator.text.values import check_connect_address, parse_duration_ms
+from rocketmq_emulator.text.values import check_connect_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,15 +55,6 @@ STYLES: Mapping[NodeState, str] = {
 }
 
 
-def complete_node(context: typer.Context) -> list[str]:
-    """Names of nodes for the shell's completion; empty if no cluster is found."""
-    try:
-        control = checked_control(context.params["control"])
-        return [node.name for node in find_control(control, context.params["namesrv"]).nodes()]
-    except (AdminError, typer.BadParameter, KeyError):
-        return []
-
-
 def checked_control(text: str) -> str:
     """The control address in *text* as HOST:PORT, or empty.  Raises ``BadParameter``.
 
@@ -81,6 +74,7 @@ ControlAt = Annotated[
         envvar="RMQEMU_CONTROL",
         metavar="[HOST:]PORT",
         callback=checked_control,
+        rich_help_panel=CONNECTION,
         help="The control address of `up`; by default the NameServer is asked.",
     ),
 ]
@@ -161,7 +155,7 @@ def state_text(node: NodeView) -> str:
 # Time ---------------------------------------------------------------------------------
 
 
-Time = Annotated[str, typer.Argument(metavar="TIME", help='How far, as "10m", "2h" or "30s".')]
+Time = Annotated[str, typer.Argument(metavar="TIME", help="How far: 30s, 10m or 2h.")]
 
 
 def advance(
@@ -169,10 +163,7 @@ def advance(
 ) -> None:
     """Deliver now the messages due in the next TIME: delays, retries."""
     with errors_as_exit_codes():
-        try:
-            ms = parse_duration_ms(time)
-        except ValueError as error:
-            raise BadUse(str(error)) from error
+        ms = round(duration_s(time) * 1_000)
         done = find_control(control, namesrv).advance(ms)
     if as_json:
         show_json({"ms": ms, "due_count": done})

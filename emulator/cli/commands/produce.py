@@ -28,6 +28,7 @@ from rocketmq_emulator.cli.messages.line_sender import (
     rate_of,
 )
 from rocketmq_emulator.cli.messages.printer import AsJsonLines, unescaped
+from rocketmq_emulator.cli.options.completion import complete_topic
 from rocketmq_emulator.cli.options.errors import BadUse, interrupted, print_note
 from rocketmq_emulator.cli.options.shared import NAMESRV, Namesrv
 from rocketmq_emulator.client import Producer
@@ -41,32 +42,57 @@ KeyDelimiter = Annotated[
 ]
 Properties = Annotated[
     list[str] | None,
-    typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
+    typer.Option("--property", metavar="NAME=VALUE", help="A property; repeatable."),
 ]
 Delay = Annotated[
     int,
-    typer.Option(min=0, max=18, help="A delay level: 1 = 1 s, 2 = 5 s, 3 = 10 s … 18 = 2 h."),
+    typer.Option(
+        min=0,
+        max=18,
+        metavar="LEVEL",
+        show_default=False,
+        help="A delay level: 1 = 1 s, 2 = 5 s, 3 = 10 s … 18 = 2 h.",
+    ),
 ]
 Queue = Annotated[str, typer.Option(metavar="[BROKER:]ID", help="Send to this queue only.")]
 CountToSend = Annotated[
-    int, typer.Option(min=0, help="Send so many messages: generated, or the first lines of FILE.")
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        show_default=False,
+        help="Send so many messages: generated, or the first lines of FILE.",
+    ),
 ]
 Rate = Annotated[
-    str, typer.Option(metavar="N", help="At most so many messages per second; 0 = no limit.")
+    str,
+    typer.Option(
+        metavar="N", show_default="no limit", help="At most so many messages per second."
+    ),
 ]
 
 
 def produce(
-    topic: Annotated[str, typer.Option(help="The topic.")],
-    file: Annotated[str, typer.Argument(help="Lines to send; - is standard input.")] = "",
-    tag: Annotated[str, typer.Option(help="A tag for each message.")] = "",
-    key: Annotated[str, typer.Option(help="A key for each message.")] = "",
+    topic: Annotated[
+        str,
+        typer.Option(metavar="TOPIC", autocompletion=complete_topic, help="The topic."),
+    ],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Lines to send; - is standard input.")
+    ] = "",
+    tag: Annotated[str, typer.Option(metavar="TAG", help="A tag for each message.")] = "",
+    key: Annotated[str, typer.Option(metavar="KEY", help="A key for each message.")] = "",
     key_delimiter: KeyDelimiter = "",
     properties: Properties = None,
     delay: Delay = 0,
     queue: Queue = "",
     count: CountToSend = 0,
-    size: Annotated[int, typer.Option(min=0, help="Generate bodies of so many bytes.")] = 0,
+    size: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="BYTES", show_default=False, help="Generate bodies of so many bytes."
+        ),
+    ] = 0,
     rate: Rate = "0",
     as_json: AsJsonLines = False,
     namesrv: Namesrv = NAMESRV,

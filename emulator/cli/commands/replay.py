@@ -15,6 +15,7 @@ import typer
 
 from rocketmq_emulator.checks.judging.reading import BadJournal
 from rocketmq_emulator.cli.commands.run import Parameters, Release, loaded
+from rocketmq_emulator.cli.options.completion import complete_scenario
 from rocketmq_emulator.cli.options.errors import (
     FAILED,
     BadUse,
@@ -40,9 +41,13 @@ from rocketmq_emulator.scenarios.sweeps.sweep import file_name
 
 What = Annotated[
     str,
-    typer.Argument(metavar="JOURNAL|SCENARIO", help="The journal of a run, or a scenario."),
+    typer.Argument(
+        metavar="JOURNAL|SCENARIO",
+        autocompletion=complete_scenario,
+        help="The journal of a run, or a scenario.",
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The seed, with a SCENARIO.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="SEED", help="The seed, with a SCENARIO.")]
 
 
 def replay(
@@ -86,7 +91,10 @@ def shrink(
         str, typer.Option("--output", "-o", metavar="FILE.toml", help="The file of the result.")
     ] = "",
     jobs: Annotated[
-        int, typer.Option(min=1, help="Runs at once.", show_default="the number of processors")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Runs at once.", show_default="the number of processors"
+        ),
     ] = len(os.sched_getaffinity(0)),
     as_json: AsJson = False,
 ) -> None:

@@ -42,14 +42,18 @@ def report(
     journals: Annotated[
         list[Path],
         typer.Argument(
-            metavar="JOURNAL...",
+            metavar="JOURNAL…",
             help="Files of one cluster, merged by time, or folders of them; or of several runs.",
         ),
     ],
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The page; - is standard output.  [run.html]"
+            "--output",
+            "-o",
+            metavar="FILE",
+            show_default="JOURNAL.html",
+            help="The page; - is standard output.",
         ),
     ] = "",
     perfetto: Annotated[
@@ -59,7 +63,7 @@ def report(
             help="Also a trace for ui.perfetto.dev; compressed when FILE ends in .gz.",
         ),
     ] = "",
-    title: Annotated[str, typer.Option(help="The title of the page.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")] = "",
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out lines that cannot be read.")
     ] = False,

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from rocketmq_emulator.cli.options.completion import complete_release
 from rocketmq_emulator.cli.options.errors import errors_as_exit_codes
-from rocketmq_emulator.cli.options.server_arguments import Format, log_settings
+from rocketmq_emulator.cli.options.server_arguments import (
+    RELEASE_METAVAR,
+    Format,
+    log_settings,
+)
 from rocketmq_emulator.facts.logs import LogFormat, LogSettings
 from rocketmq_emulator.processes.role_settings import BadSetting, Settings
 from rocketmq_emulator.processes.roles import RoleConfig
@@ -33,19 +39,28 @@ Toml = Annotated[
 Sets = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting, by RocketMQ's name or this project's."
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting, by RocketMQ's name or this project's; repeatable.",
     ),
 ]
 Listen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="The address to listen on.")]
 Journal = Annotated[
     str,
     typer.Option(
-        metavar="FILE", help="Append facts as JSON Lines: at most four files of 256 MiB."
+        "--journal",
+        metavar="DIR|FILE",
+        help="Write facts to this folder, or to a file *.jsonl: at most four files of 256 MiB.",
     ),
 ]
 Log = Annotated[bool, typer.Option("--log", "-v", help="Log every fact on stderr.")]
 Release = Annotated[
-    str | None, typer.Option(help="Behave as this RocketMQ release, such as 5.3.3.")
+    str | None,
+    typer.Option(
+        metavar=RELEASE_METAVAR,
+        autocompletion=complete_release,
+        help="Behave as this RocketMQ release.",
+    ),
 ]
 Store = Annotated[
     str | None, typer.Option(metavar="DIR", help="Keep messages and tables in this folder.")
@@ -72,20 +87,27 @@ def nameserver(
 
 def broker(
     name: Annotated[
-        str | None, typer.Option(help="The broker's name, unique in the cluster.")
+        str | None,
+        typer.Option(metavar="NAME", help="The broker's name, unique in the cluster."),
     ] = None,
     namesrv: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT;…", help="The NameServers to register at.")
+        str | None,
+        typer.Option(
+            "--namesrv", "-n", metavar="HOST:PORT;…", help="The NameServers to register at."
+        ),
     ] = None,
     listen: Listen = None,
     advertise: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[NAMESRV=]IP:PORT",
-            help="The address for clients, if it differs; NAMESRV=: for those of that NameServer.",
+            help="The address for clients, if it differs; repeatable, NAMESRV=: for those of that "
+            "NameServer.",
         ),
     ] = None,
-    cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The cluster's name.")
+    ] = None,
     release: Release = None,
     store: Store = None,
     conf: Conf = "",
@@ -159,11 +181,28 @@ def _own_address() -> str:
         return str(probe.getsockname()[0])
 
 
+def journal_file(journal: str, name: str) -> str:
+    """The file of the node *name*: *journal* itself, or a file in the folder *journal*.
+
+    A folder is meant unless *journal* is a file, or is named like a journal.
+    """
+    path = Path(journal)
+    if not journal or path.is_file() or path.suffix in (".jsonl", ".json") or _is_device(path):
+        return journal
+    return str(path / f"{name}.jsonl")
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_dir()
+
+
 def _exec_node(settings: Settings, config: RoleConfig, journal: str, log: LogSettings) -> None:
     if settings.ignored:
         names = ", ".join(sorted(settings.ignored))
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
     role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
+    if journal := journal_file(journal, getattr(config, "name", role)):
+        Path(journal).parent.mkdir(parents=True, exist_ok=True)
     config_text, log_text = (msgspec.json.encode(value).decode() for value in (config, log))
     command = node_command(role, config_text, journal, log_text)
     os.execve(command[0], command, node_environment())  # noqa: S606  # our own program

@@ -15,7 +15,9 @@ from typing import Annotated, Unpack
 import msgspec
 import typer
 
+from rocketmq_emulator.cli.options.completion import complete_release, complete_scenario, one_of
 from rocketmq_emulator.cli.options.errors import FAILED, BadUse, errors_as_exit_codes, interrupted
+from rocketmq_emulator.cli.options.server_arguments import RELEASE_METAVAR
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show
 from rocketmq_emulator.cli.screens.columns import Column, Sheet, clean
 from rocketmq_emulator.cli.screens.sweep_screen import SweepProgress, coverage_screen, sweep_screen
@@ -40,13 +42,24 @@ A_RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 Scenario = Annotated[
     str,
-    typer.Argument(metavar="SCENARIO", help="A name of the library, FILE.toml or FILE.py:NAME."),
+    typer.Argument(
+        metavar="SCENARIO",
+        autocompletion=complete_scenario,
+        help="A name of the library, FILE.toml or FILE.py:NAME.",
+    ),
 ]
 Parameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the scenario; repeatable."),
 ]
-Release = Annotated[str, typer.Option(help="Behave as this RocketMQ release instead.")]
+Release = Annotated[
+    str,
+    typer.Option(
+        metavar=RELEASE_METAVAR,
+        autocompletion=complete_release,
+        help="Behave as this RocketMQ release instead.",
+    ),
+]
 Journal = Annotated[
     str,
     typer.Option(
@@ -55,15 +68,22 @@ Journal = Annotated[
 ]
 
 
-Seed = Annotated[int, typer.Option(min=0, help="The seed of one run.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="SEED", help="The seed of one run.")]
 Seeds = Annotated[str, typer.Option(metavar="A..B", help="Run each of these seeds, B included.")]
 InWorld = Annotated[
-    str, typer.Option("--world", help="The world to run in: virtual, embedded or processes.")
+    str,
+    typer.Option(
+        "--world",
+        metavar="virtual|embedded|processes",
+        autocompletion=one_of(JOBS),
+        help="The world to run in.",
+    ),
 ]
 Jobs = Annotated[
     int | None,
     typer.Option(
         min=1,
+        metavar="N",
         help="Runs at once.",
         show_default="the number of processors; 1 where time is real",
     ),

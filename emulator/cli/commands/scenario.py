@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, NamedTuple
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
-from rocketmq_emulator.cli.commands.run import world_for
+from rocketmq_emulator.cli.commands.run import InWorld, world_for
+from rocketmq_emulator.cli.options.completion import complete_scenario, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show, show_json
-from rocketmq_emulator.cli.screens.cluster_tables import a_table
 from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
@@ -37,12 +40,14 @@ app = typer.Typer(no_args_is_help=True, help="List, show and check scenarios.")
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME|FILE", help="One of `scenario list`, a .toml or .py file, module:function."
+        metavar="SCENARIO",
+        autocompletion=complete_scenario,
+        help="A name of the library, FILE.toml, FILE.py:NAME or MODULE:NAME.",
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the scenario; repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the scenario; repeatable."),
 ]
 
 
@@ -60,7 +65,10 @@ class ScenarioRow(NamedTuple):
 @app.command("list")
 def list_(
     folder: Annotated[
-        Path | None, typer.Argument(help="Your folder of scenarios; default: the library.")
+        Path | None,
+        typer.Argument(
+            metavar="DIR", show_default="the library", help="Your folder of scenarios."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -70,18 +78,19 @@ def list_(
         if as_json:
             show_json([row._asdict() for row in rows])
             return
-        table = a_table("name", "issue", "title, and what it teaches")
-        for row in rows:
-            text = row.problem or "\n".join(filter(None, (row.title, row.teaches)))
-            table.add_row(row.name, row.issue or "-", text)
-        show(table)
+        console = make_console()
+        room = min(console.width, WIDTH_MAX) if console.is_terminal else console.width
+        show(Group(*_blocks(rows, room)))
 
 
 @app.command("show")
 def show_(
     name: Name,
     form: Annotated[
-        str, typer.Option("--as", help="timeline, toml or python.", metavar="FORM")
+        str,
+        typer.Option(
+            "--as", metavar="|".join(FORMS), autocompletion=one_of(FORMS), help="The form."
+        ),
     ] = "timeline",
     settings: Set = None,
 ) -> None:
@@ -100,9 +109,7 @@ def show_(
 def check(
     name: Name,
     settings: Set = None,
-    world: Annotated[
-        str, typer.Option(help="The world to run in: virtual, embedded or processes.")
-    ] = "virtual",
+    world: InWorld = "virtual",
 ) -> None:
     """Check that a scenario can be run.  If not: exit code 2, and each problem with its line."""
     with errors_as_exit_codes():
@@ -119,7 +126,7 @@ def parameters_of(settings: list[str] | None) -> dict[str, str]:
     for setting in settings or ():
         name, equals, value = setting.partition("=")
         if not equals:
-            raise BadUse(f"--set {setting}: write it as KEY=VALUE")
+            raise BadUse(f"--set {setting}: write it as NAME=VALUE")
         found[name.strip()] = value.strip()
     return found
 
@@ -147,6 +154,25 @@ def _rows(folder: Path) -> list[ScenarioRow]:
         file = str(listed.file)
         rows.append(ScenarioRow(listed.name, plan.title, plan.issue, plan.teaches, file, ""))
     return rows
+
+
+def _blocks(rows: Sequence[ScenarioRow], width: int) -> Iterator[Text]:
+    """Name and issue of each scenario, below them its title and what it teaches.
+
+    In a pipe, where *width* is large, each of them is one line.
+    """
+    for row in rows:
+        yield Text.assemble((row.name, "bold"), f"  {row.issue}" if row.issue else "")
+        if row.problem:
+            yield from _indented(row.problem, width, "red")
+            continue
+        yield from _indented(row.title, width, "")
+        yield from _indented(row.teaches, width, "dim")
+
+
+def _indented(text: str, width: int, style: str) -> Iterator[Text]:
+    for line in wrap(text, width, initial_indent="    ", subsequent_indent="    "):
+        yield Text(line, style)
 
 
 def _width() -> int:

@@ -1,8 +1,8 @@
 """The commands that run on Spark: ``sweep``, ``study`` and ``tables``.
 
-    rmqemu sweep SCENARIO --to DIR     every combination of parameters from every seed
+    rmqemu sweep SCENARIO -o DIR       every combination of parameters from every seed
     rmqemu study DIR                   a sweep as one HTML page, with tables beside it
-    rmqemu tables JOURNAL... --to DIR  add journals to tables in a folder
+    rmqemu tables JOURNAL… -o DIR    add journals to tables in a folder
 
 Spark is imported only after a check that it is installed.
 """
@@ -19,6 +19,7 @@ import typer
 
 from rocketmq_emulator.cli.commands.replay import shrink_plan
 from rocketmq_emulator.cli.commands.run import Parameters, pair_of, seeds_of
+from rocketmq_emulator.cli.options.completion import complete_release, complete_scenario
 from rocketmq_emulator.cli.options.errors import (
     FAILED,
     BadUse,
@@ -28,7 +29,7 @@ from rocketmq_emulator.cli.options.errors import (
     print_error,
     print_note,
 )
-from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_json
+from rocketmq_emulator.cli.options.shared import AsJson, duration_s, make_console, show_json
 from rocketmq_emulator.cli.screens.columns import clean
 from rocketmq_emulator.cli.screens.sweep_screen import (
     GridProgress,
@@ -55,6 +56,7 @@ Scenario = Annotated[
     str,
     typer.Argument(
         metavar="SCENARIO",
+        autocompletion=complete_scenario,
         help="A scenario or a question: a name of the library, FILE.toml or FILE.py:NAME.",
     ),
 ]
@@ -69,12 +71,25 @@ Vary = Annotated[
 ]
 Seeds = Annotated[str, typer.Option(metavar="A..B", help="Each of these seeds, B included.")]
 Releases = Annotated[
-    str, typer.Option("--release", metavar="A,B", help="Behave as each of these releases.")
+    str,
+    typer.Option(
+        "--release",
+        metavar="4.9.7,5.3.3,…",
+        autocompletion=complete_release,
+        help="Behave as each of these RocketMQ releases.",
+    ),
 ]
-To = Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of this sweep.")]
-Cores = Annotated[
+To = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of this sweep.")
+]
+Jobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Runs at once on this machine.", show_default="all processors"),
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Runs at once, on this machine.",
+        show_default="the number of processors",
+    ),
 ]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="The URL of a Spark cluster, such as spark://host:7077.")
@@ -84,8 +99,15 @@ Conf = Annotated[
     typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting; repeatable."),
 ]
 Timeout = Annotated[
-    float, typer.Option(min=0.1, metavar="S", help="A run that takes longer is an error.")
+    float | None,
+    typer.Option(
+        metavar="TIME",
+        parser=duration_s,
+        show_default=f"{RUN_S_MAX / 60:g}m",
+        help="A run that takes longer is an error.",
+    ),
 ]
+RUN_S_MIN = 0.1
 Shrink = Annotated[bool, typer.Option("--shrink", help="Shrink the first seed that did not pass.")]
 
 
@@ -96,10 +118,10 @@ def sweep(
     vary: Vary = None,
     parameters: Parameters = None,
     release: Releases = "",
-    cores: Cores = None,
+    jobs: Jobs = None,
     master: Master = "",
     conf: Conf = None,
-    timeout: Timeout = RUN_S_MAX,
+    timeout: Timeout = None,
     shrink: Shrink = False,
     as_json: AsJson = False,
 ) -> None:
@@ -113,13 +135,14 @@ def sweep(
         wanted = seeds_of(0, seeds)
         asked = _asked(scenario, wanted, vary or [], parameters or [], release)
         grid = _grid(asked)
+        run_s_max = RUN_S_MAX if timeout is None else max(RUN_S_MIN, timeout)
         settings = dict(pair_of(text, "--conf") for text in conf or [])
         if master:
             settings["spark.master"] = master
         is_told = sys.stderr.isatty() and not as_json
-        start = _session(scenario, cores, settings, is_told=is_told)
+        start = _session(scenario, jobs, settings, is_told=is_told)
         with GridProgress(is_silent=as_json) as progress:
-            made, was_interrupted = _made(grid, to, start, timeout, progress)
+            made, was_interrupted = _made(grid, to, start, run_s_max, progress)
         summary = summary_of(made, to.resolve())
         if as_json:
             show_json(summary)
@@ -248,9 +271,14 @@ def _plan_of(row: SweptRow, made: SparkSweep) -> Plan:
 # A sweep as a page --------------------------------------------------------------------
 
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `rmqemu sweep --to`.")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder of `rmqemu sweep -o DIR`.")
+]
 Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="The page.  [DIR/study.html]")
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", show_default="DIR/study.html", help="The page."
+    ),
 ]
 Metrics = Annotated[
     list[str] | None,
@@ -261,7 +289,7 @@ Metrics = Annotated[
         "that differ most between combinations.",
     ),
 ]
-Title = Annotated[str, typer.Option(help="The title of the page.")]
+Title = Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")]
 
 
 def study(folder: Folder, output: Output = "", metric: Metrics = None, title: Title = "") -> None:
@@ -328,7 +356,7 @@ Journals = Annotated[
     typer.Argument(metavar="JOURNAL…", help="Journals (*.jsonl, *.jsonl.gz), or folders of them."),
 ]
 TablesFolder = Annotated[
-    Path, typer.Option("--to", metavar="DIR", help="The folder of the tables.")
+    Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the tables.")
 ]
 FactsOnly = Annotated[
     bool, typer.Option("--facts-only", help="Make silver and gold tables when they are read.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.text import Text
 
+from rocketmq_emulator.cli.options.completion import one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes, fail
 from rocketmq_emulator.cli.options.shared import AsJson, show, show_json
 from rocketmq_emulator.cli.screens.cluster_tables import a_table
@@ -72,7 +73,7 @@ OWN_HELP = "Your strategies; none: RocketMQ's."
 app = typer.Typer(no_args_is_help=True, help="Compare ways to share a topic's queues.")
 
 
-Own = Annotated[list[str] | None, typer.Argument(metavar="[FILE.py:FUNCTION]…", help=OWN_HELP)]
+Own = Annotated[list[str] | None, typer.Argument(metavar="FILE.py:FUNCTION…", help=OWN_HELP)]
 
 
 class Judged(NamedTuple):
@@ -89,11 +90,14 @@ def judge(
         list[str] | None,
         typer.Option(
             metavar="BROKERSxQUEUES/MEMBERS",
-            help="A topic and a group, such as 4x4/8; may be given again.",
+            help="A topic and a group, such as 4x4/8; repeatable.",
         ),
     ] = None,
     runs: Annotated[
-        bool, typer.Option("--runs/--no-runs", help="Try each in a virtual run, too.")
+        bool,
+        typer.Option(
+            "--runs/--no-runs", show_default="--runs", help="Try each in a virtual run, too."
+        ),
     ] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -128,7 +132,11 @@ def judge(
 def idle(
     strategies: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STRATEGY]…", help="By name, or your own: FILE.py:FUNCTION."),
+        typer.Argument(
+            metavar="STRATEGY…",
+            autocompletion=one_of(STRATEGIES),
+            help="By name, or your own: FILE.py:FUNCTION.",
+        ),
     ] = None,
     shape: Annotated[
         str, typer.Option(metavar="BROKERSxQUEUES/MEMBERS", help="A topic and a group.")

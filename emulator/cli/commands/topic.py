@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rocketmq_emulator.admin.calls import Admin, NotFound, TopicMissing, delete_topic_everywhere
+from rocketmq_emulator.cli.options.completion import complete_topic, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes, fail
 from rocketmq_emulator.cli.options.shared import (
     NAMESRV,
@@ -28,14 +29,22 @@ from rocketmq_emulator.text.values import in_natural_order
 PERMS = {"r": 4, "w": 2, "rw": 6}
 
 app = typer.Typer(no_args_is_help=True, help="Create, show and delete topics.")
-Name = Annotated[str, typer.Argument(help="The topic.")]
+NewName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+Name = Annotated[
+    str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="The topic.")
+]
 
 
 @app.command()
 def create(
-    name: Name,
-    queues: Annotated[int, typer.Option(min=1, max=65_535, help="Queues on each broker.")] = 4,
-    perm: Annotated[str, typer.Option(help="What clients may do: rw, r or w.")] = "rw",
+    name: NewName,
+    queues: Annotated[
+        int, typer.Option(min=1, max=65_535, metavar="N", help="Queues on each broker.")
+    ] = 4,
+    perm: Annotated[
+        str,
+        typer.Option(metavar="rw|r|w", autocompletion=one_of(PERMS), help="What clients may do."),
+    ] = "rw",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:

@@ -20,7 +20,9 @@ from rocketmq_emulator.cli.demo.run import DemoRun, stop_all
 from rocketmq_emulator.cli.demo.screen import DemoDisplay
 from rocketmq_emulator.cli.demo.timeline import DemoPlan, quick_plan
 from rocketmq_emulator.cli.messages.lines import Counts, counted
+from rocketmq_emulator.cli.options.completion import complete_release
 from rocketmq_emulator.cli.options.errors import INTERRUPTED, BadUse, errors_as_exit_codes, fail
+from rocketmq_emulator.cli.options.server_arguments import RELEASE_METAVAR
 from rocketmq_emulator.cli.options.shared import make_console
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
@@ -47,7 +49,12 @@ def demo(
         ),
     ] = str(SAMPLE),
     release: Annotated[
-        str, typer.Option(help="Behave as this RocketMQ release, such as 5.3.3.")
+        str,
+        typer.Option(
+            metavar=RELEASE_METAVAR,
+            autocompletion=complete_release,
+            help="Behave as this RocketMQ release.",
+        ),
     ] = "4.9.7",
     quick: Annotated[
         bool,

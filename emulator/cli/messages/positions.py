@@ -13,7 +13,8 @@ import msgspec
 
 from rocketmq_emulator.cli.options.errors import BadUse
 
-PLACES = "earliest|latest|TIME"
+WORDS_SHOWN = ("earliest", "latest")
+PLACES = "|".join((*WORDS_SHOWN, "TIME"))
 TIMES = "TIME: 2024-05-31T12:00, epoch milliseconds, or an age such as 10m"
 
 WORDS = {"earliest": "first", "latest": "last", "first": "first", "last": "last"}

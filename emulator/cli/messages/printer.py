@@ -166,8 +166,12 @@ def _as_bytes(value: object) -> bytes:
 
 Line: TypeAlias = "Callable[[MessageExt], bytes]"
 
-Tags = Annotated[str, typer.Option(help='Only messages with these tags: "paid || shipped".')]
-Key = Annotated[str, typer.Option(help="Print only messages with this key; skip the others.")]
+Tags = Annotated[
+    str, typer.Option(metavar="TAGS", help='Only messages with these tags: "paid || shipped".')
+]
+Key = Annotated[
+    str, typer.Option(metavar="KEY", help="Print only messages with this key; skip the others.")
+]
 Format = Annotated[str, typer.Option("--format", metavar="TEXT", help=FORMAT_HELP)]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON line per message.")]
 

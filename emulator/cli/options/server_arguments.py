@@ -11,11 +11,22 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from rocketmq_emulator.cli.options.completion import complete_release
 from rocketmq_emulator.facts.logs import LogFormat, LogSettings
 
-Brokers: TypeAlias = Annotated[int, typer.Option("--brokers", help="The number of brokers.")]
+RELEASE_METAVAR = "4.9.7|5.3.3|…"
+
+Brokers: TypeAlias = Annotated[
+    int, typer.Option("--brokers", metavar="N", help="The number of brokers.")
+]
 ReleaseName: TypeAlias = Annotated[
-    str, typer.Option("--release", help="Behave as this RocketMQ release, such as 5.3.3.")
+    str,
+    typer.Option(
+        "--release",
+        metavar=RELEASE_METAVAR,
+        autocompletion=complete_release,
+        help="Behave as this RocketMQ release.",
+    ),
 ]
 Store: TypeAlias = Annotated[
     str,
@@ -27,7 +38,7 @@ Store: TypeAlias = Annotated[
     ),
 ]
 Port: TypeAlias = Annotated[
-    int, typer.Option("--port", help="The NameServer's port; 0 = any free port.")
+    int, typer.Option("--port", metavar="PORT", help="The NameServer's port; 0 = any free port.")
 ]
 Embedded: TypeAlias = Annotated[
     bool, typer.Option("--embedded", help="Run all nodes in one process.")
@@ -61,9 +72,7 @@ ControlPort: TypeAlias = Annotated[
 ]
 Sets: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting for every broker; may be repeated."
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting for every broker; repeatable."),
 ]
 JournalFolder: TypeAlias = Annotated[
     str,
@@ -98,7 +107,11 @@ LogFacts: TypeAlias = Annotated[
 
 Format = Annotated[
     LogFormat,
-    typer.Option("--log-format", help="console is for people; json is one object per line."),
+    typer.Option(
+        "--log-format",
+        metavar="console|json",
+        help="console is for people; json is one object per line.",
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ A command makes its calls in one short ``trio.run``, then prints a table, or one
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -19,14 +20,17 @@ from rocketmq_emulator.admin.calls import Admin, admin_over_tcp
 from rocketmq_emulator.admin.cluster_reader import ClusterReader
 from rocketmq_emulator.admin.overview import BrokerView, Overview
 from rocketmq_emulator.cli.options.errors import INCOMPLETE, BadUse, fail
-from rocketmq_emulator.text.values import check_connect_address
+from rocketmq_emulator.cli.options.help_screens import CONNECTION
+from rocketmq_emulator.cli.options.up_options import PORT_DEFAULT
+from rocketmq_emulator.text.values import check_connect_address, parse_duration_ms
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 T = TypeVar("T")
 
-NAMESRV = "127.0.0.1:9876"
+NAMESRV = f"127.0.0.1:{PORT_DEFAULT}"
+SECONDS = re.compile(r"\d+(\.\d+)?")
 WIDTH_IN_A_PIPE = 10_000  # wide enough that nothing is cut
 OVERVIEW_CALL_MS_MAX = 1_500  # for one answer, so that a silent broker does not delay the others
 
@@ -45,11 +49,26 @@ def checked_namesrv(text: str) -> str:
     return ";".join(parts)
 
 
+def duration_s(text: str) -> float:
+    """The seconds of ``20s``, ``2m``, or of a number alone.  Raises ``BadParameter``.
+
+    All options that take a time take it in this form.
+    """
+    text = text.strip().removeprefix("=")
+    if SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        return parse_duration_ms(text) / 1_000
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 Namesrv = Annotated[
     str,
     typer.Option(
         "--namesrv",
         "-n",
+        rich_help_panel=CONNECTION,
         envvar="NAMESRV_ADDR",
         metavar="HOST:PORT",
         callback=checked_namesrv,
@@ -70,11 +89,11 @@ def call_cluster(namesrv: str, action: Callable[[Admin], Awaitable[T]]) -> T:
     return trio.run(called)
 
 
-def read_cluster(namesrv: str) -> Overview:
+def read_cluster(namesrv: str, call_ms_max: int = OVERVIEW_CALL_MS_MAX) -> Overview:
     """Read the whole cluster, within seconds even if a node is silent.  Raises ``AdminError``."""
 
     async def read() -> Overview:
-        async with admin_over_tcp(namesrv, OVERVIEW_CALL_MS_MAX) as admin:
+        async with admin_over_tcp(namesrv, call_ms_max) as admin:
             return await ClusterReader(admin, namesrv).read()
 
     return trio.run(read)
@@ -110,8 +129,15 @@ def show_as(value: T, draw: Callable[[T], RenderableType], *, as_json: bool) -> 
 
 
 def show(screen: RenderableType) -> None:
-    """Print *screen* on standard output."""
-    make_console().print(screen)
+    """Print *screen* on standard output; in a pipe, lines end with their text."""
+    console = make_console()
+    if console.is_terminal:
+        console.print(screen)
+        return
+    with console.capture() as captured:
+        console.print(screen)
+    for line in captured.get().splitlines():
+        typer.echo(line.rstrip())
 
 
 def make_console() -> Console:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -160,7 +159,7 @@ def none_yet(what: str) -> Text:
 
 def a_table(*columns: str, numbers: Iterable[str] = ()) -> Table:
     """An empty table without a frame; the columns in *numbers* are right-aligned."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table = Table(box=None, pad_edge=False, expand=False)
     right = set(numbers)
     for column in columns:
         is_number = column in right

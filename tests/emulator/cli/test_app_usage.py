@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from rocketmq_emulator.cli.app import COMMANDS, application
+from rocketmq_emulator.cli.app import COMMANDS, application, with_new_spellings
 from rocketmq_emulator.cli.options.errors import EXIT_CODES
 from tests.support.cli.command_line import PATIENCE_S, RMQEMU, ROOT, environment
 from tests.support.cli.in_process import commands
+from tests.support.terminal import Terminal
 
 run = commands()
 
@@ -66,7 +67,7 @@ def test_the_version_names_what_a_report_needs() -> None:
     [
         (("produce", "--topik", "x"), "no such option: --topik", "produce"),
         (("produce",), "missing option '--topic'", "produce"),
-        (("group", "describe"), "missing argument 'name'", "group describe"),
+        (("group", "describe"), "missing argument 'GROUP'", "group describe"),
         (("nope",), "no such command 'nope'", None),
         (("topic", "nope"), "no such command 'nope'", "topic"),
         (
@@ -134,11 +135,57 @@ def test_without_a_standard_output_nothing_is_said() -> None:
     assert (closed.returncode, closed.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("path", [(), ("topic",), ("group",)], ids=" ".join)
+GROUPS = sorted({path[:-1] for path in PATHS if len(path) > 1})
+
+
+@pytest.mark.parametrize("path", [(), *GROUPS], ids=" ".join)
 def test_no_summary_in_a_list_of_commands_is_cut(path) -> None:
-    listed = run(*path, "-h").stdout.partition("Commands:")[2]
-    assert listed
+    _, usage, listed = run(*path, "-h").stdout.partition("\n")
+    assert usage
     assert "..." not in listed
+
+
+def test_the_first_help_lists_each_command_once_in_its_panel() -> None:
+    text = run("-h").stdout
+    panels = dict.fromkeys(place.panel for place in COMMANDS.values())
+    titles = [line.removesuffix(":") for line in text.splitlines() if re.match(r"\S.*:$", line)]
+    assert titles == [*panels, "Options"]
+    listed = re.findall(r"^  ([a-z]+) +[A-Z]", text, re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_each_option_shows_its_choices_or_one_word_and_what_it_is(path) -> None:
+    text = run(*path, "-h").stdout
+    assert not re.search(r"<\w+|list\[|\bVALUE\b(?<!=VALUE)| range", text)
+    options = re.findall(r"^  (-.*?)(?:  +(.*)|\n +(.*))$", text, re.MULTILINE)
+    assert options
+    for names, beside, below in options:
+        assert beside or below, names
+
+
+def test_a_terminal_gets_colours_and_at_most_its_width() -> None:
+    with Terminal([*RMQEMU, "fault", "add", "-h"], columns=80, rows=50) as terminal:
+        assert terminal.wait_ended() == 0
+        assert terminal.wraps == 0
+        assert terminal.style_of("slow_link").fg == "cyan"
+    with Terminal([*RMQEMU, "consume", "-h"], columns=60, rows=60) as terminal:
+        assert terminal.wait_ended() == 0
+        assert terminal.wraps == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("sweep x --to d --cores 2", "sweep x --output d --jobs 2"),
+        ("tables x --to=d", "tables x --output=d"),
+        ("dlq replay g --to t", "dlq replay g --topic t"),
+        ("group reset g --to latest", "group reset g --to latest"),
+        ("dlq list --to t", "dlq list --to t"),
+    ],
+)
+def test_options_have_one_name_and_documented_old_ones_are_understood(old, new) -> None:
+    assert with_new_spellings(old.split()) == new.split()
 
 
 COMPLETE = """

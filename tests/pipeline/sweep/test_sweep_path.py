@@ -17,7 +17,7 @@ from tests.support.visited_files import (
 
 HEADING = "A sweep, from the command to a row"
 ONE_RUN = "A scenario, from the command to its row"
-A_SWEEP = "sweep hangs.py --seeds 1..1 --cores 1 --to swept"
+A_SWEEP = "sweep hangs.py --seeds 1..1 --jobs 1 -o swept"
 
 
 def test_a_sweep_visits_the_files_of_the_page(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ def test_lines_go_in_and_come_out(rmqemu) -> None:
     rmqemu("topic", "create", "letters", "--queues", "1")
     sent = rmqemu("produce", "--topic", "letters", "--tag", "T", "--key", "k", stdin=LINES)
     assert sent.stderr == "sent 3, skipped 1 empty lines\n"
-    got = rmqemu("consume", "--topic", "letters", "--group", "g1", "--count", "3", "--wait", "20")
+    got = rmqemu(
+        "consume", "--topic", "letters", "--group", "g1", "--count", "3", "--timeout", "20"
+    )
     assert sorted(got.stdout.splitlines()) == ["hello", "no newline at the end", "wörld"]
 
 
@@ -42,7 +44,7 @@ def test_json_says_all_about_a_message(rmqemu) -> None:
     rmqemu("topic", "create", "facts", "--queues", "1")
     (sent,) = json_lines(rmqemu("produce", "--topic=facts", "--tag=T", "--json", stdin="x").stdout)
     assert sent["status"] == "SEND_OK"
-    got = rmqemu("consume", "--topic=facts", "--group=g2", "--count=1", "--wait=20", "--json")
+    got = rmqemu("consume", "--topic=facts", "--group=g2", "--count=1", "--timeout=20", "--json")
     (message,) = json_lines(got.stdout)
     assert message["body"] == "x"
     assert message["tags"] == "T"
@@ -55,7 +57,7 @@ def test_a_file_is_sent_line_by_line(rmqemu, tmp_path) -> None:
     path.write_bytes(b"\xff\xfe\n" + b"long " * 10_000 + b"\n")
     rmqemu("topic", "create", "odd", "--queues", "1")
     rmqemu("produce", "--topic", "odd", str(path))
-    got = rmqemu("consume", "--topic=odd", "--group=g3", "--count=2", "--wait=20", "--json")
+    got = rmqemu("consume", "--topic=odd", "--group=g3", "--count=2", "--timeout=20", "--json")
     bodies = {m.get("body", m.get("body_base64")) for m in json_lines(got.stdout)}
     assert bodies == {"//4=", "long " * 10_000}
 
@@ -64,25 +66,25 @@ def test_a_tag_selects(rmqemu) -> None:
     rmqemu("topic", "create", "mixed", "--queues", "1")
     for tag in ("A", "B"):
         rmqemu("produce", "--topic=mixed", f"--tag={tag}", stdin=f"for {tag}")
-    got = rmqemu("consume", "--topic=mixed", "--group=g4", "--tags=B", "--count=1", "--wait=20")
+    got = rmqemu("consume", "--topic=mixed", "--group=g4", "--tags=B", "--count=1", "--timeout=20")
     assert got.stdout == "for B\n"
 
 
 def test_what_was_consumed_is_committed_and_a_group_can_be_sent_back(rmqemu) -> None:
     rmqemu("topic", "create", "again", "--queues", "1")
     rmqemu("produce", "--topic=again", stdin="one\ntwo\n")
-    rmqemu("consume", "--topic=again", "--group=g5", "--count=2", "--wait=20")
+    rmqemu("consume", "--topic=again", "--group=g5", "--count=2", "--timeout=20")
     group = json.loads(rmqemu("group", "describe", "g5", "--json").stdout)
     assert sum(q["committed"] for q in group["queues"] if q["topic"] == "again") == 2
     moved = json_lines(rmqemu("group", "reset", "g5", "--topic=again", "--json").stdout)[0]
     assert [queue["offset"] for queue in moved] == [0, 0]
-    got = rmqemu("consume", "--topic=again", "--group=g5", "--count=2", "--wait=20")
+    got = rmqemu("consume", "--topic=again", "--group=g5", "--count=2", "--timeout=20")
     assert sorted(got.stdout.splitlines()) == ["one", "two"]
 
 
 def test_fewer_messages_than_asked_for_is_a_failure_that_says_so(rmqemu) -> None:
     rmqemu("topic", "create", "empty")
-    done = rmqemu("consume", "--topic=empty", "--group=g6", "--count=1", "--wait=0.2", code=1)
+    done = rmqemu("consume", "--topic=empty", "--group=g6", "--count=1", "--timeout=0.2", code=1)
     assert done.stderr == "rmqemu: only 0 of 1 messages came within 0.2 s\n"
 
 

@@ -125,7 +125,9 @@ def test_a_key_selects_whole_keys(rmqemu) -> None:
 
 
 def test_a_key_passes_over_the_others_in_a_group(rmqemu) -> None:
-    rmqemu("consume", "--topic=letters", "--group=keyed", "--key=even", "--count=3", "--wait=20")
+    rmqemu(
+        "consume", "--topic=letters", "--group=keyed", "--key=even", "--count=3", "--timeout=20"
+    )
     assert committed(rmqemu, "keyed") >= 3
 
 

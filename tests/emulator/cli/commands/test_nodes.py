@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from types import SimpleNamespace
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from rocketmq_emulator.cli.app import add_commands
-from rocketmq_emulator.cli.commands.nodes import complete_node, nodes_table, state_text
+from rocketmq_emulator.cli.commands.nodes import nodes_table, state_text
 from rocketmq_emulator.cluster.node_view import NodeView
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 
@@ -40,7 +39,7 @@ def rmqemu(cluster):
 def test_nodes_are_a_table_and_one_json_value(rmqemu, cluster) -> None:
     lines = rmqemu("nodes").stdout.strip().splitlines()
     assert lines[0].split() == ["node", "role", "state", "since", "address", "pid"]
-    assert lines[2].split()[:3] == ["namesrv", "nameserver", "running"]
+    assert lines[1].split()[:3] == ["namesrv", "nameserver", "running"]
     found = json.loads(rmqemu("nodes", "--json").stdout)
     assert [node["name"] for node in found] == ["namesrv", "broker-a", "broker-b"]
     assert found[1]["address"] == cluster.brokers["broker-a"]
@@ -165,13 +164,6 @@ def test_brokers_register_the_addresses_that_are_given(rmqemu, cluster) -> None:
         "rmqemu: there is no node"
     )
     assert cluster.brokers == before
-
-
-def test_a_shell_is_given_the_names_of_nodes(cluster) -> None:
-    here = {"control": cluster.control, "namesrv": cluster.namesrv}
-    nowhere = {"control": "127.0.0.1:1", "namesrv": "127.0.0.1:1"}
-    assert complete_node(SimpleNamespace(params=here)) == ["namesrv", "broker-a", "broker-b"]
-    assert complete_node(SimpleNamespace(params=nowhere)) == []
 
 
 def test_the_way_a_node_ended_is_shown() -> None:

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from rocketmq_emulator.cli.commands.roles import journal_file
 from rocketmq_emulator.protocol.messages.records import encode_record
 from tests.support.cli.command_line import environment, ready_line, rmqemu, started
 
@@ -159,3 +160,18 @@ def test_a_broker_on_a_damaged_store_says_on_stderr_what_is_lost(tmp_path) -> No
         said = broker.stderr.readline().decode()
     assert "commitlog/00000000000000000000 is damaged at byte 0" in said
     assert "at least 2 messages" in said
+
+
+def test_a_journal_is_a_file_in_a_folder_unless_a_file_is_named(tmp_path) -> None:
+    existing = tmp_path / "facts"
+    existing.touch()
+    (tmp_path / "folder.jsonl").mkdir()
+    for given, file in {
+        "": "",
+        f"{tmp_path}": f"{tmp_path}/broker-a.jsonl",
+        f"{tmp_path}/new": f"{tmp_path}/new/broker-a.jsonl",
+        f"{tmp_path}/one.jsonl": f"{tmp_path}/one.jsonl",
+        f"{existing}": f"{existing}",
+        "/dev/full": "/dev/full",
+    }.items():
+        assert journal_file(given, "broker-a") == file

@@ -24,7 +24,9 @@ def test_the_list_has_title_issue_and_lesson_of_each() -> None:
     ]
     assert row["title"] == "A broker dies while three consumers share eight queues"
     assert row["problem"] == ""
-    assert row["teaches"] in said("list").stdout
+    listed = said("list").stdout
+    assert row["teaches"] in listed
+    assert all(line == line.rstrip() for line in listed.splitlines()), "no line is padded"
 
 
 def test_a_folder_of_one_s_own_is_listed_with_what_is_wrong_in_it(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_a_bad_scenario_fails_the_check_with_its_lines(tmp_path: Path) -> None:
 
 def test_words_that_make_no_sense_are_bad_use() -> None:
     for words, why in {
-        ("check", "broker_dies", "--set", "x"): "--set x: write it as KEY=VALUE",
+        ("check", "broker_dies", "--set", "x"): "--set x: write it as NAME=VALUE",
         ("check", "broker_dies", "--set", "x=1"): "there is no parameter 'x'",
         ("check", "broker_dies", "--world", "flat"): "--world is one of virtual",
         ("show", "broker_dies", "--as", "xml"): "--as is one of timeline, toml, python",
