@@ -258,9 +258,15 @@ def _names(codes: type) -> Mapping[int, str]:
     return {code: name for name, code in vars(codes).items() if name.isupper()}
 
 
+def _numbers(codes: type) -> Mapping[str, int]:
+    return {name: code for name, code in vars(codes).items() if name.isupper()}
+
+
 EXTENSION_CODES = range(9000, 10_000)  # requests that no RocketMQ knows, only this emulator
 REQUEST_NAMES = _names(RequestCode)
 RESPONSE_NAMES = _names(ResponseCode)
+REQUEST_NUMBERS = _numbers(RequestCode)
+RESPONSE_NUMBERS = _numbers(ResponseCode)
 _ACL_NAMES = _names(AclResponseCode)
 
 

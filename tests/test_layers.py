@@ -284,6 +284,7 @@ def test_the_virtual_world_knows_no_rocketmq() -> None:
                 assert is_in(below, BYTES_ONLY), f"{path} may not import {name}: only bytes"
 
 
-def test_one_module_looks_for_near_names() -> None:
+def test_one_module_of_a_floor_looks_for_near_names() -> None:
+    # The protocol is below the text, and refuses the names of codes by itself.
     importers = {inside(module_of(path)) for path in paths() if "difflib" in imports(path)}
-    assert importers == {"text.suggestions"}
+    assert importers == {"text.suggestions", "protocol.bodies.extensions"}

@@ -176,7 +176,7 @@ class ReplyRules:
     def _result_of(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
         """The verdict without its delay; None: the handler is called."""
         if rule.error_code is not None:
-            return Reply(code=rule.error_code, remark=rule.remark or None)
+            return Reply(code=int(rule.error_code), remark=rule.remark or None)
         if rule.cut_connection:
             self._server.close(call.peer)
             return NO_REPLY

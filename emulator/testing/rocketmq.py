@@ -25,7 +25,7 @@ from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.facts import DelayedDelivered, MemberJoined, MessageSentBack, NodeStarted
 from rocketmq_emulator.facts.journal import Entry, encode_entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
-from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
+from rocketmq_emulator.protocol.codes import REQUEST_NUMBERS, RequestCode, ResponseCode
 from rocketmq_emulator.protocol.error_families import NobodyAnswered, public
 from rocketmq_emulator.protocol.messages.names import retry_topic
 from rocketmq_emulator.testing import cluster_queries
@@ -66,7 +66,7 @@ class RuleFields(TypedDict, total=False):
     broker_name: str | None
     probability: float
     delay_ms: int
-    error_code: int | None
+    error_code: int | str | None
     remark: str
     no_answer: bool
     cut_connection: bool
@@ -233,21 +233,22 @@ class RocketMQ(EmbeddedCluster):
         request: str | int,
         count: int = 1,
         *,
-        error: int = ResponseCode.SYSTEM_BUSY,
+        error: int | str = ResponseCode.SYSTEM_BUSY,
         nodes: Nodes | None = None,
         **rule: Unpack[RuleFields],
     ) -> None:
         """The next *count* requests of that kind are answered with *error*, at each node.
 
-        *request* is a word (send, pull, send_back, heartbeat, commit, lock, members, route) or a
-        request code of RocketMQ.  *rule* has further fields of a ``ReplyRule``: ``topic``,
-        ``group``, ``remark``, ``delay_ms``; with ``cut_connection`` or ``no_answer`` no error is
-        sent.  *nodes* defaults to all brokers, for "route" to all NameServers.
+        *request* is a word (send, pull, send_back, heartbeat, commit, lock, members, route), or a
+        request code of RocketMQ or its name; *error* is a response code or its name.  *rule* has
+        further fields of a ``ReplyRule``: ``topic``, ``group``, ``remark``, ``delay_ms``; with
+        ``cut_connection`` or ``no_answer`` no error is sent.  *nodes* defaults to all brokers, for
+        "route" to all NameServers.
         Raises ``ValueError`` for an unknown word.
         """
         codes = _codes_of(request)
         if not rule.get("cut_connection") and not rule.get("no_answer"):
-            rule["error_code"] = int(error)
+            rule["error_code"] = error if isinstance(error, str) else int(error)
         spec = self.spec
         at_names = codes == FAILING["route"]
         usual = spec.name_server_names if at_names else spec.broker_names
@@ -301,6 +302,8 @@ class AsyncCluster:
 def _codes_of(request: str | int) -> tuple[int, ...]:
     if isinstance(request, int):
         return (request,)
+    if request in REQUEST_NUMBERS:
+        return (REQUEST_NUMBERS[request],)
     if request not in FAILING:
         meant = nearest(request, FAILING)
         hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(FAILING)}"

@@ -14,11 +14,20 @@ are many and a screen requests them every second.
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from rocketmq_emulator.protocol.codes import EXTENSION_CODES, REQUEST_NAMES
+from rocketmq_emulator.protocol.codes import (
+    EXTENSION_CODES,
+    REQUEST_NAMES,
+    REQUEST_NUMBERS,
+    RESPONSE_NUMBERS,
+)
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.flags import PERM_READ_WRITE
 
@@ -109,7 +118,27 @@ def decode_extension_body(data: bytes, kind: type[B]) -> B:
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadFields(f"the body is no {kind.__name__}: {error}") from error
+        text = with_suggestion(str(error), kind)
+        raise BadFields(f"the body is no {kind.__name__}: {text}") from error
+
+
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(\w+)`")
+
+
+def with_suggestion(text: str, kind: type) -> str:
+    """*text*, an error of msgspec about a value of *kind*, with what may have been meant."""
+    found = _UNKNOWN_FIELD.match(text)
+    if found is None or not issubclass(kind, msgspec.Struct):
+        return text
+    return f"there is no field {found[1]}{_suggestion(found[1], kind.__struct_encode_fields__)}"
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    names = [*known]
+    beginning = [each for each in names if each.startswith(name)]
+    if near := difflib.get_close_matches(name, names, n=1) or beginning:
+        return f"; did you mean {near[0]}?"
+    return f"; there are {', '.join(names)}" if len(names) <= NAMES_SHOWN_MAX else ""
 
 
 # Reply rules (9000 to 9002) -----------------------------------------------------------
@@ -117,6 +146,7 @@ def decode_extension_body(data: bytes, kind: type[B]) -> B:
 
 DELAY_MS_MAX = 3_600_000
 COUNT_MAX = 1_000_000_000
+NAMES_SHOWN_MAX = 20
 TEXT_CHARS_MAX = 255  # of a topic, a group, a client id, a remark
 _CODE_MAX = (1 << 31) - 1
 
@@ -133,10 +163,13 @@ class ReplyRule(ExtensionBody, frozen=True, omit_defaults=True):
     (``cut_connection``), or, with a delay alone, by its handler.  In the other three cases the
     handler is not called: nothing is stored.
 
+    Codes may be given by RocketMQ's names: ``code="SEND_MESSAGE_V2"``, ``error_code=
+    "SYSTEM_BUSY"``; in the rule they are numbers.
+
     Raises ``ValueError`` with the name of the field that is wrong.
     """
 
-    code: int | None = None
+    code: int | str | None = None
     topic: str | None = None
     group: str | None = None
     client_id: str | None = None
@@ -144,7 +177,7 @@ class ReplyRule(ExtensionBody, frozen=True, omit_defaults=True):
     count: int | None = None
     probability: float = 1.0
     delay_ms: int = 0
-    error_code: int | None = None
+    error_code: int | str | None = None
     remark: str = ""
     no_answer: bool = False
     cut_connection: bool = False
@@ -152,7 +185,14 @@ class ReplyRule(ExtensionBody, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         """Check the values; types are checked only where a rule is decoded."""
         if self.code is not None:
-            _check_code(self.code)
+            code = _number(self.code, REQUEST_NUMBERS, "code", "request")
+            _check_code(code)
+            force_setattr(self, "code", code)
+        if self.error_code is not None:
+            error = _number(self.error_code, RESPONSE_NUMBERS, "error_code", "response")
+            if error == 0 or not -_CODE_MAX <= error <= _CODE_MAX:
+                raise ValueError(f"error_code is the code of an error, not {error}")
+            force_setattr(self, "error_code", error)
         for name in ("topic", "group", "client_id", "broker_name"):
             text = getattr(self, name)
             if text is not None and not 1 <= len(text) <= TEXT_CHARS_MAX:
@@ -166,9 +206,6 @@ class ReplyRule(ExtensionBody, frozen=True, omit_defaults=True):
         self._check_verdict()
 
     def _check_verdict(self) -> None:
-        code = self.error_code
-        if code is not None and (code == 0 or not -_CODE_MAX <= code <= _CODE_MAX):
-            raise ValueError(f"error_code is the code of an error, not {code}")
         if self.remark and self.error_code is None:
             raise ValueError("remark goes with an error_code only")
         if len(self.remark) > TEXT_CHARS_MAX:
@@ -224,6 +261,17 @@ class RemovedReplyRules(ExtensionBody, frozen=True):
     """The reply to REMOVE_REPLY_RULE: the ids of the rules that were removed."""
 
     rule_ids: tuple[int, ...]
+
+
+def _number(given: int | str, numbers: Mapping[str, int], field: str, what: str) -> int:
+    """The code that *given* is or names.  Raises ``ValueError`` with the nearest name."""
+    if not isinstance(given, str):
+        return given
+    number = numbers.get(given.upper())
+    if number is None:
+        near = _suggestion(given.upper(), numbers)
+        raise ValueError(f"{field} {given!r} is no {what} of RocketMQ{near}")
+    return number
 
 
 def _check_code(code: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -11,17 +10,17 @@ import msgspec
 import typer
 from rich.text import Text
 
-from rocketmq_emulator.cli.commands.fault_add import adding, seconds_text
+from rocketmq_emulator.cli.commands.fault_add import adding
 from rocketmq_emulator.cli.commands.nodes import ControlAt
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
 from rocketmq_emulator.cli.options.shared import NAMESRV, AsJson, Namesrv, show_as, show_json
 from rocketmq_emulator.cli.screens.cluster_tables import a_table
+from rocketmq_emulator.cli.screens.held_changes import UNTIL_REMOVED, fault_text, seconds_text
 from rocketmq_emulator.cluster.control.client import find_control
 from rocketmq_emulator.cluster.fault_values import (
     FAULTS,
     Fault,
     FaultState,
-    word_of,
 )
 from rocketmq_emulator.cluster.faults.register import TABLE
 
@@ -90,21 +89,10 @@ def faults_table(states: Sequence[FaultState]) -> RenderableType:
             fault_text(state.fault),
             ", ".join(state.nodes),
             f"{datetime.fromtimestamp(state.since_ms / 1000).astimezone():%H:%M:%S}",
-            "until removed" if state.left_ms is None else seconds_text(state.left_ms),
+            UNTIL_REMOVED if state.left_ms is None else seconds_text(state.left_ms),
             str(state.acted_count),
         )
     return table
-
-
-def fault_text(fault: Fault) -> str:
-    """The word and the given fields, without nodes: ``slow_link ms=200``."""
-    given = msgspec.to_builtins(fault)
-    fields = [name for name in given if name not in ("fault", "node", "between", "around")]
-    return " ".join([word_of(fault), *(f"{name}={_short(given[name])}" for name in fields)])
-
-
-def _short(value: object) -> str:
-    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def flags_of(kind: type[Fault]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from rocketmq_emulator.cli.options.shared import (
     duration_s,
     show_json,
 )
+from rocketmq_emulator.cli.screens.held_changes import UNTIL_REMOVED, seconds_text
 from rocketmq_emulator.cluster.control.client import find_control
 from rocketmq_emulator.cluster.fault_values import (
     FAULTS,
@@ -138,7 +139,7 @@ For = Annotated[
         "--for",
         metavar="TIME",
         parser=duration_s,
-        show_default="until removed",
+        show_default=UNTIL_REMOVED,
         help="How long it holds, such as 20s.",
     ),
 ]
@@ -427,8 +428,3 @@ def _show_begun(state: FaultState, *, as_json: bool) -> None:
     touched = f" at {', '.join(state.nodes)}" if state.nodes else ""
     left = f" for {seconds_text(state.left_ms)}" if state.left_ms is not None else ""
     typer.echo(f"fault {state.fault_id}: {word_of(state.fault)}{touched}{left}")
-
-
-def seconds_text(ms: int) -> str:
-    """*ms* as ``1.5 s``."""
-    return f"{round(ms / 1000, 1):g} s"

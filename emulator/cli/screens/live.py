@@ -30,6 +30,7 @@ from rocketmq_emulator.admin.overview import (
     overview_of,
     rates_between,
 )
+from rocketmq_emulator.cli.screens.held_changes import HeldChange, held_changes
 from rocketmq_emulator.cli.screens.live_screen import (
     ClusterEvent,
     ClusterSummary,
@@ -37,9 +38,11 @@ from rocketmq_emulator.cli.screens.live_screen import (
     LiveScreen,
 )
 from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeView
+from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
+from rocketmq_emulator.cluster.world import CannotDo, ClusterEnded
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.processes.stopping import stop_on_signal
-from rocketmq_emulator.protocol.bodies.extensions import BrokerOverview
+from rocketmq_emulator.protocol.bodies.extensions import BrokerOverview, ReplyRuleState
 from rocketmq_emulator.protocol.queues import sorted_queues
 
 if TYPE_CHECKING:
@@ -90,9 +93,8 @@ async def _draw(
                 ]
             del events[:-EVENTS_KEPT_MAX]
             before = snapshot
-            frame = LiveFrame(
-                now_ms, now_s - began_s, snapshot, events, [line for _, line in logs]
-            )
+            shown = [line for _, line in logs]
+            frame = LiveFrame(now_ms, now_s - began_s, snapshot, events, shown, known.held)
             size = live.console.size
             live.update(Group(*screen.draw(frame, size.width, size.height)), refresh=True)
             known.shown_groups = screen.shown_groups
@@ -128,7 +130,7 @@ CALL_MS_MAX = 3_000
 SILENT_AFTER_S = 1.5  # a node is shown as silent if its answer takes longer
 UNLISTED_AFTER_S = 4.0  # after a broker's start: routes are read less often
 MEMBER_MS_MAX = 1_000
-MEMBERS_EVERY_S = 2.0
+MEMBERS_EVERY_S = HELD_EVERY_S = 2.0
 MEMBERS_ASKED_MAX = 30  # a round
 FIRST_ANSWERS_S_MAX = 1.0
 ANSWERING_STATES: tuple[SeenState, ...] = ("running", "unlisted")  # nodes that answer
@@ -141,6 +143,7 @@ class ClusterWatch:
         self._cluster = cluster
         self.period_s = 1.0
         self.shown_groups: tuple[str, ...] = ()
+        self.held: tuple[HeldChange, ...] = ()  # faults and reply rules
         self._looks: dict[
             str, tuple[BrokerSample, BrokerSample]
         ] = {}  # the last two of each broker
@@ -160,6 +163,7 @@ class ClusterWatch:
             for name in spec.broker_names:
                 nursery.start_soon(self._watch, name, self._read_broker, remoting)
             nursery.start_soon(self._watch_members, Admin("", members_client, MEMBER_MS_MAX))
+            nursery.start_soon(self._watch_held)
 
     async def wait_first_answers(self) -> None:
         """Wait for the first read of every node, ``FIRST_ANSWERS_S_MAX`` at most."""
@@ -220,6 +224,24 @@ class ClusterWatch:
         look = BrokerSample(trio.current_time(), found)
         before = self._looks[view.name][-1] if view.name in self._looks else look
         self._looks[view.name] = before, look
+
+    async def _watch_held(self) -> None:
+        """Read faults and reply rules; in a thread, because the world's verbs block."""
+        while True:
+            self.held = await trio.to_thread.run_sync(self._read_held, abandon_on_cancel=True)
+            await trio.sleep(max(HELD_EVERY_S, self.period_s))
+
+    def _read_held(self) -> tuple[HeldChange, ...]:
+        rules: dict[str, tuple[ReplyRuleState, ...]] = {}
+        try:
+            faults = self._cluster.faults()
+            for node in self._cluster.nodes:
+                if node.state == "running":
+                    with contextlib.suppress(ReplyRuleRefused):  # it allows none
+                        rules[node.name] = self._cluster.reply_rules(node.name)
+        except (OSError, ClusterEnded, CannotDo):
+            return self.held  # a node has just ended, or hangs
+        return held_changes(faults, rules)
 
     async def _watch_members(self, admin: Admin) -> None:
         while True:

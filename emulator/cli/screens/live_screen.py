@@ -29,10 +29,12 @@ from rocketmq_emulator.cli.screens.cluster_tables import (
     topic_row,
 )
 from rocketmq_emulator.cli.screens.columns import Cell, Column, Row, Sheet, Widths, clean
+from rocketmq_emulator.cli.screens.held_changes import HeldChange, held_sheet
 from rocketmq_emulator.protocol.bodies.extensions import MemberView
 from rocketmq_emulator.protocol.queues import MessageQueue
 
 COMFORTABLE_ROWS = 20  # from here on there is room for blank lines
+HELD_ROWS_MAX = 4  # faults and reply rules
 LOGS_MAX, LOG_SHARE = 3, 8  # log lines; their rows: 3 and an eighth of the height
 INDENT = 2  # of members, below their group
 BUSY_MS = 10_000  # a topic or group counts as busy for so long
@@ -96,13 +98,17 @@ class ClusterEvent(NamedTuple):
 
 
 class LiveFrame(NamedTuple):
-    """The data of one drawing; ``news`` and ``logs`` have the newest line last."""
+    """The data of one drawing; ``news`` and ``logs`` have the newest line last.
+
+    ``held`` are the faults and reply rules that hold.
+    """
 
     now_ms: int
     up_s: float
     snapshot: ClusterSnapshot
     news: Sequence[ClusterEvent] = ()
     logs: Sequence[str] = ()
+    held: Sequence[HeldChange] = ()
 
 
 class LiveScreen:
@@ -127,12 +133,14 @@ class LiveScreen:
         overview, gap = frame.snapshot.overview, int(height >= COMFORTABLE_ROWS)
         top = [*self._head(frame), *self._news(frame.news[-1:])]
         logs = self._logs(frame.logs[-LOGS_MAX:], LOGS_MAX + height // LOG_SHARE)
-        room = height - len(top) - len(logs) - 3 * (gap + 1)
+        held = self._held(frame.held)
+        room = height - len(top) - len(logs) - 3 * (gap + 1) - len(held) - gap * bool(held)
         members = sum(len(group.members) for group in overview.groups)
         wanted = len(frame.snapshot.nodes), len(overview.topics), len(overview.groups), members
         rooms = shares(wanted, room)
         parts = (
             self._nodes(frame, rooms[0]),
+            *([held] if held else []),
             self._topics(frame, rooms[1]),
             self._groups(frame, rooms[2], rooms[3]),
         )
@@ -187,6 +195,15 @@ class LiveScreen:
             nodes = tuple(sorted(nodes, key=lambda node: URGENCY[node.state]))
         rows = [_node_row(node, frame) for node in nodes[: _fitting(len(nodes), room)]]
         return self._table("nodes", NODE_COLUMNS, rows, len(nodes) - len(rows))
+
+    def _held(self, held: Sequence[HeldChange]) -> list[Text]:
+        """What holds, in few lines: the latest begun come first."""
+        if not held:
+            return []
+        shown = held[::-1][: _fitting(len(held), HELD_ROWS_MAX)]
+        lines = held_sheet(shown).lines(self._width, self._widths.setdefault("held", {}))
+        more = len(held) - len(shown)
+        return [*lines, *([Text(f"+{more} more", "dim")] if more else [])]
 
     def _topics(self, frame: LiveFrame, room: int) -> list[Text]:
         overview, rates = frame.snapshot.overview, frame.snapshot.rates.topics

@@ -21,6 +21,7 @@ from rocketmq_emulator.cluster.control.server import find_announced
 from rocketmq_emulator.cluster.fault_values import FaultState
 from rocketmq_emulator.cluster.node_view import NodeView
 from rocketmq_emulator.cluster.world import Verb, WorldKind
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRuleList, ReplyRuleState
 
 CONNECT_S_MAX = 5.0
 BELOW_NAMESRV = 1  # by default `up` uses the NameServer's port minus this for control
@@ -94,6 +95,10 @@ class ControlClient:
     def faults(self) -> tuple[FaultState, ...]:
         """The faults that hold."""
         return self._call("GET", "/faults", _Faults).faults
+
+    def reply_rules(self, name: str) -> tuple[ReplyRuleState, ...]:
+        """The reply rules that hold at the node *name*, which must run."""
+        return self._call("GET", f"/nodes/{quote(name, safe='')}/reply-rules", ReplyRuleList).rules
 
     def begin_fault(self, given: Mapping[str, object]) -> FaultState:
         """Begin a fault: its word, its fields and optionally ``for``; returns its state."""
@@ -192,6 +197,15 @@ def find_control(given: str, namesrv: str) -> ControlClient:
         text = "has no control address: `rmqemu up` gives it one, unless it has --control none"
         raise ClusterUnreachable(f"the cluster at {namesrv} {text}")
     return _below(addresses[0], namesrv)
+
+
+def announced_control(namesrv: str) -> ControlClient | None:
+    """A client for the address that a NameServer at *namesrv* knows; None if none does."""
+    for address in namesrv.split(";"):
+        with contextlib.suppress(OSError):
+            if found := find_announced(address):
+                return ControlClient(found)
+    return None
 
 
 def _below(address: str, namesrv: str) -> ControlClient:

@@ -35,6 +35,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     ReplyRule,
     ReplyRuleId,
     ReplyRuleList,
+    with_suggestion,
 )
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.settings.setting_rules import BadField
@@ -78,7 +79,9 @@ def body_of(request: HttpRequest, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(request.body or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"the body: {error}") from error
+        raise Refused(
+            HTTPStatus.BAD_REQUEST, f"the body: {with_suggestion(str(error), kind)}"
+        ) from error
 
 
 # Reply rules, the clock and the address of a node -------------------------------------

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
 import msgspec
 
-from rocketmq_emulator.cluster.fault_values import FAULTS, AnyFault
+from rocketmq_emulator.cluster.fault_values import FAULTS, AnyFault, Distribution
 from rocketmq_emulator.cluster.faults.register import FOR_MS_MAX
+from rocketmq_emulator.protocol.bodies.extensions import (
+    POOL_NAMES,
+    ReplyRule,
+    with_suggestion,
+)
 from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.text.suggestions import did_you_mean
 
@@ -22,6 +28,8 @@ UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
 WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got .* - at `\$\.(\w+)`")
 TYPES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
+WRONG_CHOICE = re.compile(r"Invalid enum value '([^']*)' - at `\$\.(\w+)`")
+CHOICES = {"pool": POOL_NAMES, "distribution": get_args(Distribution)}
 MISSING_FIELD = re.compile(r"Object missing required field `(\w+)`")
 
 
@@ -72,6 +80,11 @@ def advice(word: str, known: Iterable[str]) -> str:
 
 def _plain(text: str) -> str:
     """An error text of msgspec, in the terms of docs/faults.md."""
+    if (match := WRONG_CHOICE.match(text)) is not None:
+        wrong, field = match[1], match[2]
+        return f"{field} has no value {wrong!r}{advice(wrong, CHOICES.get(field, ()))}"
+    if text.endswith("`$.rule`"):
+        return f"rule: {with_suggestion(text, ReplyRule).removesuffix(' - at `$.rule`')}"
     if (match := MISSING_FIELD.match(text)) is not None:
         return f"the field {match[1]} is missing"
     if (match := WRONG_TYPE.match(text)) is not None:

@@ -61,6 +61,31 @@ def test_a_body_that_is_no_rule_is_refused(text: bytes, name: str) -> None:
         decode_extension_body(text, ReplyRule)
 
 
+def test_codes_may_be_given_by_their_names() -> None:
+    named = ReplyRule(code="SEND_MESSAGE_V2", error_code="SYSTEM_BUSY")
+    assert named == ReplyRule(code=310, error_code=2)
+    assert encode_extension_body(named) == b'{"code":310,"error_code":2}'
+    body = b'{"code":"pull_message","error_code":"PULL_NOT_FOUND"}'
+    assert decode_extension_body(body, ReplyRule) == ReplyRule(code=11, error_code=19)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"code": "SEND_MESAGE_V2", **BUSY}, "'SEND_MESAGE_V2' is no request of RocketMQ; did"),
+        ({"error_code": "BUSY_SYSTEM"}, "'BUSY_SYSTEM' is no response of RocketMQ"),
+        ({"error_code": "SUCCESS"}, "error_code is the code of an error"),
+        ({"code": "SET_REPLY_RULE", **BUSY}, "code 9000 manages rules"),
+        ({"eror_code": 2}, "there is no field eror_code; did you mean error_code?"),
+        ({"zzz": 2}, "there is no field zzz; there are code, topic, group"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused_with_the_nearest(fields, text: str) -> None:
+    with pytest.raises(BadFields) as error:
+        decode_extension_body(msgspec.json.encode(fields), ReplyRule)
+    assert text in str(error.value)
+
+
 def test_a_rule_survives_the_wire_and_leaves_defaults_out() -> None:
     rule = ReplyRule(code=310, topic="orders", count=5, delay_ms=7, error_code=2, remark="busy")
     text = encode_extension_body(rule)

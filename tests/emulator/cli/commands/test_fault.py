@@ -95,13 +95,27 @@ def test_an_option_that_is_left_out_is_the_field_s_default(word) -> None:
         ("add kill --nod broker-a", 2, "no such option: --nod"),
         ("add kill", 2, "missing option '--node'"),
         ("add clock_jump --node broker-a --ms x", 2, "invalid value for '--ms'"),
-        ("add busy --node broker-a --pool sent", 2, "busy: Invalid enum value 'sent'"),
+        (
+            "add busy --node broker-a --pool sent",
+            2,
+            "busy: pool has no value 'sent'; did you mean send?",
+        ),
         ("add cut", 2, "cut: a fault of a link has either between or around"),
         ("add answer --node broker-a --rule {", 2, "--rule is JSON as in docs/reply-rules.md"),
         (
             "add kill --node broker-a --for ever",
             2,
             "invalid value for '--for': a length of time is",
+        ),
+        (
+            'add answer --node broker-a --rule {"code":"PULL","delay_ms":1}',
+            2,
+            "answer: rule: code 'PULL' is no request of RocketMQ; did you mean PULL_MESSAGE?",
+        ),
+        (
+            'add answer --node broker-a --rule {"kode":11,"delay_ms":1}',
+            2,
+            "answer: rule: there is no field kode; did you mean code?",
         ),
         ("add kill --node broker-c", 4, "there is no node named 'broker-c'"),
         ("add full_disk --node broker-a", 1, "the embedded world cannot do full_disk"),

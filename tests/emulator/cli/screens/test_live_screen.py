@@ -11,6 +11,7 @@ from rocketmq_emulator.admin.overview import (
     Rates,
     overview_of,
 )
+from rocketmq_emulator.cli.screens.held_changes import held_changes
 from rocketmq_emulator.cli.screens.live_screen import (
     ClusterEvent,
     ClusterSummary,
@@ -20,15 +21,19 @@ from rocketmq_emulator.cli.screens.live_screen import (
     owned_text,
     shares,
 )
+from rocketmq_emulator.cluster.fault_values import FaultState, Kill
 from rocketmq_emulator.protocol.bodies.extensions import (
     BrokerOverview,
     GroupRow,
     MemberView,
     QueueRow,
+    ReplyRule,
+    ReplyRuleState,
     TopicRow,
 )
 from rocketmq_emulator.protocol.queues import MessageQueue
 
+BUSY = ReplyRule(code="SEND_MESSAGE_V2", error_code="SYSTEM_BUSY", count=5)
 NOW_MS = 1_795_341_400_000
 FACTS = ClusterSummary("4.9.7", "127.0.0.1:9876", "", "http://127.0.0.1:9870")
 SIZES = [(80, 24), (100, 30)]
@@ -88,6 +93,40 @@ def test_the_facts_a_test_suite_needs_stand_together_on_top(width, height) -> No
         f"{lines[2][:8]}  topic orders-1 created",
     ]
     assert lines[-1].endswith("  a")
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_faults_and_reply_rules_that_hold_are_shown_the_latest_first(width, height) -> None:
+    held = held_changes(
+        [
+            FaultState(
+                fault_id=number,
+                fault=Kill(node="broker-b"),
+                nodes=("broker-b",),
+                since_ms=NOW_MS,
+                left_ms=12_300,
+                acted_count=1,
+            )
+            for number in range(1, 5)
+        ],
+        {"broker-a": [ReplyRuleState(rule_id=7, applied_count=3, left_count=2, rule=BUSY)]},
+    )
+    lines = drawn(a_small_one()._replace(held=held), width, height)
+    assert len(lines) <= height
+    at = next(number for number, line in enumerate(lines) if line.startswith("holds"))
+    assert lines[at + 1].split() == [
+        "rule",
+        "7",
+        "broker-a",
+        "SEND_MESSAGE_V2:",
+        "SYSTEM_BUSY",
+        "2",
+        "times",
+        "3",
+    ]
+    assert lines[at + 2].split() == ["fault", "4", "broker-b", "kill", "12.3", "s", "1"]
+    assert lines[at + 4] == "+2 more"
+    assert not any(line.startswith("holds") for line in drawn(a_small_one(), width, height))
 
 
 def test_a_store_far_away_has_a_line_of_its_own() -> None:

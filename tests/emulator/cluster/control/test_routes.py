@@ -173,13 +173,22 @@ def test_rules_are_set_listed_and_removed_one_by_one_or_all() -> None:
     assert asked(cluster, "GET", RULES) == (200, {"rules": []})
 
 
+def test_a_rule_may_name_its_codes() -> None:
+    cluster = FakeCluster()
+    named = b'{"code": "SEND_MESSAGE_V2", "count": 5, "error_code": "SYSTEM_BUSY"}'
+    assert asked(cluster, "POST", RULES, named) == (201, {"rule_id": 1})
+    _, found = asked(cluster, "GET", RULES)
+    assert found["rules"][0]["rule"] == {"code": 310, "count": 5, "error_code": 2}
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
         (b"", "a rule has a verdict"),
         (b"{", "truncated"),
         (b'{"code": 310, "probability": 2, "no_answer": true}', "probability is a number from 0"),
-        (b'{"kode": 310}', "unknown field `kode`"),
+        (b'{"kode": 310}', "there is no field kode; did you mean code?"),
+        (b'{"code": "SEND_MESAGE", "delay_ms": 1}', "; did you mean SEND_MESSAGE?"),
         (b'{"code": "310"}', "code"),
         (b"\xff", "the body"),
     ],
