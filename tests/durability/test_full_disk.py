@@ -191,6 +191,7 @@ def test_a_journal_on_a_full_disk_ends_with_a_fact_and_up_says_it_at_once_and_fa
         done = rmqemu("produce", "--topic=orders", "-n", line["namesrv"], stdin=b"x\n" * 3_500)
         assert done.returncode == 0, done.stderr  # the broker works on
         complaint = up.stderr.readline().decode()
+        status = rmqemu("status", "-n", line["namesrv"]).stdout.decode()
         broker = ControlClient(line["control"].removeprefix("http://")).nodes()[1]
         inside = Path(f"/proc/{line['pids'][1]}/root{journals}")
         copied = tmp_path / "copied"
@@ -200,6 +201,7 @@ def test_a_journal_on_a_full_disk_ends_with_a_fact_and_up_says_it_at_once_and_fa
     assert "[error    ] broker-a   FactsLeftOut" in complaint
     assert "facts are missing from now on; make room on the disk of the journal" in complaint
     assert broker.facts_left_out >= 1
+    assert "its disk was full, facts are missing" in status
     assert up.returncode == 1
     assert f"the disk of {journals} was full: facts are missing there: " in last_words
     ending = (copied / "broker-a.jsonl").read_bytes().splitlines()[-1]

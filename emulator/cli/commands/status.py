@@ -1,7 +1,7 @@
 """``status``: brokers, topics and groups of a running cluster, and which brokers answer.
 
-Of a running ``up`` it also shows the faults and the reply rules that hold; it learns them from the
-control address, which other clusters do not have.
+Of a running ``up`` it also shows the faults and the reply rules that hold, and the journals that
+lack facts; it learns them from the control address, which other clusters do not have.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ def _held_changes(control: ControlClient) -> tuple[HeldChange, ...]:
     """What holds; nothing if the control address has just ended."""
     rules: dict[str, tuple[ReplyRuleState, ...]] = {}
     with suppress(AdminError):
-        faults = control.faults()
-        for node in control.nodes():
+        faults, nodes = control.faults(), control.nodes()
+        left_out = {node.name: node.facts_left_out for node in nodes if node.facts_left_out}
+        for node in nodes:
             if node.state == "running":
                 with suppress(AdminError):  # it allows no rules, or has just ended
                     rules[node.name] = control.reply_rules(node.name)
-        return held_changes(faults, rules)
+        return held_changes(faults, rules, left_out)
     return ()

@@ -1,6 +1,7 @@
-"""Faults and reply rules that hold, as rows of ``status`` and of the live view.
+"""Faults, reply rules and full journals, as rows of ``status`` and of the live view.
 
-A cluster that behaves oddly may do so because somebody asked for it: so both show what holds.
+A cluster that behaves oddly may do so because somebody asked for it: so both show what holds.  A
+journal that lacks facts is shown there as well, because nothing else looks wrong.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ COLUMNS = (
 
 
 class HeldChange(msgspec.Struct, frozen=True):
-    """A fault or a reply rule that holds: its id, its nodes, its effect, how long, how often."""
+    """A fault or a reply rule that holds: its id, its nodes, its effect, how long, how often.
+
+    Or a journal on a full disk, with the number of facts that are missing in it.
+    """
 
     name: str
     nodes: tuple[str, ...]
@@ -42,9 +46,14 @@ class HeldChange(msgspec.Struct, frozen=True):
 
 
 def held_changes(
-    faults: Sequence[FaultState], rules: Mapping[str, Sequence[ReplyRuleState]]
+    faults: Sequence[FaultState],
+    rules: Mapping[str, Sequence[ReplyRuleState]],
+    left_out: Mapping[str, int],
 ) -> tuple[HeldChange, ...]:
-    """All *faults*, then all *rules*, which are given by node, but for those of a fault."""
+    """All *faults*, then all *rules*, which are given by node, but for those of a fault.
+
+    Behind them the journals that lack facts, whose numbers are *left_out*, by node.
+    """
     of_faults = [
         (node, state.fault.rule)
         for state in faults
@@ -73,6 +82,10 @@ def held_changes(
             for node, states in rules.items()
             for state in states
             if (node, state.rule) not in of_faults
+        ),
+        *(
+            HeldChange("journal", (node,), "its disk was full, facts are missing", "", count)
+            for node, count in left_out.items()
         ),
     )
 

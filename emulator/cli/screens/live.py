@@ -241,7 +241,7 @@ class ClusterWatch:
                         rules[node.name] = self._cluster.reply_rules(node.name)
         except (OSError, ClusterEnded, CannotDo):
             return self.held  # a node has just ended, or hangs
-        return held_changes(faults, rules)
+        return held_changes(faults, rules, self._cluster.facts_left_out)
 
     async def _watch_members(self, admin: Admin) -> None:
         while True:

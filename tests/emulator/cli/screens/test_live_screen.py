@@ -110,6 +110,7 @@ def test_faults_and_reply_rules_that_hold_are_shown_the_latest_first(width, heig
             for number in range(1, 5)
         ],
         {"broker-a": [ReplyRuleState(rule_id=7, applied_count=3, left_count=2, rule=BUSY)]},
+        {},
     )
     lines = drawn(a_small_one()._replace(held=held), width, height)
     assert len(lines) <= height
@@ -127,6 +128,14 @@ def test_faults_and_reply_rules_that_hold_are_shown_the_latest_first(width, heig
     assert lines[at + 2].split() == ["fault", "4", "broker-b", "kill", "12.3", "s", "1"]
     assert lines[at + 4] == "+2 more"
     assert not any(line.startswith("holds") for line in drawn(a_small_one(), width, height))
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_journal_that_lacks_facts_is_shown_until_the_end(width, height) -> None:
+    held = held_changes([], {}, {"broker-a": 156})
+    lines = drawn(a_small_one()._replace(held=held), width, height)
+    (line,) = [line for line in lines if line.startswith("journal")]
+    assert " ".join(line.split()) == "journal broker-a its disk was full, facts are missing 156"
 
 
 def test_a_store_far_away_has_a_line_of_its_own() -> None:
