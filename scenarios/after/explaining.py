@@ -1,9 +1,9 @@
-"""Why a journal failed, in words: the first violation, its evidence and the owners of its queues.
+"""Why a journal failed, in words: the first violation, its cause, its evidence, and owners.
 
-Pure: entries and a judgement go in, lines for people come out.  The evidence comes first, as
-sentences in the order of time.  Then the owners of the violation's queues and their last actions,
-where a reader sees what is missing.  Then the related facts (``related_facts.facts_around``), many
-of a kind as one line.
+Pure: entries and a judgement go in, lines for people come out.  The cause comes first, if there is
+a rule that draws it (``causes.py``).  Then the evidence, as sentences in the order of time.  Then
+the owners of the violation's queues and their last actions, where a reader sees what is missing.
+Then the related facts (``related_facts.facts_around``), many of a kind as one line.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.scenarios.after.cause_journal import CauseJournal
+from rocketmq_emulator.scenarios.after.causes import cause_of_violation
 from rocketmq_emulator.scenarios.after.related_facts import (
     BEFORE_US,
     facts_around,
@@ -54,7 +56,8 @@ SAME_RULE_MAX = 2  # more violations of the first rule
 class Explanation(msgspec.Struct, frozen=True):
     """*facts*: the evidence, then the related facts; *left_out*: related facts that are not shown.
 
-    *whose*: the owners of the violation's queues, and their last actions there.
+    *cause*: three to six sentences, empty if no rule draws one: then evidence that repeats is
+    one line.  *whose*: the owners of the violation's queues, and their last actions there.
     *others*: a line for each other broken rule.
     """
 
@@ -65,6 +68,7 @@ class Explanation(msgspec.Struct, frozen=True):
     left_out: int
     whose: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    cause: tuple[str, ...] = ()
 
 
 def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | None:
@@ -76,7 +80,10 @@ def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | N
     evidence = [entry for entry in entries if key_of(entry) in cited]
     names = NodeNames(entries)
     subject = subject_of(evidence, violation.mono_us, names, violation.node, violation.what)
-    facts, left_out = facts_around(entries, evidence, subject)
+    pairs = _pairs(entries, evidence, violation.what)
+    pair = pairs[0] if pairs else _queue_alone(evidence, violation.what)
+    cause = cause_of_violation(CauseJournal(entries), violation, evidence, pair)
+    facts, left_out = facts_around(entries, evidence, subject, collapses=not cause)
     return Explanation(
         violation=violation,
         count=len(judgement.violations) + judgement.more_violations,
@@ -85,6 +92,7 @@ def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | N
         left_out=left_out,
         whose=tuple(_whose(entries, evidence, violation, names)),
         others=tuple(_others(judgement)),
+        cause=cause,
     )
 
 
@@ -164,6 +172,12 @@ def _pairs(entries: Iterable[Entry], evidence: Sequence[Entry], what: str) -> li
         if queue in queues
     ]
     return list(dict.fromkeys(both))
+
+
+def _queue_alone(evidence: Iterable[Entry], what: str) -> Pair | None:
+    """The first queue of a violation that no group is named for."""
+    queues = queues_about(evidence, what)
+    return ("", queues[0]) if queues else None
 
 
 def _delivered(entries: Iterable[Entry], queue: Queue, until_us: int) -> str:

@@ -141,12 +141,19 @@ def queues_about(evidence: Iterable[Entry], what: str) -> list[Queue]:
 
 
 def facts_around(
-    entries: Sequence[Entry], evidence: Sequence[Entry], subject: ExplanationSubject
+    entries: Sequence[Entry],
+    evidence: Sequence[Entry],
+    subject: ExplanationSubject,
+    *,
+    collapses: bool = False,
 ) -> tuple[tuple[FactLine, ...], int]:
-    """Lines of the *evidence*, then of related facts; and how many related facts are left out."""
+    """Lines of the *evidence*, then of related facts; and how many related facts are left out.
+
+    Evidence that repeats is one line if it *collapses*, or is too long.
+    """
     names = subject.names
     shown = [FactRun([entry]) for entry in evidence]
-    if len(shown) > EVIDENCE_MAX:
+    if collapses or len(shown) > EVIDENCE_MAX:
         shown = runs_of(evidence, names)[:EVIDENCE_MAX]
     related = [entry for entry in entries if rank_of(entry, subject) is not None]
     count = sum(key_of(entry) not in subject.evidence for entry in related)

@@ -22,23 +22,27 @@ import msgspec
 from rocketmq_emulator.checks.judging.judging import Judging, judge
 from rocketmq_emulator.checks.judging.reading import BadJournal
 from rocketmq_emulator.checks.judging.table import ALL
-from rocketmq_emulator.checks.rules.delivery import NothingIsLost
 from rocketmq_emulator.checks.rules.liveness import LivenessReturns
 from rocketmq_emulator.checks.rules.ownership import OneOwner
 from rocketmq_emulator.checks.state.violation import Judgement, place_of
 from rocketmq_emulator.facts import (
     DelayedDelivered,
     MessageStored,
-    Queue,
     QueuesClaimed,
     QueuesReleased,
     RunEnded,
     RunStarted,
 )
 from rocketmq_emulator.facts.journal import Entry
-from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, retry_topic
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.scenarios.after.cause_journal import CauseJournal
+from rocketmq_emulator.scenarios.after.causes import MetricCause, causes_of_unmet
 from rocketmq_emulator.scenarios.after.explaining import faults_at
 from rocketmq_emulator.scenarios.after.related_facts import facts_around, subject_of
+from rocketmq_emulator.scenarios.after.remaining_messages import (
+    RemainingMessages,
+    remaining_at_end,
+)
 from rocketmq_emulator.scenarios.after.replay import start_of
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames
 from rocketmq_emulator.scenarios.descriptions.queue_history import (
@@ -57,14 +61,15 @@ LIVENESS = LivenessReturns.name
 
 
 class UnmetExpectations(msgspec.Struct, frozen=True):
-    """Unmet expectations as sentences; for each a ``BoundCrossing`` or a ``Shortfall``, if known.
+    """Unmet expectations as sentences; for each its cause, if a rule draws it.
 
-    An expectation that a violation explains has neither.
+    And a ``BoundCrossing`` or a ``Shortfall``, if known.  One that a violation explains has none.
     """
 
     unmet: tuple[str, ...] = ()
     turns: tuple[BoundCrossing, ...] = ()
     shortfalls: tuple[Shortfall, ...] = ()
+    causes: tuple[MetricCause, ...] = ()
 
 
 def unmet_expectations(
@@ -83,6 +88,7 @@ def unmet_expectations(
     unmet: list[str] = []
     turns: list[BoundCrossing] = []
     short: list[Shortfall] = []
+    unexplained: list[Expectation] = []
     for expectation in plan.expect:
         try:
             found = unmet_of((expectation,), judgement)
@@ -94,11 +100,13 @@ def unmet_expectations(
         unmet.append(f"{found[0].expected} was expected, it is {found[0].actual:g}")
         if _is_explained(expectation, judgement):
             continue
+        unexplained.append(expectation)
         if (lacked := shortfall_of(entries, expectation)) is not None:
             short.append(lacked)
         elif (turn := crossing_of(entries, expectation)) is not None:
             turns.append(turn)
-    return UnmetExpectations(tuple(unmet), tuple(turns), tuple(short))
+    causes = causes_of_unmet(CauseJournal(entries), unexplained, judgement)
+    return UnmetExpectations(tuple(unmet), tuple(turns), tuple(short), causes)
 
 
 def _is_explained(expectation: Expectation, judgement: Judgement) -> bool:
@@ -188,18 +196,6 @@ class Shortfall(msgspec.Struct, frozen=True):
     why: tuple[str, ...]
 
 
-class RemainingMessages(msgspec.Struct, frozen=True):
-    """Messages of a queue that a group has not finished; *node*: the broadcasting member."""
-
-    group: str
-    node: str
-    queue: Queue
-    count: int
-    first: int  # their lowest offset
-    committed: int | None
-    is_read: bool = True  # a member pulled from the queue
-
-
 def shortfall_of(entries: Sequence[Entry], expectation: Expectation) -> Shortfall | None:
     """The remaining work of *expectation*; None for a metric that ``EXPLAINED`` lacks."""
     explain = EXPLAINED.get(expectation.metric)
@@ -207,39 +203,6 @@ def shortfall_of(entries: Sequence[Entry], expectation: Expectation) -> Shortfal
         return None
     lines = tuple(explain(entries, expectation.scope))
     return Shortfall(expected_text(expectation), lines) if lines else None
-
-
-def remaining_at_end(entries: Sequence[Entry]) -> list[RemainingMessages]:
-    """The unfinished messages of each group and queue, the most first."""
-    judging = Judging((NothingIsLost,))
-    judging.take(entries)
-    cluster, progress = judging.cluster, judging.progress
-    found = []
-    for reader, reading in progress.readings():
-        group, _, node = reader.partition("@")
-        if group not in cluster.consumers:
-            continue
-        start = max(reading.start, reading.records.first or 0, reading.reused_to)
-        left = list(
-            progress.messages.pending.unsettled(reading, start, reading.records.end_offset)
-        )
-        if left:
-            queue = reading.queue
-            found.append(
-                RemainingMessages(group, node, queue, len(left), left[0], reading.committed)
-            )
-    for group, consumers in cluster.consumers.items():
-        topics = {topic for consumer in consumers for topic in consumer.topics} - {""}
-        read = {r.queue for name, r in progress.readings() if name.partition("@")[0] == group}
-        for queue, records in progress.messages.queues.items():
-            is_ours = queue.topic in topics or queue.topic == retry_topic(group)
-            if is_ours and queue not in read and records.stored_count:
-                found.append(
-                    RemainingMessages(
-                        group, "", queue, records.stored_count, records.first or 0, None, False
-                    )
-                )
-    return sorted(found, key=lambda left: -left.count)
 
 
 # By metric ----------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """``rmqemu explain``, ``rmqemu diff``: explain a journal, and compare two journals.
 
-An explanation has at most 40 lines, none wider than 160 columns: first the facts that show the
-violation, then the owners of the queues in it, then related facts, then other violations and
-expectations that were not met.  If there are too many lines, related facts are left out first,
-then the reasons why expectations were not met.
+An explanation has at most 40 lines, none wider than 160 columns: first the cause in a few
+sentences, if a rule draws it from the facts, then the facts that show the violation, then the
+owners of the queues in it, then related facts, then other violations and expectations that were
+not met.  If there are too many lines, related facts are left out first, then the reasons why
+expectations were not met.
 """
 
 from __future__ import annotations
@@ -198,6 +199,7 @@ HEAD_MAX = 3  # lines of the violation, and of the rule
 CONTEXT_FACTS_MIN = 6  # related facts that are always shown
 UNMET_MAX = 8  # expectations
 EACH_MAX = 14  # lines about one expectation
+CAUSE_LINES_MAX = 6  # of one cause
 EXCUSE_LINES_MAX = 3  # lines of causes
 
 
@@ -241,6 +243,7 @@ def _violation(found: Explanation) -> list[str]:
     at = f"{violation.mono_us / 1_000_000:.3f} s"
     lines = wrap(f"{violation.checker} at {at}{who}: {violation.what}", WIDTH_MAX)[:HEAD_MAX]
     lines += wrap(f"the rule: {violation.rule}", WIDTH_MAX)[:HEAD_MAX]
+    lines += _cause("the cause:", found.cause)
     lines += [f"a fault that held: {fault}" for fault in found.faults]
     lines.append("the facts that show it:")
     lines += [fact_line(told) for told in found.facts if told.is_evidence]
@@ -248,6 +251,12 @@ def _violation(found: Explanation) -> list[str]:
         lines += ["the owners:", *(f"  {line}" for line in found.whose[:OWNER_LINES_MAX])]
     lines += [f"also: {line}" for line in found.others]
     return [_cut(line) for line in lines]
+
+
+def _cause(head: str, sentences: Sequence[str]) -> list[str]:
+    """The sentences of a cause as one paragraph."""
+    text = wrap(" ".join(sentences), WIDTH_MAX - 2)
+    return [head, *(f"  {line}" for line in text[:CAUSE_LINES_MAX])] if text else []
 
 
 def _context_facts(found: Explanation, room: int) -> list[str]:
@@ -276,6 +285,10 @@ def _expectations(expected: UnmetExpectations, said: set[str], room: int) -> lis
     lines = list(unmet)
     if (more := len(expected.unmet) - UNMET_MAX) > 0:
         lines.append(f"and {more} more expectations")
+    for each in expected.causes:
+        lines += _cause(f"the cause of {', '.join(each.expected)}:", each.cause)[
+            : max(0, room - len(lines))
+        ]
     parts = [_shortfall(short, said) for short in expected.shortfalls]
     parts = [part for part in parts if len(part) > 1] + [
         _last_met_lines(turn) for turn in expected.turns

@@ -14,8 +14,8 @@ from rocketmq_emulator.cli.commands.explain import LINES_MAX, WIDTH_MAX, explana
 from rocketmq_emulator.facts import DelayedDelivered, PullFailed, Queue, RunEnded
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
 from rocketmq_emulator.scenarios.after.explaining import explained
+from rocketmq_emulator.scenarios.after.remaining_messages import remaining_at_end
 from rocketmq_emulator.scenarios.after.unmet_expectations import (
-    remaining_at_end,
     shortfall_of,
     unmet_expectations,
 )

@@ -1,0 +1,174 @@
+"""A journal as the functions that draw causes read it: facts by kind, names, faults, times.
+
+Pure: entries in, sentences and their parts out.  It knows no rule and no metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import msgspec
+
+from rocketmq_emulator.checks.state.violation import place_of
+from rocketmq_emulator.facts import (
+    Fact,
+    FaultBegan,
+    FaultEnded,
+    MemberJoined,
+    MemberLeft,
+    Queue,
+    RebalancePassed,
+    RunStarted,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames, fault_in_words
+from rocketmq_emulator.scenarios.descriptions.queue_history import (
+    GroupQueueHistory,
+    queue_histories_of,
+)
+
+F = TypeVar("F", bound=Fact)
+
+FAULTS_MAX = 2  # named in one cause
+RECENTLY_US = 180_000_000  # a fault may have effects for so long after its end
+SILENCE_S = 120  # BrokerConfig.channelExpiredTimeout
+LEFT_REASONS = {
+    "channel closed": "as its connection had closed",
+    "unregistered": "as it unregistered",
+}
+
+
+class CauseSubject(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cause is sought for: a violation, or a metric that has not the expected value.
+
+    *scope*: the group, topic or node of a metric; *evidence*: what a violation cites.
+    """
+
+    metric: str = ""
+    scope: str = ""
+    group: str = ""
+    queue: Queue | None = None
+    what: str = ""
+    at_us: int = 0
+    evidence: tuple[Entry, ...] = ()
+    metrics: dict[str, float] = {}
+
+
+class CauseJournal:
+    """Entries in the order of time, with what the drawing of causes asks of them."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = entries
+        self.names = NodeNames(entries)
+
+    @cached_property
+    def by_kind(self) -> dict[type[Fact], list[Entry]]:
+        """The entries of each kind of fact."""
+        found: dict[type[Fact], list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(type(entry.fact), []).append(entry)
+        return found
+
+    @property
+    def end_us(self) -> int:
+        """The time of the last fact."""
+        return self.entries[-1].mono_us if self.entries else 0
+
+    @cached_property
+    def silence_s(self) -> float:
+        """How long brokers wait for a silent client, by the plan."""
+        settings: Any = {}
+        for entry in self.by_kind.get(RunStarted, ()):
+            plan = getattr(entry.fact, "plan", "") or "{}"
+            settings = msgspec.json.decode(plan).get("cluster", {}).get("broker_settings", {})
+        return float(settings.get("client_silence_ms_max", SILENCE_S * 1_000)) / 1_000
+
+    def of(self, kind: type[F], **fields: object) -> Iterator[tuple[Entry, F]]:
+        """Entries of *kind* whose facts have these *fields*, with the facts."""
+        for entry in self.by_kind.get(kind, ()):
+            fact: Any = entry.fact
+            if all(getattr(fact, name) == value for name, value in fields.items()):
+                yield entry, fact
+
+    def of_any(self, *kinds: type[Fact], **fields: object) -> Iterator[tuple[Entry, Any]]:
+        """The same of several *kinds*, kind by kind."""
+        for kind in kinds:
+            yield from self.of(kind, **fields)
+
+    def history(self, group: str, queue: Queue, until_us: int) -> GroupQueueHistory:
+        """The owners of *queue* up to *until_us*."""
+        pair = (group, queue)
+        return queue_histories_of(self.entries, self.names, [pair], until_us)[pair]
+
+    def last_pass(
+        self, node: str, group: str, topic: str, before_us: int
+    ) -> tuple[Entry, RebalancePassed] | None:
+        """The last rebalance of *topic* by *node* before that time."""
+        found = None
+        for entry, fact in self.of(RebalancePassed, group=group, topic=topic):
+            if entry.node == node and entry.mono_us < before_us:
+                found = entry, fact
+        return found
+
+    def members_in(self, fact: RebalancePassed) -> list[str]:
+        """The nodes in the list of members of a rebalance, in its order."""
+        return [self.names.node_of(client) for client in fact.members]
+
+    def faults(self, nodes: Collection[str], from_us: int, until_us: int) -> list[str]:
+        """Sentences: the faults of *nodes* that held then, or ended shortly before."""
+        ended = {fact.fault_id: entry.mono_us for entry, fact in self.of(FaultEnded)}
+        found = []
+        for entry, fact in self.of(FaultBegan):
+            over_us = ended.get(fact.fault_id)
+            is_over = over_us is not None and over_us < from_us - RECENTLY_US
+            if entry.mono_us <= until_us and not is_over and not set(nodes).isdisjoint(fact.nodes):
+                found.append(_fault(entry.mono_us, over_us, fact))
+        return found[-FAULTS_MAX:]
+
+    def listings(self, group: str, node: str, at_us: int) -> tuple[list[str], list[str]]:
+        """Brokers that had dropped *node* at that time, with when and why; and that kept it."""
+        state: dict[str, str] = {}
+        for entry in self.entries:
+            fact = entry.fact
+            if entry.mono_us > at_us:
+                break
+            if not isinstance(fact, MemberJoined | MemberLeft) or fact.group != group:
+                continue
+            if self.names.node_of(fact.client) == node:
+                is_in = isinstance(fact, MemberJoined)
+                state[entry.node] = "" if is_in else self._dropped(entry, fact)
+        dropped = [f"{broker} {how}" for broker, how in sorted(state.items()) if how]
+        return dropped, [broker for broker, how in sorted(state.items()) if not how]
+
+    def _dropped(self, entry: Entry, fact: Fact) -> str:
+        node, reason = self.names.node_of(getattr(fact, "client", "")), getattr(fact, "reason", "")
+        silent = f"as nothing came from it for {self.silence_s:g} s"
+        return f"dropped {node} at {seconds(entry.mono_us)}, {LEFT_REASONS.get(reason, silent)}"
+
+
+def _fault(from_us: int, until_us: int | None, fact: FaultBegan) -> str:
+    words = fault_in_words(fact.fault)
+    if until_us is None:
+        return f"The fault {words} held from {seconds(from_us)} to the end."
+    if until_us == from_us:
+        return f"The fault {words} came at {seconds(from_us)}."
+    return f"The fault {words} held from {seconds(from_us)} to {seconds(until_us)}."
+
+
+def seconds(mono_us: int) -> str:
+    """``31.2 s``; to the millisecond below 1 s."""
+    value = mono_us / 1_000_000
+    return f"{value:.1f} s" if value >= 1 else f"{value:.3f} s"
+
+
+def place(queue: Queue | None) -> str:
+    """The name of *queue*; "a queue" if it is not known."""
+    return "a queue" if queue is None else place_of(queue)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """``a, b and c``; "nobody" if there are none."""
+    *most, last = [*parts] or ["nobody"]
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,540 @@
+"""Causes of what happened to messages: lost, late, repeated, out of order, not sent, left over."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from rocketmq_emulator.checks.judging.judging import Judging
+from rocketmq_emulator.checks.rules.ownership import OwnerTime
+from rocketmq_emulator.checks.rules.timing import DeliveryTimes
+from rocketmq_emulator.facts import (
+    DelayedDelivered,
+    GroupOffsetMoved,
+    MessageConsumed,
+    MessageGivenToListener,
+    MessageSent,
+    MessageSentBack,
+    MessageStored,
+    OffsetCommitted,
+    PowerLost,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    RouteChanged,
+    SeekRequested,
+    SendAttempted,
+    SendFailed,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
+from rocketmq_emulator.scenarios.after.cause_journal import (
+    CauseJournal,
+    CauseSubject,
+    joined,
+    place,
+    seconds,
+)
+from rocketmq_emulator.scenarios.after.ownership_causes import without_owner
+from rocketmq_emulator.scenarios.after.remaining_messages import remaining_at_end
+from rocketmq_emulator.scenarios.descriptions.queue_history import GroupQueueHistory
+from rocketmq_emulator.scenarios.descriptions.sentences import code_in_words, many, without_advice
+
+STALE_US = 30_000_000  # a pull is held for 20 s at most
+SOON_US = 1_000_000
+OUTCOME_MAX = 60  # characters
+GOOD_OUTCOMES = ("SEND_OK", "ONE_WAY")
+
+
+# Lost -----------------------------------------------------------------------------------------
+
+
+def lost(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """A message that no member consumed: where it is, and what passed over it."""
+    queue, offset = about.queue, _offset_in(about.what)
+    stored = [e for e in about.evidence if isinstance(e.fact, MessageStored)]
+    if queue is None or not stored:
+        return
+    if queue.topic == SCHEDULE_TOPIC or "waits at offset" in about.what:
+        yield from _waiting_copy(journal, about, stored[-1])
+    elif offset is not None:
+        yield from _passed_over(journal, about, queue, offset)
+
+
+def _passed_over(
+    journal: CauseJournal, about: CauseSubject, queue: Queue, offset: int
+) -> Iterator[str]:
+    stored = [(e, f) for e, f in journal.of(MessageStored, queue=queue) if f.offset == offset]
+    if stored:
+        at = seconds(stored[-1][0].mono_us)
+        yield f"{queue.broker} stored {offset} of {place(queue)} at {at}."
+    stored_us = stored[-1][0].mono_us if stored else 0
+    claims = [
+        (e, f.offsets[f.queues.index(queue)])
+        for e, f in journal.of(QueuesClaimed, group=about.group)
+        if queue in f.queues and f.offsets and e.mono_us <= about.at_us
+    ]
+    beyond = [(e, start) for e, start in claims if start > offset and e.mono_us >= stored_us]
+    commits = [
+        (e, f)
+        for e, f in journal.of(OffsetCommitted, group=about.group, queue=queue)
+        if f.offset > offset and e.mono_us >= stored_us
+    ]
+    moves = [
+        f"{e.node} moved {about.group} there to {f.offset} at {seconds(e.mono_us)}, as asked."
+        for e, f in journal.of_any(GroupOffsetMoved, SeekRequested, group=about.group, queue=queue)
+        if f.offset > offset
+    ]
+    given = [e for e, f in journal.of(MessageGivenToListener, queue=queue) if f.offset == offset]
+    if given:
+        yield (
+            f"{given[-1].node} gave it to its listener at {seconds(given[-1].mono_us)}, and no "
+            "listener finished it."
+        )
+    else:
+        yield f"No member of {about.group} gave it to a listener."
+    yield from moves[:1]
+    if commits:
+        entry, fact = commits[0]
+        who = journal.names.at(entry.node, fact.peer, entry.mono_us)
+        yield (
+            f"{who} committed {fact.offset} at {seconds(entry.mono_us)} and so passed it: no pull "
+            "of the group begins before a committed offset."
+        )
+    if beyond:
+        entry, start = beyond[-1]
+        yield f"{entry.node} claimed the queue at {seconds(entry.mono_us)} and began at {start}."
+    nodes = {queue.broker, *(e.node for e, _ in claims)}
+    yield from journal.faults(nodes, stored_us, about.at_us)
+
+
+def _waiting_copy(journal: CauseJournal, about: CauseSubject, stored: Entry) -> Iterator[str]:
+    """A retry or a delayed message that its broker has not delivered."""
+    fact = stored.fact
+    assert isinstance(fact, MessageStored)
+    failed = [e for e, f in journal.of(MessageConsumed, uniq_key=fact.uniq_key) if not f.ok]
+    if failed:
+        yield (
+            f"The listener of {failed[-1].node} failed at {seconds(failed[-1].mono_us)}, so the "
+            "message was sent back for a retry."
+        )
+    backs = [e for e, _ in journal.of(MessageSentBack) if e.mono_us <= stored.mono_us]
+    level = fact.queue.queue_id + 1
+    yield (
+        f"{stored.node} stored the copy that waits at {seconds(stored.mono_us)}"
+        f"{f', at delay level {level}' if fact.queue.topic == SCHEDULE_TOPIC else ''}"
+        f"{', after it had been sent back' if backs and not failed else ''}."
+    )
+    went = [
+        e
+        for e, f in journal.of(DelayedDelivered, delay_level=level)
+        if e.node == stored.node and e.mono_us >= stored.mono_us
+    ]
+    if went:
+        yield (
+            f"{stored.node} reports that it delivered {many(len(went), 'message')} of that level "
+            f"since, the last at {seconds(went[-1].mono_us)}, but it stored no copy of this one."
+        )
+    else:
+        yield f"{stored.node} delivered no message of that level since."
+    yield from journal.faults({stored.node}, stored.mono_us, about.at_us)
+    yield "No other copy of it is left that a member could pull."
+
+
+def after_power_loss(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """Messages that went with the power of a broker, or that hide behind committed offsets."""
+    losses = [(e, f) for e, f in journal.of(PowerLost) if e.mono_us <= about.at_us]
+    if not losses:
+        return
+    entry, loss = losses[0]
+    unflushed = loss.end_position - loss.flushed_position
+    yield (
+        f"{entry.node} lost power at {seconds(entry.mono_us)} with {unflushed:,} bytes of its log "
+        f"not flushed, and kept {loss.kept_position - loss.flushed_position:,} of them."
+    )
+    gone: dict[Queue, list[int]] = defaultdict(list)
+    for stored, message in journal.of(MessageStored):
+        is_beyond = message.position + message.size_bytes > loss.kept_position
+        if stored.node == entry.node and stored.mono_us <= entry.mono_us and is_beyond:
+            gone[message.queue].append(message.offset)
+    if not gone:
+        return
+    queue = max(gone, key=lambda each: len(gone[each]))
+    count = sum(map(len, gone.values()))
+    yield (
+        f"So it lost {many(count, 'message')}, among them those of {place(queue)} from "
+        f"{min(gone[queue])} on."
+    )
+    again = [
+        (e, f)
+        for e, f in journal.of(MessageStored, queue=queue)
+        if e.mono_us > entry.mono_us and f.offset in gone[queue]
+    ]
+    if again:
+        used = seconds(again[0][0].mono_us)
+        yield f"After its restart it used these offsets again, from {used} on."
+    commits = [
+        (e, f)
+        for e, f in journal.of(OffsetCommitted, queue=queue)
+        if e.mono_us <= entry.mono_us and f.offset > min(gone[queue])
+    ]
+    if again and commits:
+        _, fact = commits[-1]
+        yield (
+            f"{fact.group} had committed {fact.offset} there: it continues from that offset, and "
+            "never gets new messages before it."
+        )
+
+
+# Left over ------------------------------------------------------------------------------------
+
+
+def unfinished(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """Messages that a group has not finished: the owner of their queue, and what it did last."""
+    left = [
+        each
+        for each in remaining_at_end(journal.entries)
+        if about.group in ("", each.group) and about.queue in (None, each.queue)
+    ]
+    if not left:
+        return
+    most = left[0]
+    yield (
+        f"{most.group} has not finished {many(most.count, 'message')} of {place(most.queue)}, "
+        f"from {most.first} on."
+    )
+    history = journal.history(most.group, most.queue, journal.end_us)
+    owners = history.owners()
+    if not owners:
+        since_us = max((hold.until_us or 0 for hold in history.holds), default=0)
+        yield from without_owner(
+            journal, OwnerTime(most.group, most.queue, since_us, journal.end_us)
+        )
+        return
+    owner = owners[-1]
+    yield f"{owner.node} holds the queue since {seconds(owner.from_us)}."
+    yield from _what_the_owner_does(journal, history, owner.node, most.first)
+    nodes = {owner.node, most.queue.broker}
+    yield from journal.faults(nodes, journal.end_us, journal.end_us)
+
+
+def _what_the_owner_does(
+    journal: CauseJournal, history: GroupQueueHistory, node: str, first: int
+) -> Iterator[str]:
+    acts = history.acts.get(node, {})
+    pull, given, finished = (acts.get(name) for name in ("pull", "given", "finished"))
+    failures = [
+        (e, f)
+        for e, f in journal.of(PullFailed, group=history.group, queue=history.queue)
+        if e.node == node and (finished is None or e.mono_us > finished.mono_us)
+    ]
+    if failures and pull is not None and isinstance(pull.fact, PullFailed):
+        errors = Counter(without_advice(fact.error) for _, fact in failures)
+        yield (
+            f"{_times(len(failures)).capitalize()} its pull failed, from "
+            f"{seconds(failures[0][0].mono_us)} to {seconds(failures[-1][0].mono_us)}: "
+            f"{errors.most_common(1)[0][0]}."
+        )
+    elif pull is None:
+        yield f"{node} has never pulled it."
+    elif isinstance(pull.fact, PullHeld):
+        yield (
+            f"Its pull from {pull.fact.offset} waits at {pull.node} since "
+            f"{seconds(pull.mono_us)}, which should have answered it with these messages."
+        )
+    elif journal.end_us - pull.mono_us > STALE_US:
+        yield f"Its last pull was at {seconds(pull.mono_us)}, and it has not pulled since."
+    if isinstance(pull and pull.fact, PullAnswered):
+        assert pull is not None
+        fact = pull.fact
+        assert isinstance(fact, PullAnswered)
+        if fact.response_code:
+            yield f"{pull.node} answered its last pull {code_in_words(fact.response_code)}."
+    if given is not None and (finished is None or given.mono_us > finished.mono_us):
+        offset = getattr(given.fact, "offset", first)
+        yield (
+            f"Its listener was given {offset} at {seconds(given.mono_us)} and has not finished it."
+        )
+    elif finished is not None:
+        yield (
+            f"It finished its last message there, {getattr(finished.fact, 'offset', 0)}, at "
+            f"{seconds(finished.mono_us)}."
+        )
+
+
+# Late -----------------------------------------------------------------------------------------
+
+
+def delivery_gap(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """The longest time in which a queue had messages and its group consumed none."""
+    judging = Judging((DeliveryTimes,))
+    judging.take(journal.entries)
+    judging.end()
+    (checker,) = judging.checkers
+    assert isinstance(checker, DeliveryTimes)
+    gaps = [gap for gap in checker.longest_gaps() if about.scope in ("", gap.group)]
+    if not gaps:
+        return
+    gap = gaps[0]
+    yield (
+        f"{place(gap.queue)} had messages from {seconds(gap.from_us)} to {seconds(gap.until_us)}, "
+        f"and {gap.group} consumed none of them."
+    )
+    history = journal.history(gap.group, gap.queue, gap.until_us)
+    ended = [h for h in history.holds if gap.from_us <= (h.until_us or 0) <= gap.until_us]
+    nodes = {gap.queue.broker, *(hold.node for hold in history.holds)}
+    yield from journal.faults(nodes, gap.from_us, gap.until_us)
+    if ended:
+        yield f"Its owner {ended[0].node} {ended[0].ended} at {seconds(ended[0].until_us or 0)}."
+    claims = [hold for hold in history.holds if gap.from_us < hold.from_us <= gap.until_us]
+    refused = [e for e in history.refusals if gap.from_us <= e.mono_us and _is_lock(e, gap.queue)]
+    if refused:
+        who = {journal.names.node_of(getattr(e.fact, "client", "")) for e in refused}
+        yield (
+            f"{refused[0].node} refused {joined(sorted(who))} the lock {_times(len(refused))}, as "
+            "another member had it."
+        )
+    if claims:
+        yield f"{claims[-1].node} claimed the queue at {seconds(claims[-1].from_us)}."
+    elif not history.owners():
+        yield "No member held the queue at its end."
+    else:
+        owner = history.owners()[-1]
+        yield f"{owner.node} held it all the time, since {seconds(owner.from_us)}."
+        yield from _what_the_owner_does(journal, history, owner.node, 0)
+    if gap.until_us < journal.end_us:
+        yield f"The next message was consumed at {seconds(gap.until_us)}."
+
+
+def late_wake(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """A held pull that a message did not wake: when it was held, and when it was answered."""
+    queue = about.queue
+    stored = [e for e in about.evidence if isinstance(e.fact, MessageStored)]
+    if queue is None or not stored:
+        return
+    came_us = stored[-1].mono_us
+    held = [
+        (e, f)
+        for e, f in journal.of(PullHeld, queue=queue)
+        if f.group in about.what and e.mono_us <= came_us
+    ]
+    if held:
+        entry, fact = held[-1]
+        who = journal.names.at(entry.node, fact.peer, entry.mono_us)
+        yield (
+            f"{entry.node} held the pull of {who} ({fact.group}) from {fact.offset} of "
+            f"{place(queue)} since {seconds(entry.mono_us)}."
+        )
+    yield f"A message came at {seconds(came_us)}, which the pull waited for."
+    answers = [(e, f) for e, f in journal.of(PullAnswered, queue=queue) if e.mono_us >= came_us]
+    ours = [(e, f) for e, f in answers if f.group in about.what]
+    beside = {
+        f.group for e, f in answers if f.group not in about.what and e.mono_us < came_us + 10**6
+    }
+    if beside:
+        yield f"The pulls of {joined(sorted(beside))} were answered at once."
+    if ours:
+        at, late = seconds(ours[0][0].mono_us), seconds(ours[0][0].mono_us - came_us)
+        yield f"This one was answered at {at}, {late} later: the message did not wake it."
+    else:
+        yield "This one was not answered: the message did not wake it."
+    yield from journal.faults({queue.broker}, came_us, came_us)
+
+
+# Again, or out of order -----------------------------------------------------------------------
+
+
+def repeats(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """Messages that were consumed again: the handover with most of them."""
+    first: dict[tuple[str, Queue, int], str] = {}
+    claims: dict[tuple[str, Queue, str], tuple[int, int | None]] = {}
+    runs: dict[tuple[str, Queue, str, int], list[tuple[int, str]]] = defaultdict(list)
+    for entry in journal.entries:
+        fact = entry.fact
+        if isinstance(fact, QueuesClaimed):
+            for at, queue in enumerate(fact.queues):
+                start = fact.offsets[at] if fact.offsets else None
+                claims[fact.group, queue, entry.node] = entry.mono_us, start
+        elif isinstance(fact, MessageConsumed) and fact.ok and about.scope in ("", fact.group):
+            before = first.setdefault((fact.group, fact.queue, fact.offset), entry.node)
+            claimed_us, _ = claims.get((fact.group, fact.queue, entry.node), (0, None))
+            runs[fact.group, fact.queue, entry.node, claimed_us].append((fact.offset, before))
+    again = _repeated(runs)
+    if not again:
+        return
+    (group, queue, node, claimed_us), offsets = max(again.items(), key=lambda pair: len(pair[1]))
+    total = sum(map(len, again.values()))
+    before = Counter(who for _, who in offsets).most_common(1)[0][0]
+    numbers = sorted(offset for offset, _ in offsets)
+    yield (
+        f"{group} consumed {many(total, 'message')} again; {len(offsets)} of them are from "
+        f"{numbers[0]} to {numbers[-1]} of {place(queue)}: {before} consumed them, then {node}."
+    )
+    history = journal.history(group, queue, claimed_us)
+    earlier = [hold for hold in history.holds if hold.node == before]
+    yield from journal.faults({before, queue.broker}, claimed_us, claimed_us)
+    if earlier and earlier[-1].until_us is not None:
+        committed = "nothing" if history.committed is None else history.committed
+        yield (
+            f"{before} {earlier[-1].ended} at {seconds(earlier[-1].until_us)}; by then "
+            f"{committed} was committed."
+        )
+    elif earlier and before != node:
+        yield f"{before} still held the queue, so it had two owners."
+    _, start = claims.get((group, queue, node), (0, None))
+    began = "" if start is None else f" and began at {start}"
+    yield f"{node} claimed the queue at {seconds(claimed_us)}{began}."
+
+
+def _repeated(
+    runs: dict[tuple[str, Queue, str, int], list[tuple[int, str]]],
+) -> dict[tuple[str, Queue, str, int], list[tuple[int, str]]]:
+    """The consumptions by each claim of messages that were consumed before."""
+    seen: Counter[tuple[str, Queue, int]] = Counter()
+    found: dict[tuple[str, Queue, str, int], list[tuple[int, str]]] = {}
+    for at, given in runs.items():
+        again = [pair for pair in given if seen[at[0], at[1], pair[0]]]
+        seen.update((at[0], at[1], offset) for offset, _ in given)
+        if again:
+            found[at] = again
+    return found
+
+
+def out_of_order(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """An orderly group consumed a message where an earlier one was next."""
+    queue = about.queue
+    match = re.search(r"consumed offset (\d+) .* where (\d+) was next", about.what)
+    if queue is None or match is None:
+        return
+    offset, expected = int(match[1]), int(match[2])
+    done = [*journal.of(MessageConsumed, queue=queue)]
+    failed = [e for e, f in done if f.offset == expected and not f.ok and e.mono_us <= about.at_us]
+    later = [e for e, f in done if f.offset == expected and e.mono_us > about.at_us]
+    if failed:
+        yield (
+            f"{failed[-1].node} failed to consume {expected} of {place(queue)} at "
+            f"{seconds(failed[-1].mono_us)}: an orderly listener gets it again before later ones."
+        )
+    else:
+        yield f"{expected} of {place(queue)} had not been consumed."
+    who = about.evidence[-1].node if about.evidence else "A member"
+    yield f"{who} consumed {offset} at {seconds(about.at_us)} nevertheless."
+    history = journal.history(about.group, queue, about.at_us)
+    owners = joined(f"{hold.node} since {seconds(hold.from_us)}" for hold in history.owners())
+    yield f"The queue was held by {owners}."
+    if later:
+        yield f"{expected} was consumed at {seconds(later[0].mono_us)}, after it."
+    else:
+        yield f"{expected} was not consumed later."
+    yield from journal.faults({who, queue.broker}, about.at_us, about.at_us)
+
+
+def early_commit(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """A commit that passed a message which was not finished."""
+    queue = about.queue
+    commits = [e for e in about.evidence if isinstance(e.fact, OffsetCommitted)]
+    if queue is None or not commits:
+        return
+    commit = commits[-1]
+    fact = commit.fact
+    assert isinstance(fact, OffsetCommitted)
+    done = [
+        f.offset
+        for e, f in journal.of(MessageConsumed, queue=queue, group=fact.group)
+        if e.mono_us <= commit.mono_us and f.ok
+    ]
+    given = [
+        (e, f)
+        for e, f in journal.of(MessageGivenToListener, queue=queue, group=fact.group)
+        if e.mono_us <= commit.mono_us and f.offset < fact.offset and f.offset not in done
+    ]
+    who = journal.names.at(commit.node, fact.peer, commit.mono_us)
+    if given:
+        entry, message = given[0]
+        yield (
+            f"{entry.node} gave {message.offset} of {place(queue)} to its listener at "
+            f"{seconds(entry.mono_us)}, and the listener had not finished it."
+        )
+    else:
+        yield f"Not all messages of {place(queue)} before {fact.offset} were finished."
+    yield f"{who} committed {fact.offset} at {seconds(commit.mono_us)}, beyond it."
+    ends = [
+        e
+        for e, f in journal.of(MessageConsumed, queue=queue, group=fact.group)
+        if given and f.offset == given[0][1].offset and e.mono_us > commit.mono_us
+    ]
+    if ends:
+        yield f"The listener finished it at {seconds(ends[0].mono_us)}."
+    elif given:
+        yield "The listener never finished it."
+    yield "If the member ends between the two, no member of the group gets the message."
+    yield from journal.faults({who, queue.broker}, commit.mono_us, commit.mono_us)
+
+
+# Sends ----------------------------------------------------------------------------------------
+
+
+def failed_sends(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """Sends that failed: at which broker, how, and which fault held."""
+    scope = about.scope
+    failed = [(e, f) for e, f in journal.of(SendFailed) if scope in ("", f.topic)]
+    sent = sum(1 for _, f in journal.of(MessageSent) if scope in ("", f.topic))
+    attempts = [
+        (e, f)
+        for e, f in journal.of(SendAttempted)
+        if scope in ("", f.topic, f.queue.broker) and f.outcome not in GOOD_OUTCOMES
+    ]
+    if failed and about.metric in ("failed_sends", "maybe_stored"):
+        keys, total = {f.uniq_key for _, f in failed}, len(failed) + sent
+        attempts = [(e, f) for e, f in attempts if f.uniq_key in keys]
+        yield (
+            f"{len(failed):,} of {many(total, 'send')} failed, from "
+            f"{seconds(failed[0][0].mono_us)} to {seconds(failed[-1][0].mono_us)}."
+        )
+    if not attempts:
+        return
+    brokers = Counter(f.queue.broker for _, f in attempts)
+    broker, count = brokers.most_common(1)[0]
+    mine = [(e, f) for e, f in attempts if f.queue.broker == broker]
+    outcome = Counter(f.outcome[:OUTCOME_MAX] for _, f in mine).most_common(1)[0][0]
+    first_us, last_us = mine[0][0].mono_us, mine[-1][0].mono_us
+    yield (
+        f"{count:,} of {many(len(attempts), 'attempt')} that failed went to {broker}, from "
+        f"{seconds(first_us)} to {seconds(last_us)}: {without_advice(outcome)}."
+    )
+    yield from journal.faults({broker, mine[0][0].node}, first_us, last_us)
+    routes = [
+        e
+        for e, f in journal.of(RouteChanged)
+        if e.node == mine[-1][0].node and broker not in f.brokers and e.mono_us >= first_us
+    ]
+    if routes:
+        yield (
+            f"{mine[-1][0].node} got a route without {broker} at {seconds(routes[0].mono_us)}; "
+            "until then it chose that broker in its turn."
+        )
+    else:
+        yield f"The route of {mine[-1][0].node} had {broker} all the time."
+    if failed:
+        longest = max(f.attempts for _, f in failed)
+        yield f"A send that failed had made {many(longest, 'attempt')} at most."
+
+
+# Parts ----------------------------------------------------------------------------------------
+
+
+def _offset_in(what: str) -> int | None:
+    match = re.search(r"offset[s]? (\d+)", what)
+    return int(match[1]) if match else None
+
+
+def _is_lock(entry: Entry, queue: Queue) -> bool:
+    return isinstance(entry.fact, QueuesLocked) and queue in entry.fact.refused
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
