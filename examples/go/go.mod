@@ -2,7 +2,12 @@ module hello
 
 go 1.22
 
-require github.com/apache/rocketmq-client-go/v2 v2.1.2
+require (
+	github.com/apache/rocketmq-client-go/v2 v2.1.2
+	rocketmq-emulator/testkit v0.1.0
+)
+
+replace rocketmq-emulator/testkit => ../../testkits/go
 
 require (
 	github.com/emirpasic/gods v1.12.0 // indirect

@@ -1,12 +1,11 @@
-// Tests against a running cluster (rmqemu up): it is empty at the start of each, and one test kills a broker.
+// Tests with clusters that they start themselves: each is empty at the start of a test, and one test kills a broker.
 //
-//	make -C examples/go test                // or: make test NAMESRV=HOST:PORT CONTROL=http://HOST:PORT
+//	make -C examples/go test
 package main
 
 import (
 	"context"
-	"io"
-	"net/http"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -14,33 +13,15 @@ import (
 	rocketmq "github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
+	"rocketmq-emulator/testkit"
 )
 
-// control calls the cluster's control address: docs/control.md.
-func control(t *testing.T, method, path, body string) string {
-	t.Helper()
-	request, err := http.NewRequest(method, os.Getenv("CONTROL")+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, _ := io.ReadAll(response.Body)
-	if response.StatusCode >= 400 {
-		t.Fatal(string(text))
-	}
-	return string(text)
-}
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
-// fresh resets the cluster (no topics, no messages, no faults) and returns a producer.
-func fresh(t *testing.T) rocketmq.Producer {
+func producerOf(t *testing.T, cluster *testkit.Cluster) rocketmq.Producer {
 	t.Helper()
-	control(t, "POST", "/reset", "")
 	p, err := rocketmq.NewProducer(
-		producer.WithNameServer([]string{os.Getenv("NAMESRV")}),
+		producer.WithNameServer([]string{cluster.Namesrv}),
 		producer.WithGroupName("shop"),
 		producer.WithInstanceName(t.Name()),
 		producer.WithRetry(2),
@@ -67,7 +48,7 @@ func send(t *testing.T, p rocketmq.Producer) *primitive.SendResult {
 func TestASecondTestFindsNothingOfTheFirst(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		t.Run(name, func(t *testing.T) {
-			if offset := send(t, fresh(t)).QueueOffset; offset != 0 {
+			if offset := send(t, producerOf(t, testkit.New(t))).QueueOffset; offset != 0 {
 				t.Errorf("its first message has offset %d", offset)
 			}
 		})
@@ -75,14 +56,55 @@ func TestASecondTestFindsNothingOfTheFirst(t *testing.T) {
 }
 
 func TestOrdersAreStoredAlthoughABrokerIsDead(t *testing.T) {
-	p := fresh(t)
-	control(t, "POST", "/faults", `{"fault": "kill", "node": "broker-b", "for": "1m"}`)
+	cluster := testkit.New(t)
+	end := cluster.Fault(`{"fault": "kill", "node": "broker-b", "for": "1m"}`)
+	p := producerOf(t, cluster)
 	for range [8]int{} {
 		if broker := send(t, p).MessageQueue.BrokerName; broker != "broker-a" {
 			t.Errorf("%s has stored it", broker)
 		}
 	}
-	if nodes := control(t, "GET", "/nodes/broker-b", ""); !strings.Contains(nodes, `"dead"`) {
-		t.Errorf("broker-b is not dead: %s", nodes)
+	if state := cluster.State("broker-b"); state != "dead" {
+		t.Errorf("broker-b is %s", state)
+	}
+	end()
+	if state := cluster.State("broker-b"); state != "running" {
+		t.Errorf("broker-b is %s", state)
+	}
+}
+
+// Tests that run at the same time have a cluster each: none resets that of the other.
+func TestSideBySide(t *testing.T) {
+	mine := [2]chan string{make(chan string, 1), make(chan string, 1)}
+	for number, name := range []string{"one", "other"} {
+		number := number
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := testkit.New(t)
+			mine[number] <- cluster.Namesrv
+			if other := <-mine[1-number]; other == cluster.Namesrv {
+				t.Errorf("both use %s", other)
+			}
+		})
+	}
+}
+
+// A cluster behind ports that are mapped, as by Testcontainers, whose container.MappedPort(ctx, "9876")
+// MAPPED_PORTS stands for: 9876=32801,9875=32802,…
+func TestMessagesGoThroughMappedPorts(t *testing.T) {
+	if os.Getenv("MAPPED_PORTS") == "" {
+		t.Skip("MAPPED_PORTS is not set")
+	}
+	ports := map[int]int{}
+	for _, pair := range strings.Split(os.Getenv("MAPPED_PORTS"), ",") {
+		var inside, outside int
+		fmt.Sscanf(pair, "%d=%d", &inside, &outside)
+		ports[inside] = outside
+	}
+	cluster := testkit.Mapped(t, "localhost", func(inside int) int { return ports[inside] })
+	cluster.Reset()
+	p := producerOf(t, cluster)
+	for range [8]int{} {
+		send(t, p)
 	}
 }

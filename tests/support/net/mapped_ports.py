@@ -12,6 +12,13 @@ from typing import Any, cast
 from rocketmq_emulator.text.values import split_address
 
 READ_BYTES = 64 * 1024
+WAITING_CONNECTIONS_MAX = 128
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    request_queue_size = WAITING_CONNECTIONS_MAX
+    daemon_threads = True
+    block_on_close = False
 
 
 class MappedPort:
@@ -22,9 +29,7 @@ class MappedPort:
         self._target = split_address(target)
         self._open: list[socket.socket] = []
         handler = cast("Any", self._forward)  # a function that is called as the class would be
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
+        self._server = _Server(("127.0.0.1", 0), handler)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
 
     def serve(self) -> None:

@@ -2,7 +2,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
@@ -20,9 +19,12 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.extension.ExtendWith;
+import rocketmq.emulator.junit.RocketMqCluster;
+import rocketmq.emulator.junit.RocketMqExtension;
 
 /** Every message that a broker acknowledged is consumed, although the broker was killed. */
+@ExtendWith(RocketMqExtension.class)
 class BrokerDiesTest {
     private static final int MESSAGES = 600;
     private static final int POLL_MS = 1_000; // how often clients poll routes; with the default, 30 s, the test would take longer
@@ -35,26 +37,24 @@ class BrokerDiesTest {
 
     @Test
     @Timeout(value = 3, unit = TimeUnit.MINUTES)
-    void nothingAcknowledgedIsLostWhenABrokerDiesAndComesBack(@TempDir Path store) throws Exception {
-        try (MiniCluster cluster = new MiniCluster(store)) {
-            DefaultMQProducer producer = producer(cluster.namesrv);
-            DefaultMQPushConsumer consumer = consumer(cluster.namesrv);
-            try {
-                for (int number = 0; number < MESSAGES; number++) {
-                    if (number == MESSAGES / 3) {
-                        cluster.kill("broker-b");
-                    }
-                    if (number == MESSAGES * 2 / 3) {
-                        assertTrue(brokers.contains("broker-b"), "it had messages when it was killed");
-                        cluster.start("broker-b");
-                    }
-                    send(producer, "order-" + number);
+    void nothingAcknowledgedIsLostWhenABrokerDiesAndComesBack(RocketMqCluster cluster) throws Exception {
+        DefaultMQProducer producer = producer(cluster.namesrv());
+        DefaultMQPushConsumer consumer = consumer(cluster.namesrv());
+        try {
+            for (int number = 0; number < MESSAGES; number++) {
+                if (number == MESSAGES / 3) {
+                    cluster.kill("broker-b");
                 }
-                waitUntilConsumed();
-            } finally {
-                consumer.shutdown();
-                producer.shutdown();
+                if (number == MESSAGES * 2 / 3) {
+                    assertTrue(brokers.contains("broker-b"), "it had messages when it was killed");
+                    cluster.start("broker-b");
+                }
+                send(producer, "order-" + number);
             }
+            waitUntilConsumed();
+        } finally {
+            consumer.shutdown();
+            producer.shutdown();
         }
         assertTrue(acknowledged.size() > MESSAGES / 2, "most sends succeed all the time");
     }
@@ -85,6 +85,7 @@ class BrokerDiesTest {
     private static DefaultMQProducer producer(String namesrv) throws MQClientException {
         DefaultMQProducer producer = new DefaultMQProducer("shop");
         producer.setNamesrvAddr(namesrv);
+        producer.setInstanceName("broker dies"); // clients of one name share settings and NameServers
         producer.setPollNameServerInterval(POLL_MS);
         producer.start();
         return producer;
@@ -93,6 +94,7 @@ class BrokerDiesTest {
     private DefaultMQPushConsumer consumer(String namesrv) throws MQClientException {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("billing");
         consumer.setNamesrvAddr(namesrv);
+        consumer.setInstanceName("broker dies");
         consumer.setPollNameServerInterval(POLL_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe("orders", "*");

@@ -1,0 +1,3 @@
+module rocketmq-emulator/testkit
+
+go 1.21
