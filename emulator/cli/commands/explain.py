@@ -32,6 +32,7 @@ from rocketmq_emulator.cli.options.errors import (
     FAILED,
     BadUse,
     errors_as_exit_codes,
+    folded_line,
     print_note,
 )
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_json
@@ -185,9 +186,11 @@ def _fields_that_differ(left: Entry | None, right: Entry | None) -> list[str]:
 
 
 def _print(lines: list[str]) -> None:
+    """Print *lines*; a terminal that is narrower gets them folded below their beginning."""
     console = make_console()
     for line in lines:
-        console.print(clean(line), markup=False, highlight=False)
+        for part in folded_line(clean(line), console.width):
+            console.print(part, markup=False, highlight=False, no_wrap=True)
 
 
 # The lines of an explanation ----------------------------------------------------------

@@ -13,7 +13,14 @@ from rich.text import Text
 from rocketmq_emulator.cli.commands.fault_add import adding
 from rocketmq_emulator.cli.commands.nodes import ControlAt
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
-from rocketmq_emulator.cli.options.shared import NAMESRV, AsJson, Namesrv, show_as, show_json
+from rocketmq_emulator.cli.options.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    show_as,
+    show_json,
+    show_line,
+)
 from rocketmq_emulator.cli.screens.cluster_tables import a_table
 from rocketmq_emulator.cli.screens.held_changes import UNTIL_REMOVED, fault_text, seconds_text
 from rocketmq_emulator.cluster.control.client import find_control
@@ -71,7 +78,7 @@ def remove(
     if as_json:
         show_json(ended)
     else:
-        typer.echo(f"ended: {', '.join(map(str, ended)) or 'none held'}")
+        show_line(f"ended: {', '.join(map(str, ended)) or 'none held'}")
 
 
 def _end_each(end: Callable[[int], tuple[int, ...]], ids: Sequence[int]) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from rocketmq_emulator.cli.options.shared import (
     Namesrv,
     duration_s,
     show_json,
+    show_line,
 )
 from rocketmq_emulator.cli.screens.held_changes import UNTIL_REMOVED, seconds_text
 from rocketmq_emulator.cluster.control.client import find_control
@@ -427,4 +428,4 @@ def _show_begun(state: FaultState, *, as_json: bool) -> None:
         return
     touched = f" at {', '.join(state.nodes)}" if state.nodes else ""
     left = f" for {seconds_text(state.left_ms)}" if state.left_ms is not None else ""
-    typer.echo(f"fault {state.fault_id}: {word_of(state.fault)}{touched}{left}")
+    show_line(f"fault {state.fault_id}: {word_of(state.fault)}{touched}{left}")

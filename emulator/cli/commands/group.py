@@ -31,6 +31,7 @@ from rocketmq_emulator.cli.options.shared import (
     show,
     show_as,
     show_json,
+    show_line,
 )
 from rocketmq_emulator.cli.screens.cluster_tables import a_table, groups_table, lag_text
 
@@ -99,7 +100,7 @@ def reset(
             show_json(moved)
             return
         for queue in moved:
-            typer.echo(f"{queue['broker']} {topic} queue {queue['queue']}: {queue['offset']}")
+            show_line(f"{queue['broker']} {topic} queue {queue['queue']}: {queue['offset']}")
 
 
 @app.command()
@@ -126,7 +127,7 @@ def delete(
     if as_json:
         show_json(losses)
     else:
-        typer.echo(f"{name} is deleted with {losses.text}")
+        show_line(f"{name} is deleted with {losses.text}")
 
 
 async def _known_group(admin: Admin, name: str, namesrv: str) -> GroupView:
@@ -147,7 +148,7 @@ def _draw(group: GroupView) -> None:
     for queue in group.queues:
         position = (f"{queue.committed:,}", f"{queue.end:,}", lag_text(queue.lag))
         queues.add_row(queue.topic, queue.broker, f"{queue.queue_id}", *position)
-    typer.echo(f"{group.name}: {group.model or 'no member is online'}, lag {group.lag:,}")
+    show_line(f"{group.name}: {group.model or 'no member is online'}, lag {group.lag:,}")
     if group.members:
         show(members)
     show(queues)

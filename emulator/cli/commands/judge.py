@@ -10,7 +10,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import wrap
@@ -20,6 +20,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from rocketmq_emulator.checks.judging.invariants import INVARIANTS
 from rocketmq_emulator.checks.judging.reading import (
     BadJournal,
     Skipped,
@@ -249,6 +250,9 @@ def _show(verdict: SdkVerdict) -> None:
 
 WIDTH_MAX = 100
 INDENT = "    "
+NOT_JUDGED_LINES_MAX = 2
+CUT = " … (all: --json)"
+INVARIANT_TEXTS = {each.number: each.text for each in INVARIANTS}
 
 
 def verdict_lines(verdict: SdkVerdict, width: int) -> Iterator[str]:
@@ -276,9 +280,10 @@ def _client(client: SdkClient, verdict: SdkVerdict) -> str:
 
 
 def _rule(rule: BrokenRule, width: int) -> Iterator[str]:
-    numbers = " and ".join(str(number) for number in rule.invariants)
     times = f"{rule.count} time{'s' * (rule.count != 1)}"
-    yield f"{rule.monitor} (client invariant {numbers}), {times}"
+    yield f"{rule.monitor}, {times}"
+    for number in rule.invariants:
+        yield from _folded(f"client invariant {number}: {INVARIANT_TEXTS[number]}", width)
     yield from _folded(f"who: {rule.client}", width)
     yield from _folded(f"what: {rule.what}", width)
     yield from _folded(f"rule: {rule.rule}", width)
@@ -309,10 +314,28 @@ def _coverage(verdict: SdkVerdict, width: int) -> Iterator[str]:
     numbers = sorted(
         {number for name in verdict.judged for number in SDK_MONITORS[name].invariants}
     )
-    listed = ", ".join(map(str, numbers)) or "none"
-    yield from _folded(f"judged: client invariants {listed} (docs/invariants.md)", width, "")
-    for name, why in verdict.not_judged.items():
-        yield from _folded(f"not judged: {name}: {why}", width, "")
+    if not numbers:
+        yield "judged: no client invariant"
+    else:
+        plural = "s" * (len(numbers) != 1)
+        yield f"judged: {len(numbers)} client invariant{plural} (docs/invariants.md)"
+        for number in numbers:
+            yield from _folded(f"{number}  {INVARIANT_TEXTS[number]}", width, "  ")
+    if verdict.not_judged:
+        yield from not_judged_lines(verdict.not_judged, width)
+
+
+def not_judged_lines(not_judged: Mapping[str, str], width: int) -> list[str]:
+    """The checkers that could not judge, with their reasons if there is room, in two lines."""
+    lines_max = NOT_JUDGED_LINES_MAX
+    each = ", ".join(f"{name} ({why})" for name, why in not_judged.items())
+    lines = _folded(f"not judged: {each}", width, "")
+    if len(lines) <= lines_max:
+        return lines
+    lines = _folded(f"not judged: {', '.join(not_judged)} (why: --json)", width, "")
+    if len(lines) <= lines_max:
+        return lines
+    return [*lines[: lines_max - 1], f"{lines[lines_max - 1][: width - len(CUT)].rstrip()}{CUT}"]
 
 
 def _folded(text: str, width: int, indent: str = INDENT) -> list[str]:

@@ -25,6 +25,7 @@ from rocketmq_emulator.cli.options.shared import (
     duration_s,
     show_as,
     show_json,
+    show_line,
 )
 from rocketmq_emulator.cli.screens.cluster_tables import a_table
 from rocketmq_emulator.cluster.control.client import ControlClient, find_control
@@ -127,7 +128,7 @@ def _show(node: NodeView, *, as_json: bool) -> None:
         show_json(node)
     else:
         process = f", process {node.pid}" if node.pid else ""
-        typer.echo(f"{node.name} is {node.state}{process}")
+        show_line(f"{node.name} is {node.state}{process}")
 
 
 def nodes_table(nodes: Sequence[NodeView]) -> RenderableType:
@@ -168,7 +169,7 @@ def advance(
     if as_json:
         show_json({"ms": ms, "due_count": done})
     else:
-        typer.echo(f"advanced by {time}: {done} message{'s' * (done != 1)} fell due")
+        show_line(f"advanced by {time}: {done} message{'s' * (done != 1)} fell due")
 
 
 # Addresses ----------------------------------------------------------------------------
@@ -183,7 +184,7 @@ Addresses = Annotated[
 
 
 def advertise(addresses: Addresses, control: ControlAt = "", namesrv: Namesrv = NAMESRV) -> None:
-    """Let brokers register other addresses: a container's mapped ports."""
+    """Let brokers register other addresses, such as mapped ports."""
     pairs = [text.partition("=") for text in addresses]
     with errors_as_exit_codes():
         for name, equals, address in pairs:
@@ -196,4 +197,4 @@ def advertise(addresses: Addresses, control: ControlAt = "", namesrv: Namesrv = 
         caller = find_control(control, namesrv)
         for name, _, address in pairs:
             caller.advertise(name, address)
-            typer.echo(f"{name} is registered at {address}")
+            show_line(f"{name} is registered at {address}")

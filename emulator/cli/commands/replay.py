@@ -24,7 +24,7 @@ from rocketmq_emulator.cli.options.errors import (
     interrupted,
     print_error,
 )
-from rocketmq_emulator.cli.options.shared import AsJson, make_console
+from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_line
 from rocketmq_emulator.scenarios.after.replay import first_difference, started_in
 from rocketmq_emulator.scenarios.after.shrinking import (
     NothingToShrink,
@@ -78,8 +78,8 @@ def replay(
                 f"  {_shown(parting.one)}\n  {_shown(parting.other)}"
             )
         why = f": {row.reason}" if row.reason else ""
-        typer.echo(f"{plan.name}, seed {seed}: {row.verdict}{why}")
-        typer.echo(f"the same {row.fact_count:,} facts, byte for byte")
+        show_line(f"{plan.name}, seed {seed}: {row.verdict}{why}")
+        show_line(f"the same {row.fact_count:,} facts, byte for byte")
 
 
 def shrink(

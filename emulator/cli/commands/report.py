@@ -24,6 +24,7 @@ from rocketmq_emulator.cli.options.errors import (
     fail,
     print_error,
 )
+from rocketmq_emulator.cli.options.shared import show_line
 from rocketmq_emulator.cli.screens.progress_bar import DelayedProgressBar
 from rocketmq_emulator.scenarios.report.index import ListedRun, listed_run, write_index
 from rocketmq_emulator.scenarios.report.page import write_page
@@ -100,7 +101,7 @@ def _write(data: ReportData, page: Path, perfetto: Path, title: str) -> None:
     if perfetto.name:
         _write_trace(data, perfetto)
     if str(page) != PIPE:
-        typer.echo(f"{page}: {_summary(data)}")
+        show_line(f"{page}: {_summary(data)}")
 
 
 def _write_pages(
@@ -120,7 +121,7 @@ def _write_pages(
     index.write_text(write_index(listed, title), encoding="utf-8")
     counts = Counter(run.verdict for run in listed)
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    typer.echo(f"{index}: {len(listed)} runs, {told}; a page of each in {folder}")
+    show_line(f"{index}: {len(listed)} runs, {told}; a page of each in {folder}")
     _print_incomplete([], skipped)
 
 

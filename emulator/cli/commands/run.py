@@ -18,7 +18,7 @@ import typer
 from rocketmq_emulator.cli.options.completion import complete_release, complete_scenario, one_of
 from rocketmq_emulator.cli.options.errors import FAILED, BadUse, errors_as_exit_codes, interrupted
 from rocketmq_emulator.cli.options.server_arguments import RELEASE_METAVAR
-from rocketmq_emulator.cli.options.shared import AsJson, make_console, show
+from rocketmq_emulator.cli.options.shared import AsJson, make_console, show, show_line
 from rocketmq_emulator.cli.screens.columns import Column, Sheet, clean
 from rocketmq_emulator.cli.screens.sweep_screen import SweepProgress, coverage_screen, sweep_screen
 from rocketmq_emulator.cluster.world import WorldKind
@@ -267,7 +267,7 @@ def answer(
         show(numbers_of(rows))
         for row in rows:
             if row.verdict == "error":
-                typer.echo(clean(f"seed {row.seed} has no answer: {row.reason}"))
+                show_line(clean(f"seed {row.seed} has no answer: {row.reason}"))
     if any(row.verdict == "error" for row in rows):
         raise typer.Exit(FAILED)
 

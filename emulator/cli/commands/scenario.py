@@ -14,7 +14,7 @@ from rich.text import Text
 from rocketmq_emulator.cli.commands.run import InWorld, world_for
 from rocketmq_emulator.cli.options.completion import complete_scenario, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
-from rocketmq_emulator.cli.options.shared import AsJson, make_console, show, show_json
+from rocketmq_emulator.cli.options.shared import AsJson, make_console, show, show_json, show_line
 from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
@@ -117,7 +117,7 @@ def check(
         world_for(plan, name, world)
         steps = count_of(len(plan.timeline), "step")
         expected = count_of(len(plan.expect), "expectation")
-        typer.echo(f"{plan.name} can be run: {steps}, {expected}")
+        show_line(f"{plan.name} can be run: {steps}, {expected}")
 
 
 def parameters_of(settings: list[str] | None) -> dict[str, str]:

@@ -29,7 +29,13 @@ from rocketmq_emulator.cli.options.errors import (
     print_error,
     print_note,
 )
-from rocketmq_emulator.cli.options.shared import AsJson, duration_s, make_console, show_json
+from rocketmq_emulator.cli.options.shared import (
+    AsJson,
+    duration_s,
+    make_console,
+    show_json,
+    show_line,
+)
 from rocketmq_emulator.cli.screens.columns import clean
 from rocketmq_emulator.cli.screens.sweep_screen import (
     GridProgress,
@@ -313,7 +319,7 @@ def study(folder: Folder, output: Output = "", metric: Metrics = None, title: Ti
         page.write_text(write_study_page(made), encoding="utf-8")
         tables = page.with_suffix("")
         write_files(made, tables)
-        typer.echo(f"{page}: {_summary(made)}; tables in {tables}")
+        show_line(f"{page}: {_summary(made)}; tables in {tables}")
 
 
 def _studied(folder: Path, metrics: list[str]) -> Study:

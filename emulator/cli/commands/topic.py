@@ -21,6 +21,7 @@ from rocketmq_emulator.cli.options.shared import (
     show,
     show_as,
     show_json,
+    show_line,
 )
 from rocketmq_emulator.cli.screens.cluster_tables import a_table, topics_table
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
@@ -68,7 +69,7 @@ def create(
         if as_json:
             show_json({"topic": name, "queues": queues, "brokers": brokers})
         else:
-            typer.echo(f"{name}: {queues} queues on each of {', '.join(brokers)}")
+            show_line(f"{name}: {queues} queues on each of {', '.join(brokers)}")
 
 
 @app.command("list")
@@ -143,7 +144,7 @@ def delete(
     if as_json:
         show_json({"topic": name, "brokers": list(brokers), "messages": stored})
     else:
-        typer.echo(f"{name} is deleted on {where}; {stored:,} messages are gone")
+        show_line(f"{name} is deleted on {where}; {stored:,} messages are gone")
 
 
 def _draw(found: dict[str, Any]) -> None:
@@ -153,4 +154,4 @@ def _draw(found: dict[str, Any]) -> None:
             queue["broker"], f"{queue['queue']}", f"{queue['first']:,}", f"{queue['next']:,}"
         )
     show(table)
-    typer.echo(f"consumed by: {', '.join(found['groups']) or 'nobody'}")
+    show_line(f"consumed by: {', '.join(found['groups']) or 'nobody'}")

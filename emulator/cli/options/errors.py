@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from textwrap import wrap
 
 import msgspec
 import typer
@@ -129,9 +131,31 @@ def print_error(text: str) -> None:
 
 
 def print_note(text: str) -> None:
-    """Print *text* on standard error, without a prefix."""
+    """Print *text* on standard error, without a prefix; a terminal gets it folded at words."""
     with suppress(OSError):  # no other place to report to
+        if sys.stderr is not None and sys.stderr.isatty():
+            text = folded(text, shutil.get_terminal_size().columns)
         typer.echo(text, err=True)
+
+
+def folded(text: str, width: int) -> str:
+    """*text* with its lines folded at *width*, below their own beginning."""
+    return "\n".join(part for line in text.splitlines() for part in folded_line(line, width))
+
+
+def folded_line(line: str, width: int) -> list[str]:
+    """*line* in parts of at most *width*; words longer than that are not broken."""
+    if len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    return wrap(
+        line.lstrip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def fail(text: str, code: int = FAILED) -> typer.Exit:

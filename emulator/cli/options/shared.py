@@ -19,7 +19,7 @@ from rich.console import Console
 from rocketmq_emulator.admin.calls import Admin, admin_over_tcp
 from rocketmq_emulator.admin.cluster_reader import ClusterReader
 from rocketmq_emulator.admin.overview import BrokerView, Overview
-from rocketmq_emulator.cli.options.errors import INCOMPLETE, BadUse, fail
+from rocketmq_emulator.cli.options.errors import INCOMPLETE, BadUse, fail, folded
 from rocketmq_emulator.cli.options.help_screens import CONNECTION
 from rocketmq_emulator.cli.options.up_options import PORT_DEFAULT
 from rocketmq_emulator.text.values import check_connect_address, parse_duration_ms
@@ -138,6 +138,12 @@ def show(screen: RenderableType) -> None:
         console.print(screen)
     for line in captured.get().splitlines():
         typer.echo(line.rstrip())
+
+
+def show_line(text: str) -> None:
+    """Print *text* on standard output; a terminal gets it folded at words."""
+    console = make_console()
+    typer.echo(folded(text, console.width) if console.is_terminal else text)
 
 
 def make_console() -> Console:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_emulator.cli.commands.judge import not_judged_lines
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.facts import Fact, MemberJoined, NodeStarted, PullAnswered, Queue
 from rocketmq_emulator.facts.journal import Entry, encode_entry
@@ -47,17 +48,30 @@ def test_a_journal_of_a_client_that_leaves_messages_out(run: Run, tmp_path: Path
     text = " ".join(run("judge", journal, code=1).stdout.split())
     assert "10.0.0.9@shop, GO V4_5_2" in text
     assert "billing (push clustering): breaks 1 rule" in text
-    assert "pulls_go_on (client invariant 61), 1 time" in text
+    broken = "pulls_go_on, 1 time client invariant 61: every acknowledged message is delivered to"
+    assert broken in text
+    assert "client invariants (docs/invariants.md) 5 default producers of one" in text
+    assert " 61 every acknowledged message is delivered to each group, or becomes a dead" in text
     assert "got nextBeginOffset 5 of orders@broker-a:0 and pulls at 9: it leaves 4 out" in text
     assert (
         "+1.000 s broker-a: PULL_MESSAGE (11) opaque 8 from 127.0.0.1:4000 consumerGroup=billing "
         "topic=orders queueId=0 queueOffset=9 → answered SUCCESS (0), nextBeginOffset 14, "
         "5 messages"
     ) in text
-    assert (
-        "not judged: heartbeats_come: the journal has no HeartbeatReceived or RequestReceived"
-        in text
-    )
+    assert "not judged: heartbeats_come, members_unregister, " in text
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_checkers_that_could_not_judge_have_two_lines(width: int) -> None:
+    why = {f"checker_{number}": f"the journal has no X{number}" for number in range(20)}
+    many = not_judged_lines(why, width)
+    assert many[1].endswith(" … (all: --json)")
+    some = not_judged_lines(dict(list(why.items())[:5]), width)
+    assert " ".join(" ".join(some).split()).endswith("checker_3, checker_4 (why: --json)")
+    assert not_judged_lines({"locks": "no lock"}, width) == ["not judged: locks (no lock)"]
+    for lines in (many, some):
+        assert len(lines) <= 2
+        assert all(len(line) <= width for line in lines)
 
 
 def test_the_verdict_as_json_and_the_exit_code_of_a_good_one(run: Run, tmp_path: Path) -> None:
