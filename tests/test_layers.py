@@ -102,7 +102,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "client.consumer.push.message_loop": "trio",
     "client.consumer.push.worker_pool": "trio",
     "client.instance.plain_functions": "trio",
-    "client.instance.process": "os trio",
+    "client.instance.process": "os time trio",
     "client.instance.services": "trio",
     "client.instance.topic_routes": "trio",
     "client.producer.producer": "trio",
@@ -170,6 +170,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "sim.world": "trio",
     "sync": "threading",
     "testing.cluster_queries": "threading trio",
+    "testing.clusters": "time",
     "testing.rocketmq": "time trio",
     "testing.virtual_tests": "os signal time trio",
 }

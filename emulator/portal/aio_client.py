@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Self, TypeV
 import trio
 
 from rocketmq_emulator.client import ClientProcess as CoreProcess
+from rocketmq_emulator.client.instance.process import note_left
 from rocketmq_emulator.client.settings.arguments import check_plain_function
 from rocketmq_emulator.errors.call_errors import ClientMisuse, NotRunning
 from rocketmq_emulator.portal.client_host import C, ClientTask, PortalClient
@@ -75,6 +76,7 @@ class AioClient(PortalClient[C]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        note_left(error)
         await self.close()
 
     def __enter__(self) -> NoReturn:

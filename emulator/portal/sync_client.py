@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from rocketmq_emulator.client import ClientProcess as CoreProcess
+from rocketmq_emulator.client.instance.process import note_left
 from rocketmq_emulator.client.settings.arguments import check_plain_function
 from rocketmq_emulator.errors.call_errors import ClientMisuse
 from rocketmq_emulator.portal.client_host import C, PortalClient
@@ -57,6 +58,7 @@ class SyncClient(PortalClient[C]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        note_left(error)
         self.close()
 
     async def __aenter__(self) -> NoReturn:

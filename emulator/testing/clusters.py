@@ -5,21 +5,26 @@ Under pytest-xdist each worker is a process with its own clusters, on their own 
 
 from __future__ import annotations
 
+import hashlib
 import re
+import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr  # no public name for these
 
-from rocketmq_emulator.checks.judging.reading import read_journals
+from rocketmq_emulator.client.instance.process import LEFT_AT
+from rocketmq_emulator.facts.journal import Entry, encode_entry
 from rocketmq_emulator.testing.rocketmq import RocketMQ
 from rocketmq_emulator.text.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from rocketmq_emulator.facts.journal import Entry
+    from _pytest._io import TerminalWriter
 
 OPTIONS = (  # of marker and factory: arguments of ``Cluster``
     "brokers",
@@ -32,10 +37,13 @@ OPTIONS = (  # of marker and factory: arguments of ``Cluster``
     "with_links",
 )
 VIRTUAL_TIME_OPTIONS = ("seed", "seeds", "virtual_s_max")
-LINES_SHOWN = 30
-HIDDEN_FACTS = ("ConnectionOpened", "ConnectionClosed", "PullHeld", "PullAnswered")
-NAME_CHARS_MAX = 120
-JOURNAL_LINES = pytest.StashKey[list[bytes]]()  # the journal of a run in virtual time
+NAME_CHARS_MAX = 48  # so that the path of the page fits a line
+JOURNAL = pytest.StashKey["FailureFacts"]()  # of a run in virtual time
+SUMMARY = pytest.StashKey[str]()  # of a failure that is a text
+BEGAN_US = pytest.StashKey[int]()  # monotonic time at which the test got its first cluster
+HIDDEN_PACKAGES = ("rocketmq_emulator", "trio", "outcome")
+NOT_OF_TESTS = (*HIDDEN_PACKAGES, "_pytest", "pluggy")
+ERRORS_MAX = 100  # of one failure
 OWN_FOLDER = "rocketmq"  # in the cache folder of pytest
 RocketMQFactory: TypeAlias = Callable[..., RocketMQ]  # takes ``OPTIONS`` by name
 
@@ -66,6 +74,7 @@ class Clusters:
         """The cluster that the marker of *item* describes, empty."""
         cluster = self.shared(options_of(item))
         cluster.reset()
+        _begin(item)
         self._of_item[item.nodeid] = [cluster]
         yield cluster
         self._of_item.pop(item.nodeid, None)
@@ -73,6 +82,7 @@ class Clusters:
     @contextmanager
     def factory_of_test(self, item: pytest.Item) -> Iterator[RocketMQFactory]:
         """A function that starts clusters, which end with the test of *item*."""
+        _begin(item)
         with ExitStack() as closing:
 
             def make(**given: object) -> RocketMQ:
@@ -89,13 +99,104 @@ class Clusters:
         return self._of_item.get(item.nodeid, [])
 
 
-def attach(item: pytest.Item, report: pytest.TestReport, clusters: Clusters | None) -> None:
-    """Write the journals of a failed test, and name the files in *report*."""
-    journals = [item.stash[JOURNAL_LINES]] if JOURNAL_LINES in item.stash else []
-    if clusters is not None:
-        journals += [cluster.journal_lines() for cluster in clusters.of_item(item)]
-    for number, lines in enumerate(journals, 1):
-        leave_journal(item, report, lines, "" if number == 1 else f"-{number}")
+class FailureFacts(msgspec.Struct):
+    """The facts of one cluster during a test; times are those of its entries, in µs.
+
+    *began_us* and *failed_us* are None for a run that is no test of its own: a scenario.
+    """
+
+    entries: list[Entry]
+    began_us: int | None = None
+    failed_us: int | None = None
+    queried: dict[str, tuple[str, ...]] = {}  # groups that the test named, with topics
+
+
+def attach(
+    item: pytest.Item,
+    report: pytest.TestReport,
+    call: pytest.CallInfo[Any],
+    clusters: Clusters | None,
+) -> None:
+    """Write the journals and pages of a failed test, and add its history to *report*."""
+    if SUMMARY in item.stash:
+        path, line, _ = item.location
+        crash = ReprFileLocation(path, (line or 0) + 1, item.stash[SUMMARY])
+        report.longrepr = TextWithSummary(str(report.longrepr), crash)
+    journals = [item.stash[JOURNAL]] if JOURNAL in item.stash else []
+    began_us = item.stash.get(BEGAN_US, 0)
+    failed_us = failed_at_us(call)
+    journals += [
+        FailureFacts(cluster.journal(), began_us, failed_us, cluster.queried_groups)
+        for cluster in ([] if clusters is None else clusters.of_item(item))
+    ]
+    for number, journal in enumerate(journals, 1):
+        leave_journal(item, report, journal, "" if number == 1 else f"-{number}")
+
+
+def error_of(call: pytest.CallInfo[Any]) -> BaseException | None:
+    """The error that ended *call*."""
+    return None if call.excinfo is None else call.excinfo.value
+
+
+def failed_at_us(call: pytest.CallInfo[Any]) -> int:
+    """The monotonic time in µs at which the error was raised that ended the test.
+
+    A client's block that the error ended was closed later; the block has noted the time.
+    """
+    found = [getattr(error, LEFT_AT, 0) for error in errors_of(error_of(call))]
+    since_us = int((time.time() - call.stop) * 1e6)
+    return min(filter(None, found), default=time.monotonic_ns() // 1_000 - since_us)
+
+
+def fail_with(item: pytest.Item, text: str, summary: str) -> NoReturn:
+    """Fail the test of *item* with *text* instead of a traceback; *summary* is its short form."""
+    item.stash[SUMMARY] = summary
+    pytest.fail(text, pytrace=False)
+
+
+class TextWithSummary(TerminalRepr):
+    """A failure that is shown as its text; pytest's short summary shows ``reprcrash``."""
+
+    def __init__(self, text: str, crash: ReprFileLocation) -> None:
+        self.text = text
+        self.reprcrash = crash
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        """Write the text."""
+        for line in self.text.splitlines():
+            tw.line(line)
+
+
+def hide_frames(found: BaseException | None) -> None:
+    """Hide the emulator's frames in tracebacks; ``--full-trace`` shows them.
+
+    They are hidden by module: an error of a client passes through a dozen functions.
+    """
+    for error in errors_of(found):
+        names_of = [frame.f_globals for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if all(_package_of(names) in NOT_OF_TESTS for names in names_of):
+            continue  # an error of ours: then pytest would show nothing
+        for names in names_of:
+            if _package_of(names) in HIDDEN_PACKAGES:
+                names.setdefault("__tracebackhide__", True)
+
+
+def _package_of(names: Mapping[str, Any]) -> str:
+    return str(names.get("__name__")).partition(".")[0]
+
+
+def errors_of(first: BaseException | None) -> list[BaseException]:
+    """The error *first*, its causes, and the errors in groups."""
+    waiting = [first]
+    found: list[BaseException] = []
+    while waiting and len(found) < ERRORS_MAX:
+        error = waiting.pop()
+        if error is None or any(error is known for known in found):
+            continue
+        found.append(error)
+        waiting += [error.__cause__, error.__context__]
+        waiting += error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return found
 
 
 def fields_of(given: Mapping[str, Any], release: str) -> dict[str, Any]:
@@ -128,48 +229,59 @@ def option(config: pytest.Config, name: str) -> str:
 
 
 def leave_journal(
-    item: pytest.Item,
-    report: pytest.TestReport,
-    lines: list[bytes],
-    suffix: str = "",
+    item: pytest.Item, report: pytest.TestReport, journal: FailureFacts, suffix: str = ""
 ) -> None:
-    """Write journal and report page to the test's folder, and name them in the report."""
+    """Write journal and page to the test's folder, and name them in the report."""
+    from rocketmq_emulator.testing.failure_history import FailedTest  # noqa: PLC0415  # a failed test only
+    from rocketmq_emulator.testing.failure_page import page_of  # noqa: PLC0415  # the same
+
     folder = folder_of(item)
     folder.mkdir(parents=True, exist_ok=True)
-    journal, page = folder / f"journal{suffix}.jsonl", folder / f"report{suffix}.html"
-    journal.write_bytes(b"".join(lines))
-    found = {"journal": str(journal)}
-    entries = list(read_journals([journal]))
-    if entries:
-        from rocketmq_emulator.scenarios.report.page import write_page  # noqa: PLC0415  # a failed test only
-        from rocketmq_emulator.scenarios.report.report_data import read_report_data  # noqa: PLC0415  # the same
-
-        page.write_text(write_page(read_report_data(entries), item.nodeid), encoding="utf-8")
-        found["report"] = str(page)
-    shown_entries = [entry for entry in entries if type(entry.fact).__name__ not in HIDDEN_FACTS]
-    shown = [line_of(entry) for entry in shown_entries[-LINES_SHOWN:]]
-    if len(entries) > len(shown):
-        shown.insert(0, f"the last {len(shown)} of {len(entries)} facts, without connections")
-    shown += [f"{name}: {value}" for name, value in found.items()]
-    report.sections.append(("RocketMQ: facts of the cluster", "\n".join(shown)))
-    item.user_properties += [(f"rocketmq_{name}{suffix}", value) for name, value in found.items()]
+    found = {"journal": folder / f"journal{suffix}.jsonl"}
+    found["journal"].write_bytes(b"".join(map(encode_entry, journal.entries)))
+    lines = []
+    if journal.entries:
+        found["report"] = folder / f"report{suffix}.html"
+        failed = None
+        if journal.began_us is not None and journal.failed_us is not None:
+            failed = FailedTest(journal.began_us, journal.failed_us, _error_line(report))
+        page = page_of(journal.entries, item.nodeid, failed, journal.queried)
+        lines = page.history
+        found["report"].write_text(page.html, encoding="utf-8")
+        lines.append(f"page: {_shown_path(found['report'], item.config)}")
+    report.sections.append((f"RocketMQ{suffix}, seconds since the test began", "\n".join(lines)))
+    item.user_properties += [(f"rocketmq_{name}{suffix}", str(it)) for name, it in found.items()]
 
 
-def line_of(entry: Entry) -> str:
-    """A fact as one line: seconds, node, fact."""
-    seconds = entry.mono_us / 1_000_000
-    return f"{seconds:12.3f}  {entry.node:<12} {entry.fact}"
+def _error_line(report: pytest.TestReport) -> str:
+    """The first line of the error, as pytest's short summary shows it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else str(report.longrepr)
+    return next(iter(text.strip().splitlines()), "").removeprefix("rocketmq_emulator.")
+
+
+def _shown_path(path: Path, config: pytest.Config) -> str:
+    """*path* as one can open it from the folder in which pytest was started."""
+    start = config.invocation_params.dir
+    return str(path.relative_to(start) if path.is_relative_to(start) else path)
 
 
 def folder_of(item: pytest.Item) -> Path:
     """The folder for files of this test."""
-    name = re.sub(r"[^\w.-]+", "-", item.nodeid)[-NAME_CHARS_MAX:].strip("-")
+    name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
+    if len(name) > NAME_CHARS_MAX:
+        digest = hashlib.sha256(item.nodeid.encode()).hexdigest()[:6]
+        name = f"{name[-NAME_CHARS_MAX + 7 :].lstrip('-')}-{digest}"
     if given := option(item.config, "journals"):
         return item.config.rootpath / given / name
     cache: pytest.Cache | None = getattr(item.config, "cache", None)  # it can be switched off
     if cache is None:
         return item.config.rootpath / ".pytest_cache" / OWN_FOLDER / name
     return cache.mkdir(OWN_FOLDER) / name
+
+
+def _begin(item: pytest.Item) -> None:
+    item.stash.setdefault(BEGAN_US, time.monotonic_ns() // 1_000)
 
 
 def _cluster(fields: dict[str, Any]) -> RocketMQ:

@@ -118,12 +118,16 @@ def pytest_pycollect_makeitem(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the journal of a failed test: a section, files, and properties for JUnit XML."""
+    """Add history and page of a failed test: a section, files, and properties for JUnit XML."""
+    clusters = sys.modules.get(FAILED)
+    if clusters is None:  # no test has used a cluster
+        return (yield)
+    clusters.hide_frames(clusters.error_of(call))
     report = yield
-    if report.failed and FAILED in sys.modules:  # else no test has used a cluster
-        sys.modules[FAILED].attach(item, report, item.config.stash.get(CLUSTERS, None))
+    if report.failed:
+        clusters.attach(item, report, call, item.config.stash.get(CLUSTERS, None))
     return report
 
 

@@ -13,17 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
+import msgspec
 import trio
 
+from rocketmq_emulator.client.instance.process import CLIENT_OBSERVERS, note_left
 from rocketmq_emulator.cluster.spec import ClusterFields
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
-from rocketmq_emulator.facts import DelayedDelivered, MemberJoined, MessageSentBack, NodeStarted
-from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    DelayedDelivered,
+    MemberJoined,
+    MessageGivenToListener,
+    MessageSentBack,
+    NodeStarted,
+)
+from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import REQUEST_NUMBERS, RequestCode, ResponseCode
 from rocketmq_emulator.protocol.error_families import NobodyAnswered, public
@@ -32,7 +42,9 @@ from rocketmq_emulator.testing import cluster_queries
 from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
-    from rocketmq_emulator.cluster.fault_values import Nodes
+    from types import TracebackType
+
+    from rocketmq_emulator.cluster.fault_values import AnyFault, Nodes
     from rocketmq_emulator.cluster.spec import ClusterSpec
     from rocketmq_emulator.facts.journal import Journal
     from rocketmq_emulator.facts.logs import LogSettings
@@ -106,13 +118,27 @@ class RocketMQ(EmbeddedCluster):
         super().__init__(spec, **options)
         self._topics = cluster_queries.queues_by_topic(topics)
         self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
+        self._clients: dict[int, _ClientFacts] = {}  # by the id of their journal
+        self._queried: dict[str, tuple[str, ...]] = {}
         self.awaited = AsyncCluster(self)
 
     def __enter__(self) -> Self:
         super().__enter__()
         self._faults.listen(self._entries.append)
+        CLIENT_OBSERVERS.append(self._client_started)
         self._make_topics()
         return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        note_left(error)
+        if self._client_started in CLIENT_OBSERVERS:
+            CLIENT_OBSERVERS.remove(self._client_started)
+        super().__exit__(kind, error, traceback)
 
     def start(self, *names: str) -> None:
         """Start the nodes that do not run; without ``with`` the first call starts the cluster."""
@@ -129,6 +155,7 @@ class RocketMQ(EmbeddedCluster):
     def reset(self) -> None:
         """Reset to the state at the start of each test: only its own topics, an empty journal."""
         self._entries.clear()
+        self._queried.clear()
         super().reset()
         self._make_topics()
 
@@ -136,16 +163,37 @@ class RocketMQ(EmbeddedCluster):
 
     @property
     def entries(self) -> list[Entry]:
-        """The journal since the last reset: the facts of all nodes, in order of arrival."""
-        return list(self._entries)
+        """The journal since the last reset, in the order of time.
+
+        It has the facts of all nodes, and of the clients of this program that use the cluster.
+        """
+        return sorted(self._entries, key=lambda entry: entry.mono_us)
+
+    def journal(self) -> list[Entry]:
+        """``entries`` as a journal of its own: with names of clients, numbers of a node from 1.
+
+        A client is named after its group, ``billing-1``, a producer ``producer-1``.
+        """
+        entries, counts = self.entries, Counter[str]()
+        present = {entry.node for entry in entries}
+        names = _names_of_clients(c for c in self._clients.values() if c.node in present)
+        is_whole = len(entries) < ENTRIES_MAX  # else numbers show that older facts are missing
+        found = []
+        for entry in entries:
+            node = names.get(entry.node, entry.node)
+            counts[node] += 1
+            seq = counts[node] if is_whole else entry.seq
+            found.append(msgspec.structs.replace(entry, node=node, seq=seq))
+        return found
+
+    @property
+    def queried_groups(self) -> dict[str, tuple[str, ...]]:
+        """The groups that queries have named since the last reset, with the topics given there."""
+        return dict(self._queried)
 
     def facts(self, *kinds: type[Any]) -> list[Any]:
         """The facts of these kinds since the last reset."""
         return [entry.fact for entry in self.entries if isinstance(entry.fact, kinds)]
-
-    def journal_lines(self) -> list[bytes]:
-        """``entries`` as lines of JSON."""
-        return [encode_entry(entry) for entry in self.entries]
 
     def sent_to(self, topic: str) -> list[MessageExt]:
         """The messages that *topic* holds, oldest first; none if there is no such topic."""
@@ -157,6 +205,7 @@ class RocketMQ(EmbeddedCluster):
         A message that it sent back counts as consumed in its topic, and once more in the group's
         retry topic when its retry was consumed there.
         """
+        self._queried.setdefault(group, ())
         return cluster_queries.ask(self.namesrv, partial(cluster_queries.consumed_by, group))
 
     def wait_until_consumed(
@@ -177,6 +226,7 @@ class RocketMQ(EmbeddedCluster):
 
     def wait_blocking(self, group: str, timeout: float, topics: tuple[str, ...]) -> None:
         """As ``wait_until_consumed``, without the check for a loop in this thread."""
+        self._queried[group] = tuple(dict.fromkeys((*self._queried.get(group, ()), *topics)))
         wanted = partial(
             cluster_queries.wait_until_consumed,
             group,
@@ -262,9 +312,56 @@ class RocketMQ(EmbeddedCluster):
             addresses = [self._address_of(name) for name in self.spec.broker_names]
             cluster_queries.create_topics_at(addresses, self._topics)
 
+    @contextmanager
+    def under(self, fault: AnyFault) -> Iterator[int]:
+        with super().under(fault) as fault_id:
+            try:
+                yield fault_id
+            except BaseException as error:
+                note_left(error)  # before the fault ends
+                raise
+
+    # Facts ----------------------------------------------------------------------------
+
     def _attach_log(self, journal: Journal) -> None:
         super()._attach_log(journal)
         journal.listen(self._entries.append)
+
+    def _client_started(self, name_servers: Sequence[str], journal: Journal) -> None:
+        """Take the facts of a client of this program, if it is one of this cluster's."""
+        known = id(journal) in self._clients
+        if known or set(name_servers).isdisjoint(self.namesrv.split(";")):
+            return
+        facts = _ClientFacts(f"client-{len(self._clients) + 1}", self._entries.append, journal)
+        self._clients[id(journal)] = facts
+        journal.enable_on_demand((MessageGivenToListener,))
+        journal.listen(facts.take)
+
+
+class _ClientFacts:
+    """Gives the facts of one client to *append*, with the *node* name."""
+
+    def __init__(self, node: str, append: Callable[[Entry], object], journal: Journal) -> None:
+        self.node = node
+        self.group = ""  # if it is a consumer
+        self._append = append
+        self._journal = journal  # so that its id is not used again
+
+    def take(self, entry: Entry) -> None:
+        if isinstance(entry.fact, ConsumerStarted):
+            self.group = entry.fact.group
+        self._append(msgspec.structs.replace(entry, node=self.node))
+
+
+def _names_of_clients(clients: Iterable[_ClientFacts]) -> dict[str, str]:
+    """A name for each client: its group's with a number, or ``producer-1``."""
+    counts = Counter[str]()
+    found = {}
+    for client in clients:
+        kind = client.group or "producer"
+        counts[kind] += 1
+        found[client.node] = f"{kind}-{counts[kind]}"
+    return found
 
 
 class AsyncCluster:

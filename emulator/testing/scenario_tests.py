@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from rocketmq_emulator.checks.judging.reading import read_journals
 from rocketmq_emulator.scenarios.catalog.finding import load
 from rocketmq_emulator.scenarios.plan.plan import Plan, of_release
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
 from rocketmq_emulator.scenarios.plan.result import RunResult
 from rocketmq_emulator.scenarios.sweeps.sweep import Sweep
-from rocketmq_emulator.testing.clusters import JOURNAL_LINES, folder_of
+from rocketmq_emulator.testing.clusters import JOURNAL, FailureFacts, fail_with, folder_of
 
 SEED = 1
 
@@ -62,11 +63,7 @@ class ScenarioRuns:
             ("rocketmq_replay", again),
         ]
         if row.journal:
-            self._item.stash[JOURNAL_LINES] = (
-                Path(row.journal).read_bytes().splitlines(keepends=True)
-            )
-        pytest.fail(
-            f"{row.scenario}: {row.verdict} with seed {row.seed}: {row.reason}\n"
-            f"run it again: {again}",
-            pytrace=False,
-        )
+            entries = list(read_journals([Path(row.journal)]))
+            self._item.stash[JOURNAL] = FailureFacts(entries)
+        text = f"{row.scenario}: {row.verdict} with seed {row.seed}: {row.reason}"
+        fail_with(self._item, f"{text}\nrun it again: {again}", text)

@@ -25,11 +25,20 @@ import pytest
 import trio
 
 from rocketmq_emulator.admin.calls import admin_on
+from rocketmq_emulator.checks.judging.reading import entries_in
 from rocketmq_emulator.cluster.spec import ClusterFields, ClusterSpec, checked_spec
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.sim.world import run_virtual
 from rocketmq_emulator.testing.cluster_queries import create_topics, queues_by_topic
-from rocketmq_emulator.testing.clusters import JOURNAL_LINES, fields_of, option, options_of
+from rocketmq_emulator.testing.clusters import (
+    JOURNAL,
+    FailureFacts,
+    fail_with,
+    fields_of,
+    hide_frames,
+    option,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client import ClientProcess
@@ -47,6 +56,9 @@ class Outcome(msgspec.Struct):
     failure: str
     skipped: str
     lines: list[bytes]
+    began_us: int = 0  # virtual times: when the test function was called, and when it failed
+    failed_us: int = 0
+    error: str = ""  # its type and text
 
 
 def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -91,10 +103,11 @@ class VirtualRuns:
     def _fail(self, outcome: Outcome, seed: int, count: int) -> None:
         again = f"{sys.executable} -m pytest {self._item.nodeid!r} --rocketmq-seed {seed}"
         again = again.replace(sys.executable, "python", 1)
-        self._item.stash[JOURNAL_LINES] = outcome.lines
+        entries = list(entries_in(outcome.lines))
+        self._item.stash[JOURNAL] = FailureFacts(entries, outcome.began_us, outcome.failed_us)
         self._item.user_properties += [("rocketmq_seed", str(seed)), ("rocketmq_replay", again)]
         where = f"seed {seed} (run {count} of {len(self._seeds)}); run it again: {again}"
-        pytest.fail(f"{outcome.failure}\n{where}", pytrace=False)
+        fail_with(self._item, f"{outcome.failure}\n{where}", outcome.error or outcome.failure)
 
     # In the fork ----------------------------------------------------------------------
 
@@ -107,8 +120,12 @@ class VirtualRuns:
             cluster = VirtualCluster(world, self._spec, lines.append)
             await cluster.start()
             await _make_topics(cluster, self._topics)
-            with trio.fail_after(self._virtual_s_max):
-                await test(virtual_cluster=cluster)
+            outcome.began_us = world.clock.passed_ns() // 1_000
+            try:
+                with trio.fail_after(self._virtual_s_max):
+                    await test(virtual_cluster=cluster)
+            finally:
+                outcome.failed_us = world.clock.passed_ns() // 1_000
 
         try:
             run_virtual(main, seed=seed)
@@ -116,7 +133,9 @@ class VirtualRuns:
             outcome.skipped = str(skipped) or "skipped"
         except BaseException:  # noqa: BLE001  # sent to the parent
             info = pytest.ExceptionInfo.from_current()
+            hide_frames(info.value)
             outcome.failure = str(self._item.repr_failure(info))
+            outcome.error = info.exconly()
         return outcome
 
 

@@ -30,13 +30,25 @@ SCRIPTS = (
     "charts.js",
     "details.js",
     "words.js",
+    "failure.js",
     "main.js",
 )
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 COMPRESSION_LEVEL = 6  # 9 takes four times as long for 2 % less
 
 
-def write_page(report: ReportData, title: str) -> str:
+class FailureShown(msgspec.Struct):
+    """The part of a page that only a failed test has."""
+
+    failed_us: int  # when it failed, by the machine's clock
+    error: str  # in one line
+    history: list[str]
+    heads: list[str]  # of *messages*
+    messages: list[list[str]]
+    message_count: int  # also of those that are not listed
+
+
+def write_page(report: ReportData, title: str, failure: FailureShown | None = None) -> str:
     """The page of *report*, with the heading *title*, which may be any text."""
     script = "'use strict';\n(() => {\n" + "".join(map(web_file, SCRIPTS)) + "})();\n"
     style = web_file("page.css")
@@ -45,7 +57,7 @@ def write_page(report: ReportData, title: str) -> str:
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src 'unsafe-inline'",
         "style": style,
         "script": script,
-        "data": packed(report, title),
+        "data": packed(report, title, failure),
     }
     return filled("page.html", parts)
 
@@ -56,9 +68,9 @@ def filled(name: str, parts: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda place: parts[place[1]], web_file(name))
 
 
-def packed(report: ReportData, title: str) -> str:
+def packed(report: ReportData, title: str, failure: FailureShown | None = None) -> str:
     """The data that the page's script reads: JSON, compressed (zlib), in base64."""
-    found: dict[str, Any] = {"title": title}
+    found: dict[str, Any] = {"title": title, "failure": failure}
     found |= {name: getattr(report, name) for name in report.__struct_fields__}
     data = msgspec.json.encode(found, enc_hook=differences)
     return base64.b64encode(zlib.compress(data, COMPRESSION_LEVEL)).decode()

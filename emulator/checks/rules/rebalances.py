@@ -198,7 +198,8 @@ class Churn(Checker):
             self.add_to_metric("moved_queues", shares.moved, group)
             self.add_to_metric("necessary_moves", shares.necessary, group)
             self.add_to_metric("needless_moves", max(0, shares.moved - shares.necessary), group)
-            longest_s = max(self.measured[f"settle_s.{group}"], shares.longest_us / US_A_SECOND)
+            before_s = self.measured.get(f"settle_s.{group}", 0.0)  # no ConsumerStarted: none
+            longest_s = max(before_s, shares.longest_us / US_A_SECOND)
             self.set_metric("settle_s", longest_s, group)
             held.setdefault(group, Counter()).update(shares.owners.values())
         for group, counts in held.items():

@@ -18,9 +18,10 @@ import ipaddress
 import os
 import random
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self, TypeVar, TypeVarTuple
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, TypeVarTuple
 
 import msgspec
 import trio
@@ -46,6 +47,25 @@ if TYPE_CHECKING:
     from rocketmq_emulator.facts import Fact, Note
     from rocketmq_emulator.net.address_server import HttpFetcher
     from rocketmq_emulator.net.transport import Network
+
+
+# Called with the NameServers and the journal of each client that starts in this program and has
+# no journal of its own; in the client's thread.  Tests collect the facts of their clients so.
+ClientObserver: TypeAlias = Callable[[Sequence[str], Journal], object]
+CLIENT_OBSERVERS: list[ClientObserver] = []
+
+LEFT_AT = "_rocketmq_left_at_us"
+
+
+def note_left(error: BaseException | None) -> None:
+    """*error* ends a client's block: set its attribute ``LEFT_AT``, if it has none.
+
+    It is the monotonic time in µs, before the client is closed.  A report of the error shows the
+    state of the client at that time.
+    """
+    if error is not None and not hasattr(error, LEFT_AT):
+        with suppress(AttributeError, TypeError):  # an error without a __dict__
+            setattr(error, LEFT_AT, time.monotonic_ns() // 1_000)
 
 
 class ClientProcess:
@@ -90,8 +110,9 @@ class ClientProcess:
             _check_trio()
         self.clock = clock or WallClock.of_this_machine()
         self.rng = rng or random.Random()
+        self._own_journal: Journal | None = None
         if note is None:
-            journal = Journal("client", self.clock)
+            journal = self._own_journal = Journal("client", self.clock)
             log_to_application(journal)
             note, wants = journal.note, journal.wants
         self.note: Note = note
@@ -186,6 +207,9 @@ class ClientProcess:
         )
         if not config.namesrv_addresses:
             config = msgspec.structs.replace(config, namesrv=self.default_namesrv)
+        if self._own_journal is not None:
+            for observe in [*CLIENT_OBSERVERS]:
+                observe(config.namesrv_addresses, self._own_journal)
         async with trio.open_nursery() as nursery:
             instance = ClientInstance(client_id, config, resources, nursery)
             assert self._make_inner_producer is not None, "rocketmq_emulator.client provides one"

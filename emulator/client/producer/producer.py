@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import trio
 
-from rocketmq_emulator.client.instance.process import ClientProcess, check_process
+from rocketmq_emulator.client.instance.process import ClientProcess, check_process, note_left
 from rocketmq_emulator.client.producer.send_pipeline import SendPipeline
 from rocketmq_emulator.client.settings.arguments import (
     check_background_send,
@@ -117,6 +117,7 @@ class Producer:
 
         When cancelled it sends nothing, like a killed process.
         """
+        note_left(error)
         self._pipeline = None
         return await self._stack.__aexit__(kind, error, traceback)
 

@@ -19,6 +19,7 @@ async function main() {
   addOwners();
   addCharts();
   writeFigures();
+  addFailure();
   placeMap();
   listen();
   showAll();

@@ -61,6 +61,7 @@ function drawTrack(track, palette) {
   track.draw(pen);
   pen.restore();
   markViolations(pen);
+  markFailure(pen, track === tracks[0]);
 }
 
 // Draws a line at each visible violation, a thick one at the chosen violation.

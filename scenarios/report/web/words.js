@@ -34,7 +34,8 @@ function writeVerdict() {
   if (report.expected.length) place.append(' ', unmet.length ? line('b', `${unmet.length} of ${report.expected.length} expectations not met`, 'bad')
     : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${report.judgement.metrics[it.metric]}`).join(';') + (unmet.length ? '.' : ''));
   const missing = [...Object.entries(judgement.not_judged), ...Object.entries(judgement.raised)];
-  if (missing.length) place.append(` ${missing.length} of the checkers have no result: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
+  if (missing.length && report.failure) place.append(foldedMissing(missing));
+  else if (missing.length) place.append(` ${missing.length} of the checkers have no result: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
   if (!places.length) return;
   const list = document.getElementById('violations');
   list.hidden = false;

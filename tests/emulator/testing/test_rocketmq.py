@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import trio
 
 import rocketmq_emulator
-from rocketmq_emulator import testing
+from rocketmq_emulator import aio, testing
 from rocketmq_emulator.client import BrokerRefused
+from rocketmq_emulator.client.instance.process import LEFT_AT
 from rocketmq_emulator.client.settings.config import QUICK_TIMERS
 from rocketmq_emulator.cluster.fault_values import Kill
-from rocketmq_emulator.facts import MessageConsumed, NodeStarted
+from rocketmq_emulator.facts import FaultEnded, MemberLeft, MessageConsumed, NodeStarted
 from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, ConsumersPlan, LoadPlan, Step
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 from rocketmq_emulator.sync import Message, Producer, PushConsumer, SendError
@@ -164,3 +169,70 @@ def test_a_cluster_without_with_starts_with_its_topics_and_is_closed() -> None:
     cluster.close()
     assert not cluster.is_running("broker-a")
     cluster.close()
+
+
+def left_at_us(error: BaseException) -> int:
+    found: int = getattr(error, LEFT_AT)
+    return found
+
+
+def member_left_us(cluster: RocketMQ) -> int:
+    return min(e.mono_us for e in cluster.entries if isinstance(e.fact, MemberLeft))
+
+
+@pytest.mark.parametrize("kind", ["sync", "aio", "trio"])
+def test_an_error_in_a_block_has_the_time_before_its_client_was_closed(
+    cluster: RocketMQ, kind: str
+) -> None:
+    cluster.reset()
+    settings: dict[str, Any] = {"group": "billing", "namesrv": cluster.namesrv}
+
+    def consume() -> None:
+        with PushConsumer(lambda _messages: None, {"orders": "*"}, **settings):
+            raise ValueError("no price")
+
+    async def consume_async(client: Any) -> None:
+        async with client.PushConsumer(lambda _messages: None, {"orders": "*"}, **settings):
+            raise ValueError("no price")
+
+    run = {
+        "sync": consume,
+        "aio": lambda: asyncio.run(consume_async(aio)),
+        "trio": lambda: trio.run(consume_async, rocketmq_emulator),
+    }
+    began_us = time.monotonic_ns() // 1_000
+    with pytest.raises(ValueError, match="no price") as caught:
+        run[kind]()
+    assert began_us < left_at_us(caught.value) <= member_left_us(cluster)
+
+
+def test_an_error_in_a_fault_has_the_time_before_the_fault_ended(cluster: RocketMQ) -> None:
+    cluster.reset()
+    with (
+        pytest.raises(ValueError, match="no price") as caught,
+        cluster.under(Kill(node="broker-b")),
+    ):
+        raise ValueError("no price")
+    ended_us = [e.mono_us for e in cluster.entries if isinstance(e.fact, FaultEnded)]
+    assert left_at_us(caught.value) <= ended_us[0]
+
+
+def test_a_journal_has_the_clients_of_its_cluster_by_their_groups(cluster: RocketMQ) -> None:
+    cluster.reset()
+    came = threading.Event()
+    with RocketMQ(brokers=1, topics=["orders"]) as other:
+        first = {
+            "consume_from": "CONSUME_FROM_FIRST_OFFSET",
+            **cluster.client_settings(quick=True),
+        }
+        with (
+            Producer(group="shop", **cluster.client_settings()) as producer,
+            PushConsumer(lambda _: came.set(), {"orders": "*"}, group="billing", **first),
+        ):
+            producer.send(Message("orders", b"one"))
+            assert came.wait(30)
+            names = {entry.node for entry in cluster.journal()}
+        assert {"billing-1", "producer-1", "broker-a"} <= names
+        assert not {"billing-1", "producer-1"} & {entry.node for entry in other.journal()}
+    seqs = [entry.seq for entry in cluster.journal() if entry.node == "broker-a"]
+    assert seqs == list(range(1, len(seqs) + 1))

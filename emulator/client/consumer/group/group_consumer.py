@@ -24,6 +24,7 @@ from rocketmq_emulator.client.consumer.group.member import (
     process_for,
 )
 from rocketmq_emulator.client.instance.interfaces import RegisteredConsumer
+from rocketmq_emulator.client.instance.process import note_left
 from rocketmq_emulator.client.settings.config import GroupMemberConfig, merged_config
 from rocketmq_emulator.errors.call_errors import NotRunning, check_not_running, refuse_sync_with
 from rocketmq_emulator.net.tasks import cancelling_nursery
@@ -128,6 +129,7 @@ class GroupConsumer(ABC, Generic[Config, Running]):
         traceback: TracebackType | None,
     ) -> bool | None:
         """Write offsets and unregister; unacknowledged messages are delivered again."""
+        note_left(error)
         self._pipeline = None
         return await self._stack.__aexit__(kind, error, traceback)
 

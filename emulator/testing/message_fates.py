@@ -1,0 +1,318 @@
+"""What became of a test's messages, at one moment: one pass over the facts up to that moment.
+
+A message has a fate in each group that reads its topic.  It is found from the facts of the group's
+clients, if they are clients of this program; for other clients from the facts of brokers only, so
+what a listener does with a message is then unknown until its offset is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    ConsumerStopped,
+    Fact,
+    FaultBegan,
+    FaultEnded,
+    ListenerRaised,
+    MemberJoined,
+    MemberLeft,
+    MessageConsumed,
+    MessageGivenToListener,
+    MessageStored,
+    NodeKilled,
+    NodeStarted,
+    NodeStopped,
+    OffsetCommitted,
+    PowerLost,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+    SubscriptionChanged,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
+from rocketmq_emulator.protocol.messages.names import (
+    SCHEDULE_TOPIC,
+    dlq_topic,
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_topic,
+)
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames, word_of
+
+State: TypeAlias = Literal[
+    "consumed", "filtered", "skipped", "running", "retried", "dead", "waits"
+]
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """The state of a message in one group, and the reason in words."""
+
+    state: State
+    why: str = ""
+
+
+class PlacedMessage(msgspec.Struct):
+    """A message of an application, as a broker stored it."""
+
+    at_us: int
+    queue: Queue
+    offset: int
+    tags: str
+    uniq_key: str
+
+    @property
+    def place(self) -> str:
+        """Its queue: ``broker-a/0``."""
+        return place_of(self.queue)
+
+
+class _Handling(msgspec.Struct):
+    """What a group's listeners did with one message, over all its deliveries."""
+
+    given_us: int = 0  # when a listener got it that has not returned; 0: none has it
+    node: str = ""
+    attempts: int = 0  # that ended
+    ok: bool = False
+    error: str = ""
+    retry_us: int = 0  # when it is delivered again
+    is_dead: bool = False
+
+
+class MessageFates:
+    """The messages, members and owners of queues at the time *until_us*.
+
+    *queried* are groups that the test named, with topics.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        until_us: int,
+        queried: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
+        known = [entry for entry in entries if entry.mono_us <= until_us]
+        self.until_us = until_us
+        self.names = NodeNames(known)
+        self.messages: list[PlacedMessage] = []
+        self.members: dict[str, dict[str, str]] = {}  # by group: name, and how it left or ""
+        self.expressions: dict[tuple[str, str], str] = {}  # by group and topic
+        self.topics: dict[str, set[str]] = {}  # that a group reads
+        self.owners: dict[tuple[str, Queue], str] = {}
+        self.conditions: dict[str, str] = {}  # of nodes that do not run: "was killed"
+        self._begins: dict[tuple[str, Queue], int] = {}
+        self._pulled: dict[tuple[str, Queue], int] = {}  # the next offset
+        self._committed: dict[tuple[str, Queue], int] = {}
+        self.pull_errors: dict[tuple[str, Queue], str] = {}  # of last pulls
+        self._of_key: dict[str, dict[str, _Handling]] = {}  # by unique key and group
+        self._told: set[str] = set()  # groups whose clients have facts here
+        self._faults: dict[int, tuple[str, ...]] = {}
+        for group, topics in (queried or {}).items():
+            self.members.setdefault(group, {})
+            self.topics.setdefault(group, set()).update(topics)
+        table = self._table()
+        for entry in known:
+            if (take := table.get(type(entry.fact))) is not None:
+                take(entry, entry.fact)
+
+    def _table(self) -> Mapping[type[Fact], Callable[[Entry, Any], None]]:
+        return {
+            MessageStored: self._stored,
+            ConsumerStarted: self._started,
+            ConsumerStopped: self._ended,
+            MemberJoined: self._joined,
+            MemberLeft: self._ended,
+            SubscriptionChanged: self._subscribed,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            PullAnswered: self._pull,
+            PullHeld: lambda _, fact: self._pull_succeeded(fact.group, fact.queue),
+            PullFailed: self._pull_failed,
+            OffsetCommitted: self._commit,
+            MessageGivenToListener: self._given,
+            MessageConsumed: self._consumed,
+            ListenerRaised: self._raised,
+            NodeKilled: lambda _, fact: self._down(fact.node, "was killed"),
+            NodeStopped: lambda entry, _: self._down(entry.node, "was stopped"),
+            PowerLost: lambda entry, _: self._down(entry.node, "has lost power"),
+            NodeStarted: lambda entry, _: self._up(entry.node),
+            FaultBegan: self._fault_began,
+            FaultEnded: self._fault_ended,
+        }
+
+    # Questions ------------------------------------------------------------------------
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that read *topic*; those of the test's queries if they named no topic."""
+        return sorted(
+            group
+            for group in self.members
+            if topic in (read := self.topics.get(group, set())) or not read
+        )
+
+    def fate_of(self, message: PlacedMessage, group: str) -> Fate:
+        """The fate of *message* in *group*."""
+        handling = self._of_key.get(message.uniq_key, {}).get(group)
+        if handling is not None:
+            return self._fate_of_handled(handling)
+        place = (group, message.queue)
+        expression = self.expressions.get((group, message.queue.topic), "*")
+        if not matches(expression, message.tags):
+            tag = f"tag {message.tags}" if message.tags else "no tag"
+            return Fate("filtered", f"{tag}, and {group} reads only {expression}")
+        if message.offset < self._begins.get(place, 0):
+            began = f"{self.owners.get(place, group)} began after it"
+            return Fate("skipped", f"{began}: a new group reads from the end (consume_from)")
+        if message.offset < self._committed.get(place, 0):
+            return Fate("consumed")
+        if message.offset < self._pulled.get(place, 0) and group not in self._told:
+            return Fate("running", f"given to {self.owners.get(place, 'a member')}, not committed")
+        return Fate("waits", self._why_waiting(message, group))
+
+    def _fate_of_handled(self, handling: _Handling) -> Fate:
+        count = f"{handling.attempts} attempt{'s' * (handling.attempts != 1)}"
+        if handling.is_dead:
+            return Fate("dead", f"after {count}: {handling.error}")
+        if handling.given_us:
+            since_s = (self.until_us - handling.given_us) / 1e6
+            return Fate("running", f"the listener of {handling.node} has it for {since_s:.1f} s")
+        if handling.ok:
+            return Fate("consumed", f"at attempt {handling.attempts}" * (handling.attempts > 1))
+        left_s = (handling.retry_us - self.until_us) / 1e6
+        again = f", again in {left_s:.0f} s" if left_s > 0 else ", not delivered again yet"
+        return Fate("retried", f"{count} failed: {handling.error or 'sent back'}{again}")
+
+    def _why_waiting(self, message: PlacedMessage, group: str) -> str:
+        broker, place = message.queue.broker, (group, message.queue)
+        if broker in self.conditions:
+            return f"{broker} {self.conditions[broker]}"
+        present = [name for name, left in self.members[group].items() if not left]
+        owner = self.owners.get(place)
+        if owner in self.conditions:
+            return f"its owner {owner} {self.conditions[owner]}"
+        if not present:
+            left = [f"{name} {why}" for name, why in self.members[group].items()]
+            return "; ".join(left) if left else f"{group} has no member"
+        if owner is None:
+            return f"{message.place} has no owner in {group}"
+        failed = self.pull_errors.get(place)
+        return f"{owner} has not pulled it yet" + (f": {failed}" if failed else "")
+
+    # Facts ----------------------------------------------------------------------------
+
+    def _stored(self, entry: Entry, fact: MessageStored) -> None:
+        topic = fact.queue.topic
+        if topic == SCHEDULE_TOPIC:
+            delay_ms = parse_delay_levels().delay_ms.get(fact.queue.queue_id + 1, 0)
+            for handling in self._of_key.get(fact.uniq_key, {}).values():
+                if handling.attempts:
+                    handling.retry_us = entry.mono_us + delay_ms * 1_000
+        elif is_dlq_topic(topic):
+            for group, handling in self._of_key.get(fact.uniq_key, {}).items():
+                handling.is_dead |= topic == dlq_topic(group)
+        elif not is_system_topic(topic) and not is_retry_topic(topic):
+            self.messages.append(
+                PlacedMessage(entry.mono_us, fact.queue, fact.offset, fact.tags, fact.uniq_key)
+            )
+
+    def _started(self, entry: Entry, fact: ConsumerStarted) -> None:
+        self._told.add(fact.group)
+        self.members.setdefault(fact.group, {})[entry.node] = ""
+        for topic, expression in zip(fact.topics, fact.expressions, strict=False):
+            self.topics.setdefault(fact.group, set()).add(topic)
+            self.expressions[fact.group, topic] = expression
+
+    def _joined(self, _: Entry, fact: MemberJoined) -> None:
+        if not fact.group.startswith(SYSTEM_GROUPS):
+            self.members.setdefault(fact.group, {})[self.names.node_of(fact.client)] = ""
+
+    def _ended(self, _: Entry, fact: ConsumerStopped | MemberLeft) -> None:
+        name = self.names.node_of(fact.client)
+        if name in self.members.get(fact.group, {}):
+            reason = fact.reason if isinstance(fact, MemberLeft) else "unregistered"
+            why = "has left" if reason == "unregistered" else f"is gone ({reason})"
+            self.members[fact.group][name] = self.members[fact.group][name] or why
+
+    def _subscribed(self, _: Entry, fact: SubscriptionChanged) -> None:
+        topics = {topic for topic in fact.added if not is_retry_topic(topic)}
+        self.topics.setdefault(fact.group, set()).update(topics)
+
+    def _claimed(self, entry: Entry, fact: QueuesClaimed) -> None:
+        for number, queue in enumerate(fact.queues):
+            self.owners[fact.group, queue] = entry.node
+            if number < len(fact.offsets):
+                self._begins.setdefault((fact.group, queue), fact.offsets[number])
+
+    def _released(self, entry: Entry, fact: QueuesReleased) -> None:
+        for queue in fact.queues:
+            if self.owners.get((fact.group, queue)) == entry.node:
+                del self.owners[fact.group, queue]
+
+    def _pull(self, entry: Entry, fact: PullAnswered) -> None:
+        place = (fact.group, fact.queue)
+        self._pulled[place] = max(self._pulled.get(place, 0), fact.next_offset)
+        self._pull_succeeded(*place)
+        if fact.group not in self._told:
+            self.owners[place] = self.names.at(entry.node, fact.peer, entry.mono_us)
+
+    def _pull_succeeded(self, group: str, queue: Queue) -> None:
+        self.pull_errors.pop((group, queue), None)
+
+    def _pull_failed(self, _: Entry, fact: PullFailed) -> None:
+        self.pull_errors[fact.group, fact.queue] = fact.error
+
+    def _commit(self, _: Entry, fact: OffsetCommitted) -> None:
+        self._committed[fact.group, fact.queue] = fact.offset
+
+    def _given(self, entry: Entry, fact: MessageGivenToListener) -> None:
+        handling = self._handling(fact.group, fact.uniq_key)
+        handling.given_us, handling.node, handling.ok = entry.mono_us, entry.node, False
+
+    def _raised(self, _: Entry, fact: ListenerRaised) -> None:
+        self._handling(fact.group, fact.uniq_key).error = fact.error
+
+    def _consumed(self, entry: Entry, fact: MessageConsumed) -> None:
+        handling = self._handling(fact.group, fact.uniq_key)
+        handling.given_us, handling.node, handling.ok = 0, entry.node, fact.ok
+        handling.attempts += 1
+
+    def _handling(self, group: str, key: str) -> _Handling:
+        return self._of_key.setdefault(key, {}).setdefault(group, _Handling())
+
+    def _down(self, node: str, how: str) -> None:
+        self.conditions[node] = how
+
+    def _up(self, node: str) -> None:
+        self.conditions.pop(node, None)
+
+    def _fault_began(self, _: Entry, fact: FaultBegan) -> None:
+        if word_of(fact.fault) == "pause":
+            self._faults[fact.fault_id] = fact.nodes
+            self.conditions |= dict.fromkeys(fact.nodes, "is paused")
+
+    def _fault_ended(self, _: Entry, fact: FaultEnded) -> None:
+        for node in self._faults.pop(fact.fault_id, ()):
+            self.conditions.pop(node, None)
+
+
+SYSTEM_GROUPS = ("CID_RMQ_SYS_", "TOOLS_CONSUMER", "CLIENT_INNER")
+
+
+def matches(expression: str, tags: str) -> bool:
+    """Whether *expression* selects a message; True if it is not a list of tags."""
+    wanted = {tag.strip() for tag in expression.split("||")}
+    is_list_of_tags = not any(" " in tag or "(" in tag for tag in wanted)
+    return expression in ("", "*") or not is_list_of_tags or tags in wanted
+
+
+def place_of(queue: Queue) -> str:
+    """A queue of a topic that is named before: ``broker-a/0``."""
+    return f"{queue.broker}/{queue.queue_id}"
