@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.cluster.world import (
         CannotDo,
         ClusterEnded,
+        MisusesFound,
         NotReady,
         NotStarted,
         UnknownNode,
@@ -130,6 +131,7 @@ __all__ = [
     "MessageIllegal",
     "MessageQueue",
     "Misuse",
+    "MisusesFound",
     "NoBrokerAnswered",
     "NoNameServer",
     "NoRoute",
@@ -183,6 +185,7 @@ _NAMES_OF = {  # by module; all others are of rocketmq_emulator.client
     "rocketmq_emulator.cluster.world": (
         "CannotDo",
         "ClusterEnded",
+        "MisusesFound",
         "NotReady",
         "NotStarted",
         "UnknownNode",

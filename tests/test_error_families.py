@@ -26,6 +26,7 @@ from rocketmq_emulator import (
     Message,
     MessageIllegal,
     Misuse,
+    MisusesFound,
     NobodyAnswered,
     NoBrokerAnswered,
     NodeDied,
@@ -184,6 +185,7 @@ SAMPLES: tuple[BaseException, ...] = (
     NodeDied("broker-a", 1, ["no room"]),
     NotReady(30.0, ["broker-a"]),
     NotStarted("a cluster"),
+    MisusesFound("single_bar: …"),
     ReplyRuleRefused("broker-a", 1, "not allowed"),
     UnknownNode("brokr-a", ["broker-a"], near="broker-a"),
 )

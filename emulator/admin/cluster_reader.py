@@ -96,6 +96,7 @@ class ClusterReader:
             groups=tuple(each for each in found.groups if not _is_own_group(each.name)),
             more_topics=found.more_topics,
             more_groups=found.more_groups,
+            misuses=found.misuses,
         )
 
     async def _piece_by_piece(self, address: str) -> BrokerOverview:

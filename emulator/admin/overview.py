@@ -18,7 +18,9 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     BrokerOverview,
     GroupRow,
     MemberView,
+    MisuseView,
     TopicRow,
+    misuses_of,
 )
 from rocketmq_emulator.protocol.bodies.routes import (
     QueueData,
@@ -104,6 +106,7 @@ class Overview(msgspec.Struct, frozen=True):
     groups: tuple[GroupView, ...]
     more_topics: int = 0
     more_groups: int = 0
+    misuses: tuple[MisuseView, ...] = ()
 
     @property
     def silent(self) -> tuple[BrokerView, ...]:
@@ -146,6 +149,7 @@ def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
         groups=tuple(group_of(name, groups[name]) for name in in_natural_order(groups)),
         more_topics=max((found.more_topics for found in founds), default=0),
         more_groups=max((found.more_groups for found in founds), default=0),
+        misuses=misuses_of(founds),
     )
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from rocketmq_emulator.net.blocking_calls import CALL_MS_MAX, call_all_blocking, call_blocking
 from rocketmq_emulator.net.remoting_client import tool_connections
 from rocketmq_emulator.protocol import catalog
@@ -21,6 +23,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     AdvanceTime,
     AdvanceTimeReply,
     AdvertisedAddress,
+    BrokerOverview,
     BusyPool,
     BusyPoolState,
     ClockSkew,
@@ -125,6 +128,15 @@ def set_clock_skew(ms: int, drift_ppm: int = 0, since_ms: int = 0) -> ServerCall
 def reset_server() -> ServerCall[None]:
     """Reset the node to its state after a start, except for its connections."""
     return ServerCall(catalog.RESET_SERVER, b"", lambda _: None)
+
+
+def overview() -> ServerCall[BrokerOverview]:
+    """The topics and groups of a broker, and the misuses that it has noticed."""
+    return ServerCall(
+        catalog.GET_BROKER_OVERVIEW,
+        b"",
+        lambda data: msgspec.json.decode(data, type=BrokerOverview),
+    )
 
 
 def advance_time(time: str | int) -> ServerCall[AdvanceTimeReply]:

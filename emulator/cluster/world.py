@@ -118,6 +118,11 @@ class UnknownNode(Misuse):
 
 
 @public
+class MisusesFound(Misuse):
+    """Clients of a strict cluster made likely mistakes; the text has each with its cure."""
+
+
+@public
 class NotReady(NobodyAnswered):
     """Nodes run, but are not ready and made no progress for *after_s*."""
 

@@ -37,6 +37,7 @@ class RouteRefusal(NamedTuple):
     address: str
     code: int
     remark: str = ""
+    since_ms: int = 0  # wall time of the first one in a row
 
     @property
     def is_unknown_topic(self) -> bool:
@@ -50,7 +51,7 @@ def why_no_route(
     """Why *topic* has no route.  *topics* are those of the NameServer; None: not requested."""
     if refusal is None:
         return "no answer about its route has come yet; send again"
-    address, code, remark = refusal
+    address, code, remark, _ = refusal
     if code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
         return not_a_name_server(address)
     if not refusal.is_unknown_topic:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, TypeAlias
 
 from rocketmq_emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse
 
 # Processes and connections ----------------------------------------------------------------
 
@@ -218,6 +219,25 @@ class RequestShed(Fact, frozen=True):
     pool: str  # as in BusyPoolSet
     waited_ms: int  # for a thread, in the queue of the pool
     reason: ShedReason
+
+
+class MisuseNoticed(Fact, frozen=True):
+    """A client uses RocketMQ in a way that it accepts in silence, almost surely by mistake.
+
+    Noted once for a group and a topic.  Nothing else changes: docs/pytest.md lists all misuses.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+
+    misuse: str  # its name: "subscriptions_differ", "single_bar" …
+    client: str  # its client id, or its address if it has sent none
+    group: str  # of consumers, or of producers
+    topic: str
+    detail: str  # the expression, the tag or the property
+
+    def sentence(self) -> str:
+        found = FoundMisuse(self.misuse, self.client, self.group, self.topic, self.detail)
+        return f"{self.misuse}: {found.text}"
 
 
 class SettingsChanged(Fact, frozen=True):

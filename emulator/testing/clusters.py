@@ -35,7 +35,12 @@ OPTIONS = (  # of marker and factory: arguments of ``Cluster``
     "settings_of",
     "name_server_settings",
     "with_links",
+    "strict",
 )
+STRICT: Mapping[str, bool] = {
+    **dict.fromkeys(("", "no", "false", "0"), False),
+    **dict.fromkeys(("yes", "true", "1"), True),
+}
 VIRTUAL_TIME_OPTIONS = ("seed", "seeds", "virtual_s_max")
 NAME_CHARS_MAX = 48  # so that the path of the page fits a line
 JOURNAL = pytest.StashKey["FailureFacts"]()  # of a run in virtual time
@@ -64,6 +69,7 @@ class Clusters:
     def shared(self, given: Mapping[str, Any]) -> RocketMQ:
         """The cluster with these options.  Raises ``UsageError`` for an unknown option."""
         fields = fields_of(given, option(self._config, "release"))
+        fields.pop("strict", None)  # of a test, not of the cluster that tests share
         key = msgspec.json.encode(fields, order="sorted")
         if key not in self._shared:
             self._shared[key] = self._open.enter_context(_cluster(fields))
@@ -72,11 +78,18 @@ class Clusters:
     @contextmanager
     def of_test(self, item: pytest.Item) -> Iterator[RocketMQ]:
         """The cluster that the marker of *item* describes, empty."""
-        cluster = self.shared(options_of(item))
+        given = options_of(item)
+        cluster = self.shared(given)
         cluster.reset()
         _begin(item)
+        cluster.strict = bool(given.get("strict", is_strict(self._config)))
         self._of_item[item.nodeid] = [cluster]
-        yield cluster
+        try:
+            yield cluster
+            if cluster.strict:
+                cluster.check_misuses()
+        finally:
+            cluster.strict = False
         self._of_item.pop(item.nodeid, None)
 
     @contextmanager
@@ -87,6 +100,7 @@ class Clusters:
 
             def make(**given: object) -> RocketMQ:
                 fields = fields_of(given, option(self._config, "release"))
+                fields.setdefault("strict", is_strict(self._config))
                 cluster = closing.enter_context(_cluster(fields))
                 self._of_item.setdefault(item.nodeid, []).append(cluster)
                 return cluster
@@ -226,6 +240,14 @@ def option(config: pytest.Config, name: str) -> str:
     """The value from the command line, else from the ini file, else empty."""
     given = config.getoption(f"--rocketmq-{name}")
     return str(config.getini(f"rocketmq_{name}") if given is None else given)
+
+
+def is_strict(config: pytest.Config) -> bool:
+    """Whether likely mistakes of clients are errors, by ``rocketmq_strict``."""
+    text = option(config, "strict").lower()
+    if text not in STRICT:
+        raise pytest.UsageError(f"rocketmq_strict is yes or no, not {text!r}")
+    return STRICT[text]
 
 
 def leave_journal(

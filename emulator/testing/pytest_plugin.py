@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.testing.virtual_tests import VirtualRuns
 
 MARKER = (
-    "rocketmq(brokers=2, release=…, topics=…, settings=…, seed=…, seeds=…): "
+    "rocketmq(brokers=2, release=…, topics=…, settings=…, strict=…, seed=…, seeds=…): "
     "the cluster of this test, see docs/pytest.md of rocketmq-emulator"
 )
 FAILED = "rocketmq_emulator.testing.clusters"
@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("release", "RELEASE", "the RocketMQ release of clusters, as 5.3.3; 4.9.7 by default"),
         ("journals", "DIR", "folder for journals of failed tests; .pytest_cache by default"),
         ("seed", "SEED", "run tests of virtual_cluster with this seed only"),
+        ("strict", "yes|no", "likely mistakes of clients are errors of the test; no by default"),
     ):
         group.addoption(f"--rocketmq-{name}", metavar=metavar, default=None, help=text)
         parser.addini(f"rocketmq_{name}", text, default="")

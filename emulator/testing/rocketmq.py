@@ -97,6 +97,7 @@ class ClusterOptions(ClusterFields, total=False):
     control: int | None
     with_links: bool
     on_progress: OnProgress | None
+    strict: bool
 
 
 class RocketMQ(EmbeddedCluster):
@@ -105,7 +106,8 @@ class RocketMQ(EmbeddedCluster):
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name; ``settings`` of the brokers
     may have RocketMQ's names: ``settings={"autoCreateTopicEnable": False}``.  It has the methods
     of every cluster: ``kill``, ``stop``, ``restart``, ``pause``, ``under`` …  If ``with`` cannot
-    be used, ``start`` and ``close`` do the same.  Raises ``ValueError`` for wrong arguments.
+    be used, ``start`` and ``close`` do the same.  With *strict* likely mistakes of clients are
+    errors (``check_misuses``).  Raises ``ValueError`` for wrong arguments.
     """
 
     def __init__(

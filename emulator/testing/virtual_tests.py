@@ -27,7 +27,9 @@ import trio
 from rocketmq_emulator.admin.calls import admin_on
 from rocketmq_emulator.checks.judging.reading import entries_in
 from rocketmq_emulator.cluster.spec import ClusterFields, ClusterSpec, checked_spec
+from rocketmq_emulator.cluster.world import MisusesFound
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.facts import MisuseNoticed
 from rocketmq_emulator.sim.world import run_virtual
 from rocketmq_emulator.testing.cluster_queries import create_topics, queues_by_topic
 from rocketmq_emulator.testing.clusters import (
@@ -36,6 +38,7 @@ from rocketmq_emulator.testing.clusters import (
     fail_with,
     fields_of,
     hide_frames,
+    is_strict,
     option,
     options_of,
 )
@@ -87,6 +90,7 @@ class VirtualRuns:
         fields = fields_of(given, option(item.config, "release"))
         self._topics = _queues(fields.pop("topics", ()))
         fields.pop("with_links", None)  # every link of the virtual world can have faults
+        self._is_strict = bool(fields.pop("strict", is_strict(item.config)))
         self._spec = _spec(fields)
         self._seeds = _seeds(given, option(item.config, "seed"))
         self._virtual_s_max = float(given.get("virtual_s_max", VIRTUAL_S_MAX))
@@ -124,6 +128,8 @@ class VirtualRuns:
             try:
                 with trio.fail_after(self._virtual_s_max):
                     await test(virtual_cluster=cluster)
+                if self._is_strict:
+                    _check_misuses(lines)
             finally:
                 outcome.failed_us = world.clock.passed_ns() // 1_000
 
@@ -137,6 +143,22 @@ class VirtualRuns:
             outcome.failure = str(self._item.repr_failure(info))
             outcome.error = info.exconly()
         return outcome
+
+
+_NOTED = b'"kind":"MisuseNoticed"'
+
+
+class _Noted(msgspec.Struct):
+    """A line of a journal with this fact."""
+
+    fact: MisuseNoticed
+
+
+def _check_misuses(lines: Iterable[bytes]) -> None:
+    """Raises ``MisusesFound`` if brokers or clients have noted any."""
+    noted = [msgspec.json.decode(line, type=_Noted).fact for line in lines if _NOTED in line]
+    if noted:
+        raise MisusesFound("\n".join(fact.sentence() for fact in noted))
 
 
 def _queues(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]:

@@ -30,6 +30,12 @@ from rocketmq_emulator.protocol.codes import (
 )
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.flags import PERM_READ_WRITE
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse, MisuseReport, merged
+from rocketmq_emulator.protocol.messages.names import (
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_topic,
+)
 
 # Clock, facts and address (9003, 9004, 9007, 9008), and the base of all bodies ---------
 
@@ -351,6 +357,22 @@ class MemberView(msgspec.Struct, frozen=True):
     language: str
 
 
+class MisuseView(msgspec.Struct, frozen=True):
+    """A misuse that was noticed; ``text`` is the sentence with its cure."""
+
+    misuse: str
+    client: str
+    group: str
+    topic: str
+    detail: str
+    text: str
+
+    @classmethod
+    def of(cls, found: FoundMisuse) -> MisuseView:
+        """*found* for people and programs."""
+        return cls(*found, found.text)
+
+
 class TopicRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A topic on one broker; ``kept`` of the ``stored`` messages still exist.
 
@@ -394,6 +416,28 @@ class BrokerOverview(msgspec.Struct, frozen=True):
     groups: tuple[GroupRow, ...] = ()
     more_topics: int = 0
     more_groups: int = 0
+    misuses: MisuseReport = MisuseReport()
 
 
 ROWS_MAX = 1_000
+
+
+def misuses_of(founds: Iterable[BrokerOverview]) -> tuple[MisuseView, ...]:
+    """The misuses that the brokers noticed, and subscriptions to topics that none of them has."""
+    every = list(founds)
+    topics = {topic.name for found in every for topic in found.topics}
+    is_whole = not any(found.more_topics for found in every)
+    missing = [
+        FoundMisuse("topic_nobody_made", member.client, group.name, topic)
+        for found in every
+        for group in found.groups
+        for member in group.members[:1]
+        for topic in group.subscriptions
+        if is_whole and topic not in topics and not _is_internal(topic)
+    ]
+    reports = [*(found.misuses for found in every), MisuseReport(tuple(missing))]
+    return tuple(map(MisuseView.of, merged(reports)))
+
+
+def _is_internal(topic: str) -> bool:
+    return is_retry_topic(topic) or is_dlq_topic(topic) or is_system_topic(topic)

@@ -33,6 +33,12 @@ from rocketmq_emulator.protocol.bodies.groups import (
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields, Header
 from rocketmq_emulator.protocol.flags import TOPIC_UNIT_SUB
+from rocketmq_emulator.protocol.messages.misuses import (
+    MISUSES,
+    FoundMisuse,
+    differing,
+    in_expression,
+)
 from rocketmq_emulator.protocol.messages.names import retry_topic
 from rocketmq_emulator.protocol.requests.groups import (
     GetConsumerListByGroupRequest,
@@ -44,6 +50,7 @@ from rocketmq_emulator.settings.releases import (
     HEARTBEAT_REPLY_HAS_FLAGS,
 )
 
+OWN_LANGUAGE = "PYTHON"  # of this project's clients, which warn their application themselves
 SLICE_GROUPS = 100  # about 80 µs each, if they are new
 
 
@@ -109,9 +116,32 @@ class ClientManageProcessor:
             consumed = (subscription.topic for subscription in data.subscription_data_set)
             order = any(broker.topics.is_order(name) for name in consumed)
             broker.ensure_topic(topic, queues, now_ms, by="heartbeat", sys_flag=flag, order=order)
+        self._look_for_misuses(data, channel)
         has_changed = broker.clients.register_consumer(data, channel)
         if has_changed and (config is None or config.notify_consumer_ids_changed_enable):
             broker.clients.notify(name, now_ms)
+
+    def _look_for_misuses(self, data: ConsumerData, channel: ClientChannel) -> None:
+        """Compare a member's subscriptions with those of the others, before they are replaced."""
+        misuses, group, given = (
+            self._broker.misuses,
+            data.group_name or "",
+            data.subscription_data_set,
+        )
+        client = channel.client_id or channel.peer.address
+        for other, known in self._broker.clients.others(group, channel.client_id or "").items():
+            for topic, detail in differing(known, given, other):
+                found = FoundMisuse("subscriptions_differ", client, group, topic, detail)
+                misuses.notice(found)
+        for each in given:
+            if (seen := in_expression(each)) is not None:
+                misuse, detail = seen
+                misuses.notice(
+                    FoundMisuse(misuse, client, group, each.topic, detail),
+                    is_reported=channel.language == OWN_LANGUAGE and MISUSES[misuse].client_warns,
+                )
+            else:
+                misuses.tags.subscribed(group, client, each)
 
     def unregister(self, call: Call[UnregisterClientRequest]) -> Result:
         """Remove the client from the groups that it names, and notify the other consumers."""

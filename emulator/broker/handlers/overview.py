@@ -70,6 +70,7 @@ class OverviewProcessor:
             groups=tuple(group_rows),
             more_topics=max(0, len(names) - ROWS_MAX),
             more_groups=max(0, len(groups) - ROWS_MAX),
+            misuses=broker.misuses.report(),
         )
         return Reply(body=msgspec.json.encode(found))
 

@@ -43,6 +43,7 @@ from rocketmq_emulator.protocol.messages.message_ids import (
     host_bytes,
     offset_msg_id,
 )
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse, in_delay
 from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
 from rocketmq_emulator.protocol.messages.properties import (
     CLUSTER,
@@ -51,6 +52,7 @@ from rocketmq_emulator.protocol.messages.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
     REAL_TOPIC,
+    TAGS,
     TIMER_OUT_MS,
     TRACE_ON,
     TRAN_MSG,
@@ -73,12 +75,14 @@ from rocketmq_emulator.settings.releases import (
     MSG_REGION_STORED,
     ORDERLY_RETRY_GOES_TO_DLQ,
     RETRY_BATCH_TAKEN,
+    TIMER_MESSAGES_KNOWN,
     TOPIC_ATTRIBUTES_SHOWN,
     UNIQ_KEY_ADDED,
     WAIT_DROPPED,
 )
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
+_TIMER = "TIMER_"  # the prefix of the properties of delivery times
 _DELAYED, _TRANSACTIONAL, _WAITS = (
     DELAY + NAME_VALUE_SEPARATOR,
     TRAN_MSG + NAME_VALUE_SEPARATOR,
@@ -120,6 +124,8 @@ class SendMessageProcessor:
         self._rng = rng
         release = self._release = broker.release
         self._adds_uniq_key = release >= UNIQ_KEY_ADDED
+        self._ignores_times = release < TIMER_MESSAGES_KNOWN
+        self._watched_tags = broker.misuses.tags.open
         self._is_sync = broker.store.flushing.is_sync
         self._drops_wait = WAIT_DROPPED.holds(release)
         self._region = broker.config.region
@@ -200,6 +206,12 @@ class SendMessageProcessor:
         if forgets_wait and (_DELAYED not in properties or delay_level(properties) <= 0):
             message.properties = without_property(message.properties, WAIT)
         put = broker.puts.put(message, call.now_ms)
+        if (
+            message.topic in self._watched_tags
+            or _DELAYED in properties
+            or (self._ignores_times and _TIMER in properties)
+        ):
+            self._look_for_misuses(call, properties)
         msg_id = offset_msg_id(broker.store_host, put.position)
         reply = Reply(
             self._reply_header(
@@ -295,6 +307,19 @@ class SendMessageProcessor:
                 f"the broker[{self._broker.host}] sending transaction message is forbidden",
             )
 
+    def _look_for_misuses(self, call: Call[SendRequest], properties: str) -> None:
+        """Of a message that was stored: a delay that does not hold, tags that nobody wants."""
+        broker, topic = self._broker, call.request.topic or ""
+        tags = broker.misuses.tags
+        for found in tags.stored(topic, property_of(properties, TAGS), broker.clients.subscribes):
+            broker.misuses.notice(found)
+        level_max = broker.store.levels.level_max
+        seen = in_delay(topic, properties, level_max, knows_times=not self._ignores_times)
+        if seen is not None:
+            client = call.peer.client_id or call.peer.address
+            group = call.request.producer_group or ""
+            broker.misuses.notice(FoundMisuse(seen[0], client, group, topic, seen[1]))
+
     # Storing --------------------------------------------------------------------------
 
     def _message(
@@ -340,6 +365,9 @@ class SendMessageProcessor:
             message.topic, message.flag = whole.topic, member.flag
             messages.append(message)
         puts = broker.puts.put_all(messages, call.now_ms)
+        if request.topic in self._watched_tags:
+            for message in messages:
+                self._look_for_misuses(call, message.properties)
         ids = ",".join(offset_msg_id(broker.store_host, put.position) for put in puts)
         uniq_key = property_of(properties, UNIQ_KEY) if self._adds_uniq_key else None
         may_recall = puts[0].timer_text and call.command.code != SEND_BATCH_MESSAGE.code

@@ -38,7 +38,7 @@ from rocketmq_emulator.broker.tables.subscription_groups import (
 )
 from rocketmq_emulator.broker.tables.topics import TopicConfigs
 from rocketmq_emulator.disk.port import WRITE_ERRORS, Disk, reason
-from rocketmq_emulator.facts import Queue, TopicDeleted
+from rocketmq_emulator.facts import MisuseNoticed, Queue, TopicDeleted
 from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.net.results import CallLater, Peer, Push, Refusal, Ring, see_faq
 from rocketmq_emulator.protocol import flags
@@ -47,6 +47,7 @@ from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.message_ids import host_bytes
+from rocketmq_emulator.protocol.messages.misuses import Misuses
 from rocketmq_emulator.settings.config import BrokerConfig
 from rocketmq_emulator.settings.releases import (
     BROKER_PERM_MASKS_TOPIC,
@@ -101,6 +102,7 @@ class Broker:
         self.request_modes = MessageRequestModes(disk, config, note=self.note)
         self.routes = TopicRouteInfo()
         self.locks = RebalanceLocks(config.lock_ms_max)
+        self.misuses = Misuses(lambda found: note(MisuseNoticed(*found)))
         self.clients = ClientChannels(config, now_ms, note=note, push=self.push, later=self.later)
         self.store_host = host_bytes(config.listen_address)  # packed; records carry it
         self.store = Store(

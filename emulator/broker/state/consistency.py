@@ -74,6 +74,7 @@ def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
     broker.offsets.replace_all(_ends_of(broker, groups, topics), now_ms)
     broker.request_modes.reset()
     broker.routes.subscribe_info.clear()
+    broker.misuses.clear()
     broker.locks.reset(broker.clients.consumer_ids(), now_ms)
     broker.clients.refresh_all(now_ms)
     broker.delays.reset(now_ms)

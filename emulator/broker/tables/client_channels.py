@@ -70,6 +70,7 @@ class ConsumerGroup(msgspec.Struct):
     consume_from_where: ConsumeFromWhere | None = None
     channel_info_table: dict[Peer, ClientChannel] = {}
     subscription_table: dict[str, SubscriptionData] = {}
+    subscribed_by: dict[str, str] = {}  # the client of each subscription, by topic
     encoded_client_ids: bytes | None = None  # a cached reply body, until the ids change
 
     def client_ids(self) -> list[str | None]:
@@ -115,6 +116,25 @@ class ClientChannels:
     def producers(self, group: str) -> list[ClientChannel]:
         """The connections of a producer group."""
         return list(self.producer_table.get(group, {}).values())
+
+    def subscribes(self, name: str, topic: str) -> bool:
+        """Whether the group has members and subscribes to *topic*."""
+        group = self.consumer_table.get(name)
+        return group is not None and topic in group.subscription_table
+
+    def others(self, name: str, client_id: str) -> dict[str, dict[str, SubscriptionData]]:
+        """The group's subscriptions that other clients sent, by the client; all are connected."""
+        group = self.consumer_table.get(name)
+        if group is None:
+            return {}
+        found: dict[str, dict[str, SubscriptionData]] = {}
+        for topic, other in group.subscribed_by.items():
+            if other != client_id:
+                found.setdefault(other, {})[topic] = group.subscription_table[topic]
+        if found:
+            online = set(group.client_ids())
+            found = {other: table for other, table in found.items() if other in online}
+        return found
 
     def groups_of_topic(self, topic: str) -> list[str]:
         """The groups that subscribe to a topic.
@@ -178,7 +198,7 @@ class ClientChannels:
         if known is None or known.client_id != channel.client_id:
             group.encoded_client_ids = None
         group.channel_info_table[channel.peer] = channel
-        added, removed = _merge(group.subscription_table, data.subscription_data_set)
+        added, removed = _merge(group, data.subscription_data_set, channel.client_id or "")
         if has_joined:
             self._consumer_groups_of.setdefault(channel.peer, {})[name] = None
             self._note(_joined(data, channel))
@@ -304,9 +324,10 @@ def _drop(groups_of: dict[Peer, dict[str, None]], peer: Peer, group: str) -> Non
 
 
 def _merge(
-    table: dict[str, SubscriptionData], given: Iterable[SubscriptionData]
+    group: ConsumerGroup, given: Iterable[SubscriptionData], client: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Set *table* to the subscriptions *given*; returns the added and the removed topics."""
+    """Set the table to the subscriptions *given*; returns the added and the removed topics."""
+    table = group.subscription_table
     named = {data.topic: data for data in given}
     added = tuple(topic for topic in named if topic not in table)
     removed = tuple(topic for topic in table if topic not in named)
@@ -315,8 +336,10 @@ def _merge(
         # An older heartbeat must not replace a newer subscription.
         if known is None or data.sub_version > known.sub_version:
             table[topic] = data
+            group.subscribed_by[topic] = client
     for topic in removed:
         del table[topic]
+        group.subscribed_by.pop(topic, None)
     return added, removed
 
 

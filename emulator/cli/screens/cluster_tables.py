@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from rocketmq_emulator.admin.overview import BrokerView, GroupView, Overview, TopicView
+    from rocketmq_emulator.protocol.bodies.extensions import MisuseView
 
 LAG_IS_MUCH = 1_000
 MEMBERS_SHOWN_MAX = 6
@@ -58,7 +59,10 @@ MEMBER_COLUMNS = (
 
 
 def cluster_screen(overview: Overview) -> RenderableType:
-    """Brokers, topics, groups and members; also topics with queues that refuse writes, if any."""
+    """Brokers, topics, groups and members.
+
+    Also topics with queues that refuse writes and likely mistakes of clients, if there are any.
+    """
     return Group(
         brokers_table(overview.brokers),
         "",
@@ -66,6 +70,7 @@ def cluster_screen(overview: Overview) -> RenderableType:
         *no_load_table(overview.topics),
         "",
         groups_table(overview.groups, overview.more_groups),
+        *misuses_list(overview.misuses),
     )
 
 
@@ -100,6 +105,16 @@ def groups_table(groups: Sequence[GroupView], more: int = 0) -> RenderableType:
     if members:
         parts += ["", Sheet(MEMBER_COLUMNS, members)]
     return Group(*parts)
+
+
+def misuses_list(misuses: Sequence[MisuseView]) -> list[RenderableType]:
+    """A paragraph for each misuse, with its cure; nothing without any."""
+    if not misuses:
+        return []
+    table = Table("likely mistake", "", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for each in misuses:
+        table.add_row(Text(clean(each.misuse), "yellow", no_wrap=True), clean(each.text))
+    return ["", table]
 
 
 def topic_row(topic: TopicView) -> Row:

@@ -31,6 +31,7 @@ from rocketmq_emulator.client.instance.topic_routes import (
     TopicRoutes,
 )
 from rocketmq_emulator.errors.call_errors import RemoteError
+from rocketmq_emulator.facts import MisuseNoticed
 from rocketmq_emulator.net.address_server import (
     FETCH_FIRST_MS,
     FETCH_INTERVAL_MS,
@@ -47,6 +48,7 @@ from rocketmq_emulator.protocol.bodies.groups import HeartbeatData, ProducerData
 from rocketmq_emulator.protocol.catalog import HEART_BEAT, UNREGISTER_CLIENT
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import ext_of
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse, Misuses
 from rocketmq_emulator.protocol.messages.names import MASTER_ID
 from rocketmq_emulator.protocol.requests.groups import UnregisterClientRequest
 from rocketmq_emulator.settings.releases import HEARTBEAT_ON_CONNECT
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
 
 
 STREAM = "0"  # RequestType.STREAM
+UNKNOWN_MS_MIN = 25_000  # a topic may be created after its consumers start; less than one poll
 
 
 class ProcessResources(NamedTuple):
@@ -117,6 +120,7 @@ class ClientInstance:
         self.uniq_keys = resources.uniq_keys
         self.open_folder = resources.open_folder
         self.nursery = nursery
+        self.misuses = Misuses(lambda found: self.note(MisuseNoticed(*found)))
         self.members = RegisteredMembers(client_id)
         self.producers, self.consumers = self.members.producers, self.members.consumers
         self.brokers = BrokerAddresses()
@@ -220,7 +224,7 @@ class ClientInstance:
             fetching = [Periodic(FETCH_FIRST_MS, FETCH_INTERVAL_MS, self._address_server.fetch)]
         return [
             *fetching,
-            Periodic(config.route_poll_first_ms, config.route_poll_interval_ms, self.routes.poll),
+            Periodic(config.route_poll_first_ms, config.route_poll_interval_ms, self._poll_routes),
             Periodic(
                 config.heartbeat_first_ms, config.heartbeat_interval_ms, self._clean_and_heartbeat
             ),
@@ -230,6 +234,14 @@ class ClientInstance:
                 self._persist_offsets,
             ),
         ]
+
+    async def _poll_routes(self) -> None:
+        await self.routes.poll()
+        for group, consumer in self.consumers.items():
+            for topic in consumer.topics():
+                if self.routes.unknown_for_ms(topic) >= UNKNOWN_MS_MIN:
+                    found = FoundMisuse("topic_nobody_made", self.client_id, group, topic)
+                    self.misuses.notice(found)
 
     async def _clean_and_heartbeat(self) -> None:
         await self.routes.forget_offline_brokers()

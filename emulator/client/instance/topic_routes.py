@@ -147,6 +147,13 @@ class TopicRoutes:
             topics = await self._all_topics(refusal.address)
         return why_no_route(topic, refusal, topics)
 
+    def unknown_for_ms(self, topic: str) -> int:
+        """For how long the NameServer has not known *topic*, in all answers; 0 if it does."""
+        refusal = self._refusals.get(topic)
+        if refusal is None or not refusal.is_unknown_topic or topic in self.table:
+            return 0
+        return self._now_ms() - refusal.since_ms
+
     async def poll(self) -> None:
         """Refresh every topic that a member uses; the first failing query ends the round."""
         for topic in self._members.topics():
@@ -186,7 +193,9 @@ class TopicRoutes:
         if reply.code == ResponseCode.SUCCESS and reply.body:
             self._refusals.pop(topic, None)
             return reply
-        self._refusals[topic] = RouteRefusal(address, reply.code, reply.remark or "")
+        before = self._refusals.get(topic)
+        since_ms = self._now_ms() if before is None else before.since_ms
+        self._refusals[topic] = RouteRefusal(address, reply.code, reply.remark or "", since_ms)
         if len(self._refusals) > REFUSALS_KEPT_MAX:
             del self._refusals[next(iter(self._refusals))]
         return None

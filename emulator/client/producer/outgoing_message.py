@@ -26,6 +26,7 @@ from rocketmq_emulator.protocol.java import java_json
 from rocketmq_emulator.protocol.messages import properties
 from rocketmq_emulator.protocol.messages.batch import BatchMessage, encode_batch
 from rocketmq_emulator.protocol.messages.compression import compress, compressed_flag
+from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
 from rocketmq_emulator.protocol.messages.names import is_retry_topic
 from rocketmq_emulator.protocol.messages.properties import encode_properties, properties_text
 from rocketmq_emulator.protocol.messages.validation import (
@@ -39,6 +40,8 @@ from rocketmq_emulator.settings.releases import (
     LAST_PROPERTY_OPEN,
     Release,
 )
+
+DELAY_LEVELS = parse_delay_levels().level_max  # of the default table
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client.settings.config import ProducerConfig
@@ -157,6 +160,11 @@ def check(message: Message, config: ProducerConfig) -> None:
     """
     if (complaint := client_refuses_send_to(message.topic)) is not None:
         raise MessageIllegal(complaint)
+    if config.strict and message.delay_level > DELAY_LEVELS:
+        raise MessageIllegal(
+            f"delay_level={message.delay_level} is beyond the table of {DELAY_LEVELS} levels: a "
+            "broker would deliver the message at the highest one"
+        )
     _check_size(len(message.body), config)
 
 

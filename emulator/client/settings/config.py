@@ -110,6 +110,7 @@ class ClientConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     stream_requests: bool = False  # enableStreamRequestType (4.9.4)
     vip_channel_enabled: bool = False  # vipChannelEnabled
     quirks: tuple[str, ...] = ()  # ours: bugs switched on by name
+    strict: bool = False  # ours: likely mistakes raise errors instead of warnings
     net: NetConfig = NetConfig()
     setting_rules: ClassVar[SettingRules] = CLIENT_RULES
 

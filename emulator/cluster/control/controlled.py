@@ -11,7 +11,11 @@ from rocketmq_emulator.cluster.world import WorldKind
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import AnyFault, FaultState
     from rocketmq_emulator.facts.journal import Listener
-    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
+    from rocketmq_emulator.protocol.bodies.extensions import (
+        MisuseView,
+        ReplyRule,
+        ReplyRuleState,
+    )
 
 
 class ControlledCluster(Protocol):
@@ -78,6 +82,10 @@ class ControlledCluster(Protocol):
 
     def skew_clock(self, name: str, ms: int) -> None:
         """As ``World.skew_clock``."""
+        ...
+
+    def misuses(self) -> tuple[MisuseView, ...]:
+        """As ``RealWorld.misuses``."""
         ...
 
     def advance(self, time: str | int) -> int:

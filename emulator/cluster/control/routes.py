@@ -303,6 +303,11 @@ def _advance(world: ControlledCluster, request: HttpRequest, _names: Names) -> H
         raise Refused(HTTPStatus.BAD_REQUEST, f"time: {error}") from error
 
 
+def _misuses(world: ControlledCluster, _request: HttpRequest, _names: Names) -> HttpResponse:
+    with refusals("a broker"):
+        return HttpResponse.json({"misuses": world.misuses()})
+
+
 TIME_ROUTES = (Route("POST", "/advance", _advance),)
 
 
@@ -426,6 +431,7 @@ def check_verb(node: NodeView, verb: Verb) -> None:
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", _about),
     Route("POST", "/reset", _reset),
+    Route("GET", "/misuses", _misuses),
     Route("GET", "/nodes", _nodes),
     Route("GET", "/nodes/{name}", _node),
     *(Route("POST", f"/nodes/{{name}}/{verb}", _verb(verb)) for verb in VERB_STATES),

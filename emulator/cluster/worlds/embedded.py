@@ -60,9 +60,9 @@ class EmbeddedCluster(RealWorld):
     ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.  *control* is
     the port of a control address, 0 means any.  *with_links* puts a proxy in front of each node,
     for faults of links.  *on_progress* is called, in the cluster's thread, while a node reads a
-    large store.
-    ``ready_s`` is the duration of the start in seconds.  Data that a node stored in memory
-    outlasts its restarts.
+    large store.  With *strict* the block ends with ``MisusesFound`` if clients made likely
+    mistakes.  ``ready_s`` is the duration of the start in seconds.  Data that a node stored in
+    memory outlasts its restarts.
     """
 
     kind = "embedded"
@@ -77,10 +77,15 @@ class EmbeddedCluster(RealWorld):
         control: int | None = None,
         with_links: bool = False,
         on_progress: OnProgress | None = None,
+        strict: bool = False,
         **fields: Unpack[ClusterFields],
     ) -> None:
         super().__init__(
-            checked_spec(spec, fields), control, journal=journal, with_links=with_links
+            checked_spec(spec, fields),
+            control,
+            journal=journal,
+            with_links=with_links,
+            strict=strict,
         )
         self._on_progress = on_progress
         self._journal = journal
@@ -120,6 +125,13 @@ class EmbeddedCluster(RealWorld):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        try:
+            if self._failure is None:
+                self._check_if_strict(kind)
+        finally:
+            self._close_all()
+
+    def _close_all(self) -> None:
         self._close_control()
         self._faults.close()
         try:

@@ -44,8 +44,9 @@ class ProcessCluster(RealWorld):
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts per node.
     *log* selects the lines that the nodes write to standard error.  *control* is the port of
     a control address, 0 means any.  *with_links* puts a proxy in front of each node, for faults
-    of links.  *on_progress* is called while a node reads a large store.  ``ready_s`` is the
-    duration of the start in seconds.
+    of links.  *on_progress* is called while a node reads a large store.  With *strict* the block
+    ends with ``MisusesFound`` if clients made likely mistakes.  ``ready_s`` is the duration of the
+    start in seconds.
     """
 
     kind = "processes"
@@ -60,10 +61,15 @@ class ProcessCluster(RealWorld):
         control: int | None = None,
         with_links: bool = False,
         on_progress: OnProgress | None = None,
+        strict: bool = False,
         **fields: Unpack[ClusterFields],
     ) -> None:
         super().__init__(
-            checked_spec(spec, fields), control, journal=journal, with_links=with_links
+            checked_spec(spec, fields),
+            control,
+            journal=journal,
+            with_links=with_links,
+            strict=strict,
         )
         self._journal = journal
         self._log = log
@@ -95,11 +101,14 @@ class ProcessCluster(RealWorld):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._close_control()
-        self._faults.close()
-        self._is_over = True
-        self.stop()
-        self._close_links()
+        try:
+            self._check_if_strict(kind)
+        finally:
+            self._close_control()
+            self._faults.close()
+            self._is_over = True
+            self.stop()
+            self._close_links()
 
     # Its nodes ------------------------------------------------------------------------
 

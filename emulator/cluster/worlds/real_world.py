@@ -16,7 +16,7 @@ import msgspec
 
 from rocketmq_emulator.cluster.faults.real_time_faults import RealTimeFaults
 from rocketmq_emulator.cluster.node_view import NodeCondition, NodeView, StateTimes
-from rocketmq_emulator.cluster.world import World
+from rocketmq_emulator.cluster.world import MisusesFound, World
 from rocketmq_emulator.net.transport import AddressInUse
 from rocketmq_emulator.settings.setting_rules import BadField
 from rocketmq_emulator.text.values import check_connect_address
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from rocketmq_emulator.facts.journal import Listener
     from rocketmq_emulator.processes.node_process import NodeDied
     from rocketmq_emulator.processes.roles import RoleConfig
-    from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
+    from rocketmq_emulator.protocol.bodies.extensions import (
+        MisuseView,
+        ReplyRule,
+        ReplyRuleState,
+    )
 
 
 R = TypeVar("R")
@@ -52,8 +56,10 @@ class RealWorld(World):
         *,
         journal: str = "",
         with_links: bool = False,
+        strict: bool = False,
     ) -> None:
         self.spec = spec
+        self.strict = strict  # likely mistakes of clients are errors
         self.ready_s = 0.0
         self._control_port = control  # opened at the start; None: no control address
         self._control: ControlServer | None = None
@@ -129,11 +135,13 @@ class RealWorld(World):
         """The settings of a client of this cluster: ``Producer(**cluster.client_settings())``.
 
         With *quick* also ``QUICK_TIMERS``: a client notices within a second that a broker was
-        started again, a topic changed or a member came, instead of up to 30 s later.
+        started again, a topic changed or a member came, instead of up to 30 s later.  Clients of
+        a strict cluster are ``strict``, too.
         """
         from rocketmq_emulator.client.settings.config import QUICK_TIMERS  # noqa: PLC0415  # not needed by all
 
-        return {"namesrv": self.namesrv, **(QUICK_TIMERS if quick else {})}
+        strict = {"strict": True} if self.strict else {}
+        return {"namesrv": self.namesrv, **strict, **(QUICK_TIMERS if quick else {})}
 
     @property
     def nodes(self) -> tuple[NodeView, ...]:
@@ -224,6 +232,27 @@ class RealWorld(World):
         addresses = {name: self._address_of(name) for name in running}
         answers = reply_rules.call_servers_blocking(addresses, reply_rules.advance_time(time))
         return sum(answer.due_count for answer in answers)
+
+    # Likely mistakes of clients; see docs/pytest.md ------------------------------------
+
+    def misuses(self) -> tuple[MisuseView, ...]:
+        """What the brokers that run have noticed since their start, or the last reset."""
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+        from rocketmq_emulator.protocol.bodies.extensions import misuses_of  # noqa: PLC0415  # the same
+
+        running = [n for n in self.spec.broker_names if self._condition(n).state == "running"]
+        addresses = {name: self._address_of(name) for name in running}
+        return misuses_of(reply_rules.call_servers_blocking(addresses, reply_rules.overview()))
+
+    def check_misuses(self) -> None:
+        """Raises ``MisusesFound`` if the brokers have noticed any misuse."""
+        if found := self.misuses():
+            raise MisusesFound("\n".join(f"{each.misuse}: {each.text}" for each in found))
+
+    def _check_if_strict(self, kind: type[BaseException] | None) -> None:
+        """At the end of the block, unless it ends by an error."""
+        if self.strict and kind is None:
+            self.check_misuses()
 
     # Reply rules: they raise ReplyRuleRefused, and OSError without a reply. --------------
 

@@ -175,8 +175,8 @@ HISTORIES = {
     """,
     "test_its_broker_was_killed": """
         broker-a was killed
-        1 send to orders failed: NoRoute: no queue of orders can be written
-        the test failed: NoRoute: no queue of orders can be written
+        1 send to orders failed: NoRoute: no queue of orders can be written, nothing was sent: no…
+        the test failed: NoRoute: no queue of orders can be written, nothing was sent: no broker …
         broker-a was killed
     """,
     "test_its_group_has_no_member": """

@@ -185,6 +185,8 @@ async def test_a_trio_test_uses_a_cluster_over_tcp(rocketmq):
 
 FAILING = """
 import pytest
+import rocketmq_emulator
+import trio
 from rocketmq_emulator.sync import Message, Producer
 
 
@@ -205,6 +207,24 @@ def test_an_option_there_is_not(rocketmq):
 
 def test_a_plain_function_has_no_virtual_time(virtual_cluster):
     pass
+
+
+@pytest.mark.rocketmq(strict=True)
+def test_a_level_beyond_the_table_is_an_error_at_the_end(rocketmq):
+    with Producer(namesrv=rocketmq.namesrv, group="shop") as producer:
+        producer.send(Message("orders", b"one cup", delay_level=19))
+
+
+@pytest.mark.rocketmq(strict=True)
+async def test_two_bars_are_needed_in_virtual_time_too(virtual_cluster):
+    async def consume(process):
+        async with rocketmq_emulator.PushConsumer(
+            print, {"orders": "a | b"}, process=process, group="g", listener_ms=1,
+            namesrv=virtual_cluster.namesrv,
+        ):
+            await trio.sleep(1)
+
+    await virtual_cluster.start_client("consumer", consume).wait_ended()
 
 
 def test_a_scenario_is_a_test(run_scenario):
@@ -279,7 +299,9 @@ def test_a_failure_leaves_journal_page_and_properties(tmp_path) -> None:
     strict = QUIET.replace("lost = 0", "lost = 1")
     files = {"test_failing_py": FAILING, "quiet_toml": QUIET, "strict_toml": strict}
     run = run_pytest(tmp_path, "-q", "--junitxml", "out.xml", **files)
-    assert "3 failed, 2 passed, 1 error" in run.stdout, run.stdout + run.stderr
+    assert "4 failed, 3 passed, 2 errors" in run.stdout, run.stdout + run.stderr
+    assert "MisusesFound: delay_beyond_table: " in run.stdout
+    assert "MisusesFound: single_bar: " in run.stdout
     assert "a cluster has no option 'brokrs': did you mean brokers?" in run.stdout
     assert "uses virtual_cluster: it must be async" in run.stdout
     assert re.search(

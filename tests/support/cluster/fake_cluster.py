@@ -8,7 +8,8 @@ from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeV
 from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import UnknownNode
-from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
+from rocketmq_emulator.protocol.bodies.extensions import MisuseView, ReplyRule, ReplyRuleState
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse
 
 RESULTS: dict[str, NodeState] = {
     "start": "running",
@@ -32,6 +33,9 @@ class FakeCluster:
         self.done: list[tuple[object, ...]] = []
         self.rules: dict[int, ReplyRule] = {}
         self.fails: Exception | None = None
+
+    def misuses(self) -> tuple[MisuseView, ...]:
+        return (MisuseView.of(FoundMisuse("single_bar", "c", "g", "orders", "'a | b'")),)
 
     @property
     def nodes(self) -> tuple[NodeView, ...]:

@@ -17,6 +17,8 @@ from rocketmq_emulator.client.consumer.group.member import (
     Member,
     check_consumer_arguments,
     check_group,
+    check_misuses,
+    check_topics_exist,
     instance_for,
     note_started,
     note_stopped,
@@ -107,6 +109,9 @@ class GroupConsumer(ABC, Generic[Config, Running]):
             instance = await instance_for(stack, process, self.config)
             nursery = await stack.enter_async_context(cancelling_nursery())
             running = self._build(instance, nursery)
+            check_misuses(running.member, running.member.subscriptions.values())
+            if self.config.strict:
+                await check_topics_exist(running.member)
             membership = self._membership(running)
             instance.register_consumer(membership)
             note_started(running.member, self._KIND, orderly=self._is_orderly)

@@ -32,13 +32,18 @@ from rocketmq_emulator.clocks.sampled_sums import HOUR, MINUTE, SampledSums, Sam
 from rocketmq_emulator.errors.call_errors import BadArgument, BadSubscription, MessageIllegal
 from rocketmq_emulator.facts import ConsumerStarted, ConsumerStopped
 from rocketmq_emulator.protocol.bodies.running import ConsumeStatus
-from rocketmq_emulator.protocol.messages.names import DEFAULT_CONSUMER_GROUP, retry_topic
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse, in_expression
+from rocketmq_emulator.protocol.messages.names import (
+    DEFAULT_CONSUMER_GROUP,
+    is_retry_topic,
+    retry_topic,
+)
 from rocketmq_emulator.protocol.messages.subscription import TAG, BadExpression, build_subscription
 from rocketmq_emulator.protocol.messages.validation import client_refuses_group, type_error_text
 from rocketmq_emulator.settings.quirks import class_for
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from contextlib import AsyncExitStack
 
     from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls
@@ -236,6 +241,29 @@ def subscription_to(topic: str, expression: str, kind: str, now_ms: int) -> Subs
         return build_subscription(topic, expression, kind, now_ms)
     except BadExpression as error:
         raise BadSubscription(f"{topic}: {error}") from error
+
+
+def check_misuses(member: Member, subscriptions: Iterable[SubscriptionData]) -> None:
+    """Warn of likely mistakes in *subscriptions*; with ``strict`` raise ``BadSubscription``."""
+    for data in subscriptions:
+        if (seen := in_expression(data)) is not None:
+            found = FoundMisuse(
+                seen[0], member.instance.client_id, member.group, data.topic, seen[1]
+            )
+            if member.config.strict:
+                raise BadSubscription(found.text)
+            member.instance.misuses.notice(found)
+
+
+async def check_topics_exist(member: Member) -> None:
+    """Raise ``BadSubscription`` if a NameServer does not know a topic that is subscribed."""
+    routes = member.instance.routes
+    for topic in list(member.subscriptions):
+        if topic not in routes.table and not is_retry_topic(topic):
+            await routes.refresh_quietly(topic)
+            if topic not in routes.table:
+                why = await routes.why_none(topic)
+                raise BadSubscription(f"nobody made the topic {topic}, which is subscribed: {why}")
 
 
 def subscription_of(topic: str, wanted: Expression, now_ms: int) -> SubscriptionData:

@@ -16,7 +16,11 @@ from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from rocketmq_emulator.client.consumer.group.member import subscription_of, subscription_to
+from rocketmq_emulator.client.consumer.group.member import (
+    check_misuses,
+    subscription_of,
+    subscription_to,
+)
 from rocketmq_emulator.client.consumer.group.process_queue import NOTHING_CACHED, as_fact
 from rocketmq_emulator.client.consumer.group.pull_kernel import PullKernel
 from rocketmq_emulator.client.consumer.group.rebalance import Rebalance
@@ -164,6 +168,7 @@ class LitePullPipeline:
         check_subscriptions({topic: wanted})
         member = self.member
         subscription = subscription_of(topic, wanted, member.now_ms())
+        check_misuses(member, [subscription])
         self._set_mode(SubscriptionType.SUBSCRIBE)
         member.subscriptions[topic] = subscription
         member.subscription_changed = True

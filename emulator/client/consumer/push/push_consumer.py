@@ -32,6 +32,7 @@ from rocketmq_emulator.client.consumer.group.listeners import (
 )
 from rocketmq_emulator.client.consumer.group.member import (
     PushMember,
+    check_misuses,
     subscription_to,
     subscriptions_to,
 )
@@ -155,6 +156,7 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
         check_text("kind", kind)
         member = self._running.member
         wanted = subscription_to(topic, expression, kind, member.now_ms())
+        check_misuses(member, [wanted])
         member.subscriptions[topic] = wanted
         member.subscription_changed = True
         await member.instance.heartbeats.send_round()

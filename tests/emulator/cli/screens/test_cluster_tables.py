@@ -11,7 +11,8 @@ from rich.console import Console
 from rocketmq_emulator.admin.overview import BrokerView, GroupView, Overview, QueueView, TopicView
 from rocketmq_emulator.cli.options.shared import WIDTH_IN_A_PIPE
 from rocketmq_emulator.cli.screens.cluster_tables import cluster_screen
-from rocketmq_emulator.protocol.bodies.extensions import MemberView
+from rocketmq_emulator.protocol.bodies.extensions import MemberView, MisuseView
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse
 
 COLUMNS = 100
 
@@ -71,6 +72,17 @@ def test_no_line_is_wider_than_the_terminal_however_many_members_there_are(
     assert max(map(len, lines)) <= columns
     assert len(lines) < 24
     assert any("+34 more" in line for line in lines) == (members == 40)
+
+
+def test_likely_mistakes_of_clients_are_shown_whole_in_lines_that_fit() -> None:
+    found = FoundMisuse("single_bar", "c\x1b[31m1", "billing", "orders", "'a | b'")
+    overview = msgspec.structs.replace(an_overview(), misuses=(MisuseView.of(found),))
+    text = drawn(cluster_screen(overview), 60)
+    shown = text[text.index("likely mistake") :]
+    assert " ".join(shown.split()).endswith("by two bars, as in 'TagA || TagB'")
+    assert max(map(len, text.splitlines())) <= 60
+    assert "\x1b" not in text
+    assert "likely" not in drawn(cluster_screen(an_overview()))
 
 
 def test_in_a_pipe_nothing_is_cut() -> None:

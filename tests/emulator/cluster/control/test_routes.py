@@ -36,6 +36,13 @@ def test_the_first_page_says_where_everything_is() -> None:
     assert about["version"]
 
 
+def test_misuses_are_listed_with_their_cure() -> None:
+    status, found = asked(FakeCluster(), "GET", "/misuses")
+    (misuse,) = found["misuses"]
+    assert (status, misuse["misuse"], misuse["group"]) == (200, "single_bar", "g")
+    assert "separate tags by two bars" in misuse["text"]
+
+
 def test_nodes_are_a_table_and_one_by_one() -> None:
     cluster = FakeCluster()
     cluster.kill("broker-a")

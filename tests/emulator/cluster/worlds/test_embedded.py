@@ -13,7 +13,7 @@ from rocketmq_emulator.admin.calls import Admin, ClusterUnreachable, NotFound, a
 from rocketmq_emulator.admin.cluster_reader import ClusterReader
 from rocketmq_emulator.client import Message, Producer
 from rocketmq_emulator.cluster.spec import ClusterSpec
-from rocketmq_emulator.cluster.world import NotReady
+from rocketmq_emulator.cluster.world import MisusesFound, NotReady
 from rocketmq_emulator.cluster.worlds import embedded
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
@@ -43,12 +43,49 @@ async def send(namesrv: str, count: int) -> None:
             await producer.send(Message("orders", f"order {number}".encode()))
 
 
+async def send_late(namesrv: str) -> None:
+    async with Producer(namesrv=namesrv, group="shop") as producer:
+        await producer.send(Message("orders", b"late", delay_level=19))
+
+
 @pytest.fixture(scope="module")
 def cluster():
     with EmbeddedCluster(ClusterSpec()) as running:
         assert asked(running, make_orders) == ["broker-a", "broker-b"]
         trio.run(send, running.namesrv, 8)
         yield running
+
+
+def make_a_mistake(cluster, error: Exception | None = None) -> None:
+    with cluster:
+        trio.run(send_late, cluster.namesrv)
+        assert cluster.client_settings()["strict"]
+        assert [each.misuse for each in cluster.misuses()] == ["delay_beyond_table"]
+        if error is not None:
+            raise error
+
+
+def test_a_strict_cluster_ends_with_the_mistakes_of_its_clients() -> None:
+    cluster = EmbeddedCluster(ClusterSpec(), strict=True)
+    with pytest.raises(
+        MisusesFound, match=r"^delay_beyond_table: .* of group shop sends to orders"
+    ):
+        make_a_mistake(cluster)
+    assert not cluster.is_running("broker-a")
+
+
+def test_a_strict_cluster_keeps_the_error_of_its_block() -> None:
+    with pytest.raises(ZeroDivisionError):
+        make_a_mistake(EmbeddedCluster(ClusterSpec(), strict=True), ZeroDivisionError())
+
+
+def test_without_strict_mistakes_are_only_listed_until_a_reset() -> None:
+    with EmbeddedCluster(ClusterSpec()) as cluster:
+        assert "strict" not in cluster.client_settings()
+        trio.run(send_late, cluster.namesrv)
+        assert len(cluster.misuses()) == 1
+        cluster.reset()
+        assert cluster.misuses() == ()
 
 
 def test_it_is_ready_when_the_block_begins(cluster) -> None:
