@@ -41,7 +41,7 @@ from rocketmq_emulator.facts import (
     TimeAdvanced,
 )
 from rocketmq_emulator.facts.journal import Entry
-from rocketmq_emulator.protocol.codes import RequestCode
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.messages.names import is_dlq_topic, is_retry_topic, is_system_topic
 from rocketmq_emulator.scenarios.descriptions.names import fault_in_words
 from rocketmq_emulator.scenarios.descriptions.sentences import (
@@ -56,6 +56,8 @@ LINES_MAX = 15
 COLUMNS_MAX = 100
 STATE_LINES_MAX = 7
 TAGS_SHOWN_MAX = 3
+# A member's first pull may come before its subscription; the state names it if a message waits.
+NOT_LATEST = f"code {ResponseCode.SUBSCRIPTION_NOT_LATEST}"
 FATES: Mapping[State, str] = {  # the states of messages, the one that explains most first
     "dead": "dead letter",
     "retried": "failed",
@@ -298,7 +300,8 @@ def _rule(facts: Sequence[ReplyRuleApplied], entry: Entry, _: MessageFates) -> s
 
 def _pull_failed_key(fact: PullFailed, entry: Entry, fates: MessageFates) -> Key | None:
     is_over = (fact.group, fact.queue) not in fates.pull_errors  # a later pull succeeded
-    return None if is_over else (entry.node, fact.queue.broker, fact.error)
+    is_usual = fact.error.startswith(NOT_LATEST)
+    return None if is_over or is_usual else (entry.node, fact.queue.broker, fact.error)
 
 
 def _at_node(_fact: Fact, entry: Entry, _: MessageFates) -> Key:

@@ -6,7 +6,11 @@ function addFailure() {
   failure.at = failure.failed_us - report.start_us;
   const section = document.getElementById('failure'), history = document.getElementById('history');
   section.hidden = false;
-  for (const text of failure.history) history.append(line('div', text, text.includes(' s the test failed: ') ? 'bad' : ''));
+  const failed = ' s the test failed: ';
+  for (const text of failure.history) {
+    const [time, rest] = text.split(failed, 2);
+    history.append(rest === undefined ? line('div', text) : line('div', time + failed + failure.error, 'bad'));
+  }
   if (failure.messages.length) section.append(messagesTable(failure));
 }
 

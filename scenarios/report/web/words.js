@@ -97,7 +97,7 @@ function writeFigures() {
   const expected = report.expected.map(({ text, metric, met, why }) =>
     [text, report.judgement.metrics[metric] ?? '', met === null ? why : met ? 'met' : 'NOT MET']);
   if (expected.length) place.prepend(table('Expectations', ['', 'measured', ''], expected));
-  const metrics = Object.entries(report.judgement?.metrics ?? {}).map(([name, value]) => [name, value]);
+  const metrics = Object.entries(report.judgement?.metrics ?? {}).filter(([, value]) => value || !report.failure);
   if (metrics.length) place.append(table('Metrics of the checkers', ['metric', 'value'], metrics));
 }
 
