@@ -27,7 +27,7 @@ from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
 from rocketmq_emulator.scenarios.files.reading import read_plan
 from rocketmq_emulator.scenarios.plan.plan import Plan, of_release
 from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem
-from rocketmq_emulator.scenarios.plan.validity import problems_of
+from rocketmq_emulator.scenarios.plan.validity import Checks, problems_of
 from rocketmq_emulator.scenarios.recording.scenario import Scenario
 from rocketmq_emulator.scenarios.weather.generating import weather
 from rocketmq_emulator.scenarios.weather.shape import WeatherShape
@@ -40,11 +40,15 @@ Planned = Callable[[Mapping[str, Value | str]], Plan]
 
 
 class Listed(NamedTuple):
-    """A scenario that was found: its name, its file, and the function that makes its plan."""
+    """A scenario that was found: its name, its file, and the function that makes its plan.
+
+    ``checked`` makes it with checks of one's own; their problems have lines.
+    """
 
     name: str
     file: Path
     plan: Planned
+    checked: Callable[[Mapping[str, Value | str], Checks], Plan] | None = None
 
 
 def weather_of(given: Mapping[str, Value | str]) -> Plan:
@@ -91,6 +95,20 @@ def load(
     if release and name == WEATHER.name:
         given = {**given, "release": release}
     return of_release(find(name).plan(given), release)
+
+
+def load_checked(name: str, given: Mapping[str, Value | str], checks: Checks) -> Plan:
+    """The plan of the scenario *name*, in which *checks* find no problem.
+
+    Raises ``BadScenario`` with all problems and their lines.
+    """
+    listed = find(name)
+    if listed.checked is not None:
+        return listed.checked(given, checks)
+    plan = listed.plan(given)
+    if found := [*checks(plan)]:
+        raise BadScenario(name, [Problem(path, text) for path, text in found])
+    return plan
 
 
 def find(name: str) -> Listed:
@@ -167,13 +185,18 @@ def in_folder(folder: Path) -> Iterator[Listed]:
 
 
 def _of_toml(path: Path) -> Listed:
-    return Listed(path.stem, path, lambda given: read_plan(_text(path), str(path), given))
+    return Listed(
+        path.stem,
+        path,
+        lambda given: read_plan(_text(path), str(path), given),
+        lambda given, checks: read_plan(_text(path), str(path), given, checks),
+    )
 
 
 def _of_module(module: ModuleType, path: Path) -> Iterator[Listed]:
     for value in vars(module).values():
         if isinstance(value, Scenario) and value.function.__module__ == module.__name__:
-            yield Listed(value.name, path, value.plan)
+            yield Listed(value.name, path, value.plan, value.checked)
 
 
 def _one_of(name: str, found: list[Listed], wanted: str) -> Listed:

@@ -35,7 +35,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     timed,
 )
 from rocketmq_emulator.scenarios.plan.problems import BadScenario, Path, Problem
-from rocketmq_emulator.scenarios.plan.validity import problems_of
+from rocketmq_emulator.scenarios.plan.validity import Checks, problems_of
 from rocketmq_emulator.text.suggestions import suggestion
 
 TOML_CHARS_MAX = 1_000_000
@@ -46,11 +46,16 @@ OWN_WORDS = ("parameters", "made_with", "expect")  # keys of the whole file that
 STEP_FIELDS = tuple(spelling(field).plain for field in types_of(Step) if field != "does")
 
 
-def read_plan(text: str, source: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:
+def read_plan(
+    text: str,
+    source: str,
+    parameters: Mapping[str, Value | str] | None = None,
+    checks: Checks = problems_of,
+) -> Plan:
     """The plan of the TOML *text*; *source* is its path, for messages.
 
     *parameters* override the file's own values; a text is converted to the type of that value.
-    Raises ``BadScenario`` with all problems.
+    Raises ``BadScenario`` with all problems, also those that *checks* finds in the plan.
     """
     if len(text) > TOML_CHARS_MAX:
         raise BadScenario(source, [Problem((), f"it is longer than {TOML_CHARS_MAX} characters")])
@@ -58,7 +63,7 @@ def read_plan(text: str, source: str, parameters: Mapping[str, Value | str] | No
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadScenario(source, [_no_toml(error, text)]) from None
-    return _Reading(document, text, source).plan(parameters or {})
+    return _Reading(document, text, source).plan(parameters or {}, checks)
 
 
 def _no_toml(error: tomllib.TOMLDecodeError, text: str) -> Problem:
@@ -75,7 +80,7 @@ class _Reading:
         self.fitting = StructConverter()
         self.moved: Mapping[Path, Path] = {}
 
-    def plan(self, parameters: Mapping[str, Value | str]) -> Plan:
+    def plan(self, parameters: Mapping[str, Value | str], checks: Checks) -> Plan:
         defaults = self._parameters()
         values, problems = parameter_values(defaults, parameters)
         put = Substitution(values)
@@ -97,7 +102,7 @@ class _Reading:
             self._check(self.fitting.problems)
             raise AssertionError("a value that cannot be converted has a problem") from None
         self._check(self.fitting.problems)
-        self._check([Problem(self._place(path), text) for path, text in problems_of(plan)])
+        self._check([Problem(self._place(path), text) for path, text in checks(plan)])
         return plan
 
     # The file as a whole ------------------------------------------------------------------

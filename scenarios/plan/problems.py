@@ -9,7 +9,7 @@ They are shown before anything is started.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from rocketmq_emulator.protocol.error_families import Misuse
@@ -31,6 +31,12 @@ class Problem(NamedTuple):
         place = f"{source}:{self.line}" if self.line else source
         field = ".".join(part for part in self.path if isinstance(part, str))
         return f"{place}: {field}: {self.text}" if field else f"{place}: {self.text}"
+
+
+def line_of(path: Path, lines: Mapping[Path, int], otherwise: int) -> int:
+    """The line of *path*, or of the nearest part of the plan above it that has one."""
+    above = (path[:length] for length in range(len(path), 0, -1))
+    return next((lines[part] for part in above if part in lines), otherwise)
 
 
 class BadScenario(Misuse, ValueError):

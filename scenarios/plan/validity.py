@@ -6,7 +6,7 @@ checked before, when the plan was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -49,6 +49,7 @@ from rocketmq_emulator.text.old_names import renamed
 from rocketmq_emulator.text.suggestions import suggestion
 
 FoundProblems: TypeAlias = Iterator[tuple[Path, str]]
+Checks: TypeAlias = Callable[[Plan], Iterable[tuple[Path, str]]]
 
 QUEUES_MAX = 65_535
 MEMBERS_MAX = 1_000

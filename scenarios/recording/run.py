@@ -13,6 +13,7 @@ epoch.  A fault that begins in one epoch and ends in another is ended by a step 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -44,6 +45,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     first_field,
     word_of,
 )
+from rocketmq_emulator.scenarios.plan.problems import Path
 from rocketmq_emulator.scenarios.plan.strategies import STRATEGIES
 from rocketmq_emulator.scenarios.plan.validity import spec_of
 from rocketmq_emulator.text.suggestions import suggestion
@@ -143,8 +145,12 @@ class RecordedGroup(FaultsAndActions):
 class Run(FaultsAndActions):
     """See the module.  Methods raise ``NotRecordable`` for calls that no plan can express."""
 
-    def __init__(self) -> None:
-        super().__init__(RecordedTimeline())
+    def __init__(self, file: str = "") -> None:
+        """*file* is the scenario's: problems of a part of the plan name a line of it."""
+        super().__init__(RecordedTimeline(file))
+        self._file = file
+        self._called_at: dict[Path, int] = {}
+        self._expected_at: list[tuple[Expectation, int]] = []
         self._fields: dict[str, Any] = {"topics": {}, "expect": ()}
         self._parts: dict[str, list[Any]] = {"consumers": [], "load": [], "programs": []}
 
@@ -157,6 +163,7 @@ class Run(FaultsAndActions):
         if "cluster" in self._fields:
             raise NotRecordable("a scenario has one cluster")
         self._fields["cluster"] = plan = _made(ClusterPlan, (), fields, "cluster")
+        self._note_line("cluster")
         for name, topic in (topics or {}).items():
             self.topic(name, topic)
         return RecordedCluster(self._line, plan)
@@ -169,6 +176,7 @@ class Run(FaultsAndActions):
         whole = queues if isinstance(queues, TopicPlan) else None
         topic = whole or _made(TopicPlan, (), {**(given or {}), **fields}, "topic")
         self._fields["topics"][name] = topic
+        self._note_line("topics", name)
 
     async def consumers(
         self,
@@ -187,6 +195,7 @@ class Run(FaultsAndActions):
         fields = {"starts_ms": now_ms, **fields, "strategy": _name_of(strategy)}
         plan = _made(ConsumersPlan, (group,), fields, "consumers")
         others = sum(each.members for each in self._parts["consumers"] if each.group == group)
+        self._note_line("consumers", len(self._parts["consumers"]))
         self._parts["consumers"].append(plan)
         return RecordedGroup(self._line, group, plan.members, 1 + others)
 
@@ -195,6 +204,7 @@ class Run(FaultsAndActions):
         if (now_ms := self._line.now_ms) is None:
             raise NotRecordable("a load begins at a time, so before run.until")
         plan = _made(LoadPlan, (topic,), {"rate": rate, "from_ms": now_ms, **fields}, "load")
+        self._note_line("load", len(self._parts["load"]))
         self._parts["load"].append(plan)
         return _RecordedLoad(self._line, self._parts["load"])
 
@@ -213,6 +223,7 @@ class Run(FaultsAndActions):
         if starts_ms is None:
             raise NotRecordable("a program starts at a time, so before run.until")
         fields = {"run": run, "arguments": dict(arguments or {}), "starts_ms": starts_ms}
+        self._note_line("programs", len(self._parts["programs"]))
         self._parts["programs"].append(_made(ProgramPlan, (name,), fields, "program"))
 
     # Times -----------------------------------------------------------------------------------
@@ -235,10 +246,13 @@ class Run(FaultsAndActions):
         self._line.finish("until it is quiet")
         self._fields |= {"lasts_ms": None, "quiet_ms_max": _ms(wait_s_max)}
         self._fields["settled_ms"] = _ms(settled)
+        for name in ("quiet_ms_max", "settled_ms"):
+            self._note_line(name)
 
     def lasts(self, seconds: float | str) -> None:
         """End the run *seconds* after its start, even if messages are left to consume."""
         self._fields["lasts_ms"] = _ms(seconds)
+        self._note_line("lasts_ms")
 
     # Faults, expectations and limits -----------------------------------------------------------
 
@@ -252,17 +266,21 @@ class Run(FaultsAndActions):
             if not isinstance(each, Expectation):
                 text = "compare a metric with ==, <= or >=: idle_members('billing') == 0"
                 raise NotRecordable(f"{each!r} is no expectation; {text}")
-        both = (*self._fields["expect"], *expectations)
-        scopes = list(dict.fromkeys(["", *(each.scope for each in both)]))
-        self._fields["expect"] = tuple(sorted(both, key=lambda each: scopes.index(each.scope)))
+        line = line_in(self._file)
+        both = [*self._expected_at, *((each, line) for each in expectations)]
+        scopes = list(dict.fromkeys(["", *(each.scope for each, _ in both)]))
+        self._expected_at = sorted(both, key=lambda each: scopes.index(each[0].scope))
+        self._fields["expect"] = tuple(each for each, _ in self._expected_at)
 
     def quirks(self, *names: str) -> None:
         """Switch on bugs in clients and brokers by name."""
         self._fields["quirks"] = names
+        self._note_line("quirks")
 
     def limits(self, **fields: object) -> None:
         """Set the limits of the run, by the fields of ``Limits``."""
         self._fields["limits"] = _made(Limits, (), fields, "limits")
+        self._note_line("limits")
 
     def _plan(self, **fields: object) -> Plan:
         """The recorded plan; *fields* are its name, title and parameters."""
@@ -274,6 +292,30 @@ class Run(FaultsAndActions):
             self._fields["lasts_ms"] = line.now_ms or None
         parts = {name: tuple(parts) for name, parts in self._parts.items()}
         return Plan(**{**self._fields, **parts, **fields, "timeline": line.steps()})
+
+    def _note_line(self, *path: str | int) -> None:
+        self._called_at[path] = line_in(self._file)
+
+    def _lines(self) -> Mapping[Path, int]:
+        """The line of the call that recorded each part of the plan, by its path."""
+        lines = dict(self._called_at)
+        for at, (_, line) in enumerate(self._expected_at):
+            lines["expect", at] = line
+        for at, draft in enumerate(self._line.drafts):
+            lines["timeline", at] = draft.line
+            if draft.when is not None:
+                lines["timeline", at, "when"] = draft.when_line
+        return {path: line for path, line in lines.items() if line}
+
+
+def line_in(file: str) -> int:
+    """The line of *file* that is being executed, in its innermost call; 0 if none is."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_filename == file:
+            return frame.f_lineno
+        frame = frame.f_back
+    return 0
 
 
 class _RecordedLoad:
@@ -366,6 +408,7 @@ class RecordedStep:
         name: str,
         for_ms: int | None,
     ) -> None:
+        self.line = self.when_line = 0  # of the scenario's file; 0: unknown
         self.does, self.at_ms, self.when, self.after_ms = does, at_ms, when, after_ms
         self.name, self.for_ms = name, for_ms
 
@@ -391,7 +434,8 @@ class RecordedMoment:
 class RecordedTimeline:
     """Steps in the order in which they are recorded, and the recorded clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str = "") -> None:
+        self._file, self._waits_at = file, 0
         self.drafts: list[RecordedStep] = []
         self.ended = ""  # why it has ended; empty if it has not
         self._epoch, self._elapsed_ms, self._last_ms = 0, 0, 0
@@ -420,13 +464,14 @@ class RecordedTimeline:
         if self._waiting_for is not None:
             self.add(Mark(text=f"after {self._waiting_for.kind}"))
         self._epoch, self._elapsed_ms, self._last_ms = self._epoch + 1, 0, 0
-        self._waiting_for = when
+        self._waiting_for, self._waits_at = when, line_in(self._file)
 
     def add(self, does: FaultOrAction, name: str = "", for_ms: int | None = None) -> RecordedStep:
         """Record a step that does *does* now."""
         self._check_open()
         after_ms = 0 if self._epoch == 0 else self._elapsed_ms - self._last_ms
         draft = RecordedStep(does, self.now_ms, self._waiting_for, after_ms, name, for_ms)
+        draft.line, draft.when_line = line_in(self._file), self._waits_at
         self._last_ms, self._waiting_for = self._elapsed_ms, None
         self.drafts.append(draft)
         return draft

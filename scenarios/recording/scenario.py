@@ -23,8 +23,8 @@ from typing import Any, TypeAlias, overload
 
 from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
 from rocketmq_emulator.scenarios.plan.plan import Plan
-from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem
-from rocketmq_emulator.scenarios.plan.validity import problems_of
+from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem, line_of
+from rocketmq_emulator.scenarios.plan.validity import Checks, problems_of
 from rocketmq_emulator.scenarios.recording.run import NotRecordable, Run
 from rocketmq_emulator.text.docstrings import NoSource, docstring_of
 
@@ -49,17 +49,27 @@ class Scenario:
 
     def plan(self, parameters: Mapping[str, Value | str] | None = None, **more: Value) -> Plan:
         """The plan that the function records.  Raises ``BadScenario``."""
-        values, problems = parameter_values(self.parameters, {**(parameters or {}), **more})
+        return self.checked({**(parameters or {}), **more})
+
+    def checked(self, parameters: Mapping[str, Value | str], checks: Checks = problems_of) -> Plan:
+        """The plan, without a problem that *checks* finds.
+
+        Raises ``BadScenario``: each problem has the line of the call that recorded that part of
+        the plan.
+        """
+        values, problems = parameter_values(self.parameters, parameters)
         if problems:
             raise BadScenario(self.file, problems)
-        run = Run()
+        run = Run(self.file)
         self._record(run, values)
         try:
             plan = run._plan(**self._fields(values))  # noqa: SLF001
         except ValueError as error:
             raise self._bad(str(error)) from None
-        if found := problems_of(plan):
-            raise BadScenario(self.file, [Problem(path, text, self.line) for path, text in found])
+        if found := [*checks(plan)]:
+            lines = run._lines()  # noqa: SLF001
+            shown = [Problem(path, text, line_of(path, lines, self.line)) for path, text in found]
+            raise BadScenario(self.file, sorted(shown, key=lambda problem: problem.line))
         return plan
 
     def _fields(self, values: Mapping[str, Value]) -> dict[str, Any]:

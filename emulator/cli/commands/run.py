@@ -190,11 +190,16 @@ def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
 
 def world_for(plan: Plan, scenario: str, world: str) -> WorldKind:
     """The kind named *world*.  Raises ``BadUse`` with each part of *plan* that it cannot run."""
+    kind = world_named(world)
+    if refusals := [why for _, why in refusals_of(plan, kind, has_links=True)]:
+        raise BadUse("\n".join(f"{scenario}: {why}" for why in refusals))
+    return kind
+
+
+def world_named(world: str) -> WorldKind:
+    """The kind named *world*.  Raises ``BadUse``."""
     for kind in JOBS:
         if kind == world:
-            refusals = [why for _, why in refusals_of(plan, kind, has_links=True)]
-            if refusals:
-                raise BadUse("\n".join(f"{scenario}: {why}" for why in refusals))
             return kind
     raise BadUse(f"--world is one of {', '.join(JOBS)}, not {world!r}")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, NamedTuple
@@ -11,13 +14,17 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from rocketmq_emulator.cli.commands.run import InWorld, world_for
+from rocketmq_emulator.cli.commands.run import InWorld, world_named
 from rocketmq_emulator.cli.options.completion import complete_scenario, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show, show_json, show_line
-from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load
+from rocketmq_emulator.cluster.world import WorldKind
+from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load, load_checked
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
+from rocketmq_emulator.scenarios.plan.problems import Path as PlanPath
+from rocketmq_emulator.scenarios.plan.strategies import strategy_named
+from rocketmq_emulator.scenarios.plan.validity import problems_of, refusals_of
 from rocketmq_emulator.scenarios.recording.writing import plan_as_python
 from rocketmq_emulator.scenarios.report.timeline_picture import count_of, timeline_picture
 
@@ -111,13 +118,56 @@ def check(
     settings: Set = None,
     world: InWorld = "virtual",
 ) -> None:
-    """Check that a scenario can be run.  If not: exit code 2, and each problem with its line."""
-    with errors_as_exit_codes():
-        plan = _loaded(name, settings)
-        world_for(plan, name, world)
+    """Check that a scenario can be run.  If not: exit code 2, and each problem with its line.
+
+    Besides names and numbers: whether the world can do its faults, and whether its strategies and
+    programs can be imported.
+    """
+    with errors_as_exit_codes(), _importable_here():
+        kind = world_named(world)
+        try:
+            plan = load_checked(
+                name, parameters_of(settings), partial(problems_before_a_run, kind)
+            )
+        except BadScenario as error:
+            raise BadUse(str(error)) from None
         steps = count_of(len(plan.timeline), "step")
         expected = count_of(len(plan.expect), "expectation")
         show_line(f"{plan.name} can be run: {steps}, {expected}")
+
+
+def problems_before_a_run(world: WorldKind, plan: Plan) -> list[tuple[PlanPath, str]]:
+    """All that is wrong with *plan* and can be found without a run in *world*."""
+    found = problems_of(plan)
+    return found or [*refusals_of(plan, world, has_links=True), *_unknown_functions(plan)]
+
+
+def _unknown_functions(plan: Plan) -> Iterator[tuple[PlanPath, str]]:
+    """A problem for each strategy and program of the user's own that cannot be imported."""
+    from rocketmq_emulator.scenarios.running.client_runner import BadFunction, function_named  # noqa: PLC0415  # loads clients
+
+    for at, group in enumerate(plan.consumers):
+        if ":" in group.strategy:
+            try:
+                strategy_named(group.strategy)
+            except ValueError as error:
+                yield ("consumers", at, "strategy"), str(error)
+    for at, program in enumerate(plan.programs):
+        try:
+            function_named(program.run, "a client program")
+        except BadFunction as error:
+            yield ("programs", at, "run"), str(error)
+
+
+@contextmanager
+def _importable_here() -> Iterator[None]:
+    """Inside the block modules of this folder can be imported, as in a run."""
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def parameters_of(settings: list[str] | None) -> dict[str, str]:

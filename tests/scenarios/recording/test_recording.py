@@ -249,6 +249,45 @@ def test_chance_with_a_seed_of_its_own_is_recorded() -> None:
     assert it.plan() == it.plan()
 
 
+async def _has_problems(run: Run) -> None:
+    await run.cluster(brokers=2, topics={"orders": 4})
+    await run.consumers("billing", topic="order")
+    run.load("orders", rate=10, key_skew=2)
+    with run.kill("broker-x"):
+        await run.sleep(5)
+    await run.until(fact("QueuesClaimd"))
+    _pauses(run)
+    run.expect(metric("lost") == 0, metric("lost", "zzz") == 0)
+    run.expect(metric("lots", "billing") == 0)
+    run.limits(facts_max=0)
+    await run.until_quiet(-1)
+
+
+def _pauses(run: Run) -> None:
+    run.pause("nobody")
+
+
+def test_each_problem_of_a_plan_has_the_line_of_its_call() -> None:
+    with pytest.raises(BadScenario) as caught:
+        Scenario(_has_problems, {}).plan()
+    first = _has_problems.__code__.co_firstlineno
+    pauses = _pauses.__code__.co_firstlineno + 1
+    by_path = {problem.path: problem.line for problem in caught.value.problems}
+    assert by_path == {
+        ("consumers", 0, "topics"): first + 2,
+        ("load", 0, "key_skew"): first + 3,
+        ("timeline", 0, "does", "node"): first + 4,
+        ("timeline", 1, "when", "kind"): first + 6,
+        ("timeline", 1, "does", "node"): pauses,
+        ("expect", 1): first + 8,
+        ("expect", 2): first + 9,
+        ("limits", "facts_max"): first + 10,
+        ("quiet_ms_max",): first + 11,
+    }
+    lines = [problem.line for problem in caught.value.problems]
+    assert lines == sorted(lines)
+
+
 def test_a_wrong_name_in_a_python_scenario_is_found_before_it_runs() -> None:
     @scenario
     async def it(run: Run) -> None:

@@ -11,6 +11,16 @@ from rocketmq_emulator.cli.commands.scenario import app
 from rocketmq_emulator.scenarios.catalog.finding import load
 from rocketmq_emulator.scenarios.files.reading import read_plan
 
+DARK = """title = "dark"
+teaches = "nothing"
+lasts = "60s"
+topics.orders.queues = 4
+
+[[timeline]]
+at = "5s"
+power_off = "broker-a"
+for = "5s"
+"""
 BAD = 'topics = { orders = 4 }\n[[load]]\ntopic = "order"\nrate = "9/s"\n'
 
 
@@ -60,6 +70,49 @@ def test_a_bad_scenario_fails_the_check_with_its_lines(tmp_path: Path) -> None:
     checked = said("check", str(file))
     assert checked.exit_code == 2
     assert f"{file}:3: load.topic: there is no topic 'order'" in checked.stderr
+
+
+REFUSED = '''"""A scenario that a cluster of processes cannot run."""
+from rocketmq_emulator.scenarios import Run, scenario
+
+
+@scenario
+async def refused(run: Run) -> None:
+    """A machine loses its power.
+
+    It has programs and a strategy of its own.
+    """
+    await run.cluster(topics={"orders": 4})
+    await run.consumers("billing", topic="orders", strategy="no.such.module:mine")
+    run.program("mine", "refused_here:nothing")
+    run.load("orders", rate=10)
+    await run.sleep(10)
+    run.power_off("broker-a")
+    await run.sleep(10)
+'''
+
+
+def test_the_check_finds_what_can_be_found_before_a_run(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "refused_here.py"
+    file.write_text(REFUSED)
+    checked = said("check", str(file), "--world", "processes")
+    assert checked.exit_code == 2
+    for line, text in {
+        12: "consumers.strategy: strategy 'no.such.module:mine': ModuleNotFoundError",
+        13: "programs.run: refused_here has no function 'nothing'",
+        16: "timeline.does: the processes world cannot do power_off",
+    }.items():
+        assert f"{file}:{line}: {text}" in checked.stderr
+
+
+def test_the_check_of_a_file_names_its_lines_for_the_world_too(tmp_path: Path) -> None:
+    file = tmp_path / "dark.toml"
+    file.write_text(DARK)
+    assert said("check", str(file)).exit_code == 0
+    checked = said("check", str(file), "--world", "embedded")
+    assert checked.exit_code == 2
+    assert f"{file}:8: timeline.power_off: the embedded world cannot do" in checked.stderr
 
 
 def test_words_that_make_no_sense_are_bad_use() -> None:
