@@ -39,6 +39,7 @@ from rocketmq_emulator.facts.fact import (
     kinds_on_demand,
 )
 from rocketmq_emulator.facts.faults import (
+    ActionBegan,
     FaultActed,
     FaultBegan,
     FaultEnded,
@@ -131,6 +132,7 @@ from rocketmq_emulator.facts.stores import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "ActionBegan",
     "AddressServerFailed",
     "BrokerExpired",
     "BrokerIsolated",

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 Severity = Literal["debug", "info", "warning", "error"]
 

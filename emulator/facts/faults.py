@@ -43,6 +43,24 @@ class NodeKilled(Fact, frozen=True):
     node: str  # its name: a node of the cluster, or a client
 
 
+# Timelines of scenarios -------------------------------------------------------------------
+
+
+class ActionBegan(Fact, frozen=True):
+    """A step of a scenario's timeline that is no fault began: a join, a grown topic, a mark."""
+
+    action: str  # its word: "join", "leave", "rolling_restart", "grow_topic", "mark" …
+    text: str  # its fields, as in the timeline; of a mark: its text
+
+    def sentence(self) -> str:
+        """The action in the words of the timeline."""
+        return f"the timeline: {self.what()}"
+
+    def what(self) -> str:
+        """The word and the fields; of a mark: its text."""
+        return self.text if self.action == "mark" else f"{self.action} {self.text}".rstrip()
+
+
 # Runs -------------------------------------------------------------------------------------
 
 

@@ -294,6 +294,21 @@ def changed_fields(value: msgspec.Struct) -> dict[str, Any]:
     return found
 
 
+def fields_text(does: msgspec.Struct) -> str:
+    """The changed fields of a fault or action as text: ``broker-a, billing, ms 200``."""
+    values: list[str] = []
+    for name, value in changed_fields(does).items():
+        text = _text(value)
+        values.append(text if not values else f"{name} {text}")
+    return ", ".join(values)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(_text(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _default(field: msgspec.structs.FieldInfo) -> object:
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()

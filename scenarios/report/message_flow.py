@@ -1,9 +1,12 @@
-"""Latencies of sends and deliveries, and the backlog of each group.
+"""Latencies of sends and deliveries, the backlog of each group, and its retries and repeats.
 
 Latencies and backlogs are points: the number of a fact, and a value.  A delivery is measured from
 MessageStored to MessageConsumed; for consumers without facts (clients of other languages), to the
 commit of an offset beyond the message.  The backlog of a group is what RocketMQ's own tools call
 the lag: messages stored, and not yet committed.
+
+A message that failed is sent back to a broker, delivered again as a retry, and in the end a dead
+letter: each is a point of its group.  So is a message that was consumed, and is consumed again.
 """
 
 from __future__ import annotations
@@ -12,9 +15,12 @@ from array import array
 
 import msgspec
 
+from rocketmq_emulator.checks.state.offset_runs import OffsetRuns
 from rocketmq_emulator.facts import (
+    ConsumerStarted,
     MessageConsumed,
     MessageSent,
+    MessageSentBack,
     MessageStored,
     OffsetCommitted,
     Queue,
@@ -22,6 +28,7 @@ from rocketmq_emulator.facts import (
     SendFailed,
 )
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.names import DLQ_GROUP_TOPIC_PREFIX
 
 NOT_STORED = -1
 
@@ -29,7 +36,7 @@ NOT_STORED = -1
 class Points(msgspec.Struct):
     """Values by number of fact; *what* names the measurement, *of* its topic or group."""
 
-    what: str  # "sends", "failed sends", "consumed", "committed", "backlog"
+    what: str  # "sends", "failed sends", "consumed", "committed", "backlog", or one of ``EVENTS``
     of: str
     facts: array[int]
     values: array[int]  # µs, or messages
@@ -40,6 +47,9 @@ class Points(msgspec.Struct):
         self.values.append(value)
 
 
+EVENTS = ("failed", "sent back", "retries", "dead letters", "duplicates")  # of a group; value 1
+
+
 class MessageFlow:
     """Folds facts of messages and offsets into ``Points``; times are µs."""
 
@@ -47,6 +57,13 @@ class MessageFlow:
         self._series: dict[tuple[str, str], Points] = {}
         self._queues: dict[Queue, _StoredQueue] = {}
         self._lags: dict[str, _Lag] = {}
+        self._broadcast: set[str] = set()  # groups
+        self._consumed: dict[tuple[str, Queue], OffsetRuns] = {}  # by group, or its member
+
+    def started(self, _number: int, _entry: Entry, fact: ConsumerStarted) -> None:
+        """A consumer started: each member of a broadcasting group consumes every message."""
+        if fact.broadcast:
+            self._broadcast.add(fact.group)
 
     def sent(self, number: int, _entry: Entry, fact: MessageSent) -> None:
         """A send was acknowledged: add its duration."""
@@ -60,16 +77,46 @@ class MessageFlow:
         """A message was stored: its delivery begins, and the backlog of each group grows."""
         queue = self._queue(fact.queue)
         end = queue.end
+        if fact.offset < end:  # the end of the log was lost, and its offsets are used again
+            self._forget_from(fact.queue, fact.offset)
         queue.store(fact.offset, entry.mono_us)
         for group in queue.groups:
             position = self._lags[group].positions[fact.queue]
             self._note_lag(number, group, max(0, queue.end - position) - max(0, end - position))
 
     def consumed(self, number: int, entry: Entry, fact: MessageConsumed) -> None:
-        """A message was consumed: add the duration of its delivery; retries do not count."""
+        """A message was consumed: add the duration of its delivery; retries do not count.
+
+        A failure, a retry and a repeat are points of their own.
+        """
+        if not fact.ok:
+            self._points("failed", fact.group).add(number, 1)
+        elif self._is_repeat(entry.node, fact):
+            self._points("duplicates", fact.group).add(number, 1)
+        if fact.reconsume_times:
+            self._points("retries", fact.group).add(number, 1)
         stored_us = self._queue(fact.queue).stored_us(fact.offset)
         if stored_us != NOT_STORED and fact.reconsume_times == 0:
             self._points("consumed", fact.group).add(number, entry.mono_us - stored_us)
+
+    def sent_back(self, number: int, _entry: Entry, fact: MessageSentBack) -> None:
+        """A broker stored a message for a retry, or as a dead letter."""
+        is_dead = fact.target_topic.startswith(DLQ_GROUP_TOPIC_PREFIX)
+        self._points("dead letters" if is_dead else "sent back", fact.group).add(number, 1)
+
+    def _forget_from(self, queue: Queue, offset: int) -> None:
+        for (_, name), done in self._consumed.items():
+            if name == queue:
+                done.cut(offset)
+
+    def _is_repeat(self, node: str, fact: MessageConsumed) -> bool:
+        reader = f"{fact.group}@{node}" if fact.group in self._broadcast else fact.group
+        done = self._consumed.get((reader, fact.queue))
+        if done is None:
+            done = self._consumed[reader, fact.queue] = OffsetRuns()
+        is_repeat = fact.offset in done
+        done.add(fact.offset)
+        return is_repeat
 
     def claimed(self, _number: int, _entry: Entry, fact: QueuesClaimed) -> None:
         """A member claimed queues: count them in the backlog of its group from now on."""

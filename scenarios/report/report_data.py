@@ -20,8 +20,11 @@ import msgspec
 
 from rocketmq_emulator.checks.judging.judging import Judging
 from rocketmq_emulator.checks.judging.reading import Skipped
+from rocketmq_emulator.checks.judging.table import ALL
+from rocketmq_emulator.checks.state.start_ups import FIRST_US
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import (
+    ActionBegan,
     ConsumerStarted,
     Fact,
     FaultBegan,
@@ -30,6 +33,7 @@ from rocketmq_emulator.facts import (
     MemberLeft,
     MessageConsumed,
     MessageSent,
+    MessageSentBack,
     MessageStored,
     NodeStarted,
     OffsetCommitted,
@@ -69,6 +73,15 @@ class FaultSpan(msgspec.Struct):
     acted_count: int = 0
 
 
+class ShownAction(msgspec.Struct, frozen=True):
+    """An action of the timeline, or a mark; *fact* is the number of its ``ActionBegan``."""
+
+    fact: int
+    at_us: int
+    action: str
+    text: str  # the action with its fields; of a mark: its text
+
+
 class ShownViolation(msgspec.Struct):
     """A violation and the numbers of the facts that are its evidence."""
 
@@ -88,11 +101,13 @@ class ReportData(msgspec.Struct):
     node_names: list[str]  # by their numbers in *facts*
     nodes: list[NodeLifetime]
     faults: list[FaultSpan]
+    actions: list[ShownAction]
     lanes: list[Lane]
     series: list[Points]
     places: list[ShownViolation]
     judgement: Judgement | None  # without violations, which are in *places*; None: not judged
     expected: list[ShownExpectation]  # by the run's plan
+    metrics: list[ShownMetric]  # each once, those of unmet expectations first
     unproven: list[str]  # reasons why the run does not count as passed without a violation
     plan_title: str  # empty: there is no plan, or it has none
     facts: FactTable
@@ -180,23 +195,28 @@ class _Fold:
             MessageFlow(),
         )
         self.faults: dict[int, FaultSpan] = {}
+        self.actions: list[ShownAction] = []
+        self.members: dict[str, set[str]] = {}  # by group: nodes that were members
+        self.groups_from_us: dict[str, int] = {}
         self.run: RunStarted | None = None
         self.ended: RunEnded | None = None
         self.handlers: Mapping[type[Fact], tuple[FactHandler, ...]] = {
             FaultBegan: (self._began,),
             FaultEnded: (self._healed,),
+            ActionBegan: (self._acted,),
             RunStarted: (self._started,),
             RunEnded: (self._finished,),
             QueuesClaimed: (self.owners.claimed, self.flow.claimed),
             QueuesReleased: (self.owners.released,),
             OffsetCommitted: (self.owners.committed, self.flow.committed),
-            ConsumerStarted: (self.owners.started,),
+            ConsumerStarted: (self.owners.started, self.flow.started, self._joined),
             MemberJoined: (self.owners.joined,),
             MemberLeft: (self.owners.left,),
             MessageSent: (self.flow.sent,),
             SendFailed: (self.flow.failed,),
             MessageStored: (self.flow.stored,),
             MessageConsumed: (self.flow.consumed,),
+            MessageSentBack: (self.flow.sent_back,),
         }
 
     def data(self, first: Entry, end_us: int, judgement: Judgement | None) -> ReportData:
@@ -205,6 +225,7 @@ class _Fold:
             self.owners.died(life.name, life.last_us)
         lanes = self.owners.lanes(end_us)
         plan = plan_of(self.run) if self.run else None
+        expected = expected_of(plan, judgement)
         return ReportData(
             start_ms=first.at_ms,
             start_us=first.mono_us,
@@ -217,11 +238,13 @@ class _Fold:
                 key=NodeLifetime.place,
             ),
             faults=[_until(span, end_us) for span in self.faults.values()],
+            actions=self.actions,
             lanes=lanes,
             series=self.flow.series(),
             places=[self._place(it) for it in judgement.violations] if judgement else [],
             judgement=judgement and msgspec.structs.replace(judgement, violations=()),
-            expected=expected_of(plan, judgement),
+            expected=sorted(expected, key=lambda one: one.met is not False),
+            metrics=metrics_of(expected, judgement),
             unproven=no_pass(self.ended, judgement) if judgement else [],
             plan_title=plan.title if plan else "",
             facts=self.columns.table(),
@@ -243,6 +266,23 @@ class _Fold:
         if span is not None:
             span.until_us, span.end = entry.mono_us, number
             span.reason, span.acted_count = fact.reason, fact.acted_count
+
+    def _acted(self, number: int, entry: Entry, fact: ActionBegan) -> None:
+        self.actions.append(ShownAction(number, entry.mono_us, fact.action, fact.what()))
+
+    def _joined(self, number: int, entry: Entry, fact: ConsumerStarted) -> None:
+        """A new member of a group that runs: an action, unless the timeline has noted it."""
+        from_us = self.groups_from_us.setdefault(fact.group, entry.mono_us)
+        members = self.members.setdefault(fact.group, set())
+        is_new = entry.node not in members
+        members.add(entry.node)
+        if not is_new or entry.mono_us <= from_us + FIRST_US:
+            return
+        joins = [each.at_us for each in self.actions[-1:] if each.action == "join"]
+        if joins and entry.mono_us <= joins[0] + FIRST_US:
+            return  # it is one of those that the timeline lets join
+        text = f"join {fact.group}: {entry.node}"
+        self.actions.append(ShownAction(number, entry.mono_us, "join", text))
 
     def _started(self, _number: int, _entry: Entry, fact: RunStarted) -> None:
         self.run = fact
@@ -307,6 +347,54 @@ def _expected(one: Expectation, judgement: Judgement) -> ShownExpectation:
         return ShownExpectation(text, metric, not unmet_of((one,), judgement))
     except NoMetric as error:
         return ShownExpectation(text, metric, None, str(error))
+
+
+# Metrics, each once -------------------------------------------------------------------
+
+
+class ShownMetric(msgspec.Struct, frozen=True):
+    """A metric of a checker: the run's value, what it is computed over, and its parts."""
+
+    name: str
+    checker: str
+    unit: str
+    sentence: str
+    value: float
+    over: str  # how the run's value follows from the parts: "sum over groups"; empty: no parts
+    parts: dict[str, float]  # by group, topic or node
+    unmet: bool  # an expectation of it, or of a part, was not met
+
+
+def metrics_of(expected: list[ShownExpectation], judgement: Judgement | None) -> list[ShownMetric]:
+    """Each metric of *judgement* once, with its parts; first those that were not met."""
+    if judgement is None:
+        return []
+    unmet = {one.metric.partition(".")[0] for one in expected if one.met is False}
+    found = []
+    for checker in ALL.values():
+        for metric in checker.metrics:
+            if (value := judgement.metrics.get(metric.name)) is None:
+                continue
+            prefix = f"{metric.name}."
+            parts = {
+                name.removeprefix(prefix): part
+                for name, part in judgement.metrics.items()
+                if name.startswith(prefix)
+            }
+            how = {"sum": "sum over", "max": "largest of"}[metric.total]
+            found.append(
+                ShownMetric(
+                    name=metric.name,
+                    checker=checker.name,
+                    unit=metric.unit,
+                    sentence=metric.sentence,
+                    value=value,
+                    over=f"{how} {len(parts)} {metric.of}s" if len(parts) > 1 else "",
+                    parts=parts,
+                    unmet=metric.name in unmet,
+                )
+            )
+    return sorted(found, key=lambda each: not each.unmet)
 
 
 # Absences of nodes: down, paused, silent, gone ----------------------------------------

@@ -15,7 +15,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     Plan,
     RollingRestart,
     Step,
-    changed_fields,
+    fields_text,
     word_of,
 )
 
@@ -60,11 +60,7 @@ def duration(ms: float) -> str:
 
 def step_text(step: Step) -> str:
     """``kill broker-b``, ``slow_link broker-a, billing, ms 200``."""
-    values: list[str] = []
-    for name, value in changed_fields(step.does).items():
-        text = _text(value)
-        values.append(text if not values else f"{name} {text}")
-    return f"{word_of(step.does)} {', '.join(values)}".rstrip()
+    return f"{word_of(step.does)} {fields_text(step.does)}".rstrip()
 
 
 # Content ------------------------------------------------------------------------------------
@@ -179,9 +175,3 @@ def _cut(text: str, chars: int) -> str:
 def count_of(number: int, what: str) -> str:
     """``1 step``, ``2 steps``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(_text(part) for part in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

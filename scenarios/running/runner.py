@@ -31,6 +31,7 @@ from rocketmq_emulator.cluster.fault_values import Fault
 from rocketmq_emulator.cluster.faults.effects import targeted_names
 from rocketmq_emulator.cluster.world import perform
 from rocketmq_emulator.errors.call_errors import RemoteError
+from rocketmq_emulator.facts import ActionBegan
 from rocketmq_emulator.net.tasks import cancelling_nursery, joining_nursery
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
@@ -52,6 +53,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     Step,
     TopicPlan,
     When,
+    fields_text,
 )
 from rocketmq_emulator.scenarios.running.client_specs import (
     ClientStart,
@@ -165,6 +167,8 @@ class PlanRunner:
                         ended = When(kind="FaultEnded", fields={"fault_id": fault_id})
                         lasting.start_soon(self._noted(ended).wait)
                 else:
+                    began = ActionBegan(word_of(step), fields_text(step.does))
+                    self.environment.note(began)
                     await self._actions.do(step.does, what, lasting)
             self.doing = "waiting for the last faults and actions of the timeline to end"
 
@@ -395,7 +399,7 @@ class TimelineActions:
 
 
 async def _nothing(_act: Mark) -> None:
-    """A mark changes nothing: it is only in the plan."""
+    """A mark changes nothing: it is noted when it begins, as every action is."""
 
 
 # What a run waited for when it passed a limit -----------------------------------------

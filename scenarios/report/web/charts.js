@@ -17,6 +17,56 @@ function addCharts() {
       addChart('sends', { what: 'sends', of: points.of, facts: [], at: new Float64Array(), values: new Float64Array() });
 }
 
+// What happens to the messages of a group, one row for each kind of event, the higher the more of them.
+const FLOW_LANE = 20;
+const FLOWS = [
+  ['sends', 'sent', 'line'], ['failed sends', 'sends failed', 'error'], ['consumed', 'consumed first', 'line'],
+  ['failed', 'failed', 'warning'], ['sent back', 'sent back', 'warning'], ['retries', 'retried', 'line'],
+  ['dead letters', 'dead letters', 'error'], ['duplicates', 'consumed again', 'error'],
+];
+
+function addFlows() {
+  for (const group of groupsOf()) {
+    const topics = topicsOf(group);
+    const rows = FLOWS.map(([what, text, colour]) => {
+      const isSend = what.endsWith('sends');
+      return { text, colour, all: report.series.filter(it => it.what === what && (isSend ? topics.has(it.of) : it.of === group)) };
+    }).filter(row => row.all.some(it => it.facts.length));
+    if (!rows.some(row => row.all.some(it => !it.what.endsWith('sends')))) continue;
+    addTrack(`Messages of ${group}`, 'sent to its topics, consumed, retried, given up, consumed again; in brackets the number in the whole run',
+      () => AXIS + rows.length * FLOW_LANE,
+      pen => {
+        drawAxis(pen);
+        shadeFaults(pen, AXIS);
+        rows.forEach((row, i) => drawFlow(pen, row, AXIS + i * FLOW_LANE));
+      },
+      (x, y, pen) => aroundFlow(rows[Math.floor((y - AXIS) / FLOW_LANE)], timeAt(pen, x), 3 / pen.scale),
+      { group, topics });
+  }
+}
+
+function drawFlow(pen, { text, colour, all }, y) {
+  const counts = new Uint32Array(pen.columns + 1);
+  for (const { at } of all)
+    for (let i = firstAt(at, view.from), end = firstAt(at, view.until); i < end; i++) counts[Math.floor((at[i] - view.from) * pen.scale)]++;
+  const total = all.reduce((sum, it) => sum + it.facts.length, 0), most = counts.reduce((a, b) => Math.max(a, b), 1);
+  label(pen, `${text} (${total.toLocaleString('en')})`, y + FLOW_LANE / 2, pen.palette.ink, SMALL);
+  pen.fillStyle = pen.palette.faint;
+  pen.fillRect(EDGE, y + FLOW_LANE - 2, pen.right - EDGE, 1);
+  pen.fillStyle = pen.palette[colour];
+  counts.forEach((count, i) => {
+    if (!count) return;
+    const height = 4 + (FLOW_LANE - 8) * Math.sqrt(count / most);
+    pen.fillRect(EDGE + i - 0.5, y + FLOW_LANE - 2 - height, 2, height);
+  });
+}
+
+function aroundFlow(row, at, near) {
+  if (!row) return null;
+  const found = row.all.flatMap(it => Array.from(it.facts.slice(firstAt(it.at, at - near), firstAt(it.at, at + near)))).sort((a, b) => a - b);
+  return found.length ? { head: `${row.text} at ${clock(at)}`, lines: [`${found.length} within ${length(near * 2)}`], facts: found } : null;
+}
+
 function addChart(what, points) {
   const [title, note] = TITLES[what], chart = { points, failed: null, most: 1 };
   for (const value of points.values) if (value > chart.most) chart.most = value;

@@ -23,6 +23,7 @@ async function load() {
   report.span = Math.max(1000, report.end_us - report.start_us);
   for (const node of report.nodes) node.absences.forEach(fromStart);
   for (const fault of report.faults) fromStart(fault);
+  for (const action of report.actions) action.at = action.at_us - report.start_us;
   for (const lane of report.lanes) {
     lane.name = queueName(lane.queue);
     lane.spans = lane.spans.map(([owner, from, until, claim, release, why]) =>

@@ -15,8 +15,10 @@ async function main() {
   addChoices();
   addTheme();
   addFaults();
+  addActions();
   addNodes();
   addOwners();
+  addFlows();
   addCharts();
   writeFigures();
   addFailure();

@@ -50,6 +50,66 @@ function addFaults() {
     });
 }
 
+// The actions of the timeline and its marks: texts that do not fit beside each other get rows of their own.
+const ACTION_ROWS_MAX = 6, ACTION_WIDE = 230;
+let actionRows = 1;
+function addActions() {
+  if (!report.actions.length) return;
+  const rowsAt = pen => {
+    const ends = [];
+    return report.actions.map(action => {
+      const x = pen.x(action.at);
+      let row = ends.findIndex(end => end <= x);
+      if (row < 0) row = ends.length < ACTION_ROWS_MAX ? ends.length : ACTION_ROWS_MAX - 1;
+      pen.font = SMALL;
+      ends[row] = x + 14 + Math.min(ACTION_WIDE, pen.measureText(action.text).width);
+      return row;
+    });
+  };
+  addTrack('Actions and marks', 'of the timeline: members that join and leave, topics that change; ◆ an action, | a mark',
+    () => AXIS + actionRows * LANE,
+    pen => {
+      drawAxis(pen);
+      pen.rows = rowsAt(pen);
+      const needed = Math.max(...pen.rows) + 1;
+      if (needed !== actionRows) { actionRows = needed; redraw(); } // the height follows the zoom
+      report.actions.forEach((action, i) => drawAction(pen, action, AXIS + pen.rows[i] * LANE));
+    },
+    (x, y, pen) => {
+      const row = Math.floor((y - AXIS) / LANE);
+      const found = report.actions.filter((action, i) => pen.rows[i] === row && Math.abs(pen.x(action.at) - x) < 8);
+      return found.length ? { head: `at ${clock(found[0].at)}`, lines: found.map(it => it.text), facts: found.map(it => it.fact) } : null;
+    });
+}
+
+function drawAction(pen, action, y) {
+  if (action.at < view.from || action.at > view.until) return;
+  const x = Math.round(pen.x(action.at)), middle = y + LANE / 2, isMark = action.action === 'mark';
+  pen.fillStyle = isMark ? pen.palette.ink : pen.palette.line;
+  pen.beginPath();
+  if (isMark) pen.rect(x - 1, y + 1, 2, LANE - 3);
+  else { pen.moveTo(x - 5, middle); pen.lineTo(x, middle - 5); pen.lineTo(x + 5, middle); pen.lineTo(x, middle + 5); }
+  pen.fill();
+  pen.font = SMALL;
+  const width = Math.min(ACTION_WIDE, Math.max(x - EDGE, pen.right - x) - 12);
+  const text = fitted(pen, action.text, width), wide = pen.measureText(text).width;
+  const isLeft = x + 8 + wide > pen.right; // at the right end the text stands before its sign
+  pen.fillStyle = pen.palette.ink;
+  pen.fillText(text, isLeft ? x - 8 - wide : x + 8, middle);
+}
+
+// A thin line at each action, in all timelines.
+function markActions(pen) {
+  pen.save();
+  pen.globalAlpha = 0.45;
+  for (const { at, action } of report.actions) {
+    if (at < view.from || at > view.until) continue;
+    pen.fillStyle = action === 'mark' ? pen.palette.ink : pen.palette.line;
+    for (let y = AXIS; y < pen.height; y += 6) pen.fillRect(Math.round(pen.x(at)), y, 1, 3);
+  }
+  pen.restore();
+}
+
 function drawFault(pen, fault) {
   const [x, width] = extent(pen, fault.from, fault.until), y = AXIS + fault.row * LANE;
   if (!width) return;

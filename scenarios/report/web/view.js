@@ -57,6 +57,7 @@ function drawTrack(track, palette) {
   pen.scale = width / (view.until - view.from);
   track.pen = pen;
   drawGrid(pen);
+  markActions(pen);
   pen.save();
   track.draw(pen);
   pen.restore();

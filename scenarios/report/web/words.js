@@ -1,6 +1,6 @@
 // Texts of the page: the run, the verdict, the violations, the filters, the figures.
 
-const VIOLATIONS_MAX = 500;
+const VIOLATIONS_MAX = 500, PARTS_MAX = 8;
 
 function writeHead() {
   document.getElementById('title').textContent = report.title;
@@ -89,17 +89,84 @@ function addTheme() {
 function writeFigures() {
   const place = document.getElementById('figures');
   const owned = groupsOf().map(ownedFigures);
-  if (owned.length) place.append(table('Queues and their owners', ['group', 'queues', 'owners', 'two owners', 'no owner', 'longest without owner'], owned));
-  const timed = report.series.filter(it => it.what !== 'backlog' && it.facts.length).map(timedFigures);
-  if (timed.length) place.append(table('Durations', ['', 'count', 'median', '99 %', 'longest'], timed));
+  if (owned.length) place.append(table('Queues and their owners, with retry topics and the start-up of groups',
+    ['group', 'queues', 'owners', 'two owners, sum over queues', 'no owner, sum over queues', 'no owner, longest of a queue'], owned));
+  const timed = report.series.filter(it => (it.what in TITLES || it.what === 'failed sends') && it.what !== 'backlog' && it.facts.length).map(timedFigures);
+  if (timed.length) place.append(table('Durations over the whole run', ['', 'count', 'median', '99 %', 'longest'], timed));
   const left = report.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
-  if (left.length) place.append(table('Backlog', ['group', 'most', 'at the end'], left));
+  if (left.length) place.append(table('Backlog, sum over the queues of a group', ['group', 'most', 'at the end'], left));
+  const flows = flowFigures();
+  if (flows.length) place.append(table('Messages by group, in the whole run', ['group', ...FLOW_WORDS.map(([, text]) => text)], flows));
   const expected = report.expected.map(({ text, metric, met, why }) =>
     [text, report.judgement.metrics[metric] ?? '', met === null ? why : met ? 'met' : 'NOT MET']);
   if (expected.length) place.prepend(table('Expectations', ['', 'measured', ''], expected));
-  const metrics = Object.entries(report.judgement?.metrics ?? {}).filter(([, value]) => value || !report.failure);
-  if (metrics.length) place.append(table('Metrics of the checkers', ['metric', 'value'], metrics));
+  writeMetrics(place);
 }
+
+const FLOW_WORDS = [['consumed', 'consumed first'], ['failed', 'failed'], ['sent back', 'sent back'],
+  ['retries', 'retried'], ['dead letters', 'dead letters'], ['duplicates', 'consumed again']];
+function flowFigures() {
+  const count = (what, of) => report.series.filter(it => it.what === what && it.of === of).reduce((sum, it) => sum + it.facts.length, 0);
+  const groups = [...new Set(report.series.filter(it => FLOW_WORDS.some(([what]) => what === it.what)).map(it => it.of))].sort();
+  return groups.map(group => [group, ...FLOW_WORDS.map(([what]) => count(what, group))]);
+}
+
+// Each metric once, in one table with a head for each checker: first those of unmet expectations,
+// then those that are not 0; of those that are 0 only the names.
+function writeMetrics(place) {
+  const isZero = it => !it.unmet && !it.value && !Object.values(it.parts).some(Boolean);
+  const shown = report.metrics.filter(it => !isZero(it)), zero = report.metrics.filter(isZero);
+  if (!shown.length && !zero.length) return;
+  const body = document.createElement('table');
+  body.className = 'metrics';
+  body.append(cells(['metric', 'run', 'over', 'parts'], 'th'));
+  let last = '';
+  for (const metric of shown) {
+    const head = metric.unmet ? 'with an expectation that was not met' : metric.checker;
+    if (head !== last) {
+      const cell = line('th', head, metric.unmet ? 'bad' : '');
+      cell.colSpan = 4;
+      body.append(row([cell]));
+    }
+    last = head;
+    body.append(metricRow(metric));
+  }
+  place.append(titled('Metrics of the checkers', body));
+  if (!zero.length) return;
+  const rest = document.createElement('details');
+  rest.append(line('summary', `${zero.length} more are 0`), line('p', zero.map(it => it.name).join(', ')));
+  place.append(rest);
+}
+
+function metricRow({ name, value, unit, over, parts, sentence }) {
+  const named = Object.entries(parts).sort((a, b) => b[1] - a[1]);
+  const more = named.length > PARTS_MAX ? `, and ${named.length - PARTS_MAX} more` : '';
+  const shown = named.slice(0, PARTS_MAX).map(([of, part]) => named.length > 1 ? `${of} ${shownNumber(part)}` : of).join(', ') + more;
+  const first = document.createElement('td'); // a narrow page breaks a long name at its words
+  name.split('_').forEach((word, i) => first.append(...(i ? ['_', document.createElement('wbr'), word] : [word])));
+  first.append(line('small', sentence));
+  return row([first, line('td', `${shownNumber(value)} ${unit}`, 'number'), line('td', over), line('td', shown)]);
+}
+
+function row(all) {
+  const found = document.createElement('tr');
+  found.append(...all);
+  return found;
+}
+
+function cells(texts, tag) {
+  return row(texts.map(text => line(tag, typeof text === 'number' ? shownNumber(text) : text, typeof text === 'number' ? 'number' : '')));
+}
+
+function titled(title, body) {
+  const section = document.createElement('div'), wide = document.createElement('div');
+  wide.className = 'wide';
+  wide.append(body);
+  section.append(line('h2', title), wide);
+  return section;
+}
+
+function shownNumber(value) { return Number(value.toPrecision(6)).toLocaleString('en'); }
 
 function ownedFigures(group) {
   const lanes = report.lanes.filter(lane => lane.group === group);
@@ -123,16 +190,7 @@ function exact(what, us) { return what === 'sends' && us < 1000 ? '< 1 ms' : len
 function most(values) { return values.reduce((a, b) => Math.max(a, b), 0); }
 
 function table(title, heads, rowsOf) {
-  const section = document.createElement('div'), body = document.createElement('table');
-  const row = (cells, tag) => {
-    const line_ = document.createElement('tr');
-    for (const cell of cells) {
-      const shown = typeof cell === 'number' ? Number(cell.toPrecision(6)).toLocaleString('en') : cell;
-      line_.append(line(tag, shown, typeof cell === 'number' ? 'number' : ''));
-    }
-    return line_;
-  };
-  body.append(row(heads, 'th'), ...rowsOf.map(cells => row(cells, 'td')));
-  section.append(line('h2', title), body);
-  return section;
+  const body = document.createElement('table');
+  body.append(cells(heads, 'th'), ...rowsOf.map(texts => cells(texts, 'td')));
+  return titled(title, body);
 }

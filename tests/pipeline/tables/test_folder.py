@@ -104,7 +104,7 @@ def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp
     (journals / "run 1.jsonl").write_bytes(b"".join(lines)[:-30])
     (journals / "junk.jsonl").write_bytes(bytes(range(256)))
     (journals / "notes.jsonl.gz").write_bytes(b"no gzip")
-    newer = write(journals / "newer.jsonl", entries((0, "world", a_start(seed=3, schema=4))))
+    newer = write(journals / "newer.jsonl", entries((0, "world", a_start(seed=3, schema=5))))
     folder = TableFolder(tmp_path / "tables", spark)
     assert counts(folder.add([journals])) == (4, 0, 2, 10)
     no_json, no_fact = "no JSON object: cut off, or damaged", "JSON, and no fact: it lacks"
@@ -117,15 +117,15 @@ def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp
         (
             newer.name,
             0,
-            "facts of schema 4, and this emulator reads up to 3: use the emulator that wrote it",
+            "facts of schema 5, and this emulator reads up to 4: use the emulator that wrote it",
         ),
         ("notes.jsonl.gz", 0, "cannot be read (Not a gzipped file (b'no'))"),
         ("run 1.jsonl", 2, no_json),
         ("run 1.jsonl", 4, no_json),
         ("run 1.jsonl", 5, no_fact),
         ("run 1.jsonl", 6, no_json),
-        ("run 1.jsonl", 7, "MessageEaten is no fact of schema 3: a newer emulator's?"),
-        ("run 1.jsonl", 8, "a MessageStored that is not as schema 3 says"),
+        ("run 1.jsonl", 7, "MessageEaten is no fact of schema 4: a newer emulator's?"),
+        ("run 1.jsonl", 8, "a MessageStored that is not as schema 4 says"),
         ("run 1.jsonl", 10, no_json),
     ]
     assert {row.text for row in found if row.line == 2} == {"hello"}

@@ -13,6 +13,7 @@ import pytest
 
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import (
+    ActionBegan,
     FaultBegan,
     FaultEnded,
     HandlerFailed,
@@ -42,6 +43,7 @@ pytestmark = pytest.mark.sdk
 S = 1_000_000
 HOSTILE = "<img src=x onerror=alert(1)>"
 OWNED = "Queues of billing"
+METRICS = {"lost": 0.0, "overlap_s": 3.0, "overlap_s.billing": 3.0, "overlap_s.news": 1.0}
 
 
 def a_run() -> str:
@@ -67,6 +69,7 @@ def a_run() -> str:
         (50, "broker-a", HandlerFailed("10.0.0.9:1", 10, "KeyError: 'x'", "Traceback …")),
         (60, "billing-2", a_claim(1)),
     ]
+    noted.append((30, "world", ActionBegan("mark", f"half time {HOSTILE}")))
     entries = a_journal(*sorted(noted, key=lambda it: it[0]))
     claims = [it for it in entries if it.fact == a_claim(0)]
     keys = tuple(EntryKey(it.mono_us, it.node, it.seq) for it in claims)
@@ -78,7 +81,7 @@ def a_run() -> str:
         node="billing-2",
         entries=keys,
     )
-    judgement = Judgement(violations=(violation,), metrics={"lost": 0.0}, fact_count=len(entries))
+    judgement = Judgement(violations=(violation,), metrics=METRICS, fact_count=len(entries))
     return write_page(read_report_data(entries, lambda: judgement), f"A minute {HOSTILE}")
 
 
@@ -154,14 +157,16 @@ def colours(browser: Browser, title: str, from_s: float, until_s: float, y: int)
 def test_the_page_shows_a_section_for_each_kind_of_thing(shown: Browser) -> None:
     assert sections(shown) == [
         "Faults",
+        "Actions and marks",
         "Nodes",
         f"Queues of {HOSTILE}",
         "Queues of billing",
+        "Messages of billing",
         "Sends to orders",
         "Deliveries to billing",
         "Backlog of billing",
     ]
-    assert "72 facts of 6 nodes in 60 s" in read(shown, "#run")
+    assert "73 facts of 6 nodes in 60 s" in read(shown, "#run")
     assert range_s(shown) == (0, 60)
 
 
@@ -233,9 +238,19 @@ def test_two_owners_are_striped_and_none_is_crossed(shown: Browser) -> None:
     assert len(crossed) > 3
 
 
+def test_a_metric_is_one_row_with_what_its_value_is_over_and_those_of_0_are_names(
+    shown: Browser,
+) -> None:
+    cells = "[...document.querySelectorAll('.metrics tr')].map(row => row.innerText.split('\\t'))"
+    rows: list[list[str]] = shown.tell("eval", cells)
+    assert [row[0].split("\n")[0] for row in rows] == ["metric", "ownership", "overlap_s"]
+    assert rows[2][1:] == ["3 s", "largest of 2 groups", "billing 3, news 1"]
+    assert read(shown, "#figures summary") == "1 more are 0"
+
+
 def test_filters_leave_what_they_name(shown: Browser) -> None:
     shown.tell("choose", ["#group", HOSTILE])
-    assert sections(shown) == ["Faults", "Nodes", f"Queues of {HOSTILE}"]
+    assert sections(shown) == ["Faults", "Actions and marks", "Nodes", f"Queues of {HOSTILE}"]
     shown.tell("choose", ["#group", ""])
     shown.tell("choose", ["#topic", "orders"])
     assert f"Queues of {HOSTILE}" not in sections(shown)

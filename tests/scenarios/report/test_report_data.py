@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import (
+    ActionBegan,
+    ConsumerStarted,
     Fact,
     FaultBegan,
     FaultEnded,
     MemberJoined,
     MemberLeft,
+    MessageConsumed,
+    MessageSentBack,
     NodeStarted,
     PowerLost,
     RunStarted,
@@ -309,8 +313,73 @@ def test_what_the_plan_expected_stands_beside_what_was_measured() -> None:
     )
     assert data.plan_title == "A broker dies"
     met = [(it.text, it.met) for it in data.expected]
-    assert met == [("lost == 0", True), ("lost.billing <= 1", False), ("moons <= 1", None)]
+    assert met == [("lost.billing <= 1", False), ("lost == 0", True), ("moons <= 1", None)]
     assert "moons" in data.expected[2].why
+
+
+def test_a_metric_stands_once_with_its_parts_those_that_are_not_met_first() -> None:
+    plan = '{"name":"dies","expect":[{"metric":"backlog","bound":1,"scope":"billing"}]}'
+    started = RunStarted("dies", plan, "{}", 1, "virtual", "4.9.7", "x")
+    entries = a_journal((0, "world", started), (1, "broker-a", a_store(0)))
+    measured = {"lost": 3.0, "lost.billing": 2.0, "lost.news": 1.0, "overlap_s": 4.0}
+    measured |= {"overlap_s.billing": 4.0, "overlap_s.news": 0.0}
+    measured |= {"backlog": 5.0, "backlog.billing": 5.0}
+    judgement = Judgement(violations=(), metrics=measured, fact_count=2)
+    found = read_report_data(entries, lambda: judgement).metrics
+    assert [(it.name, it.unmet, it.value, it.over) for it in found] == [
+        ("backlog", True, 5, ""),
+        ("lost", False, 3, "sum over 2 groups"),
+        ("overlap_s", False, 4, "largest of 2 groups"),
+    ]
+    assert found[1].parts == {"billing": 2, "news": 1}
+
+
+def test_retries_dead_letters_and_repeats_of_a_group_are_points_of_their_facts() -> None:
+    failed = MessageConsumed(GROUP, "orders", a_queue(), 1, "KEY0001", 0, ok=False)
+    retry, dead = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
+    data = data_of(
+        (0, "broker-a", a_store(0)),
+        (1, "broker-a", a_store(1)),
+        (2, "billing-1", a_consumption(0)),
+        (3, "billing-1", failed),
+        (4, "broker-a", MessageSentBack(GROUP, "orders", retry, 1, 3, 0, "10.0.0.9:1")),
+        (5, "billing-1", a_consumption(2, times=1)),
+        (6, "billing-2", a_consumption(0)),
+        (7, "broker-a", MessageSentBack(GROUP, "orders", dead, 2, 0, 0, "10.0.0.9:1")),
+    )
+    events = ("failed", "sent back", "retries", "duplicates", "dead letters")
+    assert [points(data, what) for what in events] == [[(number, 1)] for number in (3, 4, 5, 6, 7)]
+
+
+def test_offsets_that_a_broker_uses_again_are_no_repeats() -> None:
+    data = data_of(
+        (0, "broker-a", a_store(0)),
+        (1, "billing-1", a_consumption(0)),
+        (2, "broker-a", a_store(0)),  # the end of its log was lost
+        (3, "billing-1", a_consumption(0)),
+    )
+    assert not [it for it in data.series if it.what == "duplicates"]
+
+
+def a_member(group: str = GROUP) -> ConsumerStarted:
+    return ConsumerStarted(group, "c", "push", False, False, ("orders",), ("*",), "4.9.7")
+
+
+def test_actions_marks_and_members_that_join_later_are_drawn() -> None:
+    data = data_of(
+        (0, "billing-1", a_member()),
+        (1, "billing-2", a_member()),  # starts with the group
+        (5, "world", ActionBegan("mark", "half time")),
+        (6, "world", ActionBegan("join", "billing")),
+        (6.1, "billing-3", a_member()),  # the timeline has noted it
+        (20, "billing-4", a_member()),
+        (30, "billing-4", a_member()),  # starts again
+    )
+    assert [(seconds(data, it.at_us), it.action, it.text) for it in data.actions] == [
+        (5, "mark", "half time"),
+        (6, "join", "join billing"),
+        (20, "join", "join billing: billing-4"),
+    ]
 
 
 def test_a_plan_of_another_version_is_compared_with_nothing() -> None:

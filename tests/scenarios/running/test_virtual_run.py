@@ -11,6 +11,7 @@ import trio
 from rocketmq_emulator.client import Message, Producer
 from rocketmq_emulator.cluster.fault_values import Kill, Pause, PowerOff
 from rocketmq_emulator.facts import (
+    ActionBegan,
     ConsumerStarted,
     FaultBegan,
     FaultEnded,
@@ -132,6 +133,22 @@ def test_nodes_restart_one_after_the_other_and_topics_grow() -> None:
     assert [entry.node for entry in started[2:]] == [*nodes]
     assert started[3].mono_us - started[2].mono_us >= 5_000_000
     assert [fact.read_queue_count for fact in facts_of(entries, TopicChanged)] == [6, 6]
+
+
+def test_each_action_of_the_timeline_is_noted_when_it_begins_a_mark_with_its_text() -> None:
+    _, entries = a_run(
+        Step(does=Mark(text="half time"), at_ms=1_000),
+        Step(does=GrowTopic(topic="orders", queues=6), at_ms=2_000),
+        Step(does=Join(group="billing", members=2), at_ms=3_000),
+    )
+    began = [entry for entry in entries if isinstance(entry.fact, ActionBegan)]
+    assert [entry.fact.what() for entry in began] == [
+        "half time",
+        "grow_topic orders, queues 6",
+        "join billing, members 2",
+    ]
+    assert {entry.node for entry in began} == {"world"}
+    assert [began[n + 1].mono_us - began[n].mono_us for n in (0, 1)] == [1_000_000] * 2
 
 
 def test_brokers_and_groups_restart_by_the_name_of_all() -> None:
