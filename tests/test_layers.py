@@ -136,6 +136,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "net.tcp": "os socket trio",
     "net.timers": "trio",
     "pipeline.session": "os subprocess",
+    "pipeline.source.data_source": "os",
     "pipeline.source.errors": "time",
     "pipeline.source.group_membership": "socket threading time",
     "pipeline.source.sending": "os time",

@@ -9,6 +9,8 @@ task or a batch that is repeated sends its rows again, so each row arrives at le
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -71,7 +73,17 @@ class RocketMQDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format at *spark*, if Spark does not find ``pyspark_rocketmq`` by itself."""
+    """Register the format at *spark*, to run in this interpreter.
+
+    Without it Spark looks for ``pyspark_rocketmq`` in PYSPARK_PYTHON, or in the first ``python3``
+    on PATH, which is another one if this environment is not activated.  If PYSPARK_PYTHON is set,
+    the format runs there.
+    """
+    is_here = isinstance(spark, SparkSession) and str(spark.sparkContext.master).startswith(
+        "local"
+    )
+    if is_here and "PYSPARK_PYTHON" not in os.environ:
+        spark.sparkContext.pythonExec = sys.executable
     spark.dataSource.register(RocketMQDataSource)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 
 import pytest
 from pyspark.errors import PySparkException
 
+from rocketmq_emulator.pipeline.source.data_source import register
 from rocketmq_emulator.testing.rocketmq import RocketMQ
 from tests.support.pipeline.source_topics import numbered, send
 
@@ -75,3 +77,13 @@ def test_an_error_reaches_the_user_as_its_sentence(spark, cluster, options, says
     read = spark.read.format("rocketmq").options(**{"namesrv": cluster.namesrv, **options})
     with pytest.raises(PySparkException, match=says.replace("?", r"\?")):
         read.load().collect()
+
+
+def test_a_registered_format_runs_in_the_interpreter_that_registers_it(spark, monkeypatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")  # as without PYSPARK_PYTHON
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/other/python")
+    register(spark)
+    assert spark.sparkContext.pythonExec == "python3", "the environment names another one"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    register(spark)
+    assert spark.sparkContext.pythonExec == sys.executable
