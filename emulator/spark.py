@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rocketmq_emulator.pipeline.tables.facts import facts_of
     from rocketmq_emulator.pipeline.tables.folder import (
         Added,
-        AddedRun,
         TableFolder,
         TableFolderBusy,
         UnknownTable,
     )
     from rocketmq_emulator.pipeline.tables.journal_files import NoJournals, run_id
+    from rocketmq_emulator.pipeline.tables.run_rows import AddedRun
 
 _NAMES_OF = {  # by module
     "rocketmq_emulator.pipeline.session": (
@@ -48,7 +48,6 @@ _NAMES_OF = {  # by module
     "rocketmq_emulator.pipeline.tables.facts": ("facts_of",),
     "rocketmq_emulator.pipeline.tables.folder": (
         "Added",
-        "AddedRun",
         "TableFolder",
         "TableFolderBusy",
         "UnknownTable",
@@ -57,6 +56,7 @@ _NAMES_OF = {  # by module
         "NoJournals",
         "run_id",
     ),
+    "rocketmq_emulator.pipeline.tables.run_rows": ("AddedRun",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

@@ -77,6 +77,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "cli.commands.produce": "trio",
     "cli.commands.replay": "os",
     "cli.commands.roles": "os socket",
+    "cli.commands.spark": "time",
     "cli.commands.up": "os signal time trio",
     "cli.demo.command": "trio",
     "cli.demo.member": "os trio",

@@ -48,7 +48,7 @@ def _table(name: str, made: DataFrame) -> Iterator[str]:
         for field in made.schema
         if field.name not in RUN
     ]
-    yield f"Columns, besides `scenario` and `run`: {', '.join(shown)}."
+    yield f"Columns, besides those of the run: {', '.join(shown)}."
     yield f"Made of {', '.join(f'`{source}`' for source in step.reads)}."
     yield ""
 

@@ -6,10 +6,11 @@
 
 Journals are added in batches.  Readers ignore the files of a batch until its one small file in
 ``batches/`` exists: a job that dies leaves no partial batch, and the next job removes its files.
-That small file is written by a rename, or on a store without renames as one object; this code
-renames nothing else.
+That small file and ``runs.parquet`` are written by a rename, or on a store without renames as one
+object; this code renames nothing else.
 
     batches/00001.json                              the runs that were added, and their files
+    runs.parquet                                    the runs that count, one row each
     bronze/batch=1/scenario=S/run=R/*.parquet       facts, and lines that are no facts
     rejected/batch=1/*.parquet                      lines and files that cannot be read
     silver/NAME/batch=1/*.parquet, gold/NAME/…      made from these when first requested
@@ -19,8 +20,10 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from graphlib import TopologicalSorter
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +33,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from rocketmq_emulator.pipeline.schemas import arrow_batch, spark_schema
+from rocketmq_emulator.pipeline.schemas import spark_schema
 from rocketmq_emulator.pipeline.session import spark_session
 from rocketmq_emulator.pipeline.tables.journal_files import JournalRun, runs_in
 from rocketmq_emulator.pipeline.tables.lines import (
@@ -40,6 +43,14 @@ from rocketmq_emulator.pipeline.tables.lines import (
     parsed,
     rejected_rows,
 )
+from rocketmq_emulator.pipeline.tables.run_rows import (
+    OF_RUN,
+    AddedRun,
+    run_columns,
+    runs_table,
+    with_run_columns,
+    write_runs,
+)
 from rocketmq_emulator.pipeline.tables.steps import GOLD, SILVER, STEPS
 from rocketmq_emulator.protocol.error_families import CannotDoHere, Misuse
 
@@ -48,6 +59,18 @@ if TYPE_CHECKING:
 
 BATCH_RUNS_MAX = 500  # of one batch: a job that dies loses one batch
 BATCH_BYTES_MAX = 8 << 30  # of all journals of a batch with more than one run
+TABLES_AT_ONCE = 2  # made at the same time: while one is planned, the tasks of another run
+SMALL = {  # for journals whose own work takes less time than Spark's
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",  # it plans each stage again, and starts a job for each
+    "spark.sql.shuffle.partitions": "2",
+}
+INTERPRETED = {  # no Java is written and compiled for each query
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+SETTINGS = ((1 << 24, SMALL | INTERPRETED), (1 << 28, SMALL))  # up to so many bytes of journals
 REJECTED = (
     T.StructType()
     .add("scenario", T.StringType())
@@ -68,14 +91,6 @@ class TableFolderBusy(CannotDoHere):
     """Another process adds to this folder; nothing was changed."""
 
 
-class AddedRun(JournalRun, frozen=True, kw_only=True):
-    """A row of the table ``runs``."""
-
-    batch: int
-    facts: int
-    rejected: int  # lines, or the whole file
-
-
 class Added(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``add``."""
 
@@ -93,6 +108,8 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 Progress = Callable[[int, int], object]  # finished runs, all runs
+TableMade = Callable[[str, int, int], object]  # its name, finished tables, all tables
+Judge = Callable[[JournalRun], Callable[[], str]]  # starts; the result waits for the verdict
 
 
 class TableFolder:
@@ -101,30 +118,44 @@ class TableFolder:
     def __init__(self, path: Path | str, spark: SparkSession | None = None) -> None:
         self.path = Path(path).absolute()  # Spark may have started in another folder
         self._spark = spark
+        self._new_bytes = 0  # of journals that are being added
+        self._schemas: dict[str, T.StructType] = {}  # of made tables: Spark would read a file
+        self._of_runs: dict[int, DataFrame] = {}  # by batch: see ``run_columns``
 
     @property
     def spark(self) -> SparkSession:
         """The session, started at the first call.  Raises ``SparkUnavailable``."""
         if self._spark is None:
-            self._spark = spark_session("rmqemu tables")
+            journal_bytes = self._new_bytes + sum(run.bytes for run in self._current())
+            settings = next((row for most, row in SETTINGS if journal_bytes <= most), {})
+            self._spark = spark_session("rmqemu tables", settings=settings)
         return self._spark
 
     # Adding -------------------------------------------------------------------------------
 
-    def add(self, journals: Iterable[Path | str], progress: Progress | None = None) -> Added:
+    def add(
+        self,
+        journals: Iterable[Path | str],
+        progress: Progress | None = None,
+        *,
+        judge: Judge | None = None,
+    ) -> Added:
         """Read the runs of *journals*, files and folders, that are not in this folder yet.
 
         A known run is read again only if its journal has grown; it replaces the shorter one.
-        Raises ``NoJournals``, ``TableFolderBusy``, ``SparkUnavailable``.
+        *judge* is called with each new run before the first is read, and what it returns when
+        the verdict is needed.  Raises ``NoJournals``, ``TableFolderBusy``, ``SparkUnavailable``.
         """
         found = runs_in(map(Path, journals))
         with self._locked():
             self._remove_unfinished()
             known = {run.run: run.bytes for run in self._current()}
             new = [run for run in found if run.bytes > known.get(run.run, -1)]
+            self._new_bytes = sum(run.bytes for run in new)
+            verdicts = {run.run: judge(run) for run in new if judge and not run.why}
             added: list[AddedRun] = []
             for runs in _batches(new):
-                added += self._add_batch(runs)
+                added += self._add_batch(runs, verdicts)
                 if progress is not None:
                     progress(len(added), len(new))
         return Added(
@@ -134,8 +165,11 @@ class TableFolder:
             rejected=sum(run.rejected for run in added),
         )
 
-    def _add_batch(self, runs: Sequence[JournalRun]) -> list[AddedRun]:
+    def _add_batch(
+        self, runs: Sequence[JournalRun], verdicts: Mapping[str, Callable[[], str]]
+    ) -> list[AddedRun]:
         number = max((batch.batch for batch in self._committed()), default=0) + 1
+        self._of_runs[number] = run_columns(self.spark, runs)
         journals = {file: run for run in runs if not run.why for file in run.files}
         facts, rejected = self._write_facts(number, journals) if journals else ({}, {})
         foreign = [run for run in runs if run.why]
@@ -148,10 +182,12 @@ class TableFolder:
                 batch=number,
                 facts=facts.get(run.run, 0),
                 rejected=rejected.get(run.run, 0),
+                verdict=verdicts[run.run]() if run.run in verdicts else "",
             )
             for run in runs
         ]
         self._commit(_Batch(number, tuple(added)))
+        write_runs(self.path, self.runs())
         return added
 
     def _write_facts(
@@ -163,19 +199,20 @@ class TableFolder:
         for schema in sorted({run.schema for run in journals.values()}):
             files = {file: run for file, run in journals.items() if run.schema == schema}
             lines = lines_of(self.spark, files)
-            rows = bronze_rows(parsed(lines, schema))
+            rows = with_run_columns(bronze_rows(parsed(lines, schema)), self._of_runs[number])
             place = str(self._place("bronze", number))
             rows.write.mode("append").partitionBy("scenario", "run").parquet(place)
             bronze = self._read_bronze([number])
             facts, rejected = self._counts(bronze)
             if rejected:
-                table = rejected_rows(bronze, lines)
+                table = with_run_columns(rejected_rows(bronze, lines), self._of_runs[number])
                 table.write.mode("append").parquet(str(self._place("rejected", number)))
         return facts, rejected
 
     def _reject(self, number: int, foreign: Sequence[JournalRun]) -> None:
         rows = [(run.scenario, run.run, run.files[0], 0, run.why, "") for run in foreign]
-        table = self.spark.createDataFrame(rows, REJECTED)
+        found = self.spark.createDataFrame(rows, REJECTED)
+        table = with_run_columns(found, self._of_runs[number])
         table.write.mode("append").parquet(str(self._place("rejected", number)))
 
     def _counts(self, bronze: DataFrame) -> tuple[dict[str, int], dict[str, int]]:
@@ -205,8 +242,7 @@ class TableFolder:
         """
         batches = [batch.batch for batch in self._committed()]
         if name == "runs":
-            rows = [arrow_batch(AddedRun, self.runs())]
-            return self.spark.createDataFrame(_arrow_table(rows), spark_schema(AddedRun))
+            return runs_table(self.spark, self.runs())
         if name == "facts":
             return self._without_replaced(self._read_facts(batches))
         if name == "rejected":
@@ -218,13 +254,32 @@ class TableFolder:
             self._make(name, batch)
         return self._without_replaced(self._read_made(name, batches))
 
-    def make_all(self, progress: Callable[[str], object] | None = None) -> None:
-        """Make the missing batches of every silver and gold table."""
-        for name in STEPS:
-            if progress is not None:
-                progress(name)
-            for batch in self._committed():
-                self._make(name, batch.batch)
+    def make_all(self, progress: TableMade | None = None) -> None:
+        """Make the missing batches of every silver and gold table, some at the same time."""
+        batches = self._committed()
+        total, done = len(batches) * len(STEPS), count(1)
+        with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
+            try:
+                for batch in batches:
+                    for name in self._made_in_order(pool, batch.batch):
+                        if progress is not None:
+                            progress(name, next(done), total)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _made_in_order(self, pool: ThreadPoolExecutor, batch: int) -> Iterator[str]:
+        """Make all tables of *batch*, each after those it reads; the names as they are made."""
+        order = TopologicalSorter(
+            {name: set(step.reads) - {"facts"} for name, step in STEPS.items()}
+        )
+        order.prepare()
+        going: dict[Future[None], str] = {}
+        while order.is_active():
+            going |= {pool.submit(self._make, name, batch): name for name in order.get_ready()}
+            for finished in wait(going, return_when=FIRST_COMPLETED).done:
+                finished.result()
+                order.done(name := going.pop(finished))
+                yield name
 
     def _make(self, name: str, batch: int) -> None:
         """Make the table *name* of the runs of *batch*, unless it exists."""
@@ -239,11 +294,19 @@ class TableFolder:
             self._read_facts([batch]) if source == "facts" else self._read_made(source, [batch])
             for source in step.reads
         ]
-        made = step.make(*(source.drop("batch") for source in sources))
-        made.write.mode("overwrite").parquet(str(place))
+        made = step.make(*(source.drop("batch", *OF_RUN) for source in sources))
+        table = with_run_columns(made, self._run_columns(batch))
+        table.write.mode("overwrite").parquet(str(place))
+        self._schemas[_place_in(name)] = table.schema
+
+    def _run_columns(self, batch: int) -> DataFrame:
+        if batch not in self._of_runs:
+            (runs,) = (each.runs for each in self._committed() if each.batch == batch)
+            self._of_runs[batch] = run_columns(self.spark, runs)
+        return self._of_runs[batch]
 
     def _read_bronze(self, batches: Sequence[int]) -> DataFrame:
-        return self._read("bronze", batches, bronze_schema())
+        return self._read("bronze", batches, _with_run_fields(bronze_schema()))
 
     def _read_facts(self, batches: Sequence[int]) -> DataFrame:
         is_fact = F.col("kind").isNotNull()
@@ -251,10 +314,11 @@ class TableFolder:
 
     def _read_rejected(self, batches: Sequence[int]) -> DataFrame:
         written = [each for each in batches if self._place("rejected", each).exists()]
-        return self._read("rejected", written, REJECTED)
+        return self._read("rejected", written, _with_run_fields(REJECTED))
 
     def _read_made(self, name: str, batches: Sequence[int]) -> DataFrame:
-        return self._read(_place_in(name), batches, None)
+        place = _place_in(name)
+        return self._read(place, batches, self._schemas.get(place))
 
     def _read(self, where: str, batches: Sequence[int], schema: T.StructType | None) -> DataFrame:
         """The rows of *batches*, with the column ``batch``."""
@@ -340,10 +404,13 @@ def _batches(runs: Sequence[JournalRun]) -> Iterator[list[JournalRun]]:
         yield batch
 
 
-def _arrow_table(batches: list[object]) -> object:
-    import pyarrow as pa  # noqa: PLC0415
-
-    return pa.Table.from_batches(batches)
+def _with_run_fields(schema: T.StructType) -> T.StructType:
+    """*schema* and the columns of ``with_run_columns``."""
+    found = T.StructType([*schema])
+    of_run = spark_schema(JournalRun)
+    return T.StructType(
+        [*found, *(T.StructField(k, of_run[f].dataType) for k, f in OF_RUN.items())]
+    )
 
 
 assert not set(SILVER) & set(GOLD)

@@ -10,8 +10,11 @@ Spark is imported only after a check that it is installed.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +46,7 @@ from rocketmq_emulator.cli.screens.sweep_screen import (
     sentence,
     summary_of,
 )
+from rocketmq_emulator.protocol.error_families import DamagedData
 from rocketmq_emulator.scenarios.after.replay import started_in
 from rocketmq_emulator.scenarios.sweeps.run_pool import JOBS, RUN_S_MAX, RunPool
 from rocketmq_emulator.scenarios.sweeps.sweep import file_name
@@ -54,7 +58,8 @@ if TYPE_CHECKING:
     from rocketmq_emulator.pipeline.sweep.driving import SparkSweep
     from rocketmq_emulator.pipeline.sweep.grid import SweepGrid, SweepSpec
     from rocketmq_emulator.pipeline.sweep.rows import SweptRow
-    from rocketmq_emulator.pipeline.tables.folder import Added, AddedRun, TableFolder
+    from rocketmq_emulator.pipeline.tables.folder import Added, TableFolder
+    from rocketmq_emulator.pipeline.tables.run_rows import AddedRun
     from rocketmq_emulator.scenarios.plan.plan import Plan
 
 
@@ -374,15 +379,16 @@ REJECTED_MAX = 5  # rejected lines shown
 def tables(
     journals: Journals, to: TablesFolder, facts_only: FactsOnly = False, as_json: AsJson = False
 ) -> None:
-    """Make Parquet tables of journals, for Spark, pandas and others.
+    """Make Parquet tables of journals, for Spark, DuckDB, pandas and others.
 
     Runs that are in DIR are not read again.  Lines that are not facts become rows of the table
-    `rejected`.
+    `rejected`.  The table `runs` has each run's verdict.
     """
     with errors_as_exit_codes():
-        folder, added = _added(journals, to)
+        notes = _Notes()
+        folder, added = _added(journals, to, notes)
         if not facts_only:
-            folder.make_all(lambda name: print_note(f"making {name}"))
+            folder.make_all(lambda name, done, total: notes.note(f"{name}: {done} of {total}"))
         rejected = _rejected(folder, added)
     if as_json:
         show_json({"added": added, "rejected": rejected})
@@ -390,7 +396,17 @@ def tables(
         _show(added, rejected, to)
 
 
-def _added(journals: list[Path], to: Path) -> tuple[TableFolder, Added]:
+class _Notes:
+    """Notes with the seconds since the start, on standard error."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+
+    def note(self, text: str) -> None:
+        print_note(f"{time.monotonic() - self._began_s:6.1f} s  {text}")
+
+
+def _added(journals: list[Path], to: Path, notes: _Notes) -> tuple[TableFolder, Added]:
     from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark  # noqa: PLC0415  # an extra
 
     try:
@@ -400,12 +416,33 @@ def _added(journals: list[Path], to: Path) -> tuple[TableFolder, Added]:
     except SparkUnavailable as error:
         raise BadUse(str(error)) from None
     folder = TableFolder(to)
+    notes.note("Spark is starting")
+    # Judged in a process: Python threads would delay each call of Spark.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as judges:
+        try:
+            return folder, folder.add(
+                journals,
+                lambda done, total: notes.note(f"runs: {done} of {total}"),
+                judge=lambda run: judges.submit(verdict_of, run.files).result,
+            )
+        except (NoJournals, TableFolderBusy, SparkUnavailable) as error:
+            raise BadUse(str(error)) from None
+        finally:
+            judges.shutdown(cancel_futures=True)
+
+
+def verdict_of(files: Sequence[str]) -> str:
+    """The verdict of the run that wrote *files*, as in its report; empty if it has no facts."""
+    from rocketmq_emulator.checks.judging.reading import Skipped, read_journals  # noqa: PLC0415
+    from rocketmq_emulator.scenarios.report.report_data import read_and_judge  # noqa: PLC0415
+
+    skipped = Skipped()
     try:
-        return folder, folder.add(
-            journals, lambda done, total: print_note(f"read {done} of {total} new runs")
-        )
-    except (NoJournals, TableFolderBusy, SparkUnavailable) as error:
-        raise BadUse(str(error)) from None
+        return read_and_judge(
+            read_journals([Path(file) for file in files], skipped), skipped
+        ).verdict
+    except DamagedData:
+        return ""
 
 
 def _rejected(folder: TableFolder, added: Added) -> list[dict[str, Any]]:
@@ -423,7 +460,12 @@ def _show(added: Added, rejected: list[dict[str, Any]], to: Path) -> None:
         from rich.table import Table  # noqa: PLC0415  # --json shows none
 
         table = Table(box=None, pad_edge=False)
-        for heading, side in (("scenario", "left"), ("seed", "right"), ("release", "left")):
+        for heading, side in (
+            ("scenario", "left"),
+            ("seed", "right"),
+            ("release", "left"),
+            ("verdict", "left"),
+        ):
             table.add_column(heading, justify=side)  # type: ignore[arg-type]
         for heading in ("facts", "rejected"):
             table.add_column(heading, justify="right")
@@ -445,4 +487,5 @@ def _show(added: Added, rejected: list[dict[str, Any]], to: Path) -> None:
 
 def _row(run: AddedRun) -> tuple[str, ...]:
     seed = "" if run.seed is None else str(run.seed)
-    return clean(run.scenario), seed, run.release, str(run.facts), str(run.rejected)
+    about = clean(run.scenario), seed, run.release, run.verdict
+    return *about, str(run.facts), str(run.rejected)

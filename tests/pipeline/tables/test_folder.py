@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+from collections.abc import Callable
+from threading import Barrier
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+import pandas as pd
+
 from rocketmq_emulator.facts import MessageStored, NodeKilled, Queue, RunStarted
 from rocketmq_emulator.facts.journal import encode_entry
+from rocketmq_emulator.pipeline.session import SparkUnavailable
+from rocketmq_emulator.pipeline.tables import folder as folder_module
 from rocketmq_emulator.pipeline.tables.facts import facts_of
 from rocketmq_emulator.pipeline.tables.folder import (
     Added,
@@ -18,7 +24,13 @@ from rocketmq_emulator.pipeline.tables.folder import (
     TableFolderBusy,
     UnknownTable,
 )
-from rocketmq_emulator.pipeline.tables.journal_files import NoJournals, run_id, runs_in
+from rocketmq_emulator.pipeline.tables.journal_files import (
+    JournalRun,
+    NoJournals,
+    run_id,
+    runs_in,
+)
+from rocketmq_emulator.pipeline.tables.steps import STEPS
 from tests.support.pipeline.written_journals import a_journal, a_start, entries, stored, write
 
 
@@ -262,6 +274,90 @@ def test_a_run_is_known_by_what_makes_it_what_it_is() -> None:
     changes = {"seed": 2, "release": "5.3.3", "parameters": "{}", "code_version": "2"}
     changed = {run_id(a_start(**{name: value})) for name, value in changes.items()}
     assert len(changed | {run_id(a_start())}) == 5
+
+
+def test_each_row_says_of_which_run_it_is_and_runs_are_one_file_to_join_with(
+    spark, tmp_path
+) -> None:
+    folder = TableFolder(tmp_path / "tables", spark)
+    known = {1: "passed", 2: "failed", 3: "failed"}
+    asked: list[int] = []
+
+    def judge(run: JournalRun) -> Callable[[], str]:
+        asked.append(run.seed)
+        return lambda: known[run.seed]
+
+    for seed in known:
+        a_journal(tmp_path / "journals" / f"{seed}.jsonl", seed=seed, messages=seed)
+    (tmp_path / "journals" / "foreign.jsonl").write_text("no journal\n")
+    folder.add([tmp_path / "journals"], judge=judge)
+    a_journal(tmp_path / "journals" / "3.jsonl", seed=3, messages=5)
+    folder.add([tmp_path / "journals" / "3.jsonl"])
+    assert asked == [1, 2, 3], "a foreign file has no verdict"
+
+    of_run = ("run_seed", "run_release", "run_parameters", "run_code_version")
+    wanted = [
+        (seed, "4.9.7", '{"members":3}', "1", count) for seed, count in ((1, 2), (2, 3), (3, 6))
+    ]
+    for name in ("facts", "messages"):
+        counts_of = folder.table(name).groupBy(*of_run).count()
+        less = name == "messages"  # has no row for RunStarted
+        assert rows(counts_of, *of_run, "count") == [(*row, n - less) for *row, n in wanted]
+    assert rows(folder.table("members"), "release", "run_release") == []
+
+    runs = pd.read_parquet(folder.path / "runs.parquet")
+    storms = runs[runs.scenario == "storm"][["seed", "batch", "verdict"]]
+    assert sorted(storms.itertuples(index=False, name=None)) == [
+        (1, 1, "passed"),
+        (2, 1, "failed"),
+        (3, 2, ""),
+    ]
+    messages = pd.read_parquet(folder.path / "silver" / "messages")
+    joined = messages.merge(runs, on=["run", "batch"])
+    assert joined.run_seed.value_counts().to_dict() == {1: 1, 2: 2, 3: 5}, "not the shorter one"
+
+
+def test_tables_are_made_at_the_same_time_and_each_after_those_it_reads(
+    spark, tmp_path, monkeypatch
+) -> None:
+    folder = TableFolder(tmp_path / "tables", spark)
+    folder.add([a_journal(tmp_path / "run.jsonl")])
+    made: list[str] = []
+    both = Barrier(2, timeout=60)
+
+    def make(name: str, batch: int) -> None:
+        if name in ("faults", "calls"):
+            both.wait()  # passes only if two are made at once
+        assert set(STEPS[name].reads) - {"facts"} <= set(made), name
+        made.append(name)
+
+    monkeypatch.setattr(folder, "_make", make)
+    told: list[tuple[str, int, int]] = []
+    folder.make_all(lambda *news: told.append(news))
+    assert sorted(made) == sorted(STEPS)
+    assert [(done, total) for _, done, total in told] == [
+        (number, len(STEPS)) for number in range(1, len(STEPS) + 1)
+    ]
+
+
+def test_spark_compiles_queries_only_if_there_is_enough_to_read(tmp_path, monkeypatch) -> None:
+    started: list[dict[str, str]] = []
+
+    def start(_: str, settings: dict[str, str]) -> None:
+        started.append(settings)
+        raise SparkUnavailable
+
+    monkeypatch.setattr(folder_module, "spark_session", start)
+    journal = a_journal(tmp_path / "run.jsonl")
+    for megabytes in (1, 100, 1_000):
+        with journal.open("ab") as file:
+            file.truncate(megabytes << 20)  # a hole, without blocks on the disk
+        with pytest.raises(SparkUnavailable):
+            TableFolder(tmp_path / "tables").add([journal])
+    compiles = [settings.get("spark.sql.codegen.wholeStage") for settings in started]
+    plans_again = [settings.get("spark.sql.adaptive.enabled") for settings in started]
+    assert compiles == ["false", None, None]
+    assert plans_again == ["false", "false", None]
 
 
 def test_a_table_that_is_not_there_is_told_from_those_that_are(spark, tmp_path) -> None:

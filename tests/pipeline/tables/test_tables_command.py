@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner, Result
 from rocketmq_emulator.cli.app import application
 from rocketmq_emulator.pipeline import session
 from rocketmq_emulator.pipeline.session import SparkUnavailable
+from rocketmq_emulator.pipeline.tables.folder import TableFolder
 from tests.support.pipeline.written_journals import a_journal
 
 
@@ -30,6 +32,9 @@ def test_runs_are_added_once_and_bad_lines_are_named(spark, tmp_path) -> None:
     assert "line 5: no JSON object: cut off, or damaged" in shown
     assert "1 runs added to" in shown
     assert "(4 facts), 0 were there already" in shown
+    assert re.search(r"\d\.\d s  Spark is starting.*\d\.\d s  runs: 1 of 1", shown)
+    (row,) = TableFolder(tmp_path / "tables", spark).runs()
+    assert row.verdict == "error", "the journal has no end"
     again = command(*words, "--json")
     assert json.loads(again.stdout)["added"]["known"] == 1
 
