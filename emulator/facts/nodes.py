@@ -118,20 +118,22 @@ class FactsLeftOut(Fact, frozen=True):
     """The disk of this journal was full: facts from here on are missing in it.
 
     Its number and time are those of the first missing fact; the next entry's number is greater
-    by ``count``.  The node itself went on.  A log shows it at the first missing fact, and again,
-    with ``is_over``, when facts are written again or the node ends.
+    by ``missing_count``.  The node itself went on.  A log shows it at the first missing fact, and
+    again, with ``is_over``, when facts are written again or the node ends.
     """
 
     severity: ClassVar[Severity] = "error"
     advice: ClassVar[str] = "make room on the disk of the journal; this run cannot be judged"
 
-    count: int  # of the missing facts, up to now
+    missing_count: int  # facts, up to now
     is_over: bool  # in logs only
 
     def sentence(self) -> str:
         """What is missing, and what to do."""
         if self.is_over:
-            return f"the disk of the journal was full: {self.count:,} facts are missing in it"
+            return (
+                f"the disk of the journal was full, {self.missing_count:,} facts are missing in it"
+            )
         return f"the disk of the journal is full: facts are missing from now on; {self.advice}"
 
 

@@ -257,7 +257,7 @@ def _say_first_left_out(journal: Journal) -> None:
     def show(entry: Entry) -> None:
         assert isinstance(entry.fact, FactsLeftOut)
         journal.unlisten(show)
-        _say_left_out(entry.fact.count)
+        _say_left_out(entry.fact.missing_count)
 
     journal.listen(show, (FactsLeftOut,))
 

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -107,6 +107,14 @@ class _Batch(msgspec.Struct, frozen=True):
     runs: tuple[AddedRun, ...]
 
 
+class LineCounts(NamedTuple):
+    """The lines of a run's journals, and the facts that a full disk left out of them."""
+
+    facts: int = 0
+    rejected: int = 0
+    facts_missing: int = 0
+
+
 Progress = Callable[[int, int], object]  # finished runs, all runs
 TableMade = Callable[[str, int, int], object]  # its name, finished tables, all tables
 Judge = Callable[[JournalRun], Callable[[], str]]  # starts; the result waits for the verdict
@@ -171,17 +179,16 @@ class TableFolder:
         number = max((batch.batch for batch in self._committed()), default=0) + 1
         self._of_runs[number] = run_columns(self.spark, runs)
         journals = {file: run for run in runs if not run.why for file in run.files}
-        facts, rejected = self._write_facts(number, journals) if journals else ({}, {})
+        counts = self._write_facts(number, journals) if journals else {}
         foreign = [run for run in runs if run.why]
         if foreign:
             self._reject(number, foreign)
-            rejected |= {run.run: 1 for run in foreign}
+            counts |= {run.run: LineCounts(rejected=1) for run in foreign}
         added = [
             AddedRun(
                 **msgspec.structs.asdict(run),
                 batch=number,
-                facts=facts.get(run.run, 0),
-                rejected=rejected.get(run.run, 0),
+                **counts.get(run.run, LineCounts())._asdict(),
                 verdict=verdicts[run.run]() if run.run in verdicts else "",
             )
             for run in runs
@@ -190,12 +197,9 @@ class TableFolder:
         write_runs(self.path, self.runs())
         return added
 
-    def _write_facts(
-        self, number: int, journals: dict[str, JournalRun]
-    ) -> tuple[dict[str, int], dict[str, int]]:
-        """Write facts and rejected lines; return the counts of both, by run."""
-        facts: dict[str, int] = {}
-        rejected: dict[str, int] = {}
+    def _write_facts(self, number: int, journals: dict[str, JournalRun]) -> dict[str, LineCounts]:
+        """Write facts and rejected lines; return their counts, by run."""
+        counts: dict[str, LineCounts] = {}
         for schema in sorted({run.schema for run in journals.values()}):
             files = {file: run for file, run in journals.items() if run.schema == schema}
             lines = lines_of(self.spark, files)
@@ -203,11 +207,11 @@ class TableFolder:
             place = str(self._place("bronze", number))
             rows.write.mode("append").partitionBy("scenario", "run").parquet(place)
             bronze = self._read_bronze([number])
-            facts, rejected = self._counts(bronze)
-            if rejected:
+            counts = self._counts(bronze)
+            if any(each.rejected for each in counts.values()):
                 table = with_run_columns(rejected_rows(bronze, lines), self._of_runs[number])
                 table.write.mode("append").parquet(str(self._place("rejected", number)))
-        return facts, rejected
+        return counts
 
     def _reject(self, number: int, foreign: Sequence[JournalRun]) -> None:
         rows = [(run.scenario, run.run, run.files[0], 0, run.why, "") for run in foreign]
@@ -215,17 +219,16 @@ class TableFolder:
         table = with_run_columns(found, self._of_runs[number])
         table.write.mode("append").parquet(str(self._place("rejected", number)))
 
-    def _counts(self, bronze: DataFrame) -> tuple[dict[str, int], dict[str, int]]:
-        """The counts of facts and of rejected lines, by run."""
+    def _counts(self, bronze: DataFrame) -> dict[str, LineCounts]:
+        """The counts of lines by run; runs without a line are left out."""
         is_fact = F.col("kind").isNotNull()
+        missing = F.sum("fact.missing_count")  # FactsLeftOut
         counts = bronze.groupBy("run").agg(
-            F.count_if(is_fact).alias("facts"), F.count_if(~is_fact).alias("rejected")
+            F.count_if(is_fact).alias("facts"),
+            F.count_if(~is_fact).alias("rejected"),
+            F.coalesce(missing, F.lit(0)).alias("facts_missing"),
         )
-        rows = counts.collect()
-        return (
-            {row.run: row.facts for row in rows},
-            {row.run: row.rejected for row in rows if row.rejected},
-        )
+        return {row.run: LineCounts(*row[1:]) for row in counts.collect()}
 
     # Tables -------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ class AddedRun(JournalRun, frozen=True, kw_only=True):
     batch: int
     facts: int
     rejected: int  # lines, or the whole file
+    facts_missing: int = 0  # as the disk of a journal was full: no verdict holds
     verdict: str = ""  # passed, failed or error; empty: not judged
 
 

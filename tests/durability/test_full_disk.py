@@ -205,7 +205,7 @@ def test_a_journal_on_a_full_disk_ends_with_a_fact_and_up_says_it_at_once_and_fa
     assert up.returncode == 1
     assert f"the disk of {journals} was full: facts are missing there: " in last_words
     ending = (copied / "broker-a.jsonl").read_bytes().splitlines()[-1]
-    missing = json.loads(ending)["fact"]["count"]
+    missing = json.loads(ending)["fact"]["missing_count"]
     assert json.loads(ending)["fact"]["kind"] == "FactsLeftOut"
     assert missing > 1
     ends_early = f"the journal of broker-a ends early: {missing:,} facts are missing since"

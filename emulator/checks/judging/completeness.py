@@ -109,7 +109,9 @@ class Completeness:
                 self._begins_late(entry)
         elif entry.seq == 1:
             self._began_again(entry, last)
-        elif isinstance(last.fact, FactsLeftOut) and entry.seq == last.seq + last.fact.count:
+        elif (
+            isinstance(last.fact, FactsLeftOut) and entry.seq == last.seq + last.fact.missing_count
+        ):
             return  # it says so
         elif entry.seq > last.seq + 1:
             text = f"the journal of {entry.node} lacks entries before number {entry.seq}"
@@ -191,7 +193,7 @@ class Completeness:
 
     def _left_out(self, fact: FactsLeftOut, entry: Entry) -> None:
         before = self._full.get(entry.node, FactsMissing(entry, 0))
-        self._full[entry.node] = FactsMissing(before.first, before.facts + fact.count)
+        self._full[entry.node] = FactsMissing(before.first, before.facts + fact.missing_count)
 
     # How processes end --------------------------------------------------------------------
 

@@ -479,6 +479,10 @@ def _show(added: Added, rejected: list[dict[str, Any]], to: Path) -> None:
         print_error(clean(f"rejected: {place}: {row['reason']}"))
     if added.rejected > len(rejected):
         print_error(f"and {added.rejected - len(rejected)} more in the table rejected")
+    for run in added.runs:
+        if run.facts_missing:
+            text = f"{run.facts_missing:,} facts are missing in its journals, their disk was full"
+            print_error(clean(f"not whole: {run.run}: {text}"))
     new = sum(not run.why for run in added.runs)
     print_error(
         f"{new} runs added to {to} ({added.facts} facts), {added.known} were there already"

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 import pandas as pd
 
-from rocketmq_emulator.facts import MessageStored, NodeKilled, Queue, RunStarted
+from rocketmq_emulator.facts import FactsLeftOut, MessageStored, NodeKilled, Queue, RunStarted
 from rocketmq_emulator.facts.journal import encode_entry
 from rocketmq_emulator.pipeline.session import SparkUnavailable
 from rocketmq_emulator.pipeline.tables import folder as folder_module
@@ -99,10 +99,9 @@ def test_only_one_process_adds_at_a_time(tmp_path) -> None:
 
 def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp_path) -> None:
     journals = tmp_path / "odd [x] {1,2} ü%20"
-    lines = [
-        encode_entry(each)
-        for each in entries((0, "world", a_start()), (5, "b", stored(0)), (9, "b", stored(1)))
-    ]
+    full = FactsLeftOut(missing_count=7, is_over=False)
+    facts = (0, "world", a_start()), (5, "b", stored(0)), (7, "b", full), (9, "b", stored(1))
+    lines = [encode_entry(each) for each in entries(*facts)]
     lines[1:1] = [
         b"hello\n",
         b"\n",
@@ -118,7 +117,8 @@ def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp
     (journals / "notes.jsonl.gz").write_bytes(b"no gzip")
     newer = write(journals / "newer.jsonl", entries((0, "world", a_start(seed=3, schema=5))))
     folder = TableFolder(tmp_path / "tables", spark)
-    assert counts(folder.add([journals])) == (4, 0, 2, 10)
+    assert counts(folder.add([journals])) == (4, 0, 3, 10)
+    assert sorted(run.facts_missing for run in folder.runs()) == [0, 0, 0, 7]
     no_json, no_fact = "no JSON object: cut off, or damaged", "JSON, and no fact: it lacks"
     found = folder.table("rejected").collect()
     shown = sorted(
@@ -138,7 +138,7 @@ def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp
         ("run 1.jsonl", 6, no_json),
         ("run 1.jsonl", 7, "MessageEaten is no fact of schema 4: a newer emulator's?"),
         ("run 1.jsonl", 8, "a MessageStored that is not as schema 4 says"),
-        ("run 1.jsonl", 10, no_json),
+        ("run 1.jsonl", 11, no_json),
     ]
     assert {row.text for row in found if row.line == 2} == {"hello"}
     assert rows(facts_of(folder.table("facts"), MessageStored), "offset") == [(0,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_emulator.checks.judging.server_verdict import SdkJudge, SdkVerdict
-from rocketmq_emulator.facts import RunEnded, RunStarted
+from rocketmq_emulator.facts import ActionBegan, RunEnded, RunStarted
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
@@ -55,7 +55,7 @@ def seen_by_servers(plan: Plan) -> SdkVerdict:
 
 def is_of_servers(entry: Entry) -> bool:
     is_known = entry.node.startswith(SERVERS)
-    return is_known and not isinstance(entry.fact, RunStarted | RunEnded)
+    return is_known and not isinstance(entry.fact, RunStarted | ActionBegan | RunEnded)
 
 
 @pytest.mark.parametrize(
