@@ -131,9 +131,7 @@ class FactsLeftOut(Fact, frozen=True):
     def sentence(self) -> str:
         """What is missing, and what to do."""
         if self.is_over:
-            return (
-                f"the disk of the journal was full, {self.missing_count:,} facts are missing in it"
-            )
+            return f"the disk of the journal was full: it lacks {self.missing_count:,} facts"
         return f"the disk of the journal is full: facts are missing from now on; {self.advice}"
 
 

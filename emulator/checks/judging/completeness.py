@@ -109,11 +109,7 @@ class Completeness:
                 self._begins_late(entry)
         elif entry.seq == 1:
             self._began_again(entry, last)
-        elif (
-            isinstance(last.fact, FactsLeftOut) and entry.seq == last.seq + last.fact.missing_count
-        ):
-            return  # it says so
-        elif entry.seq > last.seq + 1:
+        elif entry.seq > last.seq + _count_in(last):
             text = f"the journal of {entry.node} lacks entries before number {entry.seq}"
             self._note("hole", entry.node, text, last.mono_us)
         elif entry.seq <= last.seq:
@@ -210,6 +206,11 @@ class Completeness:
         held = self._cluster.faults.get(fact.fault_id)
         if held is not None and held.word in PROCESS_ENDING:
             self._ended.update(fact.nodes)
+
+
+def _count_in(entry: Entry) -> int:
+    """How many facts *entry* stands for: more than one after a full disk."""
+    return entry.fact.missing_count if isinstance(entry.fact, FactsLeftOut) else 1
 
 
 class FactsMissing(NamedTuple):
