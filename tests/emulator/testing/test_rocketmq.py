@@ -206,6 +206,17 @@ def test_an_error_in_a_block_has_the_time_before_its_client_was_closed(
     assert began_us < left_at_us(caught.value) <= member_left_us(cluster)
 
 
+def test_an_error_in_a_producer_s_block_has_the_time_at_which_it_left(cluster: RocketMQ) -> None:
+    async def sell() -> None:
+        async with rocketmq_emulator.Producer(group="shop", **cluster.client_settings()):
+            raise ValueError("no price")
+
+    began_us = time.monotonic_ns() // 1_000
+    with pytest.raises(ValueError, match="no price") as caught:
+        trio.run(sell)
+    assert began_us <= left_at_us(caught.value) <= time.monotonic_ns() // 1_000
+
+
 def test_an_error_in_a_fault_has_the_time_before_the_fault_ended(cluster: RocketMQ) -> None:
     cluster.reset()
     with (
