@@ -33,6 +33,7 @@ from rocketmq_emulator.scenarios.descriptions.queue_history import OwnershipPeri
 from rocketmq_emulator.scenarios.descriptions.sentences import many
 
 PASS_S = 20  # the interval of rebalances
+CLAIM_US = 1_000_000  # between a rebalance and its claim, at most
 CHANGES: Mapping[type[Fact], str] = {ConsumerStarted: "joined", ConsumerStopped: "left"}
 
 
@@ -198,6 +199,8 @@ def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[
         for entry, fact in journal.of(RebalancePassed, group=time.group, topic=time.queue.topic)
         if time.from_us <= entry.mono_us < time.until_us
     ]
+    # The pass that ended it came just before its claim: it does not show why it lasted.
+    passes = [pair for pair in passes if pair[0].mono_us < time.until_us - CLAIM_US] or passes
     if not passes:
         yield f"No member of {time.group} rebalanced {time.queue.topic} in that time."
         return
@@ -230,7 +233,8 @@ def _shares(
             f"{node} counted {many(counts[node], 'queue')} of {time.queue.topic}, while brokers "
             f"had {known}: its route was another."
         )
-        yield from _route(journal, time.queue.topic, node, time.until_us)
+        at_us = max(entry.mono_us for entry, _ in passes if entry.node == node)
+        yield from _route(journal, time.queue.topic, node, at_us)
         return
     strangers = [
         client

@@ -22,8 +22,10 @@ from rocketmq_emulator.facts import (
     PullHeld,
     Queue,
     QueuesLocked,
+    RouteChanged,
     SendAttempted,
     SendFailed,
+    TopicChanged,
     TopicCreated,
 )
 from rocketmq_emulator.facts.journal import EntryKey
@@ -107,6 +109,17 @@ def a_queue_is_handed_over_without_a_commit() -> AJournal:
     began(journal.at_s(8), "kill", ONE).at_s(9).claimed(TWO, Q0, offsets=(2,))
     journal.each(range(2, 6), lambda offset: journal.consumed(TWO, offset))
     return journal.committed(6).at_s(20).ends()
+
+
+def a_route_is_old() -> AJournal:
+    journal = expecting("unowned_s", 51).note("broker-a", TopicCreated("orders", 1, 1, 6, "admin"))
+    journal.consumer(ONE).note(ONE, RouteChanged("orders", ("broker-a",)))
+    journal.passed(ONE, 1, ONE, queues=1).claimed(ONE, Q0).at_s(40)
+    journal.note("broker-a", TopicChanged("orders", 2, 2, 6))
+    for second in range(60, 140, 20):
+        journal.at_s(second).passed(ONE, 1, ONE, queues=1)
+    journal.at_s(142).note(ONE, RouteChanged("orders", ("broker-a",)))
+    return journal.passed(ONE, 2, ONE).claimed(ONE, Q1).at_s(150).ends()
 
 
 def pulls_fail() -> AJournal:
@@ -275,6 +288,14 @@ OF_METRIC = (
             "billing-1 consumed them, then billing-2. The fault kill billing-1 held from 8.0 s "
             "to the end. billing-1 met the fault kill at 8.0 s; by then 2 was committed. "
             "billing-2 claimed the queue at 9.0 s and began at 2."
+        ),
+    ),
+    (
+        a_route_is_old,
+        (
+            "No member had claimed orders@broker-a:1 before. billing-1 counted 1 queue of "
+            "orders, while brokers had 2: its route was another. The route of billing-1 had "
+            "broker-a since 0.000 s. billing-1 claimed it at 142.0 s, after 102.0 s."
         ),
     ),
     (
