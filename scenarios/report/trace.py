@@ -42,7 +42,7 @@ def trace_events(data: ReportData) -> Iterator[Event]:
     """All events; those that name a process or thread come before its first other event."""
     pids = {name: number for number, name in enumerate(_processes(data), 1)}
     names = _Names()
-    yield from names.process(pids["world"], "world", "faults and violations")
+    yield from names.process(pids["world"], "world", "faults, actions and violations")
     yield from _faults(data, pids["world"], names)
     for node in data.nodes:
         yield from names.process(pids[node.name], node.name, node.role or "client")
@@ -99,6 +99,9 @@ def _faults(data: ReportData, pid: int, names: _Names) -> Iterator[Event]:
         yield from names.thread(pid, row + 1, "faults")
         told = {"fault": fault.text, "nodes": list(fault.nodes), "ended": fault.reason}
         yield _slice(data, pid, row + 1, fault.text, span, told)
+    for action in data.actions:
+        at_us = action.at_us - data.start_us
+        yield _instant(pid, 0, action.text, at_us, {"action": action.action}) | {"s": "g"}
     for evidence in data.places:
         violation = evidence.violation
         told = {"rule": violation.rule, "what": violation.what, "node": violation.node}

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
-from rocketmq_emulator.facts import FaultBegan, FaultEnded, NodeStarted, RebalancePassed
+from rocketmq_emulator.facts import (
+    ActionBegan,
+    FaultBegan,
+    FaultEnded,
+    NodeStarted,
+    RebalancePassed,
+)
 from rocketmq_emulator.scenarios.report.report_data import read_report_data
 from rocketmq_emulator.scenarios.report.trace import rows_without_overlap, write_trace
 from tests.support.scenarios.journals_for_reports import (
@@ -50,13 +56,14 @@ def a_trace() -> list[dict[str, Any]]:
         (7, "producer-1", a_send(0, took_ms=1_500)),
         (8, "producer-1", a_send(1, took_ms=2_900)),
         (9, "broker-a", a_commit(1)),
+        (10, "world", ActionBegan("mark", "half time")),
         (12, "world", FaultEnded(1, "healed", 7)),
     )
     violation = Violation(
         checker="owners", rule="one owner", what="two", mono_us=BOOT_US + 4 * S, node="billing-2"
     )
     main = read_report_data(
-        journal, lambda: Judgement(violations=(violation,), metrics={}, fact_count=12)
+        journal, lambda: Judgement(violations=(violation,), metrics={}, fact_count=13)
     )
     events: list[dict[str, Any]] = msgspec.json.decode(b"".join(write_trace(main)))["traceEvents"]
     return events
@@ -131,7 +138,7 @@ def test_a_send_begins_as_long_before_its_fact_as_it_took() -> None:
     assert sends == [("b", 5.5), ("e", 7), ("b", 5.1), ("e", 8)]
 
 
-def test_faults_backlog_rebalances_and_violations_are_there() -> None:
+def test_faults_actions_backlog_rebalances_and_violations_are_there() -> None:
     events = a_trace()
     faults = [it for it in events if it["ph"] == "X" and "fault" in it["args"]]
     assert [(it["name"], it["ts"] / S, it["dur"] / S) for it in faults] == [
@@ -141,7 +148,11 @@ def test_faults_backlog_rebalances_and_violations_are_there() -> None:
     counts = [(it["ts"] / S, it["args"]["messages"]) for it in events if it["ph"] == "C"]
     assert counts == [(6, 1), (9, 0)]
     instants = [(it["name"], it["s"]) for it in events if it["ph"] == "i"]
-    assert instants == [("violation: owners", "g"), ("rebalance orders", "t")]
+    assert instants == [
+        ("half time", "g"),
+        ("violation: owners", "g"),
+        ("rebalance orders", "t"),
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), max_size=20))
