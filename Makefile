@@ -12,7 +12,7 @@ OTHER := .venv-newest
 SMALL := --set seconds=30 --set rate=4 --set brokers=2 --set members_max=3  # scenarios/weather/shape.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel bench torture mutation power healthy parity newest weather live study page clean
+.PHONY: help demo test lint wheel bench torture mutation power healthy parity newest weather live study docs page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ live: $(SPARK)  ## Spark counts a topic while a broker is killed and comes back,
 
 study: $(SPARK)  ## the finished studies of docs/studies (STUDY=skew for one); says what ten times as much takes
 	$(BIN)/python -m docs.generate.studies $(STUDY)
+
+docs: $(READY)  ## the pages as a site that needs no network: .cache/site/index.html
+	$(BIN)/python -m docs.generate.site
 
 page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtual run
 	$(BIN)/python -m docs.generate.protocol

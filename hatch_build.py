@@ -4,6 +4,8 @@ A package index shows the README without the repository, so relative links and p
 work there.  The build makes them absolute, and makes the URLs beside the page, from one address:
 ``home`` in pyproject.toml, or PROJECT_HOME.  Without an address, links become plain text and
 pictures are removed.
+
+The wheel has the pages of the documentation, for ``rmqemu docs``.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https://)([^)]+)\)\n*")
@@ -31,6 +34,21 @@ class CustomMetadataHook(MetadataHookInterface):
         metadata["urls"] = urls(home, f"v{metadata['version']}")
 
 
+class CustomBuildHook(BuildHookInterface[Any]):
+    """Adds README.md and the pages below docs/ to the wheel, in ``rocketmq_emulator/pages``."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling; *version* is "editable" for a wheel that points to this clone."""
+        if version == "editable":
+            return
+        docs = Path(self.root) / "docs"
+        pages = {path: path.relative_to(docs) for path in docs.rglob("*.md")}
+        pages[Path(self.root) / "README.md"] = Path("README.md")
+        build_data["force_include"].update(
+            {str(path): f"rocketmq_emulator/pages/{name}" for path, name in pages.items()}
+        )
+
+
 def far_from_home(text: str, home: str, tag: str) -> str:
     """The README with absolute links; without links and pictures if *home* is empty."""
     if not home:
@@ -45,7 +63,7 @@ def urls(home: str, tag: str) -> dict[str, str]:
         return {}
     return {
         "Homepage": home,
-        "Documentation": f"{home}/blob/{tag}/README.md#read-on",
+        "Documentation": f"{home}/blob/{tag}/README.md#where-to-go-on",
         "Changelog": f"{home}/blob/{tag}/CHANGELOG.md",
         "Issues": f"{home}/issues",
         "Source": home,

@@ -71,6 +71,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "cli.app": "os signal",
     "cli.commands.consume": "time trio",
     "cli.commands.dlq": "trio",
+    "cli.commands.docs": "os",
     "cli.commands.group": "time",
     "cli.commands.inspect": "os",
     "cli.commands.judge": "signal threading time",

@@ -1,4 +1,4 @@
-"""The wheel for a package index: built here, installed outside of the clone, used as in README.md.
+"""The wheel for a package index, built here, installed outside of the clone, used as documented.
 
 The new environment has the path of another environment's dependencies.  So nothing is downloaded,
 and the tests notice a file that is missing in the wheel.  The other environment is that of the
@@ -30,7 +30,7 @@ from tests.support.wheels import built
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HOME = "https://code.example/rocketmq-emulator"
-README = (ROOT / "README.md").read_text()
+START = "docs/start.md"
 INSTALL_S_MAX = 60
 INTERPRETER = os.environ.get("WHEEL_PYTHON", sys.executable)
 FEW_ROWS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # halves Spark's CPU time for small data
@@ -73,10 +73,10 @@ def test_with_an_address_every_link_and_picture_is_absolute(tmp_path) -> None:
     page = metadata.get_payload()
     assert re.findall(r"\]\((?!https://)", page) == []
     assert f"({HOME}/raw/v{PROJECT['version']}/docs/demo.svg)" in page
-    assert f"[the client]({HOME}/blob/v{PROJECT['version']}/docs/client.md)" in page
+    assert f"[all of it]({HOME}/blob/v{PROJECT['version']}/docs/client.md)" in page
 
 
-def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
+def test_the_wheel_has_every_file_of_the_packages_and_every_page(wheel) -> None:
     tracked = subprocess.run(
         ["git", "ls-files", *PACKAGES],
         cwd=ROOT,
@@ -87,7 +87,10 @@ def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
     with zipfile.ZipFile(wheel) as files:
         packed = {name for name in files.namelist() if ".dist-info/" not in name}
     files = [name for name in tracked.stdout.splitlines() if (ROOT / name).is_file()]
-    assert packed == set(map(installed, files))
+    folder = ROOT / "docs"
+    pages = {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")}
+    shown = {f"{NAME}/pages/{name}" for name in (*pages, "README.md")}
+    assert packed == {*map(installed, files), *shown}
 
 
 def installed(file: str) -> str:
@@ -118,7 +121,8 @@ def test_the_page_and_the_classifiers_name_the_same_pythons(wheel) -> None:
     prefix = "Programming Language :: Python :: 3."
     classifiers = metadata_of(wheel).get_all("Classifier", [])
     named = {name.removeprefix(prefix) for name in classifiers if name.startswith(prefix)}
-    (said,) = re.findall(r"every test runs on 3\.(\d+), .* on ([^`]*) too\.", README, re.DOTALL)
+    text = " ".join((ROOT / START).read_text().split())
+    (said,) = re.findall(r"every test runs on 3\.(\d+), .* on ([^`]*) too\.", text, re.DOTALL)
     assert named == {said[0], *re.findall(r"\b3\.(\d+)", said[1])}
 
 
@@ -167,8 +171,16 @@ def test_the_installed_package_is_the_wheel_s_own(python, tmp_path) -> None:
     assert version == PROJECT["version"]
 
 
-def test_the_readme_s_programs_run_as_they_are_written(python, namesrv, tmp_path) -> None:
-    shown = [(code, output) for page, code, output in programs() if page == "README.md"]
+def test_the_installed_command_shows_the_pages(python, tmp_path) -> None:
+    rmqemu = python.parent / "rmqemu"
+    pages = subprocess.run([rmqemu, "docs"], cwd=tmp_path, capture_output=True, check=True).stdout
+    assert len(pages.splitlines()) > len([*(ROOT / "docs").rglob("*.md")])
+    shown = lines_of_a_program([rmqemu, "docs", "control"], 1, tmp_path)
+    assert shown[0] == "# The control address"
+
+
+def test_the_programs_of_the_first_steps_run_as_written(python, namesrv, tmp_path) -> None:
+    shown = [(code, output) for page, code, output in programs() if page == START]
     assert len(shown) >= 2
     for code, output in shown:
         wanted = output.splitlines()
@@ -176,8 +188,8 @@ def test_the_readme_s_programs_run_as_they_are_written(python, namesrv, tmp_path
         assert lines_of_a_program(program, len(wanted), tmp_path) == wanted, code
 
 
-def test_the_readme_s_test_passes(python, tmp_path) -> None:
-    (test,) = [text for _, text in blocks("README.md") if "def test_" in text]
+def test_the_test_of_the_first_steps_passes(python, tmp_path) -> None:
+    (test,) = [text for _, text in blocks(START) if "def test_" in text]
     (tmp_path / "test_readme.py").write_text(test)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_readme.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -131,6 +131,7 @@ COMMANDS: Mapping[str, CommandPlace] = {
     "up": CommandPlace(CLUSTER, "commands.up", "up"),
     "demo": CommandPlace(CLUSTER, "demo.command", "demo"),
     "status": CommandPlace(CLUSTER, "commands.status", "status"),
+    "docs": CommandPlace(CLUSTER, "commands.docs", "docs"),
     "nameserver": CommandPlace(CLUSTER, "commands.roles", "nameserver", SETTINGS_ORDER),
     "broker": CommandPlace(CLUSTER, "commands.roles", "broker", SETTINGS_ORDER),
     "nodes": CommandPlace(NODES, "commands.nodes", "nodes"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MARKER = (
     "rocketmq(brokers=2, release=…, topics=…, settings=…, strict=…, seed=…, seeds=…): "
-    "the cluster of this test, see docs/pytest.md of rocketmq-emulator"
+    "the cluster of this test, see `rmqemu docs pytest`"
 )
 FAILED = "rocketmq_emulator.testing.clusters"
 CLUSTERS = pytest.StashKey["Clusters"]()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROBES_A_CORE = 2  # tasks per core, so that most executors run one
 CAUSE_MAX = 300  # characters
 A_CAUSE = re.compile(r"Cannot run program|^\w*(Error|Exception): |No module named")
-DOCS = "see docs/sweep.md"
+DOCS = "see `rmqemu docs sweep`"
 
 
 class ExecutorFound(msgspec.Struct, frozen=True):

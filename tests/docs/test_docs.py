@@ -8,6 +8,7 @@ import contextlib
 import importlib.util
 import inspect
 import io
+import itertools
 import os
 import re
 import selectors
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,8 @@ from tests.support.following import NAMED
 from tests.support.paths import ROOT
 
 PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
+START = Path("docs/start.md")
+README_BYTES_MAX = 9_000
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PROGRAM_S_MAX = 180.0  # one of them starts a Spark
@@ -103,21 +107,23 @@ def programs() -> Iterator[tuple[str, str, str]]:
                 yield str(page), text, follows[1]
 
 
-def test_programs_in_the_pages_print_what_stands_below_them(namesrv: str) -> None:
+def test_programs_in_the_pages_print_what_stands_below_them() -> None:
     told = list(programs())
     assert len(told) >= 4
-    for page, program, output in told:
-        wanted = output.splitlines()
-        code = program.replace(HERE, namesrv)
-        printed = lines_of_a_program([sys.executable, "-c", code], len(wanted))
-        assert printed == wanted, page
+    for page, found in itertools.groupby(told, itemgetter(0)):
+        with EmbeddedCluster(ClusterSpec()) as cluster:
+            for _, program, output in found:
+                wanted = output.splitlines()
+                code = program.replace(HERE, cluster.namesrv)
+                printed = lines_of_a_program([sys.executable, "-c", code], len(wanted))
+                assert printed == wanted, page
 
 
 PYTEST = (sys.executable, "-m", "pytest", "-p", "rocketmq_emulator.testing.pytest_plugin")
 
 
 def test_the_tests_on_the_pages_pass(tmp_path: Path) -> None:
-    pages = ("README.md", "docs/pytest.md")
+    pages = ("docs/start.md", "docs/pytest.md")
     tests = [text for page in pages for _, text in blocks(page) if "def test_" in text]
     assert len(tests) >= 4
     for number, text in enumerate(tests):
@@ -178,6 +184,12 @@ def test_the_first_page_shows_the_scenario_and_the_result_of_the_page_about_it()
     assert "docs/hangs.png" in text_of("README.md")
 
 
+def test_the_first_page_is_short_and_leads_to_every_page() -> None:
+    assert len(text_of("README.md").encode()) <= README_BYTES_MAX
+    linked = {link.partition("#")[0] for link in LINK.findall(text_of("README.md"))}
+    assert {page.as_posix() for page in PAGES} - {"README.md"} <= linked
+
+
 def example(name: str, *arguments: str, lines: int) -> list[str]:
     return lines_of_a_program([sys.executable, f"examples/{name}.py", *arguments], lines)
 
@@ -206,14 +218,14 @@ def test_the_orderly_example_keeps_the_steps_of_each_order(namesrv: str) -> None
     assert printed == [f"{order}: {steps}" for order in ("A-17", "B-4", "C-250")]
 
 
-def test_the_lines_of_other_languages_in_the_readme_are_those_of_the_examples() -> None:
+def test_the_lines_of_other_languages_on_the_first_steps_are_those_of_the_examples() -> None:
     asked = {
         "java": ("examples/java/Hello.java", "producer.setNamesrvAddr("),
         "javascript": ("examples/node/hello.js", "new Producer({ nameSrv"),
         "go": ("examples/go/hello.go", "producer.WithNameServer("),
     }
     for language, (file, words) in asked.items():
-        (line,) = [text for kind, text in blocks("README.md") if kind == language]
+        (line,) = [text for kind, text in blocks(START) if kind == language]
         assert words in line
         assert words in text_of(file)
 

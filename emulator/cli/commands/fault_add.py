@@ -78,7 +78,7 @@ def _rule(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise BadUse(f"--rule is JSON as in docs/reply-rules.md: {error}") from error
+        raise BadUse(f"--rule is JSON, see `rmqemu docs reply-rules`: {error}") from error
 
 
 Node = Annotated[

@@ -318,7 +318,7 @@ def _coverage(verdict: SdkVerdict, width: int) -> Iterator[str]:
         yield "judged: no client invariant"
     else:
         plural = "s" * (len(numbers) != 1)
-        yield f"judged: {len(numbers)} client invariant{plural} (docs/invariants.md)"
+        yield f"judged: {len(numbers)} client invariant{plural} (rmqemu docs invariants)"
         for number in numbers:
             yield from _folded(f"{number}  {INVARIANT_TEXTS[number]}", width, "  ")
     if verdict.not_judged:

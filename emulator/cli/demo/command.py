@@ -149,7 +149,7 @@ GAP_COLUMNS = f"{'queue':<10}  {'delivered':>9}  {'longest gap':>11}"
 NEXT = (
     ("{command} up", "a cluster of your own, at 127.0.0.1:9876"),
     ("{command} demo --input FILE", "the same with your own lines"),
-    ("docs/failures.md", "why each gap was as long as it was"),
+    ("{command} docs failures", "why each gap was as long as it was"),
 )
 
 

@@ -53,7 +53,9 @@ FIELDS: dict[str, tuple[Field, str]] = {  # value and description
     "reconsume_times": (lambda m: m.reconsume_times, "how often it was delivered again"),
     "properties": (lambda m: msgspec.json.encode(m.properties), "all properties, as JSON"),
 }
-FORMAT_HELP = "A line from named fields, such as {offset} {keys} {body}; docs/commands.md has all."
+FORMAT_HELP = (
+    "A line from named fields, such as {offset} {keys} {body}; see `rmqemu docs commands`."
+)
 PROPERTY = "property"  # {property:NAME}
 ESCAPES = {r"\t": "\t", r"\n": "\n", r"\0": "\0", r"\\": "\\"}
 

@@ -212,7 +212,7 @@ def _check_kinds(kinds: tuple[str, ...]) -> None:
     known = [kind.__name__ for kind in all_facts()]
     for kind in kinds:
         if kind not in known:
-            advice = did_you_mean(kind, known, before="; ", otherwise="; see docs/facts.md")
+            advice = did_you_mean(kind, known, before="; ", otherwise="; see `rmqemu docs facts`")
             raise Refused(HTTPStatus.BAD_REQUEST, f"there is no kind of fact {kind!r}{advice}")
 
 

@@ -49,7 +49,7 @@ def interrupted(program: subprocess.Popen[str]) -> tuple[int, str]:
 
 def programs() -> Iterator[tuple[str, list[str]]]:
     """Each documented program of trio, with @NAMESRV@ as the address of its NameServer."""
-    for page in (ROOT / "README.md", ROOT / "docs" / "client.md"):
+    for page in (ROOT / "docs" / "start.md", ROOT / "docs" / "client.md"):
         found = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
         shown = [text for text in found if "\nrun(main)" in text and "127.0.0.1:9876" in text]
         for number, text in enumerate(shown):

@@ -101,7 +101,7 @@ def test_an_option_that_is_left_out_is_the_field_s_default(word) -> None:
             "busy: pool has no value 'sent'; did you mean send?",
         ),
         ("add cut", 2, "cut: a fault of a link has either between or around"),
-        ("add answer --node broker-a --rule {", 2, "--rule is JSON as in docs/reply-rules.md"),
+        ("add answer --node broker-a --rule {", 2, "--rule is JSON, see `rmqemu docs reply"),
         (
             "add kill --node broker-a --for ever",
             2,

@@ -1,0 +1,105 @@
+"""``docs``: the pages of the documentation, as they were when this version was built.
+
+Without a page, a list of them.  In a terminal a page is drawn, and longer ones are shown by the
+pager; elsewhere its Markdown is printed.  The wheel has the pages in the folder ``pages`` of the
+package (``hatch_build.py``), a clone has them in ``docs``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
+from rocketmq_emulator.cli.options.shared import show_as
+from rocketmq_emulator.cli.screens.cluster_tables import a_table
+from rocketmq_emulator.text.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+PACKAGE = Path(__file__).parents[2]
+FIRST = "readme"
+WIDTH_MAX = 120  # longer lines are hard to read
+PICTURE = re.compile(r"^!\[([^\]]*)\]\([^)]*\)$", re.MULTILINE)
+COLOURS_IN_LESS = "-R"
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def pages() -> Mapping[str, Path]:
+    """The file of each page by its name, the first page first."""
+    packed = PACKAGE / "pages"
+    first, folder = packed / "README.md", packed
+    if not packed.is_dir():
+        first, folder = PACKAGE.parent / "README.md", PACKAGE.parent / "docs"
+    found = sorted(path for path in folder.rglob("*.md") if path != first)
+    names = {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
+    return {FIRST: first, **names}
+
+
+Page = Annotated[
+    str,
+    typer.Argument(
+        metavar="[PAGE[#SECTION]]",
+        help="The name of a page, as control or docs/control.md#nodes; without it, a list.",
+        autocompletion=lambda: list(pages()),
+    ),
+]
+
+
+def docs(page: Page = "") -> None:
+    """Show a page of the documentation, or list the pages."""
+    with errors_as_exit_codes():
+        if not page:
+            show_as(pages(), _list, as_json=False)
+            return
+        text = _text_of(page)
+        if not sys.stdout.isatty():
+            typer.echo(text)
+            return
+        console = Console()
+        os.environ.setdefault("LESS", COLOURS_IN_LESS)
+        with console.pager(styles=True):
+            drawn = PICTURE.sub(r"*[picture: \1]*", text)
+            console.print(Markdown(drawn), width=min(console.width, WIDTH_MAX))
+
+
+def _text_of(wanted: str) -> str:
+    """The Markdown of a page, from the section on if one is named.  Raises ``BadUse``."""
+    name, _, section = wanted.partition("#")
+    name = name.removeprefix("docs/").removesuffix(".md") or FIRST
+    known = pages()
+    if name.lower() == FIRST:
+        name = FIRST
+    if name not in known:
+        advice = did_you_mean(name, known, before="; ", otherwise="; `rmqemu docs` lists them")
+        raise BadUse(f"there is no page {name!r}{advice}")
+    text = known[name].read_text(encoding="utf-8")
+    if not section:
+        return text
+    heads = {_anchor(found[1]): found.start() for found in HEADING.finditer(text)}
+    if section not in heads:
+        advice = did_you_mean(section, heads, before="; ", otherwise="")
+        raise BadUse(f"{name} has no section {section!r}{advice}")
+    return text[heads[section] :]
+
+
+def _anchor(heading: str) -> str:
+    return heading.lower().replace(" ", "-")
+
+
+def _list(found: Mapping[str, Path]) -> RenderableType:
+    table = a_table("page", "title")
+    for name, path in found.items():
+        with path.open(encoding="utf-8") as lines:
+            table.add_row(name, next(lines).lstrip("# ").strip())
+    return table
