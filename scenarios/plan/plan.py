@@ -135,7 +135,13 @@ class Leave(Action, frozen=True, kw_only=True, tag="leave"):
 
 
 class RollingRestart(Action, frozen=True, kw_only=True, tag="rolling_restart"):
-    """Each of *nodes*, or all brokers, or a whole group, is stopped for *down_ms*, in turn."""
+    """Each of *nodes*, or all brokers, or a whole group, is stopped for *down_ms*, in turn.
+
+    It runs beside the next steps, which do not wait for it; the timeline does not end before it.
+    In Python `run.rolling_restart(…)` only records it: it moves no clock and cannot be awaited.
+    Between two nodes *between_ms* pass: so for n nodes sleep for at least
+    ``n * down_ms + (n - 1) * between_ms``, and for the time of their stops and starts.
+    """
 
     nodes: tuple[str, ...]
     down_ms: int = 5_000

@@ -241,6 +241,28 @@ def test_what_cannot_be_recorded_is_refused_at_its_line(function: Any) -> None:
     assert text.startswith(f"{__file__}:")
 
 
+def test_a_rolling_restart_takes_no_recorded_time_and_cannot_be_awaited() -> None:
+    @scenario
+    async def brokers_restart(run: Run) -> None:
+        await run.cluster(brokers=2, topics={"orders": 4})
+        with run.load("orders", rate=5):
+            await run.sleep(10)
+            run.rolling_restart(["brokers"], down_ms=5_000, between_ms=10_000)
+            run.mark("beside it")
+            await run.sleep(30)
+        await run.until_quiet()
+
+    assert [step.at_ms for step in brokers_restart.plan().timeline] == [10_000, 10_000]
+
+    @scenario
+    async def it_is_awaited(run: Run) -> None:
+        await run.cluster(brokers=2, topics={"orders": 4})
+        await run.rolling_restart(["brokers"])  # type: ignore[misc]
+
+    with pytest.raises(BadScenario, match="can't be used in 'await' expression"):
+        it_is_awaited.plan()
+
+
 def test_chance_with_a_seed_of_its_own_is_recorded() -> None:
     @scenario
     async def it(run: Run) -> None:
