@@ -1,8 +1,9 @@
 """``docs``: the pages of the documentation, as they were when this version was built.
 
 Without a page, a list of them.  In a terminal a page is drawn, and longer ones are shown by the
-pager; elsewhere its Markdown is printed.  The wheel has the pages in the folder ``pages`` of the
-package (``hatch_build.py``), a clone has them in ``docs``.
+pager; elsewhere its Markdown is printed.  A link is shown with its target, which is a name that
+the command takes.  The wheel has the pages in the folder ``pages`` of the package
+(``hatch_build.py``), a clone has them in ``docs``.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def docs(page: Page = "") -> None:
         os.environ.setdefault("LESS", COLOURS_IN_LESS)
         with console.pager(styles=True):
             drawn = PICTURE.sub(r"*[picture: \1]*", text)
-            console.print(Markdown(drawn), width=min(console.width, WIDTH_MAX))
+            console.print(Markdown(drawn, hyperlinks=False), width=min(console.width, WIDTH_MAX))
 
 
 def _text_of(wanted: str) -> str:

@@ -80,3 +80,4 @@ def test_a_page_is_drawn_in_a_terminal() -> None:
     assert "In your CI" in shown
     assert "# In your CI" not in shown
     assert "\x1b[" in shown
+    assert "(control.md#addresses)" in re.sub(r"\x1b\[[0-9;]*m", "", shown)  # a link's target
