@@ -22,7 +22,7 @@ demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed,
 
 test: $(SPARK) lint  ## every test; official SDKs run where Java, Node and Go are found (JOBS=2: two files at once)
 	$(COMPILE)
-	$(BIN)/python -m pytest -ra --durations=10 $(if $(JOBS),-n $(JOBS) --dist loadfile)
+	$(BIN)/python -m pytest -ra --durations=10 $(if $(JOBS),-n $(JOBS) --dist loadfile --no-loadscope-reorder)
 
 lint: $(SPARK)  ## what ruff and mypy say
 	$(BIN)/ruff check .

@@ -29,6 +29,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SLOW_FILES = (  # begun first: at the end one of two workers would wait for the other
+    "test_wheel.py",
+    "test_tables_agree.py",
+    "test_source_of_a_killed_query.py",
+    "test_live_example.py",
+    "test_library_same_bytes.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of ``SLOW_FILES`` first; the others keep their order."""
+    place = {name: number for number, name in enumerate(SLOW_FILES)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One browser for all tests of pages; they are skipped if there is none."""
@@ -69,15 +84,10 @@ def spark() -> Iterator[SparkSession]:
         if os.environ.get("REQUIRE_PARTS") == "1":
             raise
         pytest.skip(str(error))
-    session = spark_session(
-        "tests",
-        cores=2,
-        settings={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.default.parallelism": "2",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        },
-    )
+    from rocketmq_emulator.pipeline.tables.folder import INTERPRETED, SMALL  # noqa: PLC0415
+
+    settings = {"spark.default.parallelism": "2", "spark.sql.shuffle.partitions": "2"}
+    session = spark_session("tests", cores=2, settings=SMALL | INTERPRETED | settings)
     yield session
     session.stop()
 

@@ -19,7 +19,7 @@ END_S_MAX = 60
 def program(spark, monkeypatch) -> Iterator[subprocess.Popen[str]]:
     """The example: 12 s of orders, the broker is away for 3 s; skipped if there is no Spark."""
     del spark
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     command = [sys.executable, str(ROOT / "examples" / "spark" / "live.py")]
     times = ["--seconds", "12", "--kill", "3", "--away", "3", "--rate", "50"]
     with subprocess.Popen(

@@ -16,7 +16,11 @@ from tests.support.pipeline.weather_journals import (
     written,
 )
 
-LIBRARY = ("broker_dies", "a_member_stands_still", "a_group_mixes_two_strategies")
+LIBRARY = (
+    "a_broker_dies_and_nobody_retries",
+    "a_member_stands_still",
+    "a_group_mixes_two_strategies",
+)
 
 
 def metrics_of_spark() -> set[str]:
