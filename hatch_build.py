@@ -19,6 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https://)([^)]+)\)\n*")
+MADE = {"target", "node_modules", "__pycache__", ".pytest_cache", ".cache"}
 LINK = re.compile(r"\[([^\]]+)\]\((?!https://)([^)]+)\)")
 
 
@@ -35,7 +36,10 @@ class CustomMetadataHook(MetadataHookInterface):
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Adds README.md and the pages below docs/ to the wheel, in ``rocketmq_emulator/pages``."""
+    """Adds README.md, the pages below docs/ and the programs that they name to the wheel.
+
+    They are in ``rocketmq_emulator/pages``; programs keep their folders there.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling; *version* is "editable" for a wheel that points to this clone."""
@@ -44,9 +48,18 @@ class CustomBuildHook(BuildHookInterface[Any]):
         docs = Path(self.root) / "docs"
         pages = {path: path.relative_to(docs) for path in docs.rglob("*.md")}
         pages[Path(self.root) / "README.md"] = Path("README.md")
+        for folder in ("examples", "testkits"):
+            pages |= programs_below(Path(self.root) / folder)
         build_data["force_include"].update(
             {str(path): f"rocketmq_emulator/pages/{name}" for path, name in pages.items()}
         )
+
+
+def programs_below(folder: Path) -> dict[Path, Path]:
+    """The files of the programs in *folder*, by path; without what their tools made there."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    names = {path: path.relative_to(folder.parent) for path in found}
+    return {path: name for path, name in names.items() if not MADE.intersection(name.parts)}
 
 
 def far_from_home(text: str, home: str, tag: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Self, TypeVar, cast
@@ -57,6 +58,7 @@ class AioClient(PortalClient[C]):
         A consumer stores its offsets; producers and consumers unregister at every broker.  If
         this is cancelled, the client ends as a killed process does.
         """
+        note_left(sys.exception())  # the error that ends a block of the application's own
         host, self._client_task = self._client_task, None
         if host is not None and not host.portal.is_of_parent_process:
             await CallFuture(LoopInbox.of_running_loop(), host.portal, host.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeVar, cast
 
@@ -39,6 +40,7 @@ class SyncClient(PortalClient[C]):
         A consumer stores its offsets; producers and consumers unregister at every broker.
         Ctrl-C interrupts that.
         """
+        note_left(sys.exception())  # the error that ends a block of the application's own
         host, self._client_task = self._client_task, None
         if host is not None and not host.portal.is_of_parent_process:
             host.portal.wait(host.close)

@@ -98,11 +98,20 @@ def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
 QUEUES_OF_A_TOPIC = 4
 
 
+def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
+    """The names in *topics*.  Raises ``ValueError`` for one name, which would be letters."""
+    if isinstance(topics, str):
+        text = f"topics is a list of names, not a str: write topics=[{topics!r}]"
+        raise ValueError(text)  # noqa: TRY004  # as for other wrong topics
+    return tuple(topics)
+
+
 def queues_by_topic(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
     """The number of queues on each broker, by topic; *topics* may be names only.
 
-    Raises ``ValueError`` for a number of queues that is none.
+    Raises ``ValueError`` for one name, and for a number of queues that is none.
     """
+    checked_topics(topics)
     named = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, QUEUES_OF_A_TOPIC)
     for name, queues in named.items():
         if not isinstance(queues, int) or isinstance(queues, bool) or queues < 1:
@@ -176,30 +185,39 @@ async def consumed_by(group: str, admin: Admin) -> list[MessageExt]:
 
 
 async def progress_of(group: str, admin: Admin) -> GroupProgress:
-    """The progress in every queue that the group reads or has read, on brokers that answer."""
+    """The progress in every queue that the group reads or has read, on brokers that answer.
+
+    In a broadcasting group a message is consumed when every member has consumed it.
+    """
     ends: dict[MessageQueue, tuple[str, int, int]] = {}
-    consumed: dict[MessageQueue, int] = {}
     members: dict[str, str] = {}  # client id: a broker that knows it
+    is_broadcasting = False
     masters = await admin.masters()
     for broker, address in masters.items():
         row = await _row_of(group, address, admin)
+        is_broadcasting |= row is not None and row.model == "BROADCASTING"
         for queue in () if row is None else row.queues:
             place = MessageQueue(queue.topic, broker, queue.queue_id)
             ends[place] = address, queue.end, queue.committed
         for member in () if row is None else row.members:
             members.setdefault(member.client, address)
     ends |= await _unread({(queue.topic, queue.broker_name) for queue in ends}, masters, admin)
-    for client, address in members.items():
-        with suppress(AdminError):
-            info = await admin.running_info(address, group, client)
-            for place, held in info.mq_table.items():
-                consumed[place] = max(consumed.get(place, 0), held.commit_offset)
+    held = [await _held(address, group, client, admin) for client, address in members.items()]
     firsts = await _firsts(ends.items(), admin)
-    queues = {
-        place: QueueProgress(firsts.get(place, 0), end, max(committed, consumed.get(place, 0)))
-        for place, (_, end, committed) in ends.items()
-    }
+    queues: dict[MessageQueue, QueueProgress] = {}
+    for place, (_, end, committed) in ends.items():
+        offsets = [each.get(place, NOT_COMMITTED) for each in held]
+        consumed = min(offsets) if is_broadcasting and offsets else max(committed, *offsets, 0)
+        queues[place] = QueueProgress(firsts.get(place, 0), end, consumed)
     return GroupProgress(queues, tuple(members))
+
+
+async def _held(address: str, group: str, client: str, admin: Admin) -> dict[MessageQueue, int]:
+    """The first unconsumed offset of each queue that a member holds; empty without an answer."""
+    with suppress(AdminError):
+        info = await admin.running_info(address, group, client)
+        return {place: queue.commit_offset for place, queue in info.mq_table.items()}
+    return {}
 
 
 async def wait_until_consumed(

@@ -26,6 +26,7 @@ from rocketmq_emulator.facts import (
     MessageConsumed,
     MessageSentBack,
     MessageStored,
+    MisuseNoticed,
     NodeKilled,
     NodeStarted,
     NodeStopped,
@@ -245,13 +246,30 @@ def _joined(facts: Sequence[MemberJoined], _: Entry, fates: MessageFates) -> str
 
 
 def _claimed(facts: Sequence[QueuesClaimed], entry: Entry, _: MessageFates) -> str:
-    queues = [queue for fact in facts for queue in fact.queues if not _is_retry(queue)]
-    return f"{entry.node} owns {_owned(queues)}"
+    return f"{entry.node} owns {_owned(_queues_in(facts))}"
 
 
 def _released(facts: Sequence[QueuesReleased], entry: Entry, _: MessageFates) -> str:
-    queues = [queue for fact in facts for queue in fact.queues if not _is_retry(queue)]
-    return f"{entry.node} released {_owned(queues)} ({facts[0].reason})"
+    return f"{entry.node} released {_owned(_queues_in(facts))} ({facts[0].reason})"
+
+
+def _queues_in(facts: Sequence[QueuesClaimed] | Sequence[QueuesReleased]) -> list[Queue]:
+    """The queues of all facts, each once: it may be claimed, given up and claimed again."""
+    queues = (queue for fact in facts for queue in fact.queues if not _is_retry(queue))
+    return [*dict.fromkeys(queues)]
+
+
+def _advanced(facts: Sequence[TimeAdvanced], *_: object) -> str:
+    """Each running broker notes a fact."""
+    due = sum(fact.due_count for fact in facts)
+    return f"time was advanced by {_length(facts[0].ms)}: {many(due, 'message')} fell due"
+
+
+def _length(ms: int) -> str:
+    for unit_ms, unit in ((3_600_000, "h"), (60_000, "min"), (1_000, "s")):
+        if ms >= unit_ms:
+            return f"{ms / unit_ms:g} {unit}"
+    return f"{ms} ms"
 
 
 def _of_queues(fact: QueuesClaimed | QueuesReleased, entry: Entry, _: MessageFates) -> Key | None:
@@ -308,6 +326,12 @@ def _at_node(_fact: Fact, entry: Entry, _: MessageFates) -> Key:
     return (entry.node,)
 
 
+def _misuse_key(fact: MisuseNoticed, *_: object) -> Key | None:
+    """Tags that match nothing are in the fates of their messages."""
+    is_told = fact.misuse == "tags_match_nothing"
+    return None if is_told else (fact.misuse, fact.group, fact.topic)
+
+
 WORDS: Mapping[type[Fact], Words] = {
     MessageStored: Words(1, _stored_key, _stored),
     SendFailed: Words(0, lambda fact, *_: (fact.topic, fact.error), _send_failed),
@@ -357,8 +381,11 @@ WORDS: Mapping[type[Fact], Words] = {
         2, _at_node, lambda facts, entry, _: f"{entry.node} was busy for {len(facts)} requests"
     ),
     ReplyRuleApplied: Words(1, _rule_key, _rule),
-    TimeAdvanced: Words(
-        3, lambda *_: ("",), lambda facts, *_: f"time was advanced, {many(len(facts), 'time')}"
+    TimeAdvanced: Words(3, lambda fact, *_: (fact.ms,), _advanced),
+    MisuseNoticed: Words(
+        0,
+        _misuse_key,
+        lambda facts, *_: f"likely mistake, {facts[0].sentence()}",
     ),
     NodeKilled: Words(
         0, lambda *_: ("",), lambda facts, *_: f"{facts[0].node} was killed", turn=True

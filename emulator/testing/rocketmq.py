@@ -215,26 +215,50 @@ class RocketMQ(EmbeddedCluster):
     ) -> None:
         """Waits until *group* has consumed all messages that it reads, of *topics* at least.
 
-        Retries of messages that it sent back must be consumed too.  Raises ``NotConsumed`` after
+        Retries of messages that it sent back must be consumed too; in a broadcasting group every
+        member must have consumed each message.  Delayed messages count from the moment at which
+        they are due: ``advance`` first.  Raises ``NotConsumed`` after
         *timeout* seconds, ``RuntimeError`` in an event loop, which it would block: async tests
         use ``awaited.wait_until_consumed``.
         """
-        if _is_in_a_loop():
-            raise RuntimeError(
-                "wait_until_consumed would block this event loop and the consumers in it: "
-                f"await cluster.awaited.wait_until_consumed({group!r})"
-            )
-        self.wait_blocking(group, timeout, tuple(topics))
+        _check_no_loop(f"await cluster.awaited.wait_until_consumed({group!r})")
+        self.wait_blocking(group, timeout, cluster_queries.checked_topics(topics))
 
-    def wait_blocking(self, group: str, timeout: float, topics: tuple[str, ...]) -> None:
-        """As ``wait_until_consumed``, without the check for a loop in this thread."""
+    def advance_until_consumed(
+        self, group: str, timeout: float = WAIT_S, *, topics: Iterable[str] = (), by: str = "10h"
+    ) -> None:
+        """As ``wait_until_consumed``, but no message waits for its time: retries come at once.
+
+        Time is advanced *by* this length whenever *group* has consumed what was due, until
+        nothing more falls due: so each failing message is tried until it is consumed, or dead.
+        """
+        call = f"await cluster.awaited.call(cluster.advance_until_consumed, {group!r})"
+        _check_no_loop(call)
+
+        def still_waiting() -> int:
+            return self.advance(by) or self._waiting_retries(group)
+
+        self.wait_blocking(group, timeout, cluster_queries.checked_topics(topics), still_waiting)
+
+    def wait_blocking(
+        self,
+        group: str,
+        timeout: float,
+        topics: tuple[str, ...],
+        still_waiting: Callable[[], int] | None = None,
+    ) -> None:
+        """As ``wait_until_consumed``, without the check for a loop in this thread.
+
+        *still_waiting* returns how many messages are to come when the others are consumed; by
+        default the retries that wait.
+        """
         self._queried[group] = tuple(dict.fromkeys((*self._queried.get(group, ()), *topics)))
         wanted = partial(
             cluster_queries.wait_until_consumed,
             group,
             topics,
             timeout,
-            partial(self._waiting_retries, group),
+            still_waiting or partial(self._waiting_retries, group),
         )
         progress = cluster_queries.ask(self.namesrv, wanted)
         waiting = self._waiting_retries(group)
@@ -408,6 +432,13 @@ def _codes_of(request: str | int) -> tuple[int, ...]:
         hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(FAILING)}"
         raise ValueError(f"fail_next: unknown request {request!r}: {hint}")
     return FAILING[request]
+
+
+def _check_no_loop(instead: str) -> None:
+    """Raise ``RuntimeError`` in an event loop, which a waiting call would block."""
+    if _is_in_a_loop():
+        text = "this call would block this event loop and the consumers in it"
+        raise RuntimeError(f"{text}: {instead}")
 
 
 def _is_in_a_loop() -> bool:

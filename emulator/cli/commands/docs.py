@@ -1,9 +1,9 @@
-"""``docs``: the pages of the documentation, as they were when this version was built.
+"""``docs``: the pages of the documentation and their programs, as this version was built.
 
 Without a page, a list of them.  In a terminal a page is drawn, and longer ones are shown by the
 pager; elsewhere its Markdown is printed.  A link is shown with its target, which is a name that
-the command takes.  The wheel has the pages in the folder ``pages`` of the package
-(``hatch_build.py``), a clone has them in ``docs``.
+the command takes, also that of a program, such as ``examples/produce.py``.  The wheel has both in
+the folder ``pages`` of the package (``hatch_build.py``), a clone in ``docs`` and beside it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ FIRST = "readme"
 WIDTH_MAX = 120  # longer lines are hard to read
 PICTURE = re.compile(r"^!\[([^\]]*)\]\([^)]*\)$", re.MULTILINE)
 COLOURS_IN_LESS = "-R"
+PROGRAMS = ("examples", "testkits")
+MADE = {"target", "node_modules", "__pycache__", ".pytest_cache", ".cache"}
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -45,6 +47,14 @@ def pages() -> Mapping[str, Path]:
     found = sorted(path for path in folder.rglob("*.md") if path != first)
     names = {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
     return {FIRST: first, **names}
+
+
+def programs() -> Mapping[str, Path]:
+    """The file of each program that pages name, by its path: ``examples/produce.py``."""
+    home = pages()[FIRST].parent
+    found = (path for folder in PROGRAMS for path in sorted((home / folder).rglob("*")))
+    files = {path.relative_to(home).as_posix(): path for path in found if path.is_file()}
+    return {name: path for name, path in files.items() if not MADE.intersection(path.parts)}
 
 
 Page = Annotated[
@@ -63,6 +73,10 @@ def docs(page: Page = "") -> None:
         if not page:
             show_as(pages(), _list, as_json=False)
             return
+        name = page.removeprefix("../")
+        if name.startswith(PROGRAMS):
+            typer.echo(_program(name))
+            return
         text = _text_of(page)
         if not sys.stdout.isatty():
             typer.echo(text)
@@ -72,6 +86,18 @@ def docs(page: Page = "") -> None:
         with console.pager(styles=True):
             drawn = PICTURE.sub(r"*[picture: \1]*", text)
             console.print(Markdown(drawn, hyperlinks=False), width=min(console.width, WIDTH_MAX))
+
+
+def _program(name: str) -> str:
+    """The text of a program, or the files of a folder.  Raises ``BadUse``."""
+    known = programs()
+    if name in known:
+        return known[name].read_text(encoding="utf-8").rstrip("\n")
+    below = [path for path in known if path.startswith(f"{name.rstrip('/')}/")]
+    if not below:
+        raise BadUse(f"there is no program {name!r}{did_you_mean(name, known, before='; ')}")
+    folder = known[below[0]].parents[below[0].removeprefix(name.rstrip("/")).count("/") - 1]
+    return "\n".join([f"{len(below)} files in {folder}:", *below])
 
 
 def _text_of(wanted: str) -> str:

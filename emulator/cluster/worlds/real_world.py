@@ -134,14 +134,12 @@ class RealWorld(World):
     def client_settings(self, *, quick: bool = False) -> dict[str, Any]:
         """The settings of a client of this cluster: ``Producer(**cluster.client_settings())``.
 
-        With *quick* also ``QUICK_TIMERS``: a client notices within a second that a broker was
-        started again, a topic changed or a member came, instead of up to 30 s later.  Clients of
-        a strict cluster are ``strict``, too.
+        With *quick* they have ``QUICK_TIMERS``: a client notices within a second that a broker
+        was started again, a topic changed or a member came, instead of up to 30 s later.  Clients
+        of a strict cluster are ``strict``, too.
         """
-        from rocketmq_emulator.client.settings.config import QUICK_TIMERS  # noqa: PLC0415  # not needed by all
-
-        strict = {"strict": True} if self.strict else {}
-        return {"namesrv": self.namesrv, **strict, **(QUICK_TIMERS if quick else {})}
+        wanted = {"strict": self.strict, "quick": quick}
+        return {"namesrv": self.namesrv, **{name: True for name, on in wanted.items() if on}}
 
     @property
     def nodes(self) -> tuple[NodeView, ...]:

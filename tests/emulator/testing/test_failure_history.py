@@ -166,7 +166,7 @@ HISTORIES = {
         billing-1 joined billing, reads orders
         billing-1 owns 1 queue of orders: broker-a/0
         1 message sent to orders, stored: broker-a/0
-        time was advanced, …
+        time was advanced by 10 min: 1 message fell due
         the listener of billing-1 raised ValueError: no price for two cups, 2 times
         1 message sent back by billing: retry 1
         1 dead letter in %DLQ%billing

@@ -15,7 +15,12 @@ import rocketmq_emulator
 from rocketmq_emulator import aio, testing
 from rocketmq_emulator.client import BrokerRefused
 from rocketmq_emulator.client.instance.process import LEFT_AT
-from rocketmq_emulator.client.settings.config import QUICK_TIMERS
+from rocketmq_emulator.client.settings.config import (
+    QUICK_TIMERS,
+    ProducerConfig,
+    PushConsumerConfig,
+    merged_config,
+)
 from rocketmq_emulator.cluster.fault_values import Kill
 from rocketmq_emulator.facts import FaultEnded, MemberLeft, MessageConsumed, NodeStarted
 from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, ConsumersPlan, LoadPlan, Step
@@ -33,6 +38,11 @@ def cluster() -> Iterator[RocketMQ]:
         yield running
 
 
+def of_all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of *settings* that producers have, too."""
+    return {name: ms for name, ms in settings.items() if name in ProducerConfig.__struct_fields__}
+
+
 def consumed_again_s(release: str, seed: int, settings: Mapping[str, Any]) -> float:
     """How long after the restart of a broker the first message from it is consumed."""
     plan = a_plan(
@@ -42,7 +52,7 @@ def consumed_again_s(release: str, seed: int, settings: Mapping[str, Any]) -> fl
                 group="billing", topics={"orders": "*"}, members=2, settings=dict(settings)
             ),
         ),
-        load=(LoadPlan(topic="orders", rate=20, until_ms=60_000, settings=dict(settings)),),
+        load=(LoadPlan(topic="orders", rate=20, until_ms=60_000, settings=of_all(settings)),),
         lasts_ms=70_000,
         cluster=ClusterPlan(release=release),
     )
@@ -75,7 +85,43 @@ def test_clients_of_5_3_3_send_a_heartbeat_as_soon_as_they_are_connected_again()
 
 def test_client_settings_are_the_name_server_and_when_quick_the_timers(cluster: RocketMQ) -> None:
     assert cluster.client_settings() == {"namesrv": cluster.namesrv}
-    assert cluster.client_settings(quick=True) == {"namesrv": cluster.namesrv, **QUICK_TIMERS}
+    assert cluster.client_settings(quick=True) == {"namesrv": cluster.namesrv, "quick": True}
+    quick = {"group": "g", "quick": True, "rebalance_interval_ms": 7}
+    producer = merged_config(ProducerConfig, None, dict(quick))
+    consumer = merged_config(PushConsumerConfig, None, dict(quick))
+    assert producer.heartbeat_interval_ms == QUICK_TIMERS["heartbeat_interval_ms"]
+    assert consumer.pull_error_delay_ms == QUICK_TIMERS["pull_error_delay_ms"]
+    assert consumer.rebalance_interval_ms == 7
+
+
+def test_a_broadcasting_group_has_consumed_when_every_member_has(cluster: RocketMQ) -> None:
+    release_second, seen = threading.Event(), [list[bytes](), list[bytes]()]
+
+    def second(messages: Any) -> None:
+        release_second.wait(30)
+        seen[1].extend(message.body for message in messages)
+
+    settings = {"group": "stock", "model": "BROADCASTING", **cluster.client_settings(quick=True)}
+    first_only = {"consume_from": "CONSUME_FROM_FIRST_OFFSET", **settings}
+    with (
+        PushConsumer(seen[0].extend, {"orders": "*"}, **first_only),
+        PushConsumer(second, {"orders": "*"}, **first_only, instance_name="second"),
+        Producer(group="shop", namesrv=cluster.namesrv) as producer,
+    ):
+        send_to_each_queue(producer)
+        with pytest.raises(NotConsumed):
+            cluster.wait_until_consumed("stock", timeout=1.5, topics=["orders"])
+        assert len(seen[0]) == 8
+        release_second.set()
+        cluster.wait_until_consumed("stock", topics=["orders"])
+        assert len(seen[1]) == 8
+
+
+def test_one_topic_is_given_as_a_list(cluster: RocketMQ) -> None:
+    with pytest.raises(ValueError, match=r"write topics=\['orders'\]"):
+        RocketMQ(topics="orders")
+    with pytest.raises(ValueError, match=r"write topics=\['orders'\]"):
+        cluster.wait_until_consumed("stock", topics="orders")
 
 
 def send_to_each_queue(producer: Producer) -> None:

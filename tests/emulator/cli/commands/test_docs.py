@@ -60,6 +60,16 @@ def test_pages_named_in_the_output_of_commands_exist() -> None:
     assert named <= docs.pages().keys()
 
 
+def test_programs_that_pages_name_are_shown_and_folders_listed() -> None:
+    shown = rmqemu("docs", "../examples/produce.py").stdout
+    assert shown.rstrip() == (ROOT / "examples/produce.py").read_text().rstrip()
+    listed = rmqemu("docs", "testkits/java-junit").stdout.splitlines()
+    assert listed[0] == f"{len(listed) - 1} files in {ROOT / 'testkits/java-junit'}:"
+    assert "testkits/java-junit/pom.xml" in listed
+    refused = rmqemu("docs", "examples/prodce.py", code=2)
+    assert "did you mean examples/produce.py?" in refused.stderr
+
+
 def test_an_installed_package_has_the_pages_in_itself(tmp_path, monkeypatch) -> None:
     (tmp_path / "pages" / "studies").mkdir(parents=True)
     for name in ("README.md", "control.md", "studies/idle.md"):

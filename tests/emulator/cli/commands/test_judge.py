@@ -50,7 +50,7 @@ def test_a_journal_of_a_client_that_leaves_messages_out(run: Run, tmp_path: Path
     assert "billing (push clustering): breaks 1 rule" in text
     broken = "pulls_go_on, 1 time client invariant 61: every acknowledged message is delivered to"
     assert broken in text
-    assert "client invariants (docs/invariants.md) 5 default producers of one" in text
+    assert "client invariants (rmqemu docs invariants) 5 default producers of one" in text
     assert " 61 every acknowledged message is delivered to each group, or becomes a dead" in text
     assert "got nextBeginOffset 5 of orders@broker-a:0 and pulls at 9: it leaves 4 out" in text
     assert (
