@@ -309,7 +309,8 @@ class TableFolder:
         return self._of_runs[batch]
 
     def _read_bronze(self, batches: Sequence[int]) -> DataFrame:
-        return self._read("bronze", batches, _with_run_fields(bronze_schema()))
+        written = [each for each in batches if self._place("bronze", each).exists()]
+        return self._read("bronze", written, _with_run_fields(bronze_schema()))
 
     def _read_facts(self, batches: Sequence[int]) -> DataFrame:
         is_fact = F.col("kind").isNotNull()

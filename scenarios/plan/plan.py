@@ -217,6 +217,12 @@ class Expectation(PlanPart, frozen=True, kw_only=True):
     operator: Operator = "<="
     scope: str = ""
 
+    def __bool__(self) -> bool:
+        """Raises ``TypeError``: ``a and b`` would drop *a*, and ``1 <= m <= 3`` its first half."""
+        raise TypeError(
+            f"{self.metric} has no value yet: give each comparison to run.expect, one by one"
+        )
+
 
 class Limits(PlanPart, frozen=True, kw_only=True):
     """Limits of a run: a run that passes one is ended, with the verdict ``error``."""

@@ -387,7 +387,7 @@ def tables(
     with errors_as_exit_codes():
         notes = _Notes()
         folder, added = _added(journals, to, notes)
-        if not facts_only:
+        if not facts_only and any(not run.why for run in folder.runs()):
             folder.make_all(lambda name, done, total: notes.note(f"{name}: {done} of {total}"))
         rejected = _rejected(folder, added)
     if as_json:

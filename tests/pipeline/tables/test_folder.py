@@ -97,6 +97,15 @@ def test_only_one_process_adds_at_a_time(tmp_path) -> None:
             folder.add([journal])
 
 
+def test_a_folder_of_foreign_files_alone_has_empty_tables(spark, tmp_path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text("seconds = 3\n")
+    folder = TableFolder(tmp_path / "tables", spark)
+    assert counts(folder.add([plan])) == (1, 0, 0, 1)
+    assert folder.table("facts").count() == 0
+    assert folder.table("messages").count() == 0
+
+
 def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp_path) -> None:
     journals = tmp_path / "odd [x] {1,2} ü%20"
     full = FactsLeftOut(missing_count=7, is_over=False)

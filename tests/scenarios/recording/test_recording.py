@@ -194,6 +194,14 @@ async def asks_a_metric(run: Run) -> None:
         return
 
 
+async def joins_expectations(run: Run) -> None:
+    run.expect(idle_members("billing") == 0 and idle_members("stock") == 0)
+
+
+async def expects_a_range(run: Run) -> None:
+    run.expect(1 <= idle_members("billing") <= 3)
+
+
 async def expects_nothing(run: Run) -> None:
     run.expect(idle_members("billing"))  # type: ignore[arg-type]
 
@@ -223,6 +231,8 @@ REFUSED = {
     misspells: "a scenario cannot 'kil'; did you mean kill?; it is recorded",
     misspells_a_field: "slow_link: millis: there is no such field here",
     asks_a_metric: "idle_members has no value yet",
+    joins_expectations: "give each comparison to run.expect, one by one",
+    expects_a_range: "give each comparison to run.expect, one by one",
     expects_nothing: r"idle_members('billing') is no expectation; compare a metric",
     holds_no_time: "kill holds for no time: sleep inside its block",
     goes_on_after_the_end: "nothing more can be done: until it is quiet",
