@@ -1,10 +1,13 @@
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import rocketmq.emulator.junit.Fault;
 import rocketmq.emulator.junit.RocketMqCluster;
@@ -21,12 +24,7 @@ class ResetTest {
             assertEquals("dead", state(cluster, "broker-b"));
         }
         assertEquals("running", state(cluster, "broker-b"));
-        DefaultMQProducer producer = new DefaultMQProducer("shop");
-        producer.setNamesrvAddr(cluster.namesrv());
-        producer.setInstanceName("reset");
-        producer.setMqClientApiTimeout(MS_MAX);
-        producer.setSendMsgTimeout(MS_MAX);
-        producer.start();
+        DefaultMQProducer producer = producer(cluster);
         try {
             SendResult result = producer.send(new Message("tea", "one cup".getBytes(StandardCharsets.UTF_8)));
             assertEquals(0, result.getQueueOffset());
@@ -34,6 +32,42 @@ class ResetTest {
             producer.shutdown();
         }
         cluster.kill("broker-b");
+    }
+
+    @Test
+    void aFaultThatHasEndedCanBeClosed(RocketMqCluster cluster) {
+        try (Fault fault = cluster.fault("{\"fault\": \"pause\", \"node\": \"broker-b\"}")) {
+            fault.close();
+            assertEquals("running", state(cluster, "broker-b"));
+        }
+        try (Fault fault = cluster.fault("{\"fault\": \"pause\", \"node\": \"broker-b\"}")) {
+            cluster.reset();
+        }
+    }
+
+    @Test
+    void delayedMessagesAreDueWhenTheirTimeIsAdvanced(RocketMqCluster cluster) throws Exception {
+        cluster.createTopic("tea", 1);
+        DefaultMQProducer producer = producer(cluster);
+        try {
+            Message message = new Message("tea", "one cup".getBytes(StandardCharsets.UTF_8));
+            message.setDelayTimeLevel(16); // 30 min
+            producer.send(message);
+        } finally {
+            producer.shutdown();
+        }
+        assertEquals(0, cluster.advance(Duration.ofMinutes(20)));
+        assertEquals(1, cluster.advance(Duration.ofMinutes(20)));
+    }
+
+    private static DefaultMQProducer producer(RocketMqCluster cluster) throws MQClientException {
+        DefaultMQProducer producer = new DefaultMQProducer("shop");
+        producer.setNamesrvAddr(cluster.namesrv());
+        producer.setInstanceName("reset");
+        producer.setMqClientApiTimeout(MS_MAX);
+        producer.setSendMsgTimeout(MS_MAX);
+        producer.start();
+        return producer;
     }
 
     private static String state(RocketMqCluster cluster, String node) {

@@ -22,7 +22,7 @@ class SideBySideTest {
     static void meet(String name, RocketMqCluster cluster) throws InterruptedException {
         CLUSTERS.put(name, cluster.namesrv());
         BOTH.countDown();
-        assertTrue(BOTH.await(1, TimeUnit.MINUTES), "the other class runs at the same time");
+        assertTrue(BOTH.await(3, TimeUnit.MINUTES), "the other class runs at the same time");
         assertNotEquals(CLUSTERS.get("one"), CLUSTERS.get("other"));
     }
 

@@ -2,24 +2,12 @@ package rocketmq.emulator.junit;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
-import com.google.gson.JsonParser;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.IntUnaryOperator;
-import java.util.stream.Stream;
 
 /**
  * A NameServer and two brokers that a test can kill, pause and reset.
@@ -33,8 +21,6 @@ public final class RocketMqCluster implements AutoCloseable {
     /** The port of the control address in a container, and that of the NameServer. */
     public static final int CONTROL_PORT = 9875, NAMESRV_PORT = 9876;
 
-    private static final int STOP_S_MAX = 10;
-
     private final String namesrv;
     private final ControlAddress control;
     private final AutoCloseable owner;
@@ -47,31 +33,24 @@ public final class RocketMqCluster implements AutoCloseable {
 
     /**
      * Starts a cluster on free ports, with more options of {@code rmqemu up}: {@code "--brokers",
-     * "3"}. It ends with {@link #close}, or with this process, also if that is killed. The brokers
-     * write to a temporary folder, so acknowledged messages survive a kill of a broker.
+     * "3"}. It ends with {@link #close}, or with this process, also if that is killed. Acknowledged
+     * messages survive a kill of a broker.
+     *
+     * @throws UncheckedIOException if {@code rmqemu} is not found or does not start; with its errors
      */
     public static RocketMqCluster start(String... options) {
         try {
-            Path store = Files.createTempDirectory("rocketmq");
-            List<String> command = new ArrayList<>(command());
-            command.addAll(List.of("up", "--exit-with-parent", "--port", "0", "--store", store.toString()));
-            command.addAll(List.of(options));
-            Process process = new ProcessBuilder(command).start();
-            AtomicBoolean isEnding = new AtomicBoolean();
-            passOn(lines(process.getErrorStream()), isEnding);
-            String line = lines(process.getInputStream()).readLine();
-            if (line == null) {
-                delete(store);
-                throw new IOException("rmqemu up did not start; the reason is on standard error");
+            UpProcess up = new UpProcess(List.of(options));
+            try {
+                JsonObject ready = up.ready();
+                ControlAddress control = new ControlAddress(ready.get("control").getAsString());
+                return new RocketMqCluster(ready.get("namesrv").getAsString(), control, up);
+            } catch (IOException failed) {
+                closeQuietly(up);
+                throw failed;
             }
-            JsonObject ready = JsonParser.parseString(line).getAsJsonObject();
-            return new RocketMqCluster(ready.get("namesrv").getAsString(),
-                new ControlAddress(ready.get("control").getAsString()), () -> {
-                    isEnding.set(true);
-                    end(process, store);
-                });
         } catch (IOException failed) {
-            throw new UncheckedIOException(failed);
+            throw new UncheckedIOException(failed.getMessage(), failed);
         }
     }
 
@@ -148,9 +127,30 @@ public final class RocketMqCluster implements AutoCloseable {
         control.call("POST", "/reset", "");
     }
 
-    /** Delivers now the delayed messages and retries that are due within that time. */
-    public void advance(Duration time) {
-        control.call("POST", "/advance", "{\"time\": " + time.toMillis() + "}");
+    /** Delivers now the delayed messages and retries that are due within that time; returns their number. */
+    public long advance(Duration time) {
+        JsonObject answer = control.call("POST", "/advance", "{\"time\": " + time.toMillis() + "}");
+        return answer.get("due_count").getAsLong();
+    }
+
+    /**
+     * Creates a topic on each broker, by {@code rmqemu topic create}; a reset removes it. A consumer
+     * that starts after that need not wait for its next look at the routes.
+     */
+    public void createTopic(String topic, int queues) {
+        try {
+            Process create = UpProcess.run(List.of(
+                "topic", "create", topic, "--queues", Integer.toString(queues), "-n", namesrv));
+            String errors = new String(create.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
+            if (create.waitFor() != 0) {
+                throw new ControlCallFailed("topic create " + topic + ": " + errors.strip(), 0);
+            }
+        } catch (IOException failed) {
+            throw new UncheckedIOException(failed.getMessage(), failed);
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+            throw new ControlCallFailed("topic create " + topic + ": interrupted", 0);
+        }
     }
 
     /** Lets a broker register another address for clients: {@code host:port}. */
@@ -183,34 +183,20 @@ public final class RocketMqCluster implements AutoCloseable {
         control.call("POST", "/nodes/" + node + "/" + verb, "");
     }
 
-    private static BufferedReader lines(InputStream stream) {
-        return new BufferedReader(new InputStreamReader(stream, StandardCharsets.UTF_8));
+    /** Whether its process, if it has one, has ended by itself; how is in {@link #ending}. */
+    boolean hasEnded() {
+        return owner instanceof UpProcess && !((UpProcess) owner).isAlive();
     }
 
-    /** Errors and warnings of the nodes; what they say when the cluster is ended is of no use. */
-    private static void passOn(BufferedReader lines, AtomicBoolean isEnding) {
-        Thread thread = new Thread(
-            () -> lines.lines().filter(line -> !isEnding.get()).forEach(System.err::println), "rmqemu up");
-        thread.setDaemon(true);
-        thread.start();
+    String ending() {
+        return ((UpProcess) owner).ending();
     }
 
-    private static void end(Process process, Path store) throws InterruptedException, IOException {
-        process.destroy();
-        if (!process.waitFor(STOP_S_MAX, TimeUnit.SECONDS)) {
-            process.destroyForcibly().waitFor();
+    private static void closeQuietly(UpProcess up) {
+        try {
+            up.close();
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
         }
-        delete(store);
-    }
-
-    private static void delete(Path folder) throws IOException {
-        try (Stream<Path> found = Files.walk(folder)) {
-            found.sorted(Comparator.reverseOrder()).forEach(path -> path.toFile().delete());
-        }
-    }
-
-    private static List<String> command() {
-        String given = System.getenv("RMQEMU");
-        return Arrays.asList((given == null || given.isEmpty() ? "rmqemu" : given).split(" "));
     }
 }

@@ -50,7 +50,11 @@ public final class RocketMqExtension implements BeforeEachCallback, ParameterRes
 
     @Override
     public void beforeEach(ExtensionContext context) {
-        cluster(context).reset();
+        RocketMqCluster cluster = cluster(context);
+        if (cluster.hasEnded()) { // of the class: its tests have its address
+            throw new IllegalStateException("the cluster of this class is gone: " + cluster.ending());
+        }
+        cluster.reset();
     }
 
     @Override
@@ -72,7 +76,7 @@ public final class RocketMqExtension implements BeforeEachCallback, ParameterRes
     }
 
     /** All clusters of a kind; JUnit closes it when all tests have run. */
-    private static final class Pool implements ExtensionContext.Store.CloseableResource {
+    private static final class Pool implements ExtensionContext.Store.CloseableResource, AutoCloseable {
         private final Supplier<RocketMqCluster> start;
         private final Queue<RocketMqCluster> all = new ConcurrentLinkedQueue<>();
         private final Queue<RocketMqCluster> idle = new ConcurrentLinkedQueue<>();
@@ -83,6 +87,10 @@ public final class RocketMqExtension implements BeforeEachCallback, ParameterRes
 
         RocketMqCluster take() {
             RocketMqCluster found = idle.poll();
+            while (found != null && found.hasEnded()) {
+                System.err.println("a new cluster is started, because " + found.ending());
+                found = idle.poll();
+            }
             if (found == null) {
                 found = start.get();
                 all.add(found);
@@ -99,7 +107,7 @@ public final class RocketMqExtension implements BeforeEachCallback, ParameterRes
     }
 
     /** A cluster while a test, or a class, uses it. */
-    private static final class Use implements ExtensionContext.Store.CloseableResource {
+    private static final class Use implements ExtensionContext.Store.CloseableResource, AutoCloseable {
         private final Pool pool;
         private final RocketMqCluster cluster;
 
