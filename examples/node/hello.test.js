@@ -53,6 +53,16 @@ test.describe('a shop', () => {
     assert.deepEqual(new Set(brokers), new Set(['broker-a']));
     await end();
     assert.equal(await cluster.state('broker-b'), 'running');
+    await end(); // of a fault that has ended: nothing happens
+  });
+
+  test.it('is given delayed messages when their time is advanced', async () => {
+    await cluster.createTopic('orders');
+    const message = new Message('orders', 'paid', 'two cups');
+    message.delayTimeLevel = 16; // 30 min
+    await (await producerOf(cluster)).send(message);
+    assert.equal(await cluster.advance('20m'), 0);
+    assert.equal(await cluster.advance('20m'), 1);
   });
 });
 

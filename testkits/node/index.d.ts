@@ -21,17 +21,19 @@ export class Cluster {
   resume(node: string): Promise<void>;
   /** No messages, no faults, all nodes running; clients stay connected. */
   reset(): Promise<void>;
-  /** Delivers now the delayed messages and retries that are due within that time: "10m", or ms. */
-  advance(time: string | number): Promise<void>;
+  /** Delivers now the delayed messages and retries that are due within that time: "10m", or ms; their number. */
+  advance(time: string | number): Promise<number>;
   /** A topic on each broker: ali-ons sends only to topics that exist. A reset removes it. */
   createTopic(topic: string, queues?: number): Promise<void>;
   /** Lets a broker register another address for clients: host:port. */
   advertise(broker: string, address: string): Promise<void>;
   state(node: string): Promise<'starting' | 'running' | 'paused' | 'stopped' | 'dead'>;
-  /** Begins a fault (docs/faults.md); the function that is returned ends it and undoes its change. */
+  /** Begins a fault (docs/faults.md); the function that is returned ends it and undoes its change, if it holds. */
   fault(fault: { fault: string; [field: string]: unknown }): Promise<() => Promise<void>>;
-  /** Any call of the control address; throws with the reason if it is refused. */
+  /** Any call of the control address; throws with the reason, and the HTTP `status`, if it is refused. */
   call(method: string, path: string, body?: unknown): Promise<any>;
+  /** How its process has ended; empty while it runs. */
+  readonly ending: string;
   close(): Promise<void>;
 }
 

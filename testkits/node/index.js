@@ -9,9 +9,7 @@
 'use strict';
 
 const { execFile, spawn } = require('node:child_process');
-const { mkdtempSync, rmSync } = require('node:fs');
-const { tmpdir } = require('node:os');
-const { join } = require('node:path');
+const { statSync } = require('node:fs');
 const readline = require('node:readline');
 const { promisify } = require('node:util');
 
@@ -19,39 +17,77 @@ const CONTROL_PORT = 9875;
 const NAMESRV_PORT = 9876;
 const VERBS = ['kill', 'start', 'stop', 'restart', 'pause', 'resume'];
 
+const READY_MS_MAX = 60_000;
+const ANSWER_MS_MAX = 60_000;
+const STOP_MS_MAX = 10_000;
+const KEPT_CHARS_MAX = 1_000; // of what rmqemu writes to standard error, for messages
+
+// A path with spaces, if there is such a file; otherwise words: python -m rocketmq_emulator.
 function command() {
-  return (process.env.RMQEMU || 'rmqemu').split(' ');
+  const given = process.env.RMQEMU || 'rmqemu';
+  return statSync(given, { throwIfNoEntry: false })?.isFile() ? [given] : given.trim().split(/\s+/);
+}
+
+function explained(error) {
+  if (error.syscall === undefined) return error;
+  const advice = 'install the wheel (pip install rocketmq-emulator) or set RMQEMU to the command';
+  return new Error(`cannot run ${command()[0]}: ${advice}`, { cause: error });
+}
+
+function addresses(line) {
+  try {
+    const found = JSON.parse(line);
+    if (found.namesrv) return found;
+  } catch {} // as other JSON than expected
+  throw new Error(`RMQEMU is ${command()}, which is no rmqemu: its first line is: ${line}`);
 }
 
 class Cluster {
   namesrv = ''; // for clients: host:port
   control = ''; // http://host:port
   #end = async () => {};
+  #ending = ''; // how its process has ended
 
   static async start(...options) {
     const cluster = new Cluster();
-    const store = mkdtempSync(join(tmpdir(), 'rocketmq'));
     const [program, ...words] = command();
-    const up = ['up', '--exit-with-parent', '--port', '0', '--store', store];
-    const child = spawn(program, [...words, ...up, ...options], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const up = ['up', '--exit-with-parent', '--port', '0', ...options];
+    const child = spawn(program, [...words, ...up], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let errors = '';
+    child.stderr.on('data', text => (errors = (errors + text).slice(-KEPT_CHARS_MAX)));
     child.stderr.pipe(process.stderr, { end: false });
-    const ended = new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
-    ended.catch(() => {}); // raised by the race below
-    const lines = readline.createInterface({ input: child.stdout });
-    const ready = new Promise(resolve => lines.once('line', resolve));
-    const line = await Promise.race([ready, ended]);
-    if (typeof line !== 'string') {
-      rmSync(store, { recursive: true });
-      throw new Error('rmqemu up did not start; the reason is on standard error');
-    }
-    ({ namesrv: cluster.namesrv, control: cluster.control } = JSON.parse(line));
+    const ended = new Promise(resolve => child.once('close', (code, signal) => {
+      cluster.#ending = `rmqemu ${up.join(' ')} ended with ${signal ?? `code ${code}`}: ${errors.trim()}`;
+      resolve();
+    }));
     cluster.#end = async () => {
       child.stderr.unpipe(process.stderr).resume(); // what it says at its end is of no use
       child.kill();
+      const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX);
       await ended;
-      rmSync(store, { recursive: true });
+      clearTimeout(late);
     };
+    const late = `rmqemu ${up.join(' ')} was not ready after ${READY_MS_MAX / 1000} s`;
+    let timer;
+    try {
+      const line = await new Promise((resolve, reject) => {
+        child.once('error', error => reject(explained(error)));
+        readline.createInterface({ input: child.stdout }).once('line', resolve);
+        ended.then(() => reject(new Error(cluster.#ending)));
+        timer = setTimeout(() => reject(new Error(`${late}: ${errors.trim()}`)), READY_MS_MAX);
+      });
+      ({ namesrv: cluster.namesrv, control: cluster.control } = addresses(line));
+    } catch (failed) {
+      await cluster.#end();
+      throw failed;
+    } finally {
+      clearTimeout(timer);
+    }
     return cluster;
+  }
+
+  get ending() {
+    return this.#ending;
   }
 
   static async mapped(host, port) {
@@ -72,13 +108,13 @@ class Cluster {
   }
 
   async advance(time) {
-    await this.call('POST', '/advance', { time });
+    return (await this.call('POST', '/advance', { time })).due_count;
   }
 
   async createTopic(topic, queues = 4) {
     const [program, ...words] = command();
     const create = ['topic', 'create', topic, '--queues', String(queues), '-n', this.namesrv];
-    await promisify(execFile)(program, [...words, ...create]);
+    await promisify(execFile)(program, [...words, ...create]).catch(error => { throw explained(error); });
   }
 
   async advertise(broker, address) {
@@ -92,15 +128,20 @@ class Cluster {
   async fault(fault) {
     const { fault_id: id } = await this.call('POST', '/faults', fault);
     return async () => {
-      await this.call('DELETE', `/faults/${id}`);
+      await this.call('DELETE', `/faults/${id}`).catch(error => {
+        if (error.status !== 404) throw error; // it has ended already
+      });
     };
   }
 
   async call(method, path, body) {
-    const options = { method, body: body === undefined ? undefined : JSON.stringify(body) };
+    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+    const options = { method, signal, body: body === undefined ? undefined : JSON.stringify(body) };
     const answer = await fetch(this.control + path, options);
     const json = await answer.json();
-    if (!answer.ok) throw new Error(`${method} ${path}: ${json.error}`);
+    if (!answer.ok) {
+      throw Object.assign(new Error(`${method} ${path}: ${json.error}`), { status: answer.status });
+    }
     return json;
   }
 
@@ -121,7 +162,13 @@ function useCluster({ before, beforeEach, after }, start = () => Cluster.start()
   before(async () => {
     running = await start();
   });
-  beforeEach(() => running.reset());
+  beforeEach(async () => {
+    if (running.ending) {
+      console.error(`a new cluster is started, because ${running.ending}`);
+      running = await start();
+    }
+    await running.reset();
+  });
   after(() => running && running.close());
   return new Proxy({}, {
     get(_, name) {

@@ -187,7 +187,7 @@ def test_a_suite_in_go_resets_its_clusters_and_kills_a_broker(copies: Path, cont
 @pytest.mark.sdk
 def test_a_suite_in_node_resets_its_cluster_and_kills_a_broker(copies: Path, container) -> None:
     need("make", "node", "npm")
-    assert "# pass 4\n" in suite("node", copies, container)
+    assert "# pass 5\n" in suite("node", copies, container)
 
 
 def test_the_libraries_for_tests_have_the_version_of_the_package() -> None:
