@@ -6,9 +6,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	rocketmq "github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
@@ -70,6 +73,52 @@ func TestOrdersAreStoredAlthoughABrokerIsDead(t *testing.T) {
 	end()
 	if state := cluster.State("broker-b"); state != "running" {
 		t.Errorf("broker-b is %s", state)
+	}
+	end() // of a fault that has ended: nothing happens
+}
+
+func TestDelayedMessagesAreDueWhenTheirTimeIsAdvanced(t *testing.T) {
+	cluster := testkit.New(t)
+	cluster.CreateTopic("orders", 1)
+	message := primitive.NewMessage("orders", []byte("two cups"))
+	message.WithDelayTimeLevel(16) // 30 min
+	if _, err := producerOf(t, cluster).SendSync(context.Background(), message); err != nil {
+		t.Fatal(err)
+	}
+	for _, due := range []int{0, 1} {
+		if found := cluster.Advance(20 * time.Minute); found != due {
+			t.Errorf("%d messages were due, not %d", found, due)
+		}
+	}
+}
+
+// A cluster whose process has died is not given to the next test.
+func TestATestAfterTheEndOfAClusterHasANewOne(t *testing.T) {
+	for _, name := range []string{"first", "second"} {
+		t.Run(name, func(t *testing.T) {
+			cluster := testkit.New(t, "--brokers", "1")
+			processes, err := exec.Command("ps", "-A", "-o", "ppid=,pid=,args=").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range strings.Split(string(processes), "\n") {
+				var parent, pid int
+				fmt.Sscan(line, &parent, &pid)
+				if parent == os.Getpid() && strings.HasSuffix(strings.TrimSpace(line), "--brokers 1") {
+					up, _ := os.FindProcess(pid)
+					err = up.Kill()
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for err == nil { // until nobody listens at its control address
+				var connection net.Conn
+				if connection, err = net.Dial("tcp", strings.TrimPrefix(cluster.Control, "http://")); err == nil {
+					connection.Close()
+				}
+			}
+		})
 	}
 }
 

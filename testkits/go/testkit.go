@@ -8,7 +8,7 @@
 //
 // The command rmqemu is found in the PATH, or by the variable RMQEMU.  Tests that run one after the
 // other use one cluster, because a reset takes milliseconds and a start half a second.  All clusters
-// of a test binary end with it, also if it is killed.  Their folders are removed by
+// of a test binary end with it, also if it is killed.  It waits for their end with
 //
 //	func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 package testkit
@@ -16,6 +16,7 @@ package testkit
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,25 +33,35 @@ import (
 // The ports of the control address and of the NameServer in a container.
 const controlPort, namesrvPort = 9875, 9876
 
+const (
+	readyMax     = 60 * time.Second
+	answerMax    = 60 * time.Second
+	stopMax      = 10 * time.Second
+	keptBytesMax = 1000 // of what rmqemu writes to standard error, for messages
+)
+
 // Cluster is a NameServer and brokers: namesrv, broker-a, broker-b.  A verb returns when it is done;
 // one that is refused fails the test.
 type Cluster struct {
 	Namesrv string // for clients: host:port
 	Control string // http://host:port
 	t       testing.TB
+	up      *process // nil if it was not started here
 }
 
 var (
+	client = &http.Client{Timeout: answerMax}
+
 	lock sync.Mutex
 	idle = map[string][]Cluster{} // by the options of their start
-	ends []func()                 // of all clusters that were started
+	all  []*process
 )
 
 // Run runs the tests, ends the clusters, and returns the exit code.
 func Run(m *testing.M) int {
 	code := m.Run()
-	for _, end := range ends {
-		end()
+	for _, up := range all {
+		up.end()
 	}
 	return code
 }
@@ -61,11 +72,16 @@ func New(t testing.TB, options ...string) *Cluster {
 	kind := strings.Join(options, "\n")
 	lock.Lock()
 	var cluster Cluster
-	if known := idle[kind]; len(known) > 0 {
+	for known := idle[kind]; len(known) > 0 && cluster.up == nil; known = idle[kind] {
 		cluster, idle[kind] = known[len(known)-1], known[:len(known)-1]
+		if _, _, err := cluster.ask("GET", "/", ""); err != nil {
+			cluster.up.end()
+			t.Logf("a new cluster is started, because %s", cluster.up.ending())
+			cluster = Cluster{}
+		}
 	}
 	lock.Unlock()
-	if cluster.Namesrv == "" {
+	if cluster.up == nil {
 		cluster = start(t, options)
 	}
 	given := cluster
@@ -125,10 +141,25 @@ func (c *Cluster) Resume(node string) { c.t.Helper(); c.verb(node, "resume") }
 // Reset removes messages and faults and starts all nodes; clients stay connected.
 func (c *Cluster) Reset() { c.t.Helper(); c.Call("POST", "/reset", "", nil) }
 
-// Advance delivers now the delayed messages and retries that are due within that time.
-func (c *Cluster) Advance(by time.Duration) {
+// Advance delivers now the delayed messages and retries that are due within that time; it returns
+// their number.
+func (c *Cluster) Advance(by time.Duration) int {
 	c.t.Helper()
-	c.Call("POST", "/advance", fmt.Sprintf(`{"time": %d}`, by.Milliseconds()), nil)
+	var advanced struct {
+		Due int `json:"due_count"`
+	}
+	c.Call("POST", "/advance", fmt.Sprintf(`{"time": %d}`, by.Milliseconds()), &advanced)
+	return advanced.Due
+}
+
+// CreateTopic creates a topic with so many queues on each broker, by `rmqemu topic create`; a reset
+// removes it.
+func (c *Cluster) CreateTopic(topic string, queues int) {
+	c.t.Helper()
+	create := rmqemu("topic", "create", topic, "--queues", fmt.Sprint(queues), "-n", c.Namesrv)
+	if output, err := create.CombinedOutput(); err != nil {
+		c.t.Fatalf("topic create %s: %v: %s", topic, explained(create, err), output)
+	}
 }
 
 // Advertise lets a broker register another address for clients, host:port.
@@ -137,7 +168,8 @@ func (c *Cluster) Advertise(broker, address string) {
 	c.Call("POST", "/nodes/"+broker+"/advertise", fmt.Sprintf(`{"address": %q}`, address), nil)
 }
 
-// Fault begins a fault, a JSON object as docs/faults.md has them; end undoes its change.
+// Fault begins a fault, a JSON object as docs/faults.md has them; end undoes its change, and
+// does nothing if the fault has ended.
 func (c *Cluster) Fault(fault string) (end func()) {
 	c.t.Helper()
 	var begun struct {
@@ -146,7 +178,10 @@ func (c *Cluster) Fault(fault string) (end func()) {
 	c.Call("POST", "/faults", fault, &begun)
 	return func() {
 		c.t.Helper()
-		c.Call("DELETE", fmt.Sprintf("/faults/%d", begun.ID), "", nil)
+		path := fmt.Sprintf("/faults/%d", begun.ID)
+		if status, _, err := c.ask("DELETE", path, ""); err != nil && status != http.StatusNotFound {
+			c.t.Fatal(err)
+		}
 	}
 }
 
@@ -161,24 +196,12 @@ func (c *Cluster) State(node string) string {
 // Call calls the control address (docs/control.md); answer, if not nil, gets the JSON of the answer.
 func (c *Cluster) Call(method, path, body string, answer any) {
 	c.t.Helper()
-	request, err := http.NewRequest(method, c.Control+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= 400 {
-		err = fmt.Errorf("%s", strings.TrimSpace(string(text)))
-	}
+	_, text, err := c.ask(method, path, body)
 	if err == nil && answer != nil {
 		err = json.Unmarshal(text, answer)
 	}
 	if err != nil {
-		c.t.Fatalf("%s %s: %v", method, path, err)
+		c.t.Fatal(err)
 	}
 }
 
@@ -187,42 +210,138 @@ func (c *Cluster) verb(node, verb string) {
 	c.Call("POST", "/nodes/"+node+"/"+verb, "", nil)
 }
 
-// start starts a process that ends with this one; its brokers write to a temporary folder, so
-// acknowledged messages survive a kill of a broker.
+// ask returns the answer's status and body; an error with its text if it is a refusal.
+func (c *Cluster) ask(method, path, body string) (status int, text []byte, err error) {
+	request, err := http.NewRequest(method, c.Control+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	text, err = io.ReadAll(response.Body)
+	if err == nil && response.StatusCode >= 400 {
+		err = fmt.Errorf("%s %s: %s", method, path, strings.TrimSpace(string(text)))
+	}
+	return response.StatusCode, text, err
+}
+
+// process is `rmqemu up`, which ends with this process.
+type process struct {
+	command *exec.Cmd
+	errors  *tail
+	ended   chan struct{} // closed at its end
+}
+
 func start(t testing.TB, options []string) (cluster Cluster) {
 	t.Helper()
-	store, err := os.MkdirTemp("", "rocketmq")
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := strings.Fields(os.Getenv("RMQEMU"))
-	if len(command) == 0 {
-		command = []string{"rmqemu"}
-	}
-	command = append(command, "up", "--exit-with-parent", "--port", "0", "--store", store)
-	up := exec.Command(command[0], append(command[1:], options...)...)
-	up.Stderr = io.MultiWriter(os.Stderr) // not the file itself: `go test` waits until that is closed
-	output, err := up.StdoutPipe()
+	words := append([]string{"up", "--exit-with-parent", "--port", "0"}, options...)
+	up := &process{command: rmqemu(words...), errors: &tail{}, ended: make(chan struct{})}
+	up.command.Stderr = up.errors // not the file itself: `go test` waits until that is closed
+	output, err := up.command.StdoutPipe()
 	if err == nil {
-		err = up.Start()
+		err = explained(up.command, up.command.Start())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready, err := bufio.NewReader(output).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(ready, &cluster)
+	first := make(chan string, 1)
+	go func() {
+		lines := bufio.NewReader(output)
+		line, _ := lines.ReadString('\n')
+		if line != "" {
+			first <- line
+		}
+		io.Copy(io.Discard, lines)
+		up.command.Wait()
+		close(up.ended)
+		close(first)
+	}()
+	select {
+	case line, isThere := <-first:
+		if !isThere {
+			t.Fatal(up.ending())
+		}
+		if err := json.Unmarshal([]byte(line), &cluster); err != nil || cluster.Namesrv == "" {
+			up.end()
+			t.Fatalf("RMQEMU is %q, which is no rmqemu: its first line is: %s", os.Getenv("RMQEMU"), line)
+		}
+	case <-time.After(readyMax):
+		up.end()
+		t.Fatalf("rmqemu up was not ready after %v: %s", readyMax, up.errors)
 	}
-	if err != nil {
-		t.Fatalf("rmqemu up did not start; the reason is on standard error: %v", err)
-	}
+	cluster.up = up
 	lock.Lock()
 	defer lock.Unlock()
-	ends = append(ends, func() {
-		up.Stderr = nil
-		up.Process.Signal(syscall.SIGTERM)
-		up.Wait()
-		os.RemoveAll(store)
-	})
+	all = append(all, up)
 	return cluster
+}
+
+// ending says how it has ended.
+func (p *process) ending() string {
+	return fmt.Sprintf("rmqemu up has ended (%v): %s", p.command.ProcessState, p.errors)
+}
+
+func (p *process) end() {
+	p.errors.silence() // what it writes at its end is of no use
+	p.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(stopMax):
+		p.command.Process.Kill()
+		<-p.ended
+	}
+}
+
+// rmqemu is the command in RMQEMU: a path with spaces, if there is such a file, otherwise words.
+func rmqemu(words ...string) *exec.Cmd {
+	given := os.Getenv("RMQEMU")
+	program := strings.Fields(given)
+	if len(program) == 0 {
+		program = []string{"rmqemu"}
+	} else if found, err := os.Stat(given); err == nil && !found.IsDir() {
+		program = []string{given}
+	}
+	return exec.Command(program[0], append(program[1:], words...)...)
+}
+
+func explained(command *exec.Cmd, err error) error {
+	var exit *exec.ExitError
+	if err == nil || errors.As(err, &exit) {
+		return err
+	}
+	return fmt.Errorf("cannot run %s: install the wheel (pip install rocketmq-emulator) or set RMQEMU to the command: %w",
+		command.Args[0], err)
+}
+
+// tail passes on what is written, and keeps the end of it.
+type tail struct {
+	lock     sync.Mutex
+	kept     string
+	isSilent bool
+}
+
+func (w *tail) Write(text []byte) (int, error) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if w.isSilent {
+		return len(text), nil
+	}
+	w.kept += string(text)
+	w.kept = w.kept[max(0, len(w.kept)-keptBytesMax):]
+	return os.Stderr.Write(text)
+}
+
+func (w *tail) silence() {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.isSilent = true
+}
+
+func (w *tail) String() string {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return strings.TrimSpace(w.kept)
 }
