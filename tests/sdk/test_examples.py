@@ -172,6 +172,7 @@ def test_a_suite_in_java_hurts_its_clusters_and_loses_nothing(copies: Path, cont
         "BrokerDiesTest",
         *["ClusterEndsTest"] * 3,
         "MappedPortsTest",
+        "ReplyRuleTest",
         *["ResetTest"] * 5,
         "SideBySideTest$One",
         "SideBySideTest$Other",
