@@ -263,9 +263,21 @@ class DeliveryTimes(Checker):
         if stored_us is None or self.progress.is_repeat:
             return
         waits.took.add(now_us - stored_us)
-        self._add_gap(group, queue, since_us=max(last_us, stored_us), now_us=now_us)
+        oldest_us = self._oldest_us(offset, stored_us)
+        self._add_gap(group, queue, since_us=max(last_us, oldest_us), now_us=now_us)
         if waits.faults and (fault_us := waits.faults.pop(queue, None)) is not None:
             waits.failover_us = max(waits.failover_us, now_us - max(fault_us, stored_us))
+
+    def _oldest_us(self, offset: int, stored_us: int) -> int:
+        """When the oldest message was stored that waited until the one at *offset* was consumed.
+
+        Listeners in several threads finish later messages before it.
+        """
+        reading = self.progress.reading
+        first = reading.done.first_missing(reading.start)
+        if first >= offset or first in reading.failed:
+            return stored_us
+        return min(stored_us, reading.records.stored_us(first) or stored_us)
 
     def longest_gaps(self) -> list[DeliveryGap]:
         """The longest gap of each group after its start-up, the longest first; after ``end``."""

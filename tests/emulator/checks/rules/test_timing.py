@@ -53,6 +53,12 @@ def test_a_backlog_from_before_the_end_of_a_groups_start_up_is_a_gap_of_the_star
     assert (found["startup_delivery_gap_s"], found["delivery_gap_s.billing"]) == (12, 8)
 
 
+def test_a_gap_begins_when_its_oldest_message_was_stored_also_if_a_later_one_ends_first() -> None:
+    journal = a_member().at_s(70).sent(0).at_s(74).sent(1)
+    found = metrics(journal.at_s(80).consumed("billing-1", 1).consumed("billing-1", 0))
+    assert found["delivery_gap_s.billing"] == 10
+
+
 def test_what_was_skipped_and_comes_after_all_comes_for_the_first_time() -> None:
     journal = (
         a_member()
