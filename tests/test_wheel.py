@@ -76,21 +76,20 @@ def test_with_an_address_every_link_and_picture_is_absolute(tmp_path) -> None:
     assert f"[all of it]({HOME}/blob/v{PROJECT['version']}/docs/client.md)" in page
 
 
-def test_the_wheel_has_every_file_of_the_packages_and_every_page(wheel) -> None:
-    tracked = subprocess.run(
-        ["git", "ls-files", *PACKAGES],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        text=True,
-    )
+def tracked(*folders: str) -> list[str]:
+    command = ["git", "ls-files", *folders]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    return [name for name in found.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def test_the_wheel_has_every_file_of_the_packages_every_page_and_its_programs(wheel) -> None:
     with zipfile.ZipFile(wheel) as files:
         packed = {name for name in files.namelist() if ".dist-info/" not in name}
-    files = [name for name in tracked.stdout.splitlines() if (ROOT / name).is_file()]
     folder = ROOT / "docs"
     pages = {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")}
-    shown = {f"{NAME}/pages/{name}" for name in (*pages, "README.md")}
-    assert packed == {*map(installed, files), *shown}
+    programs = tracked("examples", "testkits")
+    shown = {f"{NAME}/pages/{name}" for name in (*pages, "README.md", *programs)}
+    assert packed == {*map(installed, tracked(*PACKAGES)), *shown}
 
 
 def installed(file: str) -> str:

@@ -97,7 +97,7 @@ func TestATestAfterTheEndOfAClusterHasANewOne(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		t.Run(name, func(t *testing.T) {
 			cluster := testkit.New(t, "--brokers", "1")
-			processes, err := exec.Command("ps", "-A", "-o", "ppid=,pid=,args=").Output()
+			processes, err := exec.Command("ps", "-A", "-ww", "-o", "ppid=,pid=,args=").Output()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,11 @@ func TestATestAfterTheEndOfAClusterHasANewOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			until := time.Now().Add(30 * time.Second)
 			for err == nil { // until nobody listens at its control address
+				if time.Now().After(until) {
+					t.Fatal("its process has not ended")
+				}
 				var connection net.Conn
 				if connection, err = net.Dial("tcp", strings.TrimPrefix(cluster.Control, "http://")); err == nil {
 					connection.Close()
@@ -152,6 +156,7 @@ func TestMessagesGoThroughMappedPorts(t *testing.T) {
 	}
 	cluster := testkit.Mapped(t, "localhost", func(inside int) int { return ports[inside] })
 	cluster.Reset()
+	cluster.CreateTopic("orders", 4) // else its first message may make it on one broker only
 	p := producerOf(t, cluster)
 	for range [8]int{} {
 		send(t, p)

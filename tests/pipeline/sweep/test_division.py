@@ -25,7 +25,8 @@ def test_any_part_of_the_rows_has_all_cells_in_it() -> None:
     for _ in range(5):
         counts = Counter(order.made_from for order in work.take(200))
         assert set(counts) == {cell.made_from for cell in grid.cells}
-        assert all(30 <= count <= 70 for count in counts.values())
+        # The order follows from the version of the code: 50 each, give or take 5 (sigma).
+        assert all(20 <= count <= 80 for count in counts.values())
 
 
 def test_known_rows_are_not_ordered_again() -> None:

@@ -33,6 +33,7 @@ class MappedPortsTest {
 
     @Test
     void messagesGoThroughTheMappedPorts(RocketMqCluster cluster) throws Exception {
+        cluster.createTopic("tea", 4); // else its first message may make it on one broker only
         DefaultMQProducer producer = new DefaultMQProducer("shop");
         producer.setNamesrvAddr(cluster.namesrv());
         producer.setInstanceName("mapped");
