@@ -61,7 +61,8 @@ BATCH_RUNS_MAX = 500  # of one batch: a job that dies loses one batch
 BATCH_BYTES_MAX = 8 << 30  # of all journals of a batch with more than one run
 TABLES_AT_ONCE = 2  # made at the same time: while one is planned, the tasks of another run
 SMALL = {  # for journals whose own work takes less time than Spark's
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:ReservedCodeCacheSize=256m",  # one compiler alone would get 48 MB, which 28 tables fill
     "spark.sql.adaptive.enabled": "false",  # it plans each stage again, and starts a job for each
     "spark.sql.shuffle.partitions": "2",
 }
