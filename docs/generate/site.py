@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def collect(folder: Path) -> None:
-    """Copy all pages, and what they link to, into *folder*; its content before is removed."""
+    """Empty *folder*, then copy all pages and the files that they link to into it."""
     shutil.rmtree(folder, ignore_errors=True)
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         _copy(page, folder)

@@ -46,7 +46,7 @@ def status(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
 
 
 def _held_changes(control: ControlClient) -> tuple[HeldChange, ...]:
-    """What holds; nothing if the control address has just ended."""
+    """Faults, reply rules and full journals; none if the control address has just ended."""
     rules: dict[str, tuple[ReplyRuleState, ...]] = {}
     with suppress(AdminError):
         faults, nodes = control.faults(), control.nodes()

@@ -27,7 +27,7 @@ FIRST_SENTENCE = re.compile(r".*?\.(?=\s|$)")
 HIDDEN_DEFAULTS: tuple[object, ...] = (None, "", False, (), [])
 USAGE_PIECE = re.compile(r"\{?(.*?)\}?(?:\.\.\.)?")
 
-Row: TypeAlias = tuple[str, str]  # a name, and what it means
+Row: TypeAlias = tuple[str, str]  # a name, and its help text
 # The parser's classes are not public: parameters, contexts and formatters are ``Any`` here.
 
 
@@ -62,7 +62,7 @@ class HelpGroup(TyperGroup):
         _write_text(formatter, self.epilog)
 
 
-# What is shown ------------------------------------------------------------------------
+# Help text of options ------------------------------------------------------------------
 
 
 def _usage_piece(piece: str) -> str:

@@ -197,7 +197,7 @@ class LiveScreen:
         return self._table("nodes", NODE_COLUMNS, rows, len(nodes) - len(rows))
 
     def _held(self, held: Sequence[HeldChange]) -> list[Text]:
-        """What holds, in few lines: the latest begun come first."""
+        """Faults, reply rules and full journals that hold, in few lines, the latest first."""
         if not held:
             return []
         shown = held[::-1][: _fitting(len(held), HELD_ROWS_MAX)]
