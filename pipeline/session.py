@@ -116,3 +116,13 @@ def check_java(environ: Mapping[str, str]) -> int:
             f"Spark needs Java {JAVA_MIN} or later, and {where} is {major}: {advice}"
         )
     return major
+
+
+def cause_of(error: BaseException) -> str:
+    """The first line of what made Spark fail; PySpark's own texts are Java's whole traces."""
+    java = getattr(error, "java_exception", None)
+    if java is None:
+        return (str(error).strip() or type(error).__name__).splitlines()[0]
+    while java.getCause() is not None:
+        java = java.getCause()
+    return str(java.toString()).splitlines()[0]

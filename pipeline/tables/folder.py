@@ -29,12 +29,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from rocketmq_emulator.pipeline.schemas import spark_schema
-from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.session import cause_of, spark_session
 from rocketmq_emulator.pipeline.tables.journal_files import JournalRun, runs_in
 from rocketmq_emulator.pipeline.tables.lines import (
     bronze_rows,
@@ -90,6 +92,10 @@ class UnknownTable(Misuse):
 
 class TableFolderBusy(CannotDoHere):
     """Another process adds to this folder; nothing was changed."""
+
+
+class TableNotMade(CannotDoHere):
+    """Spark could not write a table; the text says which and why, and what is kept."""
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +159,8 @@ class TableFolder:
 
         A known run is read again only if its journal has grown; it replaces the shorter one.
         *judge* is called with each new run before the first is read, and what it returns when
-        the verdict is needed.  Raises ``NoJournals``, ``TableFolderBusy``, ``SparkUnavailable``.
+        the verdict is needed.  Raises ``NoJournals``, ``TableFolderBusy``, ``SparkUnavailable``,
+        ``TableNotMade``.
         """
         found = runs_in(map(Path, journals))
         with self._locked():
@@ -206,7 +213,8 @@ class TableFolder:
             lines = lines_of(self.spark, files)
             rows = with_run_columns(bronze_rows(parsed(lines, schema)), self._of_runs[number])
             place = str(self._place("bronze", number))
-            rows.write.mode("append").partitionBy("scenario", "run").parquet(place)
+            with _written("facts"):
+                rows.write.mode("append").partitionBy("scenario", "run").parquet(place)
             bronze = self._read_bronze([number])
             counts = self._counts(bronze)
             if any(each.rejected for each in counts.values()):
@@ -259,7 +267,10 @@ class TableFolder:
         return self._without_replaced(self._read_made(name, batches))
 
     def make_all(self, progress: TableMade | None = None) -> None:
-        """Make the missing batches of every silver and gold table, some at the same time."""
+        """Make the missing batches of every silver and gold table, some at the same time.
+
+        Raises ``TableNotMade``.
+        """
         batches = self._committed()
         total, done = len(batches) * len(STEPS), count(1)
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
@@ -298,9 +309,10 @@ class TableFolder:
             self._read_facts([batch]) if source == "facts" else self._read_made(source, [batch])
             for source in step.reads
         ]
-        made = step.make(*(source.drop("batch", *OF_RUN) for source in sources))
-        table = with_run_columns(made, self._run_columns(batch))
-        table.write.mode("overwrite").parquet(str(place))
+        with _written(name):
+            made = step.make(*(source.drop("batch", *OF_RUN) for source in sources))
+            table = with_run_columns(made, self._run_columns(batch))
+            table.write.mode("overwrite").parquet(str(place))
         self._schemas[_place_in(name)] = table.schema
 
     def _run_columns(self, batch: int) -> DataFrame:
@@ -390,6 +402,18 @@ class TableFolder:
                     f"another process adds journals to {self.path}; nothing was added: wait for it"
                 ) from None
             yield
+
+
+@contextmanager
+def _written(name: str) -> Iterator[None]:
+    """Raise ``TableNotMade`` if Spark fails; a reader ignores what it has written."""
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise TableNotMade(
+            f"Spark could not write the table {name}: {cause_of(error)}; finished tables are "
+            "kept, and the same call makes the others"
+        ) from error
 
 
 def _place_in(name: str) -> str:

@@ -388,7 +388,7 @@ def tables(
         notes = _Notes()
         folder, added = _added(journals, to, notes)
         if not facts_only and any(not run.why for run in folder.runs()):
-            folder.make_all(lambda name, done, total: notes.note(f"{name}: {done} of {total}"))
+            _make_all(folder, notes)
         rejected = _rejected(folder, added)
     if as_json:
         show_json({"added": added, "rejected": rejected})
@@ -411,7 +411,11 @@ def _added(journals: list[Path], to: Path, notes: _Notes) -> tuple[TableFolder, 
 
     try:
         check_spark()
-        from rocketmq_emulator.pipeline.tables.folder import TableFolder, TableFolderBusy  # noqa: PLC0415
+        from rocketmq_emulator.pipeline.tables.folder import (  # noqa: PLC0415
+            TableFolder,
+            TableFolderBusy,
+            TableNotMade,
+        )
         from rocketmq_emulator.pipeline.tables.journal_files import NoJournals  # noqa: PLC0415
     except SparkUnavailable as error:
         raise BadUse(str(error)) from None
@@ -427,8 +431,19 @@ def _added(journals: list[Path], to: Path, notes: _Notes) -> tuple[TableFolder, 
             )
         except (NoJournals, TableFolderBusy, SparkUnavailable) as error:
             raise BadUse(str(error)) from None
+        except TableNotMade as error:
+            raise fail(str(error)) from None
         finally:
             judges.shutdown(cancel_futures=True)
+
+
+def _make_all(folder: TableFolder, notes: _Notes) -> None:
+    from rocketmq_emulator.pipeline.tables.folder import TableNotMade  # noqa: PLC0415
+
+    try:
+        folder.make_all(lambda name, done, total: notes.note(f"{name}: {done} of {total}"))
+    except TableNotMade as error:
+        raise fail(str(error)) from None
 
 
 def verdict_of(files: Sequence[str]) -> str:
@@ -485,7 +500,8 @@ def _show(added: Added, rejected: list[dict[str, Any]], to: Path) -> None:
             print_error(clean(f"not whole: {run.run}: {text}"))
     new = sum(not run.why for run in added.runs)
     print_error(
-        f"{new} runs added to {to} ({added.facts} facts), {added.known} were there already"
+        f"{new} {'run' if new == 1 else 'runs'} added to {to} ({added.facts} facts), "
+        f"{added.known} were there already"
     )
 
 

@@ -30,7 +30,7 @@ def test_runs_are_added_once_and_bad_lines_are_named(spark, tmp_path) -> None:
     assert first.exit_code == 0, first.output
     shown = first.output.replace("\n", "")
     assert "line 5: no JSON object: cut off, or damaged" in shown
-    assert "1 runs added to" in shown
+    assert "1 run added to" in shown
     assert "(4 facts), 0 were there already" in shown
     assert re.search(r"\d\.\d s  Spark is starting.*\d\.\d s  runs: 1 of 1", shown)
     (row,) = TableFolder(tmp_path / "tables", spark).runs()
@@ -51,3 +51,23 @@ def test_bad_use_is_one_line_and_exit_code_2(tmp_path, monkeypatch) -> None:
     without = command(tmp_path, "--to", tmp_path / "tables")
     assert without.exit_code == 2
     assert "pip install 'rocketmq-emulator[spark]'" in without.output
+
+
+def test_a_table_that_spark_cannot_write_is_one_line_and_the_next_call_makes_it(
+    spark, tmp_path
+) -> None:
+    journal = a_journal(tmp_path / "journals" / "run.jsonl", messages=1)
+    to = tmp_path / "tables"
+    in_the_way = to / "bronze"
+    to.mkdir()
+    in_the_way.write_text("a file where a folder must be")
+    failed = command(journal, "--to", to, "--facts-only")
+    assert failed.exit_code == 1, failed.output
+    shown = " ".join(failed.output.split())
+    assert "Spark could not write the table facts: " in shown
+    assert "Traceback" not in shown
+    assert "\tat " not in failed.output, "a line of Java's trace"
+    in_the_way.unlink()
+    again = command(journal, "--to", to, "--facts-only")
+    assert again.exit_code == 0, again.output
+    assert TableFolder(to, spark).table("facts").count() == 2
