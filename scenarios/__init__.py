@@ -52,13 +52,13 @@ if TYPE_CHECKING:
         unowned_s,
     )
     from rocketmq_emulator.scenarios.recording.run import (
-        NotRecordable,
         RecordedCluster,
         RecordedGroup,
         Run,
         fact,
     )
     from rocketmq_emulator.scenarios.recording.scenario import Scenario, scenario
+    from rocketmq_emulator.scenarios.recording.timeline import NotRecordable
 
 AVERAGELY = "averagely"
 BY_CIRCLE = "by_circle"
@@ -98,8 +98,8 @@ _NAMES_OF = {  # by the module that has them
         "Question",
         "question",
     ),
+    "rocketmq_emulator.scenarios.recording.timeline": ("NotRecordable",),
     "rocketmq_emulator.scenarios.recording.run": (
-        "NotRecordable",
         "RecordedCluster",
         "RecordedGroup",
         "Run",

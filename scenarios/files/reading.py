@@ -9,6 +9,7 @@ durations, sizes and rates have their unit.  docs/scenarios.md has every field a
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -35,8 +36,9 @@ from rocketmq_emulator.scenarios.plan.plan import (
     timed,
 )
 from rocketmq_emulator.scenarios.plan.problems import BadScenario, Path, Problem
+from rocketmq_emulator.scenarios.plan.unread import UnreadPart, without_consequences
 from rocketmq_emulator.scenarios.plan.validity import Checks, problems_of
-from rocketmq_emulator.text.suggestions import suggestion
+from rocketmq_emulator.text.suggestions import nearest_names, suggestion
 
 TOML_CHARS_MAX = 1_000_000
 TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
@@ -94,16 +96,21 @@ class _Reading:
             for name in defaults
             if name not in put.used
         ]
-        self._check([*problems, *unused, *put.problems])
-        try:
-            assert isinstance(document, dict), "a table stays a table"
-            plan = self._whole(document, values)
-        except CannotConvert:
-            self._check(self.fitting.problems)
-            raise AssertionError("a value that cannot be converted has a problem") from None
-        self._check(self.fitting.problems)
-        self._check([Problem(self._place(path), text) for path, text in checks(plan)])
+        problems += [*unused, *put.problems]
+        assert isinstance(document, dict), "a table stays a table"
+        plan = self._whole(document, values)
+        known = {problem.path for problem in put.problems}
+        problems += [each for each in self.fitting.problems if each.path not in known]
+        self.places |= self.fitting.moved
+        problems += self._checked(plan, checks)
+        self._check(problems)
         return plan
+
+    def _checked(self, plan: Plan, checks: Checks) -> Iterator[Problem]:
+        """What *checks* find, without the consequences of what could not be read."""
+        unread = self.fitting.unread
+        found = [(self._place(path), text) for path, text in checks(plan)]
+        return itertools.starmap(Problem, without_consequences(found, unread))
 
     # The file as a whole ------------------------------------------------------------------
 
@@ -115,7 +122,10 @@ class _Reading:
             given["expect"] = self._expectations(document.get("expect", {}), ("expect",))
         except CannotConvert:
             is_good = False
-        made_with = self._made_with(document)
+        try:
+            made_with = self._made_with(document)
+        except CannotConvert:
+            is_good, made_with = False, {}
         given["parameters"] = {**made_with, **parameters}
         given["timeline"] = timed(given.get("timeline", ()))
         return fitting.made(Plan, given, is_good, ())
@@ -177,11 +187,17 @@ class _Reading:
             fitting.refuse(path, text)
         own = (*WORDS, *strange)
         given, is_good = fitting.fields(Step, value, path, own)
+        meant = frozenset(each for name in strange for each in nearest_names(name, known, 1))
         if len(words) != 1 or strange:
+            fitting.unread.append(UnreadPart(path, None, meant))
             raise CannotConvert
         (word,) = words
         self.places[(*path, "does")] = (*path, word)
-        given["does"] = fitting.struct(WORDS[word], value[word], (*path, word))
+        try:
+            given["does"] = fitting.struct(WORDS[word], value[word], (*path, word))
+        except CannotConvert:
+            fitting.unread.append(UnreadPart(path, None, frozenset((word,))))
+            raise
         if word in ACTIONS and "for_ms" in given:
             raise fitting.refuse((*path, "for"), f"{word} is done at once: it has no end")
         return fitting.made(Step, given, is_good, path)
@@ -190,7 +206,6 @@ class _Reading:
         if not isinstance(table, dict):
             raise self.fitting.refuse(path, "is a table of metrics: lost = 0")
         found: list[Expectation] = []
-        is_good = True
         for scope, name, value in _scoped(table):
             place = (*path, scope, name) if scope else (*path, name)
             metric, operator = metric_of(name)
@@ -198,12 +213,9 @@ class _Reading:
             try:
                 bound = self.fitting.value(value, float, place)
             except CannotConvert:
-                is_good = False
-                continue
+                bound = 0.0  # its metric is checked all the same
             assert isinstance(bound, float)
             found.append(Expectation(metric=metric, operator=operator, bound=bound, scope=scope))
-        if not is_good:
-            raise CannotConvert
         return tuple(found)
 
     # Places -----------------------------------------------------------------------------------
@@ -218,7 +230,7 @@ class _Reading:
 
     def _check(self, problems: list[Problem]) -> None:
         if problems:
-            shown = [self._in_the_file(problem) for problem in problems]
+            shown = dict.fromkeys(self._in_the_file(problem) for problem in problems)
             raise BadScenario(self.source, sorted(shown, key=lambda problem: problem.line))
 
     def _in_the_file(self, problem: Problem) -> Problem:

@@ -22,7 +22,8 @@ from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.files.quantities import Unit, parse, spelling
 from rocketmq_emulator.scenarios.plan.plan import first_field
 from rocketmq_emulator.scenarios.plan.problems import Path, Problem
-from rocketmq_emulator.text.suggestions import suggestion
+from rocketmq_emulator.scenarios.plan.unread import UnreadPart
+from rocketmq_emulator.text.suggestions import nearest_names, suggestion
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -73,6 +74,10 @@ def names_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, Unit | None]
 class StructConverter:
     """Converts the values of one file to structs; ``problems`` are those found so far.
 
+    A struct with a bad value is made without it, if that is possible, so that the rest is checked,
+    too: ``unread`` has such structs.  An item of a list that cannot be made is left out;
+    ``moved`` has the path in the file of each item after it.
+
     *of_parameters* are the paths whose values came from a parameter.  *shapes* are the readers of
     structs that a file writes in another form than their fields.
     """
@@ -85,6 +90,9 @@ class StructConverter:
         ] = MappingProxyType({}),
     ) -> None:
         self.problems: list[Problem] = []
+        self.unread: list[UnreadPart] = []
+        self._refused: dict[Path, set[str]] = {}  # the fields of a struct whose values are bad
+        self.moved: dict[Path, Path] = {}
         self._of_parameters = of_parameters
         self._shapes = shapes
 
@@ -129,6 +137,9 @@ class StructConverter:
                 field, fit = self._field(kind, name, part, place, own_words)
             except CannotConvert:
                 is_good = False
+                known = [*types_of(kind), *own_words]
+                meant = names_of(kind).get(name, (name, None))[0]
+                self._refused.setdefault(path, set()).update(nearest_names(meant, known, 1))
                 continue
             if field in given:
                 is_good = False
@@ -138,20 +149,33 @@ class StructConverter:
 
     def made(self, kind: type[S], given: dict[str, Any], is_good: bool, path: Path) -> S:
         """A *kind* of the converted values *given*.  Raises ``CannotConvert``."""
+        fields = frozenset(self._refused.get(path, ()))
+        try:
+            made = self._made(kind, given, is_good, path)
+        except CannotConvert:
+            self.unread.append(UnreadPart(path, None, fields))
+            raise
         if not is_good:
-            raise CannotConvert
+            self.unread.append(UnreadPart(path, made, fields))
+        return made
+
+    def _made(self, kind: type[S], given: dict[str, Any], is_good: bool, path: Path) -> S:
         missing = [
             field.name
             for field in msgspec.structs.fields(kind)
             if field.required and field.name not in given
         ]
-        if missing:
+        if missing and is_good:
             names = " and a ".join(spelling(name).plain for name in missing)
-            raise self.refuse(path, f"this needs a {names}")
+            self.refuse(path, f"this needs a {names}")
+        if missing:
+            raise CannotConvert
         try:
             return kind(**given)
         except ValueError as error:
-            raise self.refuse(path, str(error)) from None
+            if is_good:
+                self.refuse(path, str(error))
+            raise CannotConvert from None
 
     def _field(
         self,
@@ -255,14 +279,31 @@ class StructConverter:
             raise self.refuse(path, f"is a list, not {_shown(value)}")
         if not is_open and len(value) != len(kinds):
             raise self.refuse(path, f"is a list of {len(kinds)}, not of {len(value)}")
-        each = [kinds[0]] * len(value) if is_open else kinds
-        return tuple(
-            self.value(part, kind, (*path, at))
-            for at, (part, kind) in enumerate(zip(value, each, strict=True))
-        )
+        if not is_open:
+            each = zip(value, kinds, strict=True)
+            return tuple(
+                self.value(part, kind, (*path, at)) for at, (part, kind) in enumerate(each)
+            )
+        found: list[object] = []
+        is_good = True
+        for at, part in enumerate(value):
+            try:
+                made = self.value(part, kinds[0], (*path, at))
+            except CannotConvert:
+                is_good = False
+                continue
+            if at != len(found):
+                self.moved[*path, len(found)] = (*path, at)
+            found.append(made)
+        if not is_good and not _is_struct(kinds[0]):
+            raise CannotConvert
+        return tuple(found)
 
     def table(self, value: object, kinds: tuple[object, ...], path: Path) -> object:
-        """A table with any keys.  Raises ``CannotConvert``."""
+        """A table with any keys; without those of structs that cannot be made.
+
+        Raises ``CannotConvert``.
+        """
         if not isinstance(value, Mapping):
             raise self.refuse(path, f"is a table, not {_shown(value)}")
         found, is_good = {}, True
@@ -271,7 +312,7 @@ class StructConverter:
                 found[name] = self.value(part, kinds[1], (*path, name))
             except CannotConvert:
                 is_good = False
-        if not is_good:
+        if not is_good and not _is_struct(kinds[1]):
             raise CannotConvert
         return found
 
@@ -295,6 +336,10 @@ def _of_a_parameter(value: object, wanted: object) -> object:
         except msgspec.ValidationError:
             return value
     return value
+
+
+def _is_struct(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _is_number(value: object) -> bool:

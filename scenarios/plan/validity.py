@@ -43,6 +43,7 @@ from rocketmq_emulator.scenarios.plan.strategies import (
     WITH_SETTINGS,
     strategy_named,
 )
+from rocketmq_emulator.scenarios.plan.unread import UnknownName
 from rocketmq_emulator.settings.quirks import QUIRKS
 from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
 from rocketmq_emulator.text.old_names import renamed
@@ -113,9 +114,11 @@ def problems_of(plan: Plan) -> list[tuple[Path, str]]:
 
 
 def refusals_of(plan: Plan, world: WorldKind, *, has_links: bool = False) -> FoundProblems:
-    """Each fault of *plan* that *world* does not support: its place, and why."""
-    spec = spec_of(plan.cluster)
-    assert spec is not None, "the cluster of a checked plan is valid"
+    """Each fault of *plan* that *world* does not support: its place, and why.
+
+    A cluster that is invalid counts as one with the default servers.
+    """
+    spec = spec_of(plan.cluster) or ClusterSpec()
     clients = PlanNames(plan).clients
     for at, step in enumerate(plan.timeline):
         if isinstance(step.does, Fault):
@@ -408,7 +411,8 @@ def _listed(value: str | Iterable[str]) -> tuple[str, ...]:
 def _known(path: Path, what: str, names: Iterable[str], known: Iterable[str]) -> FoundProblems:
     for name in names:
         if name not in known:
-            yield path, f"there is no {what} {name!r}{suggestion(name, known)}"
+            text = f"there is no {what} {name!r}{suggestion(name, known)}"
+            yield path, UnknownName(text, what, name)
 
 
 def _positive(path: Path, value: float | None, *, least: int | None) -> FoundProblems:

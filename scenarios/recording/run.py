@@ -13,9 +13,9 @@ epoch.  A fault that begins in one epoch and ends in another is ended by a step 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import functools
+import typing
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -23,49 +23,73 @@ import msgspec
 
 from rocketmq_emulator.client.consumer.group.allocation import Strategy
 from rocketmq_emulator.cluster.fault_values import Fault
-from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.files.quantities import UNITS, parse
 from rocketmq_emulator.scenarios.files.reading import ALL_TAGS
-from rocketmq_emulator.scenarios.files.typed import CannotConvert, StructConverter
 from rocketmq_emulator.scenarios.plan.plan import (
     WORDS,
     ClusterPlan,
     ConsumersPlan,
     Expectation,
     FaultOrAction,
-    Heal,
     Limits,
     LoadPlan,
-    Mark,
     Plan,
     ProgramPlan,
-    Step,
     TopicPlan,
     When,
-    first_field,
     word_of,
 )
 from rocketmq_emulator.scenarios.plan.problems import Path
 from rocketmq_emulator.scenarios.plan.strategies import STRATEGIES
 from rocketmq_emulator.scenarios.plan.validity import spec_of
-from rocketmq_emulator.text.suggestions import suggestion
+from rocketmq_emulator.scenarios.recording.timeline import (
+    NotRecordable,
+    RecordedStep,
+    RecordedTimeline,
+    line_in,
+)
+from rocketmq_emulator.text.suggestions import nearest, suggestion
 
-P = TypeVar("P", bound=msgspec.Struct)
+M = TypeVar("M", bound=Callable[..., Coroutine[Any, Any, object]])
+
+
+def _is_awaited(method: M) -> M:
+    """Make *method* of ``Run`` one whose calls without ``await`` are found, with their line."""
+
+    @functools.wraps(method)
+    def called(run: Run, *values: object, **fields: object) -> Coroutine[Any, Any, object]:
+        made = method(run, *values, **fields)
+        line = line_in(run._file)  # noqa: SLF001  # its own class
+        run._line.awaited.append((method.__name__, made, line))  # noqa: SLF001
+        return made
+
+    return typing.cast("M", called)
 
 
 class RecordedFault:
     """A fault that began: it ends with its ``with`` block, by ``heal``, or with the run."""
 
-    def __init__(self, line: RecordedTimeline, draft: RecordedStep) -> None:
+    def __init__(self, line: RecordedTimeline, draft: RecordedStep | None) -> None:
+        """*draft* is None if the call was refused: then there is no step to end."""
         self._line, self._draft = line, draft
         self._began = line.now
         self._is_over = False
 
     def heal(self) -> None:
         """End the fault now, unless it has an end."""
-        if not self._is_over and self._draft.for_ms is None:
+        if not self._is_over and self._draft is not None and self._draft.for_ms is None:
             self._line.end(self._draft, self._began)
         self._is_over = True
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Refused: it takes no time, so there is nothing to wait for."""
+        word = "it" if self._draft is None else word_of(self._draft.does)
+        self._line.refuse(
+            f"{word} takes no time and is not awaited: write run.{word}(…), without await; "
+            "to let time pass, await run.sleep(…)"
+        )
+        return self
+        yield  # a generator, as __await__ must be
 
     def __enter__(self) -> Self:
         return self
@@ -90,14 +114,25 @@ class FaultsAndActions:
         if word.startswith("_"):
             raise AttributeError(word)
         if word not in WORDS:
-            text = f"a scenario cannot {word!r}{suggestion(word, [*WORDS, *_methods(self)])}"
+            known = [*WORDS, *_methods(self)]
             hint = "it is recorded, nothing runs yet, so there is no state to read"
-            raise NotRecordable(f"{text}; {hint}")
+            text = f"a scenario cannot {word!r}{suggestion(word, known)}; {hint}"
+            if nearest(word, known) not in WORDS:
+                raise NotRecordable(text)
+            self._line.refuse(text)
+            self._line.leave_out(nearest(word, known))
+            return lambda *_, **__: RecordedFault(self._line, None)
 
         def begin(
-            *values: object, name: str = "", for_ms: int | None = None, **fields: object
+            *values: object, name: str = "", for_ms: float | str | None = None, **fields: object
         ) -> RecordedFault:
-            return self._begin(_made(WORDS[word], values, fields, word), name, for_ms)
+            line = self._line
+            place = ("timeline", len(line.drafts), word)
+            made = line.made(WORDS[word], values, fields, place=place)
+            if made is None:
+                line.leave_out(word)
+                return RecordedFault(line, None)
+            return self._begin(made, name, line.duration_ms("for_ms", for_ms))
 
         return begin
 
@@ -108,7 +143,8 @@ class FaultsAndActions:
         self, does: FaultOrAction, name: str = "", for_ms: int | None = None
     ) -> RecordedFault:
         if for_ms is not None and not isinstance(does, Fault):
-            raise NotRecordable("an action is done at once: it has no end")
+            self._line.refuse(f"{word_of(does)} is an action, done at once: it has no end")
+            for_ms = None
         return RecordedFault(self._line, self._line.add(does, name, for_ms))
 
 
@@ -156,13 +192,15 @@ class Run(FaultsAndActions):
 
     # Servers, topics and clients -----------------------------------------------------------
 
+    @_is_awaited
     async def cluster(
         self, topics: Mapping[str, object] | None = None, **fields: object
     ) -> RecordedCluster:
         """Start servers, by the fields of ``ClusterPlan``; *topics*: queues or fields by name."""
         if "cluster" in self._fields:
             raise NotRecordable("a scenario has one cluster")
-        self._fields["cluster"] = plan = _made(ClusterPlan, (), fields, "cluster")
+        plan = self._line.made(ClusterPlan, (), fields, place=("cluster",)) or ClusterPlan()
+        self._fields["cluster"] = plan
         self._note_line("cluster")
         for name, topic in (topics or {}).items():
             self.topic(name, topic)
@@ -174,10 +212,13 @@ class Run(FaultsAndActions):
         if given is None:
             fields = {"queues": queues, **fields} if isinstance(queues, int) else fields
         whole = queues if isinstance(queues, TopicPlan) else None
-        topic = whole or _made(TopicPlan, (), {**(given or {}), **fields}, "topic")
+        fields = {**(given or {}), **fields}
+        place = ("topics", name)
+        topic = whole or self._line.made(TopicPlan, (), fields, place=place) or TopicPlan()
         self._fields["topics"][name] = topic
         self._note_line("topics", name)
 
+    @_is_awaited
     async def consumers(
         self,
         group: str,
@@ -193,7 +234,10 @@ class Run(FaultsAndActions):
         if (now_ms := self._line.now_ms) is None:
             raise NotRecordable("a group starts at a time: after run.until use join")
         fields = {"starts_ms": now_ms, **fields, "strategy": _name_of(strategy)}
-        plan = _made(ConsumersPlan, (group,), fields, "consumers")
+        place = ("consumers", len(self._parts["consumers"]))
+        plan = self._line.made(ConsumersPlan, (group,), fields, place=place)
+        if plan is None:
+            return RecordedGroup(self._line, group, 0)
         others = sum(each.members for each in self._parts["consumers"] if each.group == group)
         self._note_line("consumers", len(self._parts["consumers"]))
         self._parts["consumers"].append(plan)
@@ -203,10 +247,14 @@ class Run(FaultsAndActions):
         """Send messages from now on, by the fields of ``LoadPlan``; a ``with`` block ends them."""
         if (now_ms := self._line.now_ms) is None:
             raise NotRecordable("a load begins at a time, so before run.until")
-        plan = _made(LoadPlan, (topic,), {"rate": rate, "from_ms": now_ms, **fields}, "load")
-        self._note_line("load", len(self._parts["load"]))
-        self._parts["load"].append(plan)
-        return _RecordedLoad(self._line, self._parts["load"])
+        loads = self._parts["load"]
+        fields = {"rate": rate, "from_ms": now_ms, **fields}
+        plan = self._line.made(LoadPlan, (topic,), fields, place=("load", len(loads)))
+        if plan is None:
+            return _RecordedLoad(self._line, [LoadPlan(topic="", rate=1)])
+        self._note_line("load", len(loads))
+        loads.append(plan)
+        return _RecordedLoad(self._line, loads)
 
     def program(
         self,
@@ -223,19 +271,25 @@ class Run(FaultsAndActions):
         if starts_ms is None:
             raise NotRecordable("a program starts at a time, so before run.until")
         fields = {"run": run, "arguments": dict(arguments or {}), "starts_ms": starts_ms}
-        self._note_line("programs", len(self._parts["programs"]))
-        self._parts["programs"].append(_made(ProgramPlan, (name,), fields, "program"))
+        programs = self._parts["programs"]
+        place = ("programs", len(programs))
+        if (made := self._line.made(ProgramPlan, (name,), fields, place=place)) is not None:
+            self._note_line(*place)
+            programs.append(made)
 
     # Times -----------------------------------------------------------------------------------
 
+    @_is_awaited
     async def sleep(self, seconds: float | str) -> None:
         """Move the recorded clock by *seconds*, or by a text such as "200ms"."""
         self._line.sleep(_ms(seconds))
 
+    @_is_awaited
     async def until(self, when: When) -> None:
         """Wait for a fact: ``fact("QueuesClaimed", node="billing-3")``."""
         self._line.until(when)
 
+    @_is_awaited
     async def until_quiet(
         self, wait_s_max: float | str = 300, *, settled: float | str = 40
     ) -> None:
@@ -256,18 +310,21 @@ class Run(FaultsAndActions):
 
     # Faults, expectations and limits -----------------------------------------------------------
 
-    def fault(self, fault: Fault, for_ms: int | None = None, name: str = "") -> RecordedFault:
+    def fault(
+        self, fault: Fault, for_ms: float | str | None = None, name: str = ""
+    ) -> RecordedFault:
         """Begin a fault that is given as a value: ``with run.fault(Kill(node="broker-b")):``."""
-        return self._begin(fault, name, for_ms)
+        return self._begin(fault, name, self._line.duration_ms("for_ms", for_ms))
 
     def expect(self, *expectations: Expectation) -> None:
         """Expect values of metrics at the end of the run, besides the checkers' rules."""
         for each in expectations:
             if not isinstance(each, Expectation):
                 text = "compare a metric with ==, <= or >=: idle_members('billing') == 0"
-                raise NotRecordable(f"{each!r} is no expectation; {text}")
+                self._line.refuse(f"{each!r} is no expectation; {text}")
         line = line_in(self._file)
-        both = [*self._expected_at, *((each, line) for each in expectations)]
+        good = [each for each in expectations if isinstance(each, Expectation)]
+        both = [*self._expected_at, *((each, line) for each in good)]
         scopes = list(dict.fromkeys(["", *(each.scope for each, _ in both)]))
         self._expected_at = sorted(both, key=lambda each: scopes.index(each[0].scope))
         self._fields["expect"] = tuple(each for each, _ in self._expected_at)
@@ -279,7 +336,7 @@ class Run(FaultsAndActions):
 
     def limits(self, **fields: object) -> None:
         """Set the limits of the run, by the fields of ``Limits``."""
-        self._fields["limits"] = _made(Limits, (), fields, "limits")
+        self._fields["limits"] = self._line.made(Limits, (), fields, place=("limits",)) or Limits()
         self._note_line("limits")
 
     def _plan(self, **fields: object) -> Plan:
@@ -308,16 +365,6 @@ class Run(FaultsAndActions):
         return {path: line for path, line in lines.items() if line}
 
 
-def line_in(file: str) -> int:
-    """The line of *file* that is being executed, in its innermost call; 0 if none is."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_filename == file:
-            return frame.f_lineno
-        frame = frame.f_back
-    return 0
-
-
 class _RecordedLoad:
     """The last recorded load; leaving its ``with`` block ends it."""
 
@@ -341,38 +388,13 @@ def fact(kind: str, node: str = "", wait: float | str = 120, **fields: object) -
     return When(kind=kind, node=node, fields=fields, wait_ms_max=_ms(wait))
 
 
-@contextmanager
-def _plain_problems(what: str, fitting: StructConverter) -> Iterator[None]:
-    try:
-        yield
-    except CannotConvert:
-        problem = fitting.problems[0]
-        field = ".".join(part for part in problem.path if isinstance(part, str))
-        raise NotRecordable(f"{what}: {field}: {problem.text}") from None
-
-
-def _made(kind: type[P], values: tuple[Any, ...], fields: Mapping[str, Any], what: str) -> P:
-    """A *kind* from the positional *values* and the named *fields*."""
-    given = dict(fields)
-    if values:
-        names = [first_field(kind, values[0]), *kind.__struct_fields__[1:]]
-        given = {**dict(zip(names, values, strict=False)), **given}
-    fitting = StructConverter()
-    with _plain_problems(what, fitting):
-        return fitting.struct(kind, _lists(given), ())
-    raise AssertionError("either it fits or it does not")
-
-
-def _lists(value: object) -> object:
-    """*value* with its tuples as lists, as in a file."""
-    if isinstance(value, Mapping):
-        return {name: _lists(part) for name, part in value.items()}
-    return [_lists(part) for part in value] if isinstance(value, list | tuple) else value
-
-
 def _ms(seconds: float | str) -> int:
     if isinstance(seconds, str):
-        return int(parse(seconds, UNITS["ms"]))
+        try:
+            return int(parse(seconds, UNITS["ms"]))
+        except ValueError:
+            text = f'a time is a number of seconds, or a text such as "200ms", not {seconds!r}'
+            raise NotRecordable(text) from None
     return round(seconds * 1_000)
 
 
@@ -387,124 +409,3 @@ def _name_of(strategy: str | Strategy) -> str:
 
 def _methods(words: FaultsAndActions) -> list[str]:
     return [name for name in dir(type(words)) if not name.startswith("_")]
-
-
-# The recorded timeline ----------------------------------------------------------------
-
-
-class NotRecordable(Misuse, ValueError):
-    """A scenario makes a call that no plan can express; nothing was run."""
-
-
-class RecordedStep:
-    """A step that is still open: the duration of its fault is known when the fault ends."""
-
-    def __init__(
-        self,
-        does: FaultOrAction,
-        at_ms: int | None,
-        when: When | None,
-        after_ms: int,
-        name: str,
-        for_ms: int | None,
-    ) -> None:
-        self.line = self.when_line = 0  # of the scenario's file; 0: unknown
-        self.does, self.at_ms, self.when, self.after_ms = does, at_ms, when, after_ms
-        self.name, self.for_ms = name, for_ms
-
-    def step(self) -> Step:
-        """The step of the plan."""
-        return Step(
-            does=self.does,  # type: ignore[arg-type]
-            at_ms=self.at_ms,
-            when=self.when,
-            after_ms=self.after_ms,
-            for_ms=self.for_ms,
-            name=self.name,
-        )
-
-
-class RecordedMoment:
-    """A moment of the timeline: the epoch, and the time since its beginning."""
-
-    def __init__(self, epoch: int, elapsed_ms: int) -> None:
-        self.epoch, self.elapsed_ms = epoch, elapsed_ms
-
-
-class RecordedTimeline:
-    """Steps in the order in which they are recorded, and the recorded clock."""
-
-    def __init__(self, file: str = "") -> None:
-        self._file, self._waits_at = file, 0
-        self.drafts: list[RecordedStep] = []
-        self.ended = ""  # why it has ended; empty if it has not
-        self._epoch, self._elapsed_ms, self._last_ms = 0, 0, 0
-        self._waiting_for: When | None = None
-
-    @property
-    def now_ms(self) -> int | None:
-        """The recorded time in ms since the load began; None after the first ``until``."""
-        return self._elapsed_ms if self._epoch == 0 else None
-
-    @property
-    def now(self) -> RecordedMoment:
-        """The moment reached so far."""
-        return RecordedMoment(self._epoch, self._elapsed_ms)
-
-    def sleep(self, ms: int) -> None:
-        """Move the recorded clock by *ms*."""
-        self._check_open()
-        if ms < 0:
-            raise NotRecordable(f"a run cannot sleep {ms} ms")
-        self._elapsed_ms += ms
-
-    def until(self, when: When) -> None:
-        """Begin an epoch: the next step waits for the fact of *when*."""
-        self._check_open()
-        if self._waiting_for is not None:
-            self.add(Mark(text=f"after {self._waiting_for.kind}"))
-        self._epoch, self._elapsed_ms, self._last_ms = self._epoch + 1, 0, 0
-        self._waiting_for, self._waits_at = when, line_in(self._file)
-
-    def add(self, does: FaultOrAction, name: str = "", for_ms: int | None = None) -> RecordedStep:
-        """Record a step that does *does* now."""
-        self._check_open()
-        after_ms = 0 if self._epoch == 0 else self._elapsed_ms - self._last_ms
-        draft = RecordedStep(does, self.now_ms, self._waiting_for, after_ms, name, for_ms)
-        draft.line, draft.when_line = line_in(self._file), self._waits_at
-        self._last_ms, self._waiting_for = self._elapsed_ms, None
-        self.drafts.append(draft)
-        return draft
-
-    def end(self, draft: RecordedStep, began: RecordedMoment) -> None:
-        """End the fault of *draft*, which began at *began*."""
-        assert isinstance(draft.does, Fault), "an action has no end"
-        word = word_of(draft.does)
-        if began.epoch == self._epoch:
-            held_ms = self._elapsed_ms - began.elapsed_ms
-            if held_ms == 0:
-                raise NotRecordable(f"{word} holds for no time: sleep inside its block")
-            draft.for_ms = held_ms
-            return
-        draft.name = draft.name or self._free_name(word)
-        self.add(Heal(step=draft.name))
-
-    def finish(self, why: str) -> None:
-        """Refuse further steps, because of *why*; a pending wait becomes a step ``mark``."""
-        if self._epoch > 0 and (self._waiting_for is not None or self._elapsed_ms > self._last_ms):
-            self.add(Mark(text=why))
-        self.ended = why
-
-    def steps(self) -> tuple[Step, ...]:
-        """The recorded steps."""
-        return tuple(draft.step() for draft in self.drafts)
-
-    def _check_open(self) -> None:
-        if self.ended:
-            raise NotRecordable(f"nothing more can be done: {self.ended}")
-
-    def _free_name(self, word: str) -> str:
-        taken = {draft.name for draft in self.drafts}
-        return next(
-            name for number in range(1, 10_000) if (name := f"{word}-{number}") not in taken
-        )

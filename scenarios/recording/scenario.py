@@ -24,8 +24,10 @@ from typing import Any, TypeAlias, overload
 from rocketmq_emulator.scenarios.files.parameters import Value, parameter_values
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.problems import BadScenario, Problem, line_of
+from rocketmq_emulator.scenarios.plan.unread import without_consequences
 from rocketmq_emulator.scenarios.plan.validity import Checks, problems_of
-from rocketmq_emulator.scenarios.recording.run import NotRecordable, Run
+from rocketmq_emulator.scenarios.recording.run import Run
+from rocketmq_emulator.scenarios.recording.timeline import NotRecordable
 from rocketmq_emulator.text.docstrings import NoSource, docstring_of
 
 Recorded: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
@@ -54,22 +56,37 @@ class Scenario:
     def checked(self, parameters: Mapping[str, Value | str], checks: Checks = problems_of) -> Plan:
         """The plan, without a problem that *checks* finds.
 
-        Raises ``BadScenario``: each problem has the line of the call that recorded that part of
-        the plan.
+        Raises ``BadScenario`` with all problems, those of arguments, too: each has the line of its
+        call.  A call that cannot be recorded at all ends the recording; then the plan is not
+        checked.
         """
         values, problems = parameter_values(self.parameters, parameters)
         if problems:
             raise BadScenario(self.file, problems)
         run = Run(self.file)
-        self._record(run, values)
+        line = run._line  # noqa: SLF001
+        plan, ended_by = None, None
         try:
+            self._record(run, values)
             plan = run._plan(**self._fields(values))  # noqa: SLF001
+        except BadScenario as error:
+            ended_by = error
         except ValueError as error:
-            raise self._bad(str(error)) from None
-        if found := [*checks(plan)]:
+            ended_by = self._bad(str(error))
+        is_whole = line.check_awaited()
+        if ended_by is not None and (is_whole or "coroutine" not in str(ended_by)):
+            line.problems += ended_by.problems
+        if plan is not None and is_whole:
             lines = run._lines()  # noqa: SLF001
-            shown = [Problem(path, text, line_of(path, lines, self.line)) for path, text in found]
-            raise BadScenario(self.file, sorted(shown, key=lambda problem: problem.line))
+            found = [*checks(plan)]
+            if line.unread:
+                found = without_consequences(found, line.unread)
+            line.problems += [
+                Problem(path, text, line_of(path, lines, self.line)) for path, text in found
+            ]
+        if line.problems or plan is None:
+            shown = sorted(line.problems, key=lambda problem: problem.line)
+            raise BadScenario(self.file, shown) from ended_by and ended_by.__cause__
         return plan
 
     def _fields(self, values: Mapping[str, Value]) -> dict[str, Any]:

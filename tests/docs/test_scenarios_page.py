@@ -38,16 +38,10 @@ def test_the_picture_on_the_page_is_that_of_the_first_file() -> None:
 
 def test_the_errors_on_the_page_are_those_of_a_file() -> None:
     with pytest.raises(BadScenario) as caught:
-        the_first_file(("members = ", "member = "), ('for = "20s"', "for = 20"))
-    first = str(caught.value).splitlines()
-    with pytest.raises(BadScenario) as caught:
-        the_first_file(("broker-b", "broker-c"))
-    assert sorted([*first, str(caught.value)]) == sorted(
-        line
-        for _, text in BLOCKS
-        for line in text.splitlines()
-        if line.startswith("broker_dies.toml:")
-    )
+        the_first_file(
+            ("members = ", "member = "), ('for = "20s"', "for = 20"), ("broker-b", "broker-c")
+        )
+    assert ("text", f"{caught.value}\n") in BLOCKS
 
 
 def test_the_other_files_on_the_page_can_be_read() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -139,20 +139,29 @@ def check(
 def problems_before_a_run(world: WorldKind, plan: Plan) -> list[tuple[PlanPath, str]]:
     """All that is wrong with *plan* and can be found without a run in *world*."""
     found = problems_of(plan)
-    return found or [*refusals_of(plan, world, has_links=True), *_unknown_functions(plan)]
+    known = {path[:2] for path, _ in found}  # an unknown node is a problem of every world
+    for path, why in refusals_of(plan, world, has_links=True):
+        if path[:2] not in known or "world cannot do" in why:
+            found.append((path, why))
+    return [*found, *_unknown_functions(plan, {path for path, _ in found})]
 
 
-def _unknown_functions(plan: Plan) -> Iterator[tuple[PlanPath, str]]:
-    """A problem for each strategy and program of the user's own that cannot be imported."""
+def _unknown_functions(plan: Plan, known: Container[PlanPath]) -> Iterator[tuple[PlanPath, str]]:
+    """A problem for each strategy and program of the user's own that cannot be imported.
+
+    None for the paths in *known*, which have a problem already.
+    """
     from rocketmq_emulator.scenarios.running.client_runner import BadFunction, function_named  # noqa: PLC0415  # loads clients
 
     for at, group in enumerate(plan.consumers):
-        if ":" in group.strategy:
+        if ":" in group.strategy and ("consumers", at, "strategy") not in known:
             try:
                 strategy_named(group.strategy)
             except ValueError as error:
                 yield ("consumers", at, "strategy"), str(error)
     for at, program in enumerate(plan.programs):
+        if ("programs", at, "run") in known:
+            continue
         try:
             function_named(program.run, "a client program")
         except BadFunction as error:

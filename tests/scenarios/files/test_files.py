@@ -296,6 +296,60 @@ def test_all_problems_of_a_file_are_shown_at_once() -> None:
     ]
 
 
+MANY_KINDS = """
+cluster = { brokers = 2, relase = "4.9.7" }
+topics = { orders = 4 }
+[[consumers]]
+group = "billing"
+topic = "orders"
+member = 3
+[[load]]
+topic = "ordes"
+rate = "fast"
+[[load]]
+topic = "ordes"
+rate = "200/s"
+[[timeline]]
+kil = "broker-b"
+name = "x"
+[[timeline]]
+kill = "broker-c"
+for = 20
+[[timeline]]
+kill = "billing-3"
+[[timeline]]
+heal = "x"
+[[timeline]]
+kill = "producer-2"
+[expect]
+losd = 0
+duplicates = "$y"
+[parameters]
+members = 3
+"""
+
+
+def test_all_kinds_of_problems_are_shown_at_once_and_no_consequences() -> None:
+    assert problems(MANY_KINDS) == [
+        "it.toml:2: cluster.relase: there is no such field here; did you mean release?",
+        "it.toml:7: consumers.member: there is no such field here; did you mean members?",
+        "it.toml:10: load.rate: is a rate with its unit, such as \"200/s\", not 'fast'",
+        "it.toml:12: load.topic: there is no topic 'ordes'; did you mean orders?",
+        "it.toml:15: timeline.kil: there is no fault or action 'kil'; did you mean kill?",
+        (
+            "it.toml:18: timeline.kill.node: there is no node or group 'broker-c'; "
+            "did you mean broker-b?"
+        ),
+        'it.toml:19: timeline.for: 20 of what? Write it with its unit, such as "30s"',
+        "it.toml:27: expect.losd: there is no metric 'losd'; did you mean lost?",
+        (
+            "it.toml:28: expect.duplicates: there is no parameter 'y'; there is members; "
+            "a dollar sign is written $$"
+        ),
+        "it.toml:30: parameters.members: nothing uses $members",
+    ]
+
+
 def test_a_timeline_out_of_order_is_refused() -> None:
     text = BROKER_DIES + '[[timeline]]\nat = "29s"\nmark = "late"\n'
     assert problems(text) == [

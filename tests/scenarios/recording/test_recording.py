@@ -229,7 +229,7 @@ REFUSED = {
     chooses: "choice of random cannot be recorded: random choices follow from the seed",
     reads_state: "a scenario cannot 'status'",
     misspells: "a scenario cannot 'kil'; did you mean kill?; it is recorded",
-    misspells_a_field: "slow_link: millis: there is no such field here",
+    misspells_a_field: "slow_link.millis: there is no such field here",
     asks_a_metric: "idle_members has no value yet",
     joins_expectations: "give each comparison to run.expect, one by one",
     expects_a_range: "give each comparison to run.expect, one by one",
@@ -269,7 +269,7 @@ def test_a_rolling_restart_takes_no_recorded_time_and_cannot_be_awaited() -> Non
         await run.cluster(brokers=2, topics={"orders": 4})
         await run.rolling_restart(["brokers"])  # type: ignore[misc]
 
-    with pytest.raises(BadScenario, match="can't be used in 'await' expression"):
+    with pytest.raises(BadScenario, match="rolling_restart takes no time"):
         it_is_awaited.plan()
 
 
@@ -318,6 +318,96 @@ def test_each_problem_of_a_plan_has_the_line_of_its_call() -> None:
     }
     lines = [problem.line for problem in caught.value.problems]
     assert lines == sorted(lines)
+
+
+async def _has_many_kinds(run: Run) -> None:
+    cluster = await run.cluster(topics={"orders": {"queus": 4}})  # type: ignore[dict-item]
+    await run.consumers("billing", member=3, topic="ordes")
+    with run.load("orders", rate="200"):
+        with cluster.kil("broker-b"):
+            await run.sleep(30)
+        run.kill("broker-b", for_ms="5 sec")
+        cluster.pause("broker-b", 5)
+        run.kill("broker-c")
+        run.kill("billing-3")
+        run.kill("producer-1")
+        run.mark()
+    await run.until_quiet()
+    run.expect(metric("losd") == 0)
+
+
+def problems_of_recording(function: Any) -> list[tuple[int, str]]:
+    """The line of each problem, from 1 in the body, and its text with its field."""
+    with pytest.raises(BadScenario) as caught:
+        Scenario(function, {}).plan()
+    first = function.__code__.co_firstlineno
+    return [
+        (each.line - first, each.shown("").partition(": ")[2]) for each in caught.value.problems
+    ]
+
+
+def test_all_kinds_of_problems_are_shown_at_once_and_no_consequences() -> None:
+    assert problems_of_recording(_has_many_kinds) == [
+        (1, "topics.orders.queus: there is no such field here; did you mean queues?"),
+        (2, "consumers.member: there is no such field here; did you mean members?"),
+        (2, "consumers.topics: there is no topic 'ordes'; did you mean orders?"),
+        (3, "load.rate: is a rate with its unit, such as \"200/s\", not '200'"),
+        (4, MISSPELT),
+        (6, "for_ms is a number of ms, or a text such as \"5s\", not '5 sec'"),
+        (7, PAUSES_TOO_MUCH),
+        (8, NO_BROKER_C),
+        (11, "timeline.mark: this needs a text"),
+        (13, "expect: there is no metric 'losd'; did you mean lost?"),
+    ]
+
+
+MISSPELT = (
+    "a scenario cannot 'kil'; did you mean kill?; it is recorded, nothing runs yet, so there is "
+    "no state to read"
+)
+PAUSES_TOO_MUCH = (
+    'pause takes node, and not also 5; a fault lasts as long as its with block, or for_ms="5s"'
+)
+NO_BROKER_C = "timeline.does.node: there is no node or group 'broker-c'; did you mean broker-b?"
+
+
+async def _awaits_wrongly(run: Run) -> None:
+    await run.cluster(topics={"orders": 4})
+    run.sleep(30)  # type: ignore[unused-coroutine]
+    await run.kill("broker-b")  # type: ignore[misc]
+    await run.until_quiet()
+
+
+async def _forgets_the_first_await(run: Run) -> None:
+    cluster = run.cluster(topics={"orders": 4})
+    cluster.kill("broker-b")  # type: ignore[attr-defined]
+
+
+AWAITED = (
+    "kill takes no time and is not awaited: write run.kill(…), without await; to let time pass, "
+    "await run.sleep(…)"
+)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")  # of coroutines that were never awaited
+def test_an_await_too_many_and_one_too_few_say_what_to_write() -> None:
+    assert problems_of_recording(_awaits_wrongly) == [
+        (2, "run.sleep was not awaited, so nothing was done: write await run.sleep(…)"),
+        (3, AWAITED),
+    ]
+    assert problems_of_recording(_forgets_the_first_await) == [
+        (1, "run.cluster was not awaited, so nothing was done: write await run.cluster(…)")
+    ]
+
+
+def test_the_duration_of_a_fault_may_have_its_unit() -> None:
+    @scenario
+    async def it(run: Run) -> None:
+        await run.cluster(topics={"orders": 4})
+        run.kill("broker-a", for_ms="5s")
+        await run.sleep(10)
+
+    assert it.plan().timeline[0].for_ms == 5_000
 
 
 def test_a_wrong_name_in_a_python_scenario_is_found_before_it_runs() -> None:
