@@ -210,7 +210,10 @@ class Step(PlanPart, frozen=True, kw_only=True):
 
 
 class Expectation(PlanPart, frozen=True, kw_only=True):
-    """A metric, of the group or topic *scope* or of the whole run, compared with *bound*."""
+    """A metric compared with *bound*: of the group, topic or broker *scope*, or of the run.
+
+    The run's value of a metric of groups, topics or brokers is their sum or the largest.
+    """
 
     metric: str
     bound: float

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.checks.judging.table import ALL, CHECKERS
+from rocketmq_emulator.checks.judging.table import ALL, CHECKERS, METRICS
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.cluster.world import WorldKind
 from rocketmq_emulator.facts import RunEnded, RunStarted
@@ -94,6 +94,20 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 
 
 GAPS_SHOWN = 3  # of the gaps of a journal
+
+
+# Counts of topics and brokers, and times that have no value if nothing happened there.
+ZERO_IF_ABSENT = frozenset(
+    {
+        "producer_failover_s",
+        "avoided_after_s",
+        *(
+            metric.name
+            for metric in METRICS.values()
+            if metric.of in ("topic", "node") and metric.total == "sum"
+        ),
+    }
+)
 
 
 class NoMetric(Misuse):
@@ -249,6 +263,8 @@ def _measured(one: Expectation, judgement: Judgement) -> float:
     name = _name_of(one)
     if (actual := judgement.metrics.get(name)) is not None:
         return actual
+    if one.metric in ZERO_IF_ABSENT and one.metric in judgement.metrics:
+        return 0.0
     for checker, why in judgement.not_judged.items():
         if one.metric in (metric.name for metric in ALL[checker].metrics):
             raise NoMetric(f"{name!r} was not judged: {why}")

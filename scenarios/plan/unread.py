@@ -46,7 +46,7 @@ class UnknownName(str):
         return made
 
 
-EXPECTED = "group, topic or node"  # what an expectation may be limited to
+EXPECTED = "group, topic or broker"  # what an expectation may be limited to
 # Fields that a check compares with other fields of the same part.
 RELATED = frozenset({"key_skew", "orderly", "seeks_ms", "settings", "settings_of"})
 

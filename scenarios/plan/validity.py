@@ -26,6 +26,7 @@ from rocketmq_emulator.facts import all_facts
 from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
+    Expectation,
     GrowTopic,
     Heal,
     Join,
@@ -43,7 +44,7 @@ from rocketmq_emulator.scenarios.plan.strategies import (
     WITH_SETTINGS,
     strategy_named,
 )
-from rocketmq_emulator.scenarios.plan.unread import UnknownName
+from rocketmq_emulator.scenarios.plan.unread import EXPECTED, UnknownName
 from rocketmq_emulator.settings.quirks import QUIRKS
 from rocketmq_emulator.settings.setting_rules import BadField, convert_fields
 from rocketmq_emulator.text.old_names import renamed
@@ -379,17 +380,40 @@ def _order(plan: Plan) -> FoundProblems:
 # Expectations and limits --------------------------------------------------------------------
 
 
+SCOPES = {"group": "group", "topic": "topic", "node": "broker"}  # by ``Metric.of``
+
+
 def _expectations(plan: Plan, names: PlanNames) -> FoundProblems:
     seen = set()
     for at, each in enumerate(plan.expect):
-        if each.scope:
-            known = (*names.groups, *names.topics)
-            yield from _known(("expect", at), "group or topic", (each.scope,), known)
+        yield from _under(("expect", at), _scope(each, names))
         yield from _known(("expect", at), "metric", (each.metric,), METRICS)
         key = each.metric, each.operator, each.scope
         if key in seen:
             yield ("expect", at), f"{each.metric} {each.operator} is expected twice"
         seen.add(key)
+
+
+def _scope(expectation: Expectation, names: PlanNames) -> FoundProblems:
+    """Problems of the group, topic or broker to which an expectation is limited."""
+    metric, scope = METRICS.get(expectation.metric), expectation.scope
+    if not scope:
+        return
+    known = {"group": names.groups, "topic": names.topics, "broker": names.brokers}
+    kinds = [kind for kind, own in known.items() if scope in own]
+    if metric is None:
+        every = (*names.groups, *names.topics, *names.brokers)
+        yield from _known((), EXPECTED, (scope,), every)
+    elif not metric.of:
+        yield (), f"{metric.name} is measured for the whole run only, not for {scope!r}"
+    elif (right := SCOPES[metric.of]) in kinds:
+        return
+    elif kinds or scope in names.nodes:
+        what = kinds[0] if kinds else "node"
+        near = suggestion(scope, known[right])
+        yield (), f"{metric.name} is measured for each {right}, and {scope} is a {what}{near}"
+    else:
+        yield from _known((), right, (scope,), known[right])
 
 
 def _limits(plan: Plan) -> FoundProblems:

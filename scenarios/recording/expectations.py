@@ -1,7 +1,7 @@
 """Expectations of a scenario, as Python comparisons: ``idle_members("billing") == 0``.
 
 A metric is a number that the checkers compute from a run's journal (docs/checkers.md), for the
-whole run or for one group or topic.  Comparing it gives an ``Expectation``.
+whole run, or for one group, topic or broker.  Comparing it gives an ``Expectation``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Asked: TypeAlias = Callable[..., Measured]
 
 
 def metric(name: str, of: str = "") -> Measured:
-    """The metric *name*, *of* one group or topic, or of the whole run if empty."""
+    """The metric *name*, *of* one group, topic or broker, or of the whole run if empty."""
     return Measured(name, of)
 
 

@@ -124,6 +124,44 @@ def test_expectations_of_a_group_stand_in_its_own_table() -> None:
     )
 
 
+def test_a_metric_of_brokers_may_be_limited_to_one() -> None:
+    plan = read(BROKER_DIES + "[expect.broker-b]\nproducer_failover_s_max = 30\n")
+    assert plan.expect[-1] == Expectation(
+        metric="producer_failover_s", operator="<=", bound=30, scope="broker-b"
+    )
+
+
+WRONG_SCOPES = {
+    "[expect.billing]\nsends = 0": (
+        "expect.billing.sends: sends is measured for each topic, and billing is a group; "
+        "there is orders"
+    ),
+    "[expect.orders]\nlost = 0": (
+        "expect.orders.lost: lost is measured for each group, and orders is a topic; "
+        "there is billing"
+    ),
+    "[expect.billing-1]\nlost = 0": (
+        "expect.billing-1.lost: lost is measured for each group, and billing-1 is a node; "
+        "did you mean billing?"
+    ),
+    "[expect.billing]\nwaiting = 0": (
+        "expect.billing.waiting: waiting is measured for the whole run only, not for 'billing'"
+    ),
+    "[expect.broker-c]\nproducer_failover_s = 0": (
+        "expect.broker-c.producer_failover_s: there is no broker 'broker-c'; "
+        "did you mean broker-b?"
+    ),
+    "[expect.biling]\nlosd = 0": (
+        "expect.biling.losd: there is no group, topic or broker 'biling'; did you mean billing?"
+    ),
+}
+
+
+@pytest.mark.parametrize("more", WRONG_SCOPES)
+def test_an_expectation_of_a_wrong_scope_is_refused_with_the_right_one(more: str) -> None:
+    assert problems(f"{BROKER_DIES}{more}\n")[0] == f"it.toml:21: {WRONG_SCOPES[more]}"
+
+
 # Parameters -------------------------------------------------------------------------------
 
 WITH_PARAMETERS = """

@@ -79,3 +79,27 @@ def test_each_excuse_is_in_the_row_and_can_be_bounded(metric: str) -> None:
 
 def test_every_monitor_counts_what_it_lets_off() -> None:
     assert {f"excused_{name}" for name in MONITORS} <= EXCUSES.keys()
+
+
+@pytest.mark.parametrize(
+    ("metric", "scope", "verdict"),
+    [
+        ("producer_failover_s", "broker-a", "failed"),
+        ("producer_failover_s", "broker-b", "passed"),  # no attempt failed there
+        ("failed_attempts", "orders", "passed"),
+        ("broker_share_well", "broker-b", "error"),  # no fault touched it: it has no share
+    ],
+)
+def test_a_metric_of_a_broker_or_topic_to_which_nothing_happened(metric, scope, verdict) -> None:
+    expected = Expectation(metric=metric, operator="<=", bound=5, scope=scope)
+    plan = msgspec.structs.replace(PLAN, expect=(expected,))
+    metrics = {
+        "producer_failover_s": 9.0,
+        "producer_failover_s.broker-a": 9.0,
+        "failed_attempts": 3.0,
+        "broker_share_well": 0.0,
+    }
+    judgement = Judgement(violations=(), metrics=metrics, fact_count=9)
+    began = started(plan, 1, "virtual", "1")
+    row = result_of(plan, began, RunEnded("finished", ""), judgement, run_s=1, took_s=1)
+    assert row.verdict == verdict

@@ -420,4 +420,4 @@ def test_a_wrong_name_in_a_python_scenario_is_found_before_it_runs() -> None:
     with pytest.raises(BadScenario) as caught:
         it.plan()
     assert "timeline.does.node: there is no node or group 'broker-x'" in str(caught.value)
-    assert "there is no group or topic 'billin'; did you mean billing?" in str(caught.value)
+    assert "there is no group 'billin'; did you mean billing?" in str(caught.value)
