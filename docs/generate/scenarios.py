@@ -64,7 +64,12 @@ def fields_text() -> str:
 
 def words_text() -> str:
     """The tables of all faults and actions: effect and fields."""
-    lines = ["### Faults", "", *_table(("word", "", "fields"), map(_word, FAULTS.items()))]
+    lines = [
+        'The first field may be given alone, as in `kill = "broker-b"`. Defaults are in parentheses;',
+        "a field without one must be given.",
+        "",
+    ]
+    lines += ["### Faults", "", *_table(("word", "", "fields"), map(_word, FAULTS.items()))]
     lines += ["", "### Actions", "", *_table(("word", "", "fields"), map(_word, ACTIONS.items()))]
     return "\n".join(lines)
 
@@ -94,8 +99,17 @@ def _rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
 
 def _word(item: tuple[str, type[FaultOrAction]]) -> tuple[str, ...]:
     word, kind = item
-    fields = [spelling(field).plain for field in kind.__struct_fields__]
-    return f"`{word}`", _first(kind), ", ".join(f"`{field}`" for field in fields)
+    fields = [
+        f"`{spelling(field.name).plain}`" + (f" ({default})" if default else "")
+        for field in msgspec.structs.fields(kind)
+        for default in [_default_of_word(field)]
+    ]
+    return f"`{word}`", _first(kind), ", ".join(fields)
+
+
+def _default_of_word(field: msgspec.structs.FieldInfo) -> str:
+    """The default of an optional field of a fault or action; empty if it must be given."""
+    return "" if field.required else _default(field) or "none"
 
 
 def _first(kind: type) -> str:

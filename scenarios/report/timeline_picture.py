@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rocketmq_emulator.cluster.faults.effects import targeted_names
 from rocketmq_emulator.scenarios.files.quantities import UNITS, written
 from rocketmq_emulator.scenarios.plan.plan import (
     FAULTS,
@@ -18,10 +19,12 @@ from rocketmq_emulator.scenarios.plan.plan import (
     fields_text,
     word_of,
 )
+from rocketmq_emulator.scenarios.plan.validity import PlanNames, spec_of
 
 LOAD, FAULT, ACT, MEMBERS = "█", "▒", "◆", "─"
 LABEL_CHARS_MAX = 30
 TICKS_MAX = 8
+RESTARTS_MAX = 8  # rows of one rolling restart
 TICK_MS = (
     *(100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000),
     *(120_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 14_400_000, 43_200_000),
@@ -90,7 +93,11 @@ def _spans(plan: Plan) -> Iterator[PlanBar]:
     for program in plan.programs:
         yield PlanBar(f"program {program.name}", MEMBERS, program.starts_ms, None)
     for step in plan.timeline:
-        if step.at_ms is not None:
+        if step.at_ms is None:
+            continue
+        if isinstance(step.does, RollingRestart):
+            yield from _restarts(step.does, plan, step.at_ms)
+        else:
             yield _span(step, step.at_ms)
 
 
@@ -98,13 +105,31 @@ def _span(step: Step, at_ms: int) -> PlanBar:
     if word_of(step.does) in FAULTS:
         until_ms = None if step.for_ms is None else at_ms + step.for_ms
         return PlanBar(step_text(step), FAULT, at_ms, until_ms)
-    takes_ms = 0
-    if isinstance(step.does, RollingRestart):
-        each_ms = step.does.down_ms + step.does.between_ms
-        takes_ms = len(step.does.nodes) * each_ms - step.does.between_ms
-    mark = FAULT if takes_ms else ACT
     label = f"join {step.does.group} {step.does.members}" if isinstance(step.does, Join) else ""
-    return PlanBar(label or step_text(step), mark, at_ms, at_ms + takes_ms)
+    return PlanBar(label or step_text(step), ACT, at_ms, at_ms)
+
+
+def _restarts(act: RollingRestart, plan: Plan, at_ms: float) -> Iterator[PlanBar]:
+    """A row for each node that is restarted, while it is down; one row for many.
+
+    Servers are restarted in the order of their names, clients in the order of their starts,
+    which only a run shows: then a row has no name.
+    """
+    names = PlanNames(plan)
+    spec = spec_of(plan.cluster)
+    assert spec is not None, "the cluster of a checked plan is valid"
+    nodes = targeted_names(spec, act.nodes, names.nodes)
+    clients = names.clients if len(nodes) > 1 else ()
+    each_ms = act.down_ms + act.between_ms
+    shown = nodes if len(nodes) <= RESTARTS_MAX else nodes[: RESTARTS_MAX - 1]
+    for number, node in enumerate(shown):
+        from_ms = at_ms + number * each_ms
+        name = node if node not in clients else f"client {number + 1} of {len(nodes)}"
+        yield PlanBar(f"restart {name}", FAULT, from_ms, from_ms + act.down_ms)
+    if more := len(nodes) - len(shown):
+        until_ms = at_ms + len(nodes) * each_ms - act.between_ms
+        label = f"restart {more} more, in turn"
+        yield PlanBar(label, FAULT, at_ms + len(shown) * each_ms, until_ms)
 
 
 def _waiting(plan: Plan) -> Iterator[str]:

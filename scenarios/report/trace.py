@@ -1,13 +1,14 @@
 """Writes report data as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
 The Trace Event Format, as JSON: a process for each node and each group, and one for the world.
-Faults, owners of queues and absences are slices on threads, sends are asynchronous slices,
+Faults, rolling restarts, owners of queues and absences are slices on threads, sends are asynchronous slices,
 rebalances and violations are instants, backlogs are counters.  Times are µs since the first
 fact.  Slices of one thread must not overlap in part, so two owners at once get two threads.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any
@@ -15,13 +16,22 @@ from typing import Any
 import msgspec
 
 from rocketmq_emulator.facts import MessageSent, RebalancePassed
+from rocketmq_emulator.scenarios.plan.plan import RollingRestart, word_of
 from rocketmq_emulator.scenarios.report.columns import FactTable, KindTable
 from rocketmq_emulator.scenarios.report.message_flow import Points
 from rocketmq_emulator.scenarios.report.ownership import Lane
-from rocketmq_emulator.scenarios.report.report_data import ReportData
+from rocketmq_emulator.scenarios.report.report_data import (
+    Absence,
+    NodeLifetime,
+    ReportData,
+    ShownAction,
+)
 
 Event = dict[str, Any]
 LINES_AT_ONCE = 1_000
+RESTARTS = word_of(RollingRestart)
+DOWN = "down"  # an ``Absence`` of a process that ended and was started again
+ROLES = {"brokers": "broker", "name_servers": "nameserver"}
 
 
 def write_trace(data: ReportData) -> Iterator[bytes]:
@@ -99,7 +109,10 @@ def _faults(data: ReportData, pid: int, names: _Names) -> Iterator[Event]:
         yield from names.thread(pid, row + 1, "faults")
         told = {"fault": fault.text, "nodes": list(fault.nodes), "ended": fault.reason}
         yield _slice(data, pid, row + 1, fault.text, span, told)
+    yield from _restarts(data, pid, max(rows_without_overlap(spans), default=-1) + 2, names)
     for action in data.actions:
+        if action.action == RESTARTS:
+            continue
         at_us = action.at_us - data.start_us
         yield _instant(pid, 0, action.text, at_us, {"action": action.action}) | {"s": "g"}
     for evidence in data.places:
@@ -107,6 +120,55 @@ def _faults(data: ReportData, pid: int, names: _Names) -> Iterator[Event]:
         told = {"rule": violation.rule, "what": violation.what, "node": violation.node}
         at_us = evidence.at_us - data.start_us
         yield _instant(pid, 0, f"violation: {violation.checker}", at_us, told) | {"s": "g"}
+
+
+def _restarts(data: ReportData, pid: int, first: int, names: _Names) -> Iterator[Event]:
+    """Each rolling restart as a slice, and below it each of its nodes while it is down.
+
+    One that has restarted nothing is an instant, as other actions.
+    """
+    found = []
+    for action in data.actions:
+        if action.action == RESTARTS:
+            down = _taken_down(data, action)
+            until_us = max((absence.until_us for _, absence in down), default=action.at_us)
+            found.append((action, down, (action.at_us, until_us)))
+    rows = rows_without_overlap([span for *_, span in found])
+    for (action, down, span), row in zip(found, rows, strict=True):
+        told = {"action": action.action, "nodes": [node for node, _ in down]}
+        if not down:
+            at_us = action.at_us - data.start_us
+            yield _instant(pid, 0, action.text, at_us, told) | {"s": "g"}
+            continue
+        tid = first + 2 * row
+        yield from names.thread(pid, tid, "rolling restarts")
+        yield _slice(data, pid, tid, action.text, span, told)
+        yield from names.thread(pid, tid + 1, "nodes of rolling restarts")
+        for node, absence in down:
+            down_us = (absence.from_us, absence.until_us)
+            yield _slice(data, pid, tid + 1, f"restart {node}", down_us, {"node": node})
+
+
+def _taken_down(data: ReportData, action: ShownAction) -> list[tuple[str, Absence]]:
+    """The nodes that a rolling restart stopped, each with its first stop since then."""
+    text = action.text.removeprefix(f"{RESTARTS} ")
+    wanted = [name for name in text.split(", ") if " " not in name]  # then fields: down_ms 500
+    found = [
+        (node.name, absence)
+        for node in data.nodes
+        if any(_is_meant(node, name) for name in wanted)
+        for absence in [
+            each for each in node.absences if each.from_us >= action.at_us and each.how == DOWN
+        ][:1]
+    ]
+    return sorted(found, key=lambda each: each[1].from_us)
+
+
+def _is_meant(node: NodeLifetime, name: str) -> bool:
+    """Is *node* that *name*, a broker of ``brokers``, or a member of the group *name*?"""
+    if name in ROLES:
+        return node.role == ROLES[name]
+    return node.name == name or re.fullmatch(rf"{re.escape(name)}-\d+", node.name) is not None
 
 
 def _owners(data: ReportData, pid: int, lanes: Iterable[Lane], names: _Names) -> Iterator[Event]:

@@ -54,6 +54,36 @@ def test_the_picture_shows_who_is_there_and_what_happens_when() -> None:
     assert timeline_picture(two_troubles.plan()) == PICTURE
 
 
+@scenario
+async def restarts(run: Run) -> None:
+    """Two rolling restarts."""
+    await run.cluster(brokers=2, topics={"orders": 4})
+    await run.consumers("billing", topic="orders", members=9)
+    await run.sleep(10)
+    run.rolling_restart(["brokers"], down_ms=5_000, between_ms=10_000)
+    await run.sleep(20)
+    run.rolling_restart("billing", down_ms=2_000, between_ms=2_000)
+    await run.sleep(40)
+
+
+RESTARTS = """\
+restart broker-a               ▒▒▒▒
+restart broker-b                           ▒▒▒▒
+restart client 1 of 9                          ▒
+restart client 2 of 9                             ▒
+restart client 3 of 9                                ▒
+restart client 4 of 9                                   ▒
+restart client 5 of 9                                      ▒▒
+restart client 6 of 9                                         ▒▒
+restart client 7 of 9                                            ▒▒
+restart 2 more, in turn                                             ▒▒▒▒▒
+"""
+
+
+def test_a_rolling_restart_has_a_row_for_each_node_while_it_is_down() -> None:
+    assert RESTARTS in timeline_picture(restarts.plan())
+
+
 @given(PLANS, st.integers(80, 120))
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_line_is_wider_than_the_terminal(plan: Plan, width: int) -> None:

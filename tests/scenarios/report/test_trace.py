@@ -16,8 +16,10 @@ from rocketmq_emulator.facts import (
     FaultBegan,
     FaultEnded,
     NodeStarted,
+    NodeStopped,
     RebalancePassed,
 )
+from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.report.report_data import read_report_data
 from rocketmq_emulator.scenarios.report.trace import rows_without_overlap, write_trace
 from tests.support.scenarios.journals_for_reports import (
@@ -153,6 +155,43 @@ def test_faults_actions_backlog_rebalances_and_violations_are_there() -> None:
         ("violation: owners", "g"),
         ("rebalance orders", "t"),
     ]
+
+
+def test_a_rolling_restart_lasts_until_its_last_node_is_back() -> None:
+    def a_boot(at_s: float, name: str) -> tuple[float, str, NodeStarted]:
+        return at_s, name, NodeStarted("broker", "10.0.0.1:10911", "4.9.7")
+
+    def boots(*entries: Any) -> list[Entry]:
+        """The entries, each NodeStarted with the number of a new process's first fact."""
+        return [
+            msgspec.structs.replace(entry, seq=1) if isinstance(entry.fact, NodeStarted) else entry
+            for entry in a_journal(*entries)
+        ]
+
+    journal = boots(
+        a_boot(0, "broker-a"),
+        a_boot(0, "broker-b"),
+        (2, "world", ActionBegan("rolling_restart", "brokers, down_ms 3000, between_ms 1000")),
+        (2, "broker-a", NodeStopped("broker")),
+        a_boot(5, "broker-a"),
+        (6, "broker-b", NodeStopped("broker")),
+        a_boot(9, "broker-b"),
+        (12, "world", ActionBegan("mark", "end")),
+    )
+    judgement = Judgement(violations=(), metrics={}, fact_count=len(journal))
+    data = read_report_data(journal, lambda: judgement)
+    events = msgspec.json.decode(b"".join(write_trace(data)))["traceEvents"]
+    found = [
+        (it["name"].partition(",")[0], it["ts"] / S, it["dur"] / S)
+        for it in events
+        if it["ph"] == "X" and "restart" in it["name"]
+    ]
+    assert found == [
+        ("rolling_restart brokers", 2, 7),
+        ("restart broker-a", 2, 3),
+        ("restart broker-b", 6, 3),
+    ]
+    assert [it["name"] for it in events if it["ph"] == "i"] == ["end"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), max_size=20))
