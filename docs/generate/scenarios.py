@@ -65,8 +65,8 @@ def fields_text() -> str:
 def words_text() -> str:
     """The tables of all faults and actions: effect and fields."""
     lines = [
-        'The first field may be given alone, as in `kill = "broker-b"`. Defaults are in parentheses;',
-        "a field without one must be given.",
+        'The first field may be given alone, as in `kill = "broker-b"`. Defaults are in',
+        "parentheses; a field without one must be given.",
         "",
     ]
     lines += ["### Faults", "", *_table(("word", "", "fields"), map(_word, FAULTS.items()))]

@@ -159,7 +159,7 @@ COMMANDS: Mapping[str, CommandPlace] = {
     "explain": CommandPlace(JOURNALS, "commands.explain", "explain"),
     "report": CommandPlace(JOURNALS, "commands.report", "report"),
     "inspect": CommandPlace(JOURNALS, "commands.inspect", "inspect"),
-    "diff": CommandPlace(JOURNALS, "commands.explain", "diff"),
+    "diff": CommandPlace(JOURNALS, "commands.diff", "diff"),
     "judge": CommandPlace(JOURNALS, "commands.judge", "judge"),
     "sweep": CommandPlace(SPARK, "commands.spark", "sweep"),
     "study": CommandPlace(SPARK, "commands.spark", "study"),

@@ -1,9 +1,10 @@
 """Writes report data as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
 The Trace Event Format, as JSON: a process for each node and each group, and one for the world.
-Faults, rolling restarts, owners of queues and absences are slices on threads, sends are asynchronous slices,
-rebalances and violations are instants, backlogs are counters.  Times are µs since the first
-fact.  Slices of one thread must not overlap in part, so two owners at once get two threads.
+Faults, rolling restarts, owners of queues and absences are slices on threads, sends are
+asynchronous slices, rebalances and violations are instants, backlogs are counters.  Times are µs
+since the first fact.  Slices of one thread must not overlap in part, so two owners at once get
+two threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``rmqemu explain``, ``rmqemu diff``: explain a journal, and compare two journals.
+"""``rmqemu explain``: explains a journal.
 
 An explanation has at most 40 lines, none wider than 160 columns: first the cause in a few
 sentences, if a rule draws it from the facts, then the facts that show the violation, then the
@@ -9,9 +9,7 @@ expectations were not met.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, NamedTuple
@@ -37,7 +35,6 @@ from rocketmq_emulator.cli.options.errors import (
 )
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_json
 from rocketmq_emulator.cli.screens.columns import clean
-from rocketmq_emulator.facts import RunStarted
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.after.explaining import Explanation, explained, let_off
 from rocketmq_emulator.scenarios.after.unmet_expectations import (
@@ -46,11 +43,8 @@ from rocketmq_emulator.scenarios.after.unmet_expectations import (
     UnmetExpectations,
     unmet_expectations,
 )
-from rocketmq_emulator.scenarios.descriptions.sentences import in_words
 from rocketmq_emulator.scenarios.descriptions.summaries import FactLine
 from rocketmq_emulator.scenarios.plan.result import no_pass
-
-COMMON_SHOWN = 3
 
 Journals = Annotated[
     list[str],
@@ -130,59 +124,12 @@ def _explained(journals: list[str]) -> Explained:
     )
 
 
-def diff(
-    one: Annotated[str, typer.Argument(metavar="JOURNAL", help="A journal, or a folder of them.")],
-    other: Annotated[str, typer.Argument(metavar="JOURNAL", help="The other one.")],
-) -> None:
-    """Show the first difference of two journals.  Exit code 1: they differ."""
-    with errors_as_exit_codes():
-        common: deque[Entry] = deque(maxlen=COMMON_SHOWN)
-        count = 0
-        for left, right in zip_longest(_read([one]), _read([other])):
-            if left != right:
-                if not count and _are_starts(left, right):
-                    _print(["two runs:", *_fields_that_differ(left, right)])
-                else:
-                    break
-            common.append(left)
-            count += 1
-        else:
-            _print([f"the same {count:,} facts"])
-            return
-        lines = [f"the first {count:,} facts are the same; the last of them:"]
-        lines += [f"    {_line(entry)}" for entry in common]
-        lines.append(f"fact {count + 1:,}:")
-        for name, entry in ((one, left), (other, right)):
-            lines += [f"  {name}", f"    {_line(entry) if entry else '(the journal has ended)'}"]
-        lines += _fields_that_differ(left, right)
-        _print(lines)
-    raise typer.Exit(FAILED)
-
-
-def _are_starts(left: Entry | None, right: Entry | None) -> bool:
-    """True for two ``RunStarted``: plans and seeds may differ, the facts after them count."""
-    return all(entry is not None and isinstance(entry.fact, RunStarted) for entry in (left, right))
-
-
 def _read(journals: list[str], skipped: Skipped | None = None) -> list[Entry]:
     paths = [Path(name) for name in journals]
     try:
         return [*(readable_entries(paths, skipped) if skipped else read_journals(paths))]
     except BadJournal as error:
         raise BadUse(str(error)) from None
-
-
-def _line(entry: Entry) -> str:
-    return f"{entry.mono_us / 1_000_000:.6f} s  {entry.node}  {in_words(entry)}"
-
-
-def _fields_that_differ(left: Entry | None, right: Entry | None) -> list[str]:
-    if left is None or right is None or type(left.fact) is not type(right.fact):
-        return []
-    one, other = msgspec.to_builtins(left), msgspec.to_builtins(right)
-    names = [name for name in ("node", "seq", "mono_us", "at_ms") if one[name] != other[name]]
-    names += [name for name in one["fact"] if one["fact"][name] != other["fact"].get(name)]
-    return [f"they differ in {', '.join(names)}"]
 
 
 def _print(lines: list[str]) -> None:

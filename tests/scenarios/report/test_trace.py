@@ -172,9 +172,9 @@ def test_a_rolling_restart_lasts_until_its_last_node_is_back() -> None:
         a_boot(0, "broker-a"),
         a_boot(0, "broker-b"),
         (2, "world", ActionBegan("rolling_restart", "brokers, down_ms 3000, between_ms 1000")),
-        (2, "broker-a", NodeStopped("broker")),
+        (2, "broker-a", NodeStopped("broker", "stopped")),
         a_boot(5, "broker-a"),
-        (6, "broker-b", NodeStopped("broker")),
+        (6, "broker-b", NodeStopped("broker", "stopped")),
         a_boot(9, "broker-b"),
         (12, "world", ActionBegan("mark", "end")),
     )
