@@ -32,10 +32,11 @@ from rocketmq_emulator.scenarios.recording.scenario import Scenario
 from rocketmq_emulator.scenarios.weather.generating import weather
 from rocketmq_emulator.scenarios.weather.shape import WeatherShape
 from rocketmq_emulator.text.old_names import renamed, renamed_import
-from rocketmq_emulator.text.suggestions import suggestion
+from rocketmq_emulator.text.suggestions import nearest, suggestion
 
 HERE = Path(__file__).parents[1]
 LIBRARY = HERE / "library"
+FILES_SHOWN_MAX = 8
 Planned = Callable[[Mapping[str, Value | str]], Plan]
 
 
@@ -134,7 +135,40 @@ def find(name: str) -> Listed:
         )
     if new := renamed(name):
         raise _refused(name, new)
+    if path.is_dir():
+        raise _refused(name, _folder_text(path))
+    if file := _file_meant(path):
+        raise _refused(name, f"there is no such scenario; did you mean the file {file}?")
     raise _refused(name, f"there is no such scenario{suggestion(name, [*known, *questions])}")
+
+
+SUFFIXES = (".toml", ".py")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of *folder* that may have scenarios; none if it cannot be read."""
+    try:
+        found = [each for each in folder.iterdir() if each.suffix in SUFFIXES and each.is_file()]
+    except OSError:
+        return []
+    return sorted(each for each in found if not each.name.startswith("_"))
+
+
+def _folder_text(folder: Path) -> str:
+    files = [str(each) for each in _files_in(folder)]
+    if not files:
+        return "it is a folder, and has no scenario (FILE.toml, FILE.py)"
+    shown = ", ".join(files[:FILES_SHOWN_MAX])
+    more = f" and {len(files) - FILES_SHOWN_MAX} more" if len(files) > FILES_SHOWN_MAX else ""
+    return f"it is a folder: name one of its scenarios: {shown}{more}"
+
+
+def _file_meant(path: Path) -> str:
+    """A file with the name of *path* and an ending, or with a similar name; empty if none."""
+    files = {each.stem: each for each in _files_in(path.parent)}
+    stem = path.stem if path.suffix else path.name
+    found = files.get(stem) or files.get(nearest(stem, files))
+    return str(found) if found else ""
 
 
 def find_question(name: str) -> Question | None:

@@ -22,7 +22,7 @@ import msgspec
 
 from rocketmq_emulator.cluster.world import WorldKind
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
-from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, Verdict, is_worse
+from rocketmq_emulator.scenarios.plan.result import COMPARE, RunOrder, RunResult, Verdict, is_worse
 from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns
 from rocketmq_emulator.scenarios.sweeps.run_pool import RUN_S_MAX, RunPool
 from rocketmq_emulator.scenarios.weather.coverage import Coverage
@@ -52,7 +52,8 @@ class SweepTally:
         self.counts: Counter[Verdict] = Counter()
         self.cached_count = 0
         self.worst: dict[str, Worst] = {}
-        self.worst_row: RunResult | None = None
+        self.worst_row: RunResult | None = None  # of equal rows that of the lowest seed
+        self.worst_badness: Badness | None = None
 
     @property
     def done(self) -> int:
@@ -63,8 +64,11 @@ class SweepTally:
         """Count *row*."""
         self.counts[row.verdict] += 1
         self.cached_count += cached
-        if row.verdict != "passed" and is_worse_row(row, self.worst_row):
-            self.worst_row = row
+        if row.verdict != "passed":
+            found, before = badness(row, self.plan), self.worst_badness
+            is_first = before is None or self.worst_row is None
+            if is_first or (found, -row.seed) > (before, -self.worst_row.seed):
+                self.worst_row, self.worst_badness = row, found
         for expectation in self.plan.expect:
             self._measure(expectation, row)
 
@@ -163,12 +167,40 @@ def metric_name(expectation: Expectation) -> str:
     return f"{expectation.metric}.{expectation.scope}" if expectation.scope else expectation.metric
 
 
-def is_worse_row(row: RunResult, than: RunResult | None) -> bool:
-    """Has *row* more violations and unmet expectations?  Of equal rows the lower seed is worse."""
-    if than is None:
-        return True
-    found, before = (1 + len(each.violations) + len(each.unmet) for each in (row, than))
-    return found > before or (found == before and row.seed < than.seed)
+class Badness(msgspec.Struct, frozen=True, order=True):
+    """How bad a row is, compared field by field: a failed one is worse than one without answer.
+
+    ``beyond`` has for each expectation of the plan, in its order, how far its value is beyond the
+    bound, 0 if it holds: so the first expectation that distinguishes two rows decides.
+    """
+
+    has_failed: bool
+    beyond: tuple[float, ...]
+    violation_count: int
+
+
+def badness(row: RunResult, plan: Plan) -> Badness:
+    """The ``Badness`` of *row*, a run of *plan*."""
+    beyond = tuple(_beyond(each, row.metrics.get(metric_name(each))) for each in plan.expect)
+    return Badness(row.verdict == "failed", beyond, len(row.violations))
+
+
+def reason_worst(row: RunResult, plan: Plan) -> str:
+    """What makes *row* the worst, as text: ``unowned_s 43.2, where <= 21 was expected``."""
+    for each in plan.expect:
+        value = row.metrics.get(metric_name(each))
+        if value is not None and _beyond(each, value):
+            bound = f"{each.operator} {each.bound:g}"
+            return f"{metric_name(each)} {value:g}, where {bound} was expected"
+    if count := len(row.violations):
+        return f"{count} violation{'s' * (count > 1)}"
+    return ""
+
+
+def _beyond(expectation: Expectation, value: float | None) -> float:
+    if value is None or COMPARE[expectation.operator](value, expectation.bound):
+        return 0.0
+    return abs(value - expectation.bound)
 
 
 # Weather: a plan for each seed --------------------------------------------------------

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from rocketmq_emulator.cli.options.errors import (
     fail,
     interrupted,
     print_error,
+    print_note,
 )
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show_line
 from rocketmq_emulator.scenarios.after.replay import first_difference, started_in
@@ -39,12 +40,13 @@ from rocketmq_emulator.scenarios.running.client_specs import ends_ms
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 from rocketmq_emulator.scenarios.sweeps.sweep import file_name
 
+RUNS_SHOWN_MAX = 8
 What = Annotated[
     str,
     typer.Argument(
         metavar="JOURNAL|SCENARIO",
         autocompletion=complete_scenario,
-        help="The journal of a run, or a scenario.",
+        help="The journal of a run, a folder with one, or a scenario.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="SEED", help="The seed, with a SCENARIO.")]
@@ -139,6 +141,8 @@ def _plan_to_run(
 ) -> tuple[Plan, int, Path | None]:
     """The plan, its seed and the journal they were read from; None for a SCENARIO."""
     path = Path(what)
+    if path.is_dir() and (journals := sorted(path.glob("*.jsonl"))):
+        path = one_journal(what, journals)
     if path.suffix != ".jsonl":
         return loaded(what, parameters, release), seed, None
     try:
@@ -146,14 +150,34 @@ def _plan_to_run(
     except BadJournal as error:
         raise BadUse(str(error)) from None
     if start.fact.world != "virtual":
-        raise BadUse(f"{what} is of the {start.fact.world} world: only virtual runs repeat")
+        raise BadUse(f"{path} is of the {start.fact.world} world: only virtual runs repeat")
     for _, new_name in old_names_in(start.plan):
-        raise BadUse(f"{what} can be read, but not run again: {new_name}")
+        raise BadUse(f"{path} can be read, but not run again: {new_name}")
     if start.fact.code_version != code_version():
         print_error(
-            f"{what} was written by another version of the code: the run may be another one"
+            f"{path} was written by another version of the code: the run may be another one"
         )
     return start.plan, start.fact.seed, path
+
+
+def one_journal(folder: str, journals: Sequence[Path]) -> Path:
+    """The only run among *journals*; a note says which.  Raises ``BadUse`` if there are several."""
+    runs: dict[Path, str] = {}
+    for journal in journals:
+        try:
+            fact = started_in(journal).fact
+        except BadJournal:  # of a node, or damaged: it is no run that can be repeated
+            continue
+        runs[journal] = f"{journal} ({fact.scenario}, seed {fact.seed})"
+    if len(runs) == 1:
+        ((path, text),) = runs.items()
+        print_note(f"the only run in {folder}: {text}")
+        return path
+    if not runs:
+        raise BadUse(f"{folder}: none of its {len(journals)} journals is of a run of a scenario")
+    shown = ", ".join([*runs.values()][:RUNS_SHOWN_MAX])
+    more = f" and {len(runs) - RUNS_SHOWN_MAX} more" if len(runs) > RUNS_SHOWN_MAX else ""
+    raise BadUse(f"{folder}: these are {len(runs)} runs: name one of {shown}{more}")
 
 
 def _of_any_version(lines: Iterable[bytes]) -> Iterator[bytes]:

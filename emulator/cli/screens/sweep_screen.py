@@ -20,7 +20,7 @@ from rocketmq_emulator.cli.options.errors import print_note
 from rocketmq_emulator.cli.screens.columns import Column, Row, Sheet, clean
 from rocketmq_emulator.cli.screens.progress_bar import DelayedProgressBar
 from rocketmq_emulator.scenarios.running.client_specs import ends_ms
-from rocketmq_emulator.scenarios.sweeps.sweep import is_worse_row
+from rocketmq_emulator.scenarios.sweeps.sweep import reason_worst
 from rocketmq_emulator.scenarios.weather.coverage import STATES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.pipeline.sweep.grid import Cell
     from rocketmq_emulator.scenarios.plan.plan import Plan
     from rocketmq_emulator.scenarios.plan.result import RunResult, Verdict
-    from rocketmq_emulator.scenarios.sweeps.sweep import SweepTally, Worst
+    from rocketmq_emulator.scenarios.sweeps.sweep import Badness, SweepTally, Worst
     from rocketmq_emulator.scenarios.weather.coverage import Coverage
 
 
@@ -283,7 +283,9 @@ def summary_of(made: SparkSweep, folder: Path) -> GridSummary:
     worst_row, replay = "", ""
     if (found := _worst_row(made)) is not None:
         cell, row = found
-        worst_row = f"{_named(cell.varied, row.seed)}: {row.reason}"
+        by = reason_worst(row, made.tallies[cell.made_from].plan)
+        worst_row = _named(cell.varied, row.seed)
+        worst_row += f", by {by}: {row.reason}" if by else f": {row.reason}"
         replay = _replay(made, cell, row.seed, row.journal)
     return GridSummary(
         scenario=made.grid.name,
@@ -360,11 +362,14 @@ def _value(worst: Worst | None) -> str:
 
 
 def _worst_row(made: SparkSweep) -> tuple[Cell, RunResult] | None:
+    """The worst row of all cells, with its cell; of equal ones the first."""
     worst: tuple[Cell, RunResult] | None = None
+    known: Badness | None = None
     for cell in made.grid.cells:
-        row = made.tallies[cell.made_from].worst_row
-        if row is not None and is_worse_row(row, worst[1] if worst else None):
-            worst = cell, row
+        tally = made.tallies[cell.made_from]
+        row, found = tally.worst_row, tally.worst_badness
+        if row is not None and found is not None and (known is None or found > known):
+            worst, known = (cell, row), found
     return worst
 
 

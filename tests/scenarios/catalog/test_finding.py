@@ -103,3 +103,23 @@ def test_weather_has_a_plan_for_each_seed_unless_it_is_given_one() -> None:
     assert has_plan_per_seed("weather", {"rate": "4"})
     assert not has_plan_per_seed("weather", {"seed": "7"})
     assert not has_plan_per_seed("broker_dies", {})
+
+
+def test_a_name_without_the_ending_of_its_file_is_answered_with_the_file(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s2.py").write_text("")
+    Path("broker_dies.toml").write_text("")
+    for name, file in (("s2", "s2.py"), ("broker_die", "broker_dies.toml")):
+        with pytest.raises(BadScenario, match=f"did you mean the file {file}"):
+            find(name)
+
+
+def test_a_folder_is_answered_with_its_scenarios(tmp_path) -> None:
+    with pytest.raises(BadScenario, match="it is a folder, and has no scenario"):
+        find(str(tmp_path))
+    (tmp_path / "a.toml").write_text("")
+    (tmp_path / "b.py").write_text("")
+    with pytest.raises(BadScenario, match=r"name one of its scenarios: .*/a\.toml, .*/b\.py"):
+        find(str(tmp_path))

@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocketmq_emulator.checks.state.violation import Violation
 from rocketmq_emulator.scenarios.catalog.finding import load
-from rocketmq_emulator.scenarios.plan.plan import FAULTS, Plan
+from rocketmq_emulator.scenarios.plan.plan import FAULTS, Expectation, Plan
 from rocketmq_emulator.scenarios.plan.result import RunResult
 from rocketmq_emulator.scenarios.sweeps.row_files import FinishedRuns
-from rocketmq_emulator.scenarios.sweeps.sweep import WeatherSweep, cache_plan_of
+from rocketmq_emulator.scenarios.sweeps.sweep import (
+    SweepTally,
+    WeatherSweep,
+    cache_plan_of,
+    reason_worst,
+)
 from rocketmq_emulator.scenarios.weather.coverage import STATES, Coverage
 from tests.support.rows_of_runs import a_row
 
@@ -70,6 +76,40 @@ def test_rows_of_another_shape_are_not_taken_for_these() -> None:
     assert cache_plan_of(base) == cache_plan_of(load("weather", {"seed": 7}))
     assert cache_plan_of(base) != cache_plan_of(load("weather", {"faults_per_minute": 20.0}))
     assert cache_plan_of(base) != cache_plan_of(load("weather", {"release": "5.3.3"}))
+
+
+def a_failed_row(seed: int, unowned_s: float, *, violations: int = 0) -> RunResult:
+    each = Violation(checker="owners", rule="one owner", what="two", mono_us=1, node="billing-1")
+    row = a_row(seed, verdict="failed", metrics={"lost": 0.0, "unowned_s": unowned_s})
+    return msgspec.structs.replace(row, violations=(each,) * violations)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0)])
+def test_the_worst_row_is_that_with_the_worst_value_and_not_the_first(order) -> None:
+    expect = (
+        Expectation(metric="lost", operator="==", bound=0),
+        Expectation(metric="unowned_s", bound=21),
+    )
+    rows = (
+        a_failed_row(1, 22),
+        a_failed_row(2, 43),
+        a_failed_row(3, 43),
+        a_row(4, verdict="error", metrics={}),
+    )
+    tally = SweepTally(Plan(name="it", expect=expect), len(rows))
+    for at in order:
+        tally.add(rows[at], cached=False)
+    assert tally.worst_row == rows[1]
+    assert reason_worst(rows[1], tally.plan) == "unowned_s 43, where <= 21 was expected"
+
+
+def test_violations_decide_where_no_expectation_does() -> None:
+    few, many = a_failed_row(1, 0, violations=1), a_failed_row(2, 0, violations=3)
+    tally = SweepTally(Plan(name="it"), 2)
+    for row in (few, many):
+        tally.add(row, cached=False)
+    assert tally.worst_row == many
+    assert reason_worst(many, tally.plan) == "3 violations"
 
 
 PAIRS = st.tuples(st.sampled_from(sorted(FAULTS)), st.sampled_from(sorted(STATES)))

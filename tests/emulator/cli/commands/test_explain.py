@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_emulator.cli.commands.replay import one_journal
+from rocketmq_emulator.scenarios.after.replay import started_in
 from tests.support.cli.in_process import Run, commands
 from tests.support.scenarios.journals_of_runs import a_run
 
@@ -60,3 +62,22 @@ def test_a_command_for_one_run_asks_which_of_several(
     a_run(tmp_path, 2)
     done = run(command, str(tmp_path), code=2)
     assert f"these are 2 runs: name one of {first}, " in done.stderr
+
+
+@pytest.mark.parametrize("command", ["replay", "shrink"])
+def test_a_folder_of_runs_is_answered_with_their_scenarios_and_seeds(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    first = a_run(tmp_path, 1)
+    second = a_run(tmp_path, 2)
+    done = run(command, str(tmp_path), code=2)
+    for journal, seed in ((first, 1), (second, 2)):
+        scenario = started_in(journal).fact.scenario
+        assert f"{journal} ({scenario}, seed {seed})" in done.stderr
+
+
+def test_the_only_run_of_a_folder_is_taken_and_named(tmp_path: Path, capsys) -> None:
+    journal, other = a_run(tmp_path, 1), tmp_path / "notes.jsonl"
+    other.write_text("{}\n")
+    assert one_journal(str(tmp_path), [journal, other]) == journal
+    assert f"the only run in {tmp_path}: {journal} (" in capsys.readouterr().err
