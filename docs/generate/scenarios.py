@@ -45,7 +45,18 @@ PARTS: Mapping[str, type[msgspec.Struct]] = {
     "`when`, of a step": When,
     "`limits`": Limits,
 }
-OF_THE_FILE = ("name", "title", "issue", "teaches", "lasts_ms", "quiet_ms_max", "quirks")
+# What reading a file adds to the structs: required fields that a file may leave out.
+DEFAULTS: Mapping[tuple[type, str], str] = {
+    (Plan, "name"): "the name of the file",
+    (ConsumersPlan, "topics"): "this or `topic` must be given",
+}
+MORE_FIELDS: Mapping[type, tuple[tuple[str, ...], ...]] = {  # of a file alone
+    Plan: (("`made_with`", "table", "", "the parameters of a plan that was printed as TOML"),),
+    ConsumersPlan: (
+        ("`topic`", "text", "this or `topics` must be given", "one topic"),
+        ("`tags`", "text", "*", "the tag expression of that topic"),
+    ),
+}
 KINDS: Mapping[Any, str] = {
     bool: "true or false",
     int: "whole number",
@@ -85,7 +96,7 @@ def features_text() -> str:
 def _rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
     explained = explanations(kind)
     for field in msgspec.structs.fields(kind):
-        if (kind is Plan and field.name not in OF_THE_FILE) or field.name == "does":
+        if field.name == "does":
             continue
         plain, unit = spelling(field.name)
         name = (
@@ -94,7 +105,11 @@ def _rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
         kind_of_value = _type(field.type) if unit is None else f'{unit.what}: "{unit.example}"'
         if unit is not None and typing.get_origin(field.type) is tuple:
             kind_of_value = f"list, each {kind_of_value}"
-        yield name, kind_of_value, _default(field), explained.get(field.name, "")
+        if (kind, field.name) == (Plan, "expect"):
+            kind_of_value = "table"  # of a file: metrics with their bounds
+        default = DEFAULTS.get((kind, field.name)) or _default(field)
+        yield name, kind_of_value, default, explained.get(field.name, "")
+    yield from MORE_FIELDS.get(kind, ())
 
 
 def _word(item: tuple[str, type[FaultOrAction]]) -> tuple[str, ...]:
@@ -137,6 +152,8 @@ def _type(kind: object) -> str:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Literal:
         return " or ".join(arguments)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return "table"
     if origin is tuple:
         return f"list of {_type(arguments[0])}s"
     if origin is dict:

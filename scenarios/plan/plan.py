@@ -30,9 +30,9 @@ class ClusterPlan(PlanPart, frozen=True, kw_only=True):
     brokers: int = 2
     name_servers: int = 1
     release: str = "4.9.7"
-    broker_settings: dict[str, Any] = {}
-    name_server_settings: dict[str, Any] = {}
-    settings_of: dict[str, dict[str, Any]] = {}
+    broker_settings: dict[str, Any] = {}  # of every broker: see configuration.md
+    name_server_settings: dict[str, Any] = {}  # of every NameServer: see configuration.md
+    settings_of: dict[str, dict[str, Any]] = {}  # by node; they override these
 
 
 class TopicPlan(PlanPart, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class ConsumersPlan(PlanPart, frozen=True, kw_only=True):
     orderly: bool = False
     broadcast: bool = False
     strategy: str = "averagely"
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {}  # of every member, as pull_batch_max: see configuration.md
     settings_of: dict[str, dict[str, Any]] = {}  # by member; they override settings
     listener: ListenerPlan = ListenerPlan()
     seeks_ms: tuple[int, ...] = ()  # when each lite pull member seeks back in one of its queues
@@ -99,7 +99,7 @@ class LoadPlan(PlanPart, frozen=True, kw_only=True):
     delay_levels: tuple[int, ...] = ()  # each message has one of them, by chance; 0: no delay
     timer_ms: tuple[int, ...] = ()  # the same with delay times, by timers of 5.x brokers
     count_max: int | None = None
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {}  # of its producers, as sync_retries: see configuration.md
 
 
 class ProgramPlan(PlanPart, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class ProgramPlan(PlanPart, frozen=True, kw_only=True):
 
     name: str
     run: str
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}  # keyword arguments of that function
     starts_ms: int = 0
 
 
@@ -245,16 +245,16 @@ class Plan(PlanPart, frozen=True, kw_only=True):
 
     name: str
     title: str = ""
-    issue: str = ""
-    teaches: str = ""
+    issue: str = ""  # the issue that it shows, as apache/rocketmq#3465
+    teaches: str = ""  # what a reader learns from it
     cluster: ClusterPlan = ClusterPlan()
     topics: dict[str, TopicPlan] = {}
     consumers: tuple[ConsumersPlan, ...] = ()
     load: tuple[LoadPlan, ...] = ()
     programs: tuple[ProgramPlan, ...] = ()
     timeline: tuple[Step, ...] = ()
-    lasts_ms: int | None = None
-    quiet_ms_max: int = 300_000
+    lasts_ms: int | None = None  # None: until it is quiet
+    quiet_ms_max: int = 300_000  # how long to wait for quiet at the end
     settled_ms: int = 40_000  # two passes of every member's rebalance
     expect: tuple[Expectation, ...] = ()
     parameters: dict[str, bool | int | float | str] = {}  # their values in this plan

@@ -161,7 +161,7 @@ def _plan_to_run(
 
 
 def one_journal(folder: str, journals: Sequence[Path]) -> Path:
-    """The only run among *journals*; a note says which.  Raises ``BadUse`` if there are several."""
+    """The only run among *journals*, which a note names.  Raises ``BadUse`` if it is not one."""
     runs: dict[Path, str] = {}
     for journal in journals:
         try:
