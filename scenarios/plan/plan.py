@@ -78,6 +78,7 @@ class ConsumersPlan(PlanPart, frozen=True, kw_only=True):
     seek_back_max: int = 50  # up to this many messages before the group's committed offset
     starts_ms: int = 0  # when the first member starts
     every_ms: int = 0  # the time between the starts of two members
+    start_spread_ms: int = 0  # each member starts up to this much later, by the seed
 
 
 class LoadPlan(PlanPart, frozen=True, kw_only=True):

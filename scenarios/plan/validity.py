@@ -187,6 +187,7 @@ def _consumers(each: ConsumersPlan, names: PlanNames) -> FoundProblems:
     yield from _settings(("settings",), SETTINGS[each.kind], each.settings)
     yield from _positive(("starts_ms",), each.starts_ms, least=0)
     yield from _positive(("every_ms",), each.every_ms, least=0)
+    yield from _positive(("start_spread_ms",), each.start_spread_ms, least=0)
     if each.seeks_ms and each.kind != "lite_pull":
         yield ("seeks_ms",), "only lite pull consumers seek"
     for at, seek_ms in enumerate(each.seeks_ms):

@@ -6,6 +6,7 @@ Names follow from the plan alone: ``billing-1``, ``billing-2`` …, ``producer-1
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any, TypeAlias
 
@@ -93,15 +94,21 @@ def ends_ms(plan: Plan) -> float:
     return max([*entered, *ends], default=0)
 
 
-def client_starts(plan: Plan) -> list[ClientStart]:
-    """All clients of the plan without those of its timeline, in the order of their starts."""
+def client_starts(plan: Plan, seed: int | None = None) -> list[ClientStart]:
+    """All clients of the plan without those of its timeline, in the order of their starts.
+
+    *seed* draws the starts of groups with ``start_spread_ms``; without it they are the latest.
+    """
     numbers: Counter[str] = Counter()
     found = []
     for group in plan.consumers:
         for index in range(group.members):
             numbers[group.group] += 1
             name = f"{group.group}-{numbers[group.group]}"
-            found.append(ClientStart(group.starts_ms + index * group.every_ms, name, group, index))
+            at_ms = group.starts_ms + index * group.every_ms
+            if group.start_spread_ms:
+                at_ms += _later_ms(group, name, seed)
+            found.append(ClientStart(at_ms, name, group, index))
     producers = [(load, index) for load in plan.load for index in range(load.producers)]
     found += [
         ClientStart(load.from_ms, f"producer-{number}", load, index)
@@ -109,6 +116,13 @@ def client_starts(plan: Plan) -> list[ClientStart]:
     ]
     found += [ClientStart(program.starts_ms, program.name, program) for program in plan.programs]
     return sorted(found, key=lambda start: start.at_ms)  # stable: ties keep their order
+
+
+def _later_ms(group: ConsumersPlan, name: str, seed: int | None) -> int:
+    """How much later the member *name* starts, by *seed* and by its name alone."""
+    if seed is None:
+        return group.start_spread_ms
+    return random.Random(f"start of {name}, seed {seed}").randint(0, group.start_spread_ms)
 
 
 def group_named(plan: Plan, name: str) -> ConsumersPlan:

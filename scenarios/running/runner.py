@@ -99,7 +99,7 @@ class PlanRunner:
         self._began_s, self._began_us = trio.current_time(), self.environment.mono_us()
         self._began_wall_ms = self.environment.now_ms()
         async with cancelling_nursery() as entering:
-            for start in client_starts(self.plan):
+            for start in client_starts(self.plan, self._seed):
                 entering.start_soon(self._enter_on_time, start)
             await self._do_timeline()
             self.doing = "waiting for its last clients to start, and loads to end"

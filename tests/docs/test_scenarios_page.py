@@ -46,10 +46,14 @@ def test_the_errors_on_the_page_are_those_of_a_file() -> None:
 
 
 def test_the_other_files_on_the_page_can_be_read() -> None:
-    with_parameters, with_steps = FILES[1:]
+    with_parameters, with_steps, with_spread = FILES[1:]
     assert read_plan(with_parameters, "x.toml", {"members": "5"}).consumers[0].members == 5
     before = FILES[0].partition("[[timeline]]")[0]
     assert len(read_plan(before + with_steps, "x.toml").timeline) == 3
+    without_group = before.replace(
+        before[before.index("[[consumers]]") : before.index("[[load")], ""
+    )
+    assert read_plan(without_group + with_spread, "x.toml").consumers[0].start_spread_ms == 20_000
 
 
 MINIMAL = {  # of each part of a file only the fields that must be given
