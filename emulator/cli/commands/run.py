@@ -223,7 +223,7 @@ def _show(sweep: Sweep, rows: list[RunResult], *, as_json: bool) -> None:
     console = make_console()
     console.print(sweep_screen(sweep.tally, rows, is_for_people=console.is_terminal))
     if isinstance(sweep, WeatherSweep):
-        console.print(coverage_screen(sweep.coverage))
+        console.print(coverage_screen(sweep.coverage, run_count=len(rows)))
 
 
 def seeds_of(seed: int, seeds: str) -> range:

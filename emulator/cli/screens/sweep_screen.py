@@ -122,7 +122,17 @@ def sweep_screen(
         parts.append(Text(f"… and {left:,} more that did not pass"))
     parts += [Text(line) for line in _summary(tally)]
     parts += [Text(f"journal of seed {row.seed}: {row.journal}") for row in shown if row.journal]
+    if len(rows) == 1 and rows[0].journal:
+        parts.append(Text(_next(rows[0])))
     return Group(*parts)
+
+
+def _next(row: RunResult) -> str:
+    """What to do with the journal of the only run."""
+    first, others = (
+        ("report", "inspect, replay") if row.verdict == "passed" else ("explain", "report, shrink")
+    )
+    return f"next: {shlex.join(['rmqemu', first, row.journal])}; or {others}"
 
 
 def _row(row: RunResult) -> Row:
@@ -147,19 +157,25 @@ def _summary(tally: SweepTally) -> list[str]:
     lines = [f"{tally.plan.name}: {tally.done:,} {seeds}, {counts or 'none finished'}{cached}"]
     for name, worst in tally.worst.items():
         one = worst.expectation
-        lines.append(
-            f"  {name} {one.operator} {one.bound:g}: worst {worst.value:g}, seed {worst.seed}"
-        )
+        value = f"worst {worst.value:g}, seed {worst.seed}"
+        if tally.done == 1:
+            value = f"it is {worst.value:g}"
+        lines.append(f"  {name} {one.operator} {one.bound:g}: {value}")
     return lines
 
 
-def coverage_screen(coverage: Coverage) -> RenderableType:
-    """How often each fault began in each state; states have short names, to fit."""
+def coverage_screen(coverage: Coverage, *, run_count: int) -> RenderableType:
+    """How often each fault began in each state; states have short names, to fit.
+
+    Of one run only the faults that began are shown: of many, those that did not are news, too.
+    """
     columns = (Column("fault"), *(Column(SHORT.get(s, s), is_number=True) for s in STATES))
     rows = [tuple(row) for row in coverage.table()[1:]]
     pairs = [coverage.met(row[0], state) for row in rows for state in STATES]
     met = sum(number > 0 for number in pairs)
     head = f"began in which states ({met} of {len(pairs)} were met):"
+    if run_count == 1:
+        rows = [row for row in rows if any(coverage.met(row[0], state) for state in STATES)]
     return Group(Text(head), Sheet(columns, rows))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,9 +11,13 @@ import sys
 import time
 
 import pytest
+from rich.console import Console, RenderableType
 from typer.testing import CliRunner, Result
 
 from rocketmq_emulator.cli.app import application
+from rocketmq_emulator.cli.screens.sweep_screen import coverage_screen
+from rocketmq_emulator.scenarios.plan.plan import FAULTS
+from rocketmq_emulator.scenarios.weather.coverage import Coverage
 
 PATIENCE_S = 60
 A_FILE = """
@@ -63,7 +68,12 @@ def test_a_seed_that_fails_is_exit_code_1_and_names_its_journal(short, tmp_path)
     assert found.exit_code == 1
     assert "sends <= 3 was expected, it is 10" in found.stdout
     (journal,) = tmp_path.rglob("short-seed1.jsonl")
-    assert f"journal of seed 1: {journal}" in found.stdout
+    assert found.stdout.splitlines()[2:] == [
+        "short: 1 seed, 1 failed",
+        "  sends <= 3: it is 10",
+        f"journal of seed 1: {journal}",
+        f"next: rmqemu explain {journal}; or report, shrink",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,3 +142,18 @@ def test_a_journal_is_replayed_byte_for_byte_or_where_it_parts_is_shown(short, t
     parted = command(str(journal), folder=tmp_path, verb="replay")
     assert parted.exit_code == 1
     assert "the journals differ at line 21" in parted.stderr
+
+
+def test_one_run_of_weather_shows_only_the_faults_that_began() -> None:
+    coverage = Coverage({("kill", "calm"): 2})
+    shown = {
+        count: render(coverage_screen(coverage, run_count=count)).splitlines() for count in (1, 2)
+    }
+    assert [line.split()[0] for line in shown[1][2:]] == ["kill"]
+    assert [line.split()[0] for line in shown[2][2:]] == [*FAULTS]
+
+
+def render(screen: RenderableType) -> str:
+    console = Console(width=100, file=io.StringIO())
+    console.print(screen)
+    return str(console.file.getvalue())
