@@ -44,6 +44,8 @@ from rocketmq_emulator.facts.faults import (
     FaultBegan,
     FaultEnded,
     NodeKilled,
+    NodePaused,
+    NodeResumed,
     RunEnded,
     RunStarted,
 )
@@ -180,6 +182,8 @@ __all__ = [
     "NameServerReset",
     "NameServersChanged",
     "NodeKilled",
+    "NodePaused",
+    "NodeResumed",
     "NodeStarted",
     "NodeStopped",
     "Note",

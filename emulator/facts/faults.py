@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
 from rocketmq_emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
@@ -41,6 +42,25 @@ class NodeKilled(Fact, frozen=True):
     """A process was ended at once (kill -9), by a fault or by hand; it writes nothing more."""
 
     node: str  # its name: a node of the cluster, or a client
+
+
+class NodePaused(Fact, frozen=True):
+    """A process was paused (SIGSTOP), by a fault or by hand: its connections stay open."""
+
+    node: str  # its name: a node of the cluster, or a client
+
+
+class NodeResumed(Fact, frozen=True):
+    """A paused process goes on, by hand or at the end of a fault; it was not restarted."""
+
+    node: str  # its name: a node of the cluster, or a client
+
+
+FACT_OF_VERB: Mapping[str, Callable[[str], Fact]] = {  # of a world
+    "kill": NodeKilled,
+    "pause": NodePaused,
+    "resume": NodeResumed,
+}
 
 
 # Timelines of scenarios -------------------------------------------------------------------

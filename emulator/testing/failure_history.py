@@ -28,6 +28,8 @@ from rocketmq_emulator.facts import (
     MessageStored,
     MisuseNoticed,
     NodeKilled,
+    NodePaused,
+    NodeResumed,
     NodeStarted,
     NodeStopped,
     PowerLost,
@@ -389,6 +391,12 @@ WORDS: Mapping[type[Fact], Words] = {
     ),
     NodeKilled: Words(
         0, lambda *_: ("",), lambda facts, *_: f"{facts[0].node} was killed", turn=True
+    ),
+    NodePaused: Words(
+        0, lambda *_: ("",), lambda facts, *_: f"{facts[0].node} was paused", turn=True
+    ),
+    NodeResumed: Words(
+        1, lambda *_: ("",), lambda facts, *_: f"{facts[0].node} was resumed", turn=True
     ),
     NodeStopped: Words(0, _at_node, lambda _, entry, __: f"{entry.node} stopped", turn=True),
     NodeStarted: Words(1, _at_node, lambda _, entry, __: f"{entry.node} started", turn=True),

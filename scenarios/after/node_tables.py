@@ -37,6 +37,8 @@ from rocketmq_emulator.facts import (
     MessagePolled,
     NameServerReset,
     NodeKilled,
+    NodePaused,
+    NodeResumed,
     NodeStarted,
     NodeStopped,
     PullAnswered,
@@ -253,6 +255,8 @@ class ClusterTables:
             NodeStarted: self._started,
             NodeStopped: self._stopped,
             NodeKilled: self._killed,
+            NodePaused: self._paused,
+            NodeResumed: self._resumed,
             StoreOpened: self._store_opened,
             BrokerReset: self._broker_reset,
             TopicCreated: self._topic,
@@ -312,6 +316,12 @@ class ClusterTables:
 
     def _killed(self, fact: NodeKilled, entry: Entry) -> None:
         self._node(fact.node).state = "killed"
+
+    def _paused(self, fact: NodePaused, entry: Entry) -> None:
+        self._node(fact.node).state = "paused"
+
+    def _resumed(self, fact: NodeResumed, entry: Entry) -> None:
+        self._node(fact.node).state = "running"
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         node = self._node(entry.node)

@@ -35,6 +35,7 @@ from rocketmq_emulator.facts import (
     MessageSent,
     MessageSentBack,
     MessageStored,
+    NodePaused,
     NodeStarted,
     OffsetCommitted,
     PowerLost,
@@ -203,6 +204,7 @@ class _Fold:
         self.handlers: Mapping[type[Fact], tuple[FactHandler, ...]] = {
             FaultBegan: (self._began,),
             FaultEnded: (self._healed,),
+            NodePaused: (self._paused,),
             ActionBegan: (self._acted,),
             RunStarted: (self._started,),
             RunEnded: (self._finished,),
@@ -266,6 +268,9 @@ class _Fold:
         if span is not None:
             span.until_us, span.end = entry.mono_us, number
             span.reason, span.acted_count = fact.reason, fact.acted_count
+
+    def _paused(self, _number: int, entry: Entry, fact: NodePaused) -> None:
+        self.lives.hit(fact.node, "pause", entry.mono_us)
 
     def _acted(self, number: int, entry: Entry, fact: ActionBegan) -> None:
         self.actions.append(ShownAction(number, entry.mono_us, fact.action, fact.what()))

@@ -271,19 +271,22 @@ class WorldWithClients(RealWorld):
 
     def kill(self, name: str) -> None:
         if name in self.client_names:
-            self._faults.note_killed([name] if self.clients.is_running(name) else [])
+            self._faults.note_verb("kill", [name] if self.clients.is_running(name) else [])
             self.clients.kill(name)
         else:
             super().kill(name)  # type: ignore[safe-super]
 
     def pause(self, name: str) -> None:
         if name in self.client_names:
+            was_paused = self.is_paused(name)
             self.clients.pause(name)
+            self._faults.note_verb("pause", [] if was_paused else [name])
         else:
             super().pause(name)  # type: ignore[safe-super]
 
     def resume(self, name: str) -> None:
         if name in self.client_names:
+            self._faults.note_verb("resume", [name] if self.is_paused(name) else [])
             self.clients.resume(name)
         else:
             super().resume(name)  # type: ignore[safe-super]

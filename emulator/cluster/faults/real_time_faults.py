@@ -12,7 +12,7 @@ import time
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rocketmq_emulator.facts.logs import LOGGER
 
@@ -120,13 +120,17 @@ class RealTimeFaults:
         with self._lock:
             self._open_journal().note(fact)
 
-    def note_killed(self, names: Iterable[str]) -> None:
-        """Note that these nodes are killed, if there is a journal or a listener."""
+    def note_verb(self, verb: Literal["kill", "pause", "resume"], names: Iterable[str]) -> None:
+        """Note what *verb* does to these nodes, if there is a journal or a listener.
+
+        So that no fact of a node stands behind its pause or before its resumption: note a pause
+        when it is done, the others before.
+        """
         if self._folder or self._journal is not None:
-            from rocketmq_emulator.facts import NodeKilled  # noqa: PLC0415  # see above
+            from rocketmq_emulator.facts.faults import FACT_OF_VERB  # noqa: PLC0415  # see above
 
             for name in names:
-                self.note(NodeKilled(name))
+                self.note(FACT_OF_VERB[verb](name))
 
     def listen(self, listener: Listener) -> None:
         """Call *listener* with later entries, in the thread that notes them."""

@@ -191,16 +191,20 @@ class EmbeddedCluster(RealWorld):
     def kill(self, name: str) -> None:
         """Cancel its scope; writes while its code unwinds do not reach its disk."""
         alive = [each for each in self._named(name) if self._is_alive(each)]
-        self._faults.note_killed(alive)
+        self._faults.note_verb("kill", alive)
         self._run_in_loop(self._kill, alive)
 
     def pause(self, name: str) -> None:
         with self._locked(names := self._named(name)):
-            self._run_in_loop(self._pause, [n for n in names if self.is_running(n)])
+            running = [n for n in names if self.is_running(n) and not self.is_paused(n)]
+            self._run_in_loop(self._pause, running)
+            self._faults.note_verb("pause", running)
 
     def resume(self, name: str) -> None:
         with self._locked(names := self._named(name)):
-            self._run_in_loop(self._resume, [n for n in names if self.is_running(n)])
+            paused = [n for n in names if self.is_paused(n)]
+            self._faults.note_verb("resume", paused)
+            self._run_in_loop(self._resume, paused)
             self._faults.resumed(name)
 
     def skew_clock(self, name: str, ms: int) -> None:

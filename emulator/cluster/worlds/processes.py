@@ -185,18 +185,21 @@ class ProcessCluster(RealWorld):
     def kill(self, name: str) -> None:
         """Send SIGKILL; done when the process is dead."""
         names = self._named(name)
-        self._faults.note_killed([each for each in names if self.is_running(each)])
+        self._faults.note_verb("kill", [each for each in names if self.is_running(each)])
         self._end(names, "kill")
 
     def pause(self, name: str) -> None:
         """Send SIGSTOP."""
         with self._locked(names := self._named(name)):
+            running = [each for each in names if self._condition(each).state == "running"]
             for node in self._of(names):
                 node.pause()
+            self._faults.note_verb("pause", running)
 
     def resume(self, name: str) -> None:
         """Send SIGCONT, and set the clock error that the node missed while it was paused."""
         with self._locked(names := self._named(name)):
+            self._faults.note_verb("resume", [each for each in names if self.is_paused(each)])
             for node in self._of(names):
                 node.resume()
             if name in self._late_skews and self.is_running(name):

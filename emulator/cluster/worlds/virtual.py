@@ -29,7 +29,15 @@ from rocketmq_emulator.cluster.reply_rules import (
 )
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
-from rocketmq_emulator.facts import Fact, NodeKilled, PowerLost, ReplyRuleApplied, kinds_on_demand
+from rocketmq_emulator.facts import (
+    Fact,
+    NodeKilled,
+    NodePaused,
+    NodeResumed,
+    PowerLost,
+    ReplyRuleApplied,
+    kinds_on_demand,
+)
 from rocketmq_emulator.facts.journal import WORLD_NODE, Entry, Journal, Listener
 from rocketmq_emulator.net.address_server import HttpFetcher, NoHttp
 from rocketmq_emulator.processes.roles import RoleConfig, serve_role
@@ -166,10 +174,15 @@ class VirtualCluster(World):
     def pause(self, name: str) -> None:
         """Stop running its tasks; bytes sent to it wait in its kernel."""
         self._named(name)
+        was_paused = self.is_paused(name)
         self._machines.pause(name)
+        if self.is_paused(name) and not was_paused:
+            self.note(NodePaused(name))
 
     def resume(self, name: str) -> None:
         self._named(name)
+        if self.is_paused(name):
+            self.note(NodeResumed(name))
         self._machines.resume(name)
         if self._faults:
             self.world.nursery.start_soon(self._faults.resumed, name)

@@ -87,6 +87,14 @@ def test_its_broker_was_killed(rocketmq):
 
 
 @ONE_QUEUE
+def test_its_broker_was_paused(rocketmq):
+    rocketmq.pause("broker-a")
+    rocketmq.resume("broker-a")
+    rocketmq.pause("broker-a")
+    raise TimeoutError("no answer")
+
+
+@ONE_QUEUE
 def test_its_group_has_no_member(rocketmq):
     with Producer(group="shop", **rocketmq.client_settings()) as producer:
         producer.send(Message("orders", b"two cups", tags="paid"))
@@ -178,6 +186,13 @@ HISTORIES = {
         1 send to orders failed: NoRoute: no queue of orders can be written, nothing was sent: no…
         the test failed: NoRoute: no queue of orders can be written, nothing was sent: no broker …
         broker-a was killed
+    """,
+    "test_its_broker_was_paused": """
+        broker-a was paused
+        broker-a was resumed
+        broker-a was paused
+        the test failed: TimeoutError: no answer
+        broker-a is paused
     """,
     "test_its_group_has_no_member": """
         1 message sent to orders, stored: broker-a/0, tag paid

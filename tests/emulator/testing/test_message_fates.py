@@ -14,6 +14,8 @@ from rocketmq_emulator.facts import (
     MessageGivenToListener,
     MessageStored,
     NodeKilled,
+    NodePaused,
+    NodeResumed,
     NodeStarted,
     OffsetCommitted,
     PullAnswered,
@@ -65,6 +67,10 @@ def test_a_message_waits_for_a_broker_an_owner_or_a_member() -> None:
     assert fate(stored, ("world", NodeKilled("broker-a"))).why == "broker-a was killed"
     back = ("broker-a", NodeStarted("broker", PEER, "4.9.7"))
     assert fate(stored, ("world", NodeKilled("broker-a")), back).why == "billing has no member"
+    paused = ("world", NodePaused("broker-a"))
+    assert fate(stored, paused).why == "broker-a is paused"
+    goes_on = ("world", NodeResumed("broker-a"))
+    assert fate(stored, paused, goes_on).why == "billing has no member"
     joined = [stored, ("billing-1", a_member())]
     assert fate(*joined).why == "broker-a/0 has no owner in billing"
     owned = [*joined, ("billing-1", QueuesClaimed("billing", (ORDERS,), (0,)))]

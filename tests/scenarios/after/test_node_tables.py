@@ -19,6 +19,8 @@ from rocketmq_emulator.facts import (
     MessageConsumed,
     MessageStored,
     NodeKilled,
+    NodePaused,
+    NodeResumed,
     NodeStarted,
     OffsetCommitted,
     PowerLost,
@@ -189,10 +191,14 @@ def test_nodes_are_running_paused_killed_and_running_again() -> None:
         *entries_of(FaultEnded(2, "healed", 1), node="world"),
         *entries_of(BROKER),
         *entries_of(NodeKilled("broker-a"), node="world"),
+        *entries_of(BROKER),
+        *entries_of(NodePaused("broker-a"), node="world"),
+        *entries_of(NodeResumed("broker-a"), node="world"),
     ):
         tables.take(entry)
         states.append(tables.at(0)["broker-a"].state)
-    assert states == ["paused", "running", "killed", "killed", "running", "killed"]
+    by_fault = ["paused", "running", "killed", "killed"]
+    assert states == [*by_fault, "running", "killed", "running", "paused", "running"]
 
 
 def test_a_walk_back_through_a_run_finds_what_the_way_there_found() -> None:

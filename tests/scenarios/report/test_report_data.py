@@ -17,6 +17,8 @@ from rocketmq_emulator.facts import (
     MemberLeft,
     MessageConsumed,
     MessageSentBack,
+    NodePaused,
+    NodeResumed,
     NodeStarted,
     PowerLost,
     RunStarted,
@@ -154,6 +156,18 @@ def test_a_fault_says_when_its_node_died_and_how_long_it_was_paused() -> None:
     kill, pause = data.faults
     assert (kill.text, kill.reason) == ("kill node=billing-1", "held at the end of the journal")
     assert (seconds(data, pause.until_us), pause.acted_count) == (16, 3)
+
+
+def test_a_pause_by_hand_is_drawn_as_one_by_a_fault() -> None:
+    data = data_of(
+        (0, "billing-2", a_claim(1)),
+        (6, "world", NodePaused("billing-2")),
+        (8, "world", NodeResumed("billing-2")),
+        (9, "billing-2", a_release(1)),
+    )
+    (life,) = [node for node in data.nodes if node.name == "billing-2"]
+    (absence,) = life.absences
+    assert (absence.how, seconds(data, absence.from_us)) == ("paused", 6)
 
 
 def a_java_member(host: str) -> MemberJoined:

@@ -182,6 +182,16 @@ STEPS = (
     Step("power_on", True, True, True, "", 2),
 )
 
+NOTED = (  # by the world, for the steps up to the last pause
+    "NodeKilled",
+    "NodeKilled",
+    "NodePaused",
+    "NodeResumed",
+    "NodePaused",
+    "NodeKilled",
+    "NodePaused",
+)
+
 
 async def all_steps(bench: WorldBench) -> int:
     """Play all steps; return how many of them the world supports."""
@@ -207,6 +217,8 @@ async def all_steps(bench: WorldBench) -> int:
         farewells += [step.farewell] if step.farewell else []
         assert bench.farewells() == farewells, step
         assert bench.count("NodeStopped") == step.orderly_ends, step
+    noted = [fact["kind"] for fact in bench.facts("world") if fact.get("node") == BROKER]
+    assert noted == list(NOTED)
     starts = sum(world.can(s.verb) and s.verb in ("restart", "power_on") for s in STEPS)
     assert bench.count("NodeStarted") == 3 + starts
     return sum(world.can(step.verb) for step in STEPS)
