@@ -19,6 +19,7 @@ class MessageStored(Fact, frozen=True, omit_defaults=True):
     uniq_key: str
     size_bytes: int  # of the record
     tags: str = ""  # left out if the message has none
+    real_topic: str = ""  # of a delayed message: the topic to which it is delivered when it is due
 
 
 class DelayedDelivered(Fact, frozen=True):

@@ -28,9 +28,10 @@ from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     DelayedDelivered,
+    DelayedMessageDropped,
     MemberJoined,
     MessageGivenToListener,
-    MessageSentBack,
+    MessageStored,
     NodeStarted,
 )
 from rocketmq_emulator.facts.journal import Entry
@@ -291,11 +292,11 @@ class RocketMQ(EmbeddedCluster):
 
     def _waiting_retries(self, group: str) -> int:
         topic, waiting = retry_topic(group), 0
-        for fact in self.facts(MessageSentBack, DelayedDelivered):
-            if isinstance(fact, DelayedDelivered):
-                waiting -= fact.queue.topic == topic
+        for fact in self.facts(MessageStored, DelayedDelivered, DelayedMessageDropped):
+            if isinstance(fact, MessageStored):
+                waiting += fact.real_topic == topic
             else:
-                waiting += fact.target_topic == topic and fact.delay_level > 0
+                waiting -= fact.queue.topic == topic
         return waiting
 
     # Topics and failures --------------------------------------------------------------

@@ -50,7 +50,8 @@ from rocketmq_emulator.facts import (
     Queue,
 )
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
-from rocketmq_emulator.protocol.messages.properties import TAGS, UNIQ_KEY, property_of
+from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_emulator.protocol.messages.properties import REAL_TOPIC, TAGS, UNIQ_KEY, property_of
 from rocketmq_emulator.protocol.messages.records import StoredMessage, check_record, decode_record
 from rocketmq_emulator.settings.releases import SYSTEM_TOPICS_NOT_COUNTED
 
@@ -325,10 +326,17 @@ class Store:
         queue = Queue(message.topic, self._config.name, message.queue_id)
         key = property_of(message.properties, UNIQ_KEY) or ""
         tags = property_of(message.properties, TAGS) or ""
-        self._note(MessageStored(queue, put.queue_offset, put.position, key, put.size, tags))
+        waits = message.topic in _OF_DELAYED
+        real_topic = (waits and property_of(message.properties, REAL_TOPIC)) or ""
+        self._note(
+            MessageStored(queue, put.queue_offset, put.position, key, put.size, tags, real_topic)
+        )
 
     def _make_room(self, coming_bytes: int) -> None:
         self._retention.make_room(coming_bytes)
+
+
+_OF_DELAYED = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
 
 def _limits(config: BrokerConfig) -> GetLimits:

@@ -196,6 +196,7 @@ def test_facts_of_a_kind_have_exactly_its_fields(spark, tmp_path) -> None:
         "uniq_key": "key-7",
         "size_bytes": 100,
         "tags": "",
+        "real_topic": "",
     }
     (killed,) = facts_of(facts, NodeKilled).collect()
     assert (killed.node, killed.fact_node) == ("world", "c-1")
