@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.processes.node_process import NodeDied
     from rocketmq_emulator.protocol.bodies.extensions import ReplyRule, ReplyRuleState
     from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
-    from rocketmq_emulator.testing.rocketmq import NotConsumed
+    from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed
     from rocketmq_emulator.testing.rocketmq import RocketMQ as Cluster
 
     __version__: str
@@ -138,6 +138,7 @@ __all__ = [
     "NobodyAnswered",
     "NodeDied",
     "NodeView",
+    "NotBalanced",
     "NotConsumed",
     "NotReady",
     "NotRunning",
@@ -192,7 +193,7 @@ _NAMES_OF = {  # by module; all others are of rocketmq_emulator.client
     ),
     "rocketmq_emulator.protocol.bodies.extensions": ("ReplyRule", "ReplyRuleState"),
     "rocketmq_emulator.protocol.codes": ("RequestCode", "ResponseCode"),
-    "rocketmq_emulator.testing.rocketmq": ("NotConsumed",),
+    "rocketmq_emulator.testing.group_waits": ("NotBalanced", "NotConsumed"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
     from rocketmq_emulator.testing.clusters import RocketMQFactory
-    from rocketmq_emulator.testing.rocketmq import AsyncCluster, NotConsumed, RocketMQ
+    from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed
+    from rocketmq_emulator.testing.rocketmq import AsyncCluster, RocketMQ
     from rocketmq_emulator.testing.scenario_tests import ScenarioRuns
 
 __all__ = [
     "AsyncCluster",
+    "NotBalanced",
     "NotConsumed",
     "RocketMQ",
     "RocketMQFactory",
@@ -29,7 +31,8 @@ __all__ = [
 
 _MODULE_OF = {
     "AsyncCluster": "rocketmq_emulator.testing.rocketmq",
-    "NotConsumed": "rocketmq_emulator.testing.rocketmq",
+    "NotBalanced": "rocketmq_emulator.testing.group_waits",
+    "NotConsumed": "rocketmq_emulator.testing.group_waits",
     "RocketMQ": "rocketmq_emulator.testing.rocketmq",
     "RocketMQFactory": "rocketmq_emulator.testing.clusters",
     "ScenarioRuns": "rocketmq_emulator.testing.scenario_tests",

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 import trio
@@ -29,13 +29,13 @@ from rocketmq_emulator.net.blocking_calls import call_each_blocking
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
+from rocketmq_emulator.protocol.messages.names import is_retry_topic
 from rocketmq_emulator.protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
     from rocketmq_emulator.protocol.bodies.extensions import GroupRow
     from rocketmq_emulator.protocol.messages.message import MessageExt
 
-POLL_INTERVAL_S = 0.02
 NOT_COMMITTED = -1
 MESSAGES_MAX = 100_000  # returned by one query
 T = TypeVar("T")
@@ -52,6 +52,42 @@ class QueueProgress(msgspec.Struct, frozen=True):
     def lag(self) -> int:
         """The number of stored messages that are not consumed."""
         return max(0, self.end - max(self.first, self.consumed))
+
+
+class GroupShares(msgspec.Struct, frozen=True):
+    """The queues of a group's topics, and those that each member holds by its own answer.
+
+    Without its retry topic, which every member reads as well.
+    """
+
+    queues: tuple[MessageQueue, ...]
+    held: dict[str, frozenset[MessageQueue] | None]  # by client id; None: it does not answer
+    is_broadcasting: bool = False
+
+    def owners_of(self, queue: MessageQueue) -> tuple[str, ...]:
+        """The client ids of the members that hold *queue*."""
+        return tuple(client for client, held in self.held.items() if held and queue in held)
+
+    def is_balanced(self, members: int | None) -> bool:
+        """Whether *members* members (None: any number) share all queues.
+
+        Each queue has one owner, and of each topic no member is without a queue while another
+        has two.  When broadcasting each member owns all queues.
+        """
+        if not self.held or not self.queues or None in self.held.values():
+            return False
+        if members is not None and len(self.held) != members:
+            return False
+        if self.is_broadcasting:
+            return all(held == frozenset(self.queues) for held in self.held.values())
+        owners = {queue: self.owners_of(queue) for queue in self.queues}
+        if any(len(each) != 1 for each in owners.values()):
+            return False
+        for topic in {queue.topic for queue in self.queues}:
+            of_topic = [each[0] for queue, each in owners.items() if queue.topic == topic]
+            if len(set(of_topic)) < min(len(of_topic), len(self.held)):
+                return False
+        return True
 
 
 class GroupProgress(msgspec.Struct, frozen=True):
@@ -189,6 +225,43 @@ async def progress_of(group: str, admin: Admin) -> GroupProgress:
 
     In a broadcasting group a message is consumed when every member has consumed it.
     """
+    group_now = await _group_now(group, admin)
+    ends = group_now.ends
+    firsts = await _firsts(ends.items(), admin)
+    queues: dict[MessageQueue, QueueProgress] = {}
+    for place, (_, end, committed) in ends.items():
+        offsets = [(each or {}).get(place, NOT_COMMITTED) for each in group_now.held.values()]
+        by_all = group_now.is_broadcasting and offsets
+        consumed = min(offsets) if by_all else max(committed, *offsets, 0)
+        queues[place] = QueueProgress(firsts.get(place, 0), end, consumed)
+    return GroupProgress(queues, tuple(group_now.held))
+
+
+async def shares_of(group: str, admin: Admin) -> GroupShares:
+    """The members of the group and the queues that each of them holds now."""
+    group_now = await _group_now(group, admin)
+    held = {
+        client: None if queues is None else frozenset(q for q in queues if _is_shared(q))
+        for client, queues in group_now.held.items()
+    }
+    queues = tuple(queue for queue in sorted(group_now.ends) if _is_shared(queue))
+    return GroupShares(queues, held, group_now.is_broadcasting)
+
+
+def _is_shared(queue: MessageQueue) -> bool:
+    return not is_retry_topic(queue.topic)
+
+
+class _GroupNow(NamedTuple):
+    """A group as its brokers and its members answer now."""
+
+    ends: dict[MessageQueue, tuple[str, int, int]]  # broker's address, end, committed
+    # First unconsumed offset of each held queue, by client id; None: no answer.
+    held: dict[str, dict[MessageQueue, int] | None]
+    is_broadcasting: bool
+
+
+async def _group_now(group: str, admin: Admin) -> _GroupNow:
     ends: dict[MessageQueue, tuple[str, int, int]] = {}
     members: dict[str, str] = {}  # client id: a broker that knows it
     is_broadcasting = False
@@ -202,41 +275,24 @@ async def progress_of(group: str, admin: Admin) -> GroupProgress:
         for member in () if row is None else row.members:
             members.setdefault(member.client, address)
     ends |= await _unread({(queue.topic, queue.broker_name) for queue in ends}, masters, admin)
-    held = [await _held(address, group, client, admin) for client, address in members.items()]
-    firsts = await _firsts(ends.items(), admin)
-    queues: dict[MessageQueue, QueueProgress] = {}
-    for place, (_, end, committed) in ends.items():
-        offsets = [each.get(place, NOT_COMMITTED) for each in held]
-        consumed = min(offsets) if is_broadcasting and offsets else max(committed, *offsets, 0)
-        queues[place] = QueueProgress(firsts.get(place, 0), end, consumed)
-    return GroupProgress(queues, tuple(members))
+    held = {
+        client: await _held(address, group, client, admin) for client, address in members.items()
+    }
+    return _GroupNow(ends, held, is_broadcasting)
 
 
-async def _held(address: str, group: str, client: str, admin: Admin) -> dict[MessageQueue, int]:
-    """The first unconsumed offset of each queue that a member holds; empty without an answer."""
+async def _held(
+    address: str, group: str, client: str, admin: Admin
+) -> dict[MessageQueue, int] | None:
+    """The first unconsumed offset of each queue that a member holds; None without an answer."""
     with suppress(AdminError):
         info = await admin.running_info(address, group, client)
-        return {place: queue.commit_offset for place, queue in info.mq_table.items()}
-    return {}
-
-
-async def wait_until_consumed(
-    group: str,
-    topics: tuple[str, ...],
-    within_s: float,
-    waiting_retries: Callable[[], int],
-    admin: Admin,
-) -> GroupProgress:
-    """Wait until ``is_done`` and no retry is pending, *within_s* at most; returns the progress.
-
-    *waiting_retries* returns how many messages of the group wait to be delivered again.
-    """
-    progress = await progress_of(group, admin)
-    with trio.move_on_after(within_s):
-        while not is_done(progress, topics) or waiting_retries():
-            await trio.sleep(POLL_INTERVAL_S)
-            progress = await progress_of(group, admin)
-    return progress
+        return {
+            place: queue.commit_offset
+            for place, queue in info.mq_table.items()
+            if not queue.droped
+        }
+    return None
 
 
 def is_done(progress: GroupProgress, topics: tuple[str, ...]) -> bool:

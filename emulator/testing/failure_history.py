@@ -53,6 +53,7 @@ from rocketmq_emulator.scenarios.descriptions.sentences import (
     many,
     without_advice,
 )
+from rocketmq_emulator.testing.group_waits import misspelt_topics
 from rocketmq_emulator.testing.message_fates import MessageFates, PlacedMessage, State
 
 LINES_MAX = 15
@@ -97,7 +98,7 @@ def history_of(entries: Sequence[Entry], failed: FailedTest, fates: MessageFates
     until_us = failed.failed_us
     during = [entry for entry in entries if failed.began_us <= entry.mono_us <= until_us]
     events = list(_events(during, fates))
-    state = list(_state(fates))
+    state = [*_misspelt(during), *_state(fates)]
     if len(state) > STATE_LINES_MAX:
         more = len(state) - STATE_LINES_MAX + 1
         state = [*state[: STATE_LINES_MAX - 1], f"… and {more} more, on the page"]
@@ -128,6 +129,12 @@ def _of_lowest_rank(events: list[Event], room: int) -> list[Event]:
 
 
 # The state at the failure -----------------------------------------------------------------
+
+
+def _misspelt(entries: Sequence[Entry]) -> Iterator[str]:
+    for topic, found in misspelt_topics(entries).items():
+        sent = f"{many(found.message_count, 'message')} sent to {topic}"
+        yield f"likely mistake: {sent}, and {found.group} reads {found.meant}"
 
 
 def _state(fates: MessageFates) -> Iterator[str]:

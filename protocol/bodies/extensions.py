@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -428,7 +428,7 @@ def misuses_of(founds: Iterable[BrokerOverview]) -> tuple[MisuseView, ...]:
     topics = {topic.name for found in every for topic in found.topics}
     is_whole = not any(found.more_topics for found in every)
     missing = [
-        FoundMisuse("topic_nobody_made", member.client, group.name, topic)
+        FoundMisuse("topic_nobody_made", member.client, group.name, topic, _meant(topic, topics))
         for found in every
         for group in found.groups
         for member in group.members[:1]
@@ -437,6 +437,14 @@ def misuses_of(founds: Iterable[BrokerOverview]) -> tuple[MisuseView, ...]:
     ]
     reports = [*(found.misuses for found in every), MisuseReport(tuple(missing))]
     return tuple(map(MisuseView.of, merged(reports)))
+
+
+def _meant(topic: str, topics: Collection[str]) -> str:
+    """The detail of a topic that does not exist: the name that is most similar."""
+    if len(topics) > ROWS_MAX:
+        return ""
+    near = difflib.get_close_matches(topic, topics, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _is_internal(topic: str) -> bool:

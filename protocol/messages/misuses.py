@@ -65,7 +65,8 @@ MISUSES: Mapping[str, MisuseKind] = {
         "correct the tag of the messages or that of the subscription; case counts",
     ),
     "topic_nobody_made": MisuseKind(
-        "{client} of group {group} subscribes to {topic}, which does not exist: it gets nothing",
+        "{client} of group {group} subscribes to {topic}, which does not exist{detail}: it gets "
+        "nothing",
         "correct the name, or create the topic first",
         client_warns=True,
     ),

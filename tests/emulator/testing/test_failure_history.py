@@ -94,6 +94,19 @@ def test_its_broker_was_paused(rocketmq):
     raise TimeoutError("no answer")
 
 
+@pytest.mark.rocketmq(brokers=1, topics={"orders": 1})
+def test_its_topic_is_misspelt(rocketmq):
+    rocketmq.create_topic("ordres", queues=1)
+    settings = rocketmq.client_settings(quick=True)
+    with (
+        Producer(group="shop", **settings) as producer,
+        PushConsumer(print, {"orders": "*"}, group="billing", **FIRST, **settings),
+    ):
+        producer.send(Message("ordres", b"two cups"))
+        rocketmq.wait_until_consumed("billing", topics=["orders"])
+        assert rocketmq.consumed_by("billing")
+
+
 @ONE_QUEUE
 def test_its_group_has_no_member(rocketmq):
     with Producer(group="shop", **rocketmq.client_settings()) as producer:
@@ -193,6 +206,15 @@ HISTORIES = {
         broker-a was paused
         the test failed: TimeoutError: no answer
         broker-a is paused
+    """,
+    "test_its_topic_is_misspelt": """
+        billing-1 joined billing, reads orders
+        billing-1 owns 1 queue of orders: broker-a/0
+        1 message sent to ordres, stored: broker-a/0
+        the test failed: AssertionError: assert []
+        likely mistake: 1 message sent to ordres, and billing reads orders
+        ordres: 1 message, and no group reads it
+        billing: billing-1; no message to consume
     """,
     "test_its_group_has_no_member": """
         1 message sent to orders, stored: broker-a/0, tag paid

@@ -1,0 +1,320 @@
+"""Waits of a test for a consumer group: until it has consumed, until its queues are shared.
+
+A wait asks the brokers and the members again and again, and ends with a text: why the condition
+does not hold, or an empty text if it does.  Its cluster is in real or in virtual time; ``Watched``
+has all that a wait needs of it.  Likely mistakes come first in a text, because they explain most.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import trio
+
+from rocketmq_emulator.cluster.world import MaybeAwaitable, maybe_await
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    DelayedDelivered,
+    DelayedMessageDropped,
+    MemberJoined,
+    MessageStored,
+    NodeStarted,
+    RebalancePassed,
+    SubscriptionChanged,
+)
+from rocketmq_emulator.protocol.error_families import NobodyAnswered, public
+from rocketmq_emulator.protocol.messages.names import (
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_topic,
+    retry_topic,
+)
+from rocketmq_emulator.testing.cluster_queries import (
+    GroupProgress,
+    GroupShares,
+    is_done,
+    progress_of,
+    shares_of,
+)
+from rocketmq_emulator.text.suggestions import nearest
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.admin.calls import Admin
+    from rocketmq_emulator.facts.journal import Entry
+    from rocketmq_emulator.protocol.bodies.extensions import MisuseView
+    from rocketmq_emulator.protocol.queues import MessageQueue
+
+T = TypeVar("T")
+
+HEARTBEAT_S = 30.0  # heartbeatBrokerInterval of clients in any language
+REBALANCE_S = 20.0  # RebalanceService.waitInterval
+QUICK = "with client_settings(quick=True) it is 0.3 s"
+
+
+@public
+class NotConsumed(NobodyAnswered, AssertionError):
+    """A group did not consume all messages in time."""
+
+
+@public
+class NotBalanced(NobodyAnswered, AssertionError):
+    """The members of a group did not share its queues in time."""
+
+
+class Watched(NamedTuple):
+    """What a wait needs of its cluster; times are those of the cluster."""
+
+    entries: Callable[[], Sequence[Entry]]  # its facts up to now, in any order
+    journal: Callable[[], Sequence[Entry]]  # the same in the order of time, with names of clients
+    misuses: Callable[[], MaybeAwaitable[tuple[MisuseView, ...]]]
+    now_us: Callable[[], int]
+    poll_s: float
+
+
+# Until a group has consumed ---------------------------------------------------------------
+
+
+async def wait_until_consumed(
+    group: str,
+    topics: tuple[str, ...],
+    within_s: float,
+    watched: Watched,
+    admin: Admin,
+    advance: Callable[[], MaybeAwaitable[int]] | None = None,
+) -> str:
+    """Wait until *group* reads *topics*, has consumed all, and no retry waits for its time.
+
+    *advance* delivers what waits and returns how many messages fell due; it is called when the
+    others are consumed.  Returns an empty text, or after *within_s* why messages are left.
+    """
+
+    async def remaining() -> GroupProgress | None:
+        progress = await progress_of(group, admin)
+        if not is_done(progress, topics):
+            return progress
+        due = 0 if advance is None else await maybe_await(advance())
+        return progress if due or waiting_retries(group, watched.entries()) else None
+
+    if (progress := await _last(remaining, within_s, watched.poll_s)) is None:
+        return ""
+    entries = watched.journal()
+    misuses = await maybe_await(watched.misuses())
+    told = (
+        *_mistakes(group, topics, misuses, entries),
+        *_missing_heartbeats(group, progress, entries, watched.now_us()),
+        *_not_consumed(group, progress, topics, entries),
+    )
+    return f"{group} has not consumed all messages after {within_s:g} s: {'; '.join(told)}"
+
+
+def waiting_retries(group: str, entries: Iterable[Entry]) -> int:
+    """How many messages that *group* has sent back wait for their time."""
+    topic, waiting = retry_topic(group), 0
+    for entry in entries:
+        fact = entry.fact
+        if isinstance(fact, MessageStored):
+            waiting += fact.real_topic == topic
+        elif isinstance(fact, DelayedDelivered | DelayedMessageDropped):
+            waiting -= fact.queue.topic == topic
+    return waiting
+
+
+def _not_consumed(
+    group: str, progress: GroupProgress, topics: tuple[str, ...], entries: Sequence[Entry]
+) -> Iterator[str]:
+    """What the group's messages wait for, and where they are."""
+    yield _members_text(group, progress.members, entries)
+    read = {queue.topic for queue in progress.queues}
+    yield from (f"it does not read {topic}" for topic in topics if topic not in read)
+    for queue, found in progress.queues.items():
+        if found.lag:
+            first = max(found.first, found.consumed)
+            yield f"{_place(queue)}: {found.lag} left, from offset {first} to {found.end}"
+    if waiting := waiting_retries(group, entries):
+        yield f"retries not yet delivered: {waiting}"
+
+
+def _missing_heartbeats(
+    group: str, progress: GroupProgress, entries: Sequence[Entry], now_us: int
+) -> Iterator[str]:
+    """For each broker with messages left and no heartbeat of *group*: when one will come."""
+    started_us: dict[str, int] = {}  # of brokers without a heartbeat since
+    for entry in entries:
+        if isinstance(entry.fact, NodeStarted):
+            started_us[entry.node] = entry.mono_us
+        elif isinstance(entry.fact, MemberJoined) and entry.fact.group == group:
+            started_us.pop(entry.node, None)
+    behind = {queue.broker_name for queue, found in progress.queues.items() if found.lag}
+    for broker in sorted(behind & started_us.keys() if progress.members else ()):
+        since_s = (now_us - started_us[broker]) / 1_000_000
+        yield (
+            f"{group} has sent {broker} no heartbeat since its start {since_s:.1f} s ago: the "
+            f"next one comes within {max(0.0, HEARTBEAT_S - since_s):.0f} s "
+            f"(heartbeatBrokerInterval is 30 s; {QUICK})"
+        )
+
+
+# Until its queues are shared --------------------------------------------------------------
+
+
+async def wait_until_balanced(
+    group: str, members: int | None, within_s: float, watched: Watched, admin: Admin
+) -> str:
+    """Wait until *group* has *members* members (None: any number) that share its queues.
+
+    Returns an empty text, or after *within_s* the owner of each queue and the next rebalance.
+    """
+
+    async def unshared() -> GroupShares | None:
+        shares = await shares_of(group, admin)
+        return None if shares.is_balanced(members) else shares
+
+    if (shares := await _last(unshared, within_s, watched.poll_s)) is None:
+        return ""
+    entries = watched.journal()
+    misuses = await maybe_await(watched.misuses())
+    told = (
+        *_mistakes(group, (), misuses, entries),
+        *_not_balanced(group, members, shares, entries),
+        *_next_rebalances(group, shares, entries, watched.now_us()),
+    )
+    return f"{group} has not shared its queues after {within_s:g} s: {'; '.join(told)}"
+
+
+def _not_balanced(
+    group: str, members: int | None, shares: GroupShares, entries: Sequence[Entry]
+) -> Iterator[str]:
+    present = _members_text(group, tuple(shares.held), entries)
+    yield present if members is None else f"{present}, {members} expected"
+    if shares.held and not shares.queues:
+        yield "no broker has a queue of its topics"
+    names = _names(entries)
+    for owners, queues in _by_owners(shares).items():
+        what = " and ".join(names.get(owner, owner) for owner in owners) or "nobody"
+        yield f"{what} own{'s' * (len(owners) < 2)} {', '.join(map(_place, queues))}"
+    for member, held in shares.held.items():
+        if held is None:
+            yield f"{names.get(member, member)} does not answer"
+        elif not held:
+            yield f"{names.get(member, member)} owns nothing"
+
+
+def _by_owners(shares: GroupShares) -> dict[tuple[str, ...], list[MessageQueue]]:
+    found: dict[tuple[str, ...], list[MessageQueue]] = {}
+    for queue in shares.queues:
+        found.setdefault(shares.owners_of(queue), []).append(queue)
+    return found
+
+
+def _next_rebalances(
+    group: str, shares: GroupShares, entries: Sequence[Entry], now_us: int
+) -> Iterator[str]:
+    """When each member rebalances again, at the latest; of clients of this program only."""
+    names, last_us = _names(entries), dict[str, int]()
+    for entry in entries:
+        if isinstance(entry.fact, RebalancePassed) and entry.fact.group == group:
+            last_us[entry.node] = entry.mono_us
+    times = [
+        f"{name} within {max(0.0, REBALANCE_S - (now_us - last_us[name]) / 1_000_000):.0f} s"
+        for member in shares.held
+        if (name := names.get(member, member)) in last_us
+    ]
+    if shares.held:
+        when = " and ".join(times) or f"each member within {REBALANCE_S:.0f} s"
+        yield f"rebalances come next: {when} (the interval is {REBALANCE_S:.0f} s; {QUICK})"
+
+
+# Words ------------------------------------------------------------------------------------
+
+
+def _mistakes(
+    group: str,
+    topics: Collection[str],
+    misuses: Iterable[MisuseView],
+    entries: Sequence[Entry],
+) -> Iterator[str]:
+    """Likely mistakes that concern the group, or one of the topics."""
+    read = topics_read(entries)
+    own = {*topics, *read.get(group, ())}
+    for each in misuses:
+        if each.group == group or each.topic in own:
+            yield f"likely mistake: {each.text}"
+    for topic, (count, meant, reader) in misspelt_topics(entries).items():
+        if reader == group or {topic, meant} & own:
+            what = "1 message was" if count == 1 else f"{count} messages were"
+            yield (
+                f"likely mistake: {what} sent to {topic}, which no group reads, and {reader} "
+                f"reads {meant}: is one of the names wrong?"
+            )
+
+
+def topics_read(entries: Iterable[Entry]) -> dict[str, set[str]]:
+    """The topics that each group subscribes to or did, by what members and brokers noted."""
+    found: dict[str, set[str]] = {}
+    for entry in entries:
+        if isinstance(entry.fact, ConsumerStarted):
+            found.setdefault(entry.fact.group, set()).update(entry.fact.topics)
+        elif isinstance(entry.fact, SubscriptionChanged):
+            found.setdefault(entry.fact.group, set()).update(entry.fact.added)
+    return found
+
+
+class Misspelt(NamedTuple):
+    """Messages were sent to a topic like *meant*, which *group* reads."""
+
+    message_count: int
+    meant: str
+    group: str
+
+
+def misspelt_topics(entries: Sequence[Entry]) -> dict[str, Misspelt]:
+    """Topics with messages that no group reads, and whose name is like one that a group reads."""
+    readers: dict[str, str] = {}
+    for group, topics in topics_read(entries).items():
+        readers |= {topic: group for topic in topics if not _is_internal(topic)}
+    sent = Counter(
+        entry.fact.queue.topic for entry in entries if isinstance(entry.fact, MessageStored)
+    )
+    unread = {topic: n for topic, n in sent.items() if topic not in readers}
+    return {
+        topic: Misspelt(count, meant, readers[meant])
+        for topic, count in unread.items()
+        # A topic that has messages of its own is hardly another's misspelling.
+        if not _is_internal(topic) and (meant := nearest(topic, readers.keys() - sent.keys()))
+    }
+
+
+def _is_internal(topic: str) -> bool:
+    return is_retry_topic(topic) or is_dlq_topic(topic) or is_system_topic(topic)
+
+
+def _members_text(group: str, members: Sequence[str], entries: Sequence[Entry]) -> str:
+    count = len(members)
+    if count:
+        return f"{count} member{'s' * (count != 1)}"
+    meant = nearest(group, topics_read(entries).keys() - {group})
+    return f"no member is connected{f' (did you mean {meant}?)' * bool(meant)}"
+
+
+def _names(entries: Iterable[Entry]) -> Mapping[str, str]:
+    """The names of the clients of this program, by client id."""
+    started = (entry for entry in entries if isinstance(entry.fact, ConsumerStarted))
+    return {entry.fact.client: entry.node for entry in started}  # type: ignore[attr-defined]
+
+
+def _place(queue: MessageQueue) -> str:
+    return f"{queue.topic}@{queue.broker_name}#{queue.queue_id}"
+
+
+async def _last(
+    ask: Callable[[], Awaitable[T | None]], within_s: float, poll_s: float
+) -> T | None:
+    """The last answer to *ask*, which is repeated until it is None, or for *within_s*."""
+    answer = await ask()
+    with trio.move_on_after(within_s):
+        while answer is not None:
+            await trio.sleep(poll_s)
+            answer = await ask()
+    return answer

@@ -1,0 +1,163 @@
+"""Waits for a group: what their errors name, and until when its queues count as shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import trio
+
+from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.sync import Message, Producer, PushConsumer
+from rocketmq_emulator.testing.cluster_queries import GroupShares
+from rocketmq_emulator.testing.rocketmq import NotBalanced, NotConsumed, RocketMQ
+
+FROM_FIRST = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
+QUEUES = tuple(MessageQueue("orders", "broker-a", number) for number in range(4))
+STEPS = MessageQueue("steps", "broker-a", 0)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RocketMQ]:
+    with RocketMQ(brokers=2, topics=["orders"], release="5.3.3") as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(shared: RocketMQ) -> RocketMQ:
+    shared.reset()
+    return shared
+
+
+def consumer(cluster: RocketMQ, topic: str = "orders", **more: Any) -> PushConsumer:
+    settings = {**cluster.client_settings(), **FROM_FIRST, **more}
+    return PushConsumer(lambda _messages: None, {topic: "*"}, group="billing", **settings)
+
+
+# Errors -------------------------------------------------------------------------------
+
+
+def test_an_error_begins_with_a_topic_that_does_not_exist_and_the_name_that_is_like_it(
+    cluster: RocketMQ,
+) -> None:
+    topics = {"ordres": "*", "orders": "*"}  # a second topic, so that brokers know the group
+    settings = {**cluster.client_settings(quick=True), **FROM_FIRST}
+    with (
+        Producer(group="shop", **settings_of_a_producer(settings)) as producer,
+        PushConsumer(lambda _: None, topics, group="billing", **settings),
+    ):
+        producer.send(Message("orders", b"two cups"))
+        cluster.wait_until_consumed("billing", topics=["orders"])
+        with pytest.raises(NotConsumed) as caught:
+            cluster.wait_until_consumed("billing", timeout=0.1, topics=["ordres"])
+    told = str(caught.value)
+    assert "after 0.1 s: likely mistake: " in told
+    assert "subscribes to ordres, which does not exist (did you mean orders?): it gets" in told
+    assert told.endswith("; 1 member; it does not read ordres")
+
+
+def settings_of_a_producer(settings: dict[str, Any]) -> dict[str, Any]:
+    return {"namesrv": settings["namesrv"]}
+
+
+def test_an_error_names_messages_that_went_to_a_topic_with_a_similar_name(
+    cluster: RocketMQ,
+) -> None:
+    with Producer(group="shop", **cluster.client_settings()) as producer, consumer(cluster):
+        producer.send(Message("ordres", b"two cups"))
+        cluster.wait_until_consumed("billing", topics=["orders"])
+        with pytest.raises(NotConsumed) as caught:
+            cluster.wait_until_consumed("biling", timeout=0.1, topics=["ordres"])
+    told = str(caught.value)
+    wanted = "1 message was sent to ordres, which no group reads, and billing reads orders: is one"
+    assert f"after 0.1 s: likely mistake: {wanted}" in told
+    assert "no member is connected (did you mean billing?); it does not read ordres" in told
+
+
+def test_topics_that_both_have_messages_are_no_misspelling(cluster: RocketMQ) -> None:
+    with Producer(group="shop", **cluster.client_settings()) as producer:
+        for topic in ("orders", "orders2"):
+            producer.send(Message(topic, b"two cups"))
+        with consumer(cluster):
+            cluster.wait_until_consumed("billing", topics=["orders"])
+            with pytest.raises(NotConsumed) as caught:
+                cluster.wait_until_consumed("billing", timeout=0.1, topics=["orders2"])
+    assert "likely mistake" not in str(caught.value)
+
+
+# Sharing ------------------------------------------------------------------------------
+
+
+def shares(held: dict[str, Any], queues: tuple[MessageQueue, ...] = QUEUES) -> GroupShares:
+    found = {name: None if own is None else frozenset(own) for name, own in held.items()}
+    return GroupShares(queues, found)
+
+
+@pytest.mark.parametrize(
+    ("held", "members", "is_balanced"),
+    [
+        ({"c1": QUEUES}, None, True),
+        ({"c1": QUEUES}, 2, False),
+        ({"c1": QUEUES, "c2": ()}, 2, False),  # it has just joined
+        ({"c1": QUEUES, "c2": QUEUES[2:]}, 2, False),  # not released yet
+        ({"c1": QUEUES[:2], "c2": ()}, 2, False),  # released, not claimed yet
+        ({"c1": QUEUES[:2], "c2": QUEUES[2:]}, 2, True),
+        ({"c1": QUEUES[:2], "c2": QUEUES[2:]}, None, True),
+        ({"c1": QUEUES, "c2": None}, 2, False),  # no answer
+        ({}, None, False),
+    ],
+)
+def test_queues_are_shared_when_each_has_one_owner_and_no_member_lacks_one(
+    held: dict[str, Any], members: int | None, *, is_balanced: bool
+) -> None:
+    assert shares(held).is_balanced(members) is is_balanced
+
+
+def test_members_without_a_queue_are_right_if_a_topic_has_too_few() -> None:
+    both = (*QUEUES, STEPS)
+    held = {"c1": (*QUEUES[:2], STEPS), "c2": QUEUES[2:]}
+    assert shares(held, both).is_balanced(2)
+
+
+def test_members_of_a_broadcasting_group_own_every_queue_each() -> None:
+    every: dict[str, frozenset[MessageQueue] | None] = {
+        name: frozenset(QUEUES) for name in ("c1", "c2")
+    }
+    assert GroupShares(QUEUES, every, is_broadcasting=True).is_balanced(2)
+    assert not GroupShares(QUEUES, every).is_balanced(2)
+
+
+def test_two_orderly_members_are_waited_for_until_both_own_queues(cluster: RocketMQ) -> None:
+    with ExitStack() as open_clients:
+        for name in ("one", "two"):
+            member = consumer(cluster, orderly=True, instance_name=name, rebalance_interval_ms=300)
+            open_clients.enter_context(member)
+        cluster.wait_until_balanced("billing", members=2)
+        claimed = {entry.node for entry in cluster.entries if is_claim(entry)}
+    assert len(claimed) == 2
+
+
+def is_claim(entry: Any) -> bool:
+    fact = entry.fact
+    return type(fact).__name__ == "QueuesClaimed" and fact.queues[0].topic == "orders"
+
+
+def test_the_error_of_a_wait_for_shares_names_owners_and_the_next_rebalance(
+    cluster: RocketMQ,
+) -> None:
+    async def in_a_loop() -> None:
+        with pytest.raises(RuntimeError, match=r"await cluster\.awaited\.wait_until_balanced"):
+            cluster.wait_until_balanced("billing")
+        await cluster.awaited.wait_until_balanced("billing")
+
+    with consumer(cluster):
+        trio.run(in_a_loop)
+        with pytest.raises(NotBalanced) as caught:
+            cluster.wait_until_balanced("billing", members=2, timeout=0.1)
+    told = str(caught.value)
+    assert told.startswith("billing has not shared its queues after 0.1 s: 1 member, 2 expected;")
+    assert "billing-1 owns orders@broker-a#0, orders@broker-a#1," in told
+    assert "rebalances come next: billing-1 within " in told
+    assert told.endswith("(the interval is 20 s; with client_settings(quick=True) it is 0.3 s)")
