@@ -292,4 +292,4 @@ def test_the_virtual_world_knows_no_rocketmq() -> None:
 def test_one_module_of_a_floor_looks_for_near_names() -> None:
     # The protocol is below the text, and refuses the names of codes by itself.
     importers = {inside(module_of(path)) for path in paths() if "difflib" in imports(path)}
-    assert importers == {"text.suggestions", "protocol.bodies.extensions"}
+    assert importers == {"text.suggestions", "protocol.messages.validation"}

@@ -30,6 +30,7 @@ from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 from rocketmq_emulator.protocol.messages.names import is_retry_topic
+from rocketmq_emulator.protocol.messages.validation import broker_refuses_topic
 from rocketmq_emulator.protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
 def queues_by_topic(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
     """The number of queues on each broker, by topic; *topics* may be names only.
 
-    Raises ``ValueError`` for one name, and for a number of queues that is none.
+    Raises ``ValueError`` for one name, for a name that a broker refuses, and for a number of
+    queues that is none.
     """
     checked_topics(topics)
     named = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, QUEUES_OF_A_TOPIC)
@@ -153,6 +155,8 @@ def queues_by_topic(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]
         if not isinstance(queues, int) or isinstance(queues, bool) or queues < 1:
             text = f"topics: the queues of {name} are a number from 1, not {queues!r}"
             raise ValueError(text)
+        if (complaint := broker_refuses_topic(name)) is not None:
+            raise ValueError(f"topics: {name!r}: {complaint}")
     return dict(named)
 
 

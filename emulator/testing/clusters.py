@@ -20,6 +20,13 @@ from _pytest._code.code import ReprFileLocation, TerminalRepr  # no public name 
 
 from rocketmq_emulator.client.instance.process import LEFT_AT
 from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.protocol.error_families import (
+    CannotDoHere,
+    DamagedData,
+    Misuse,
+    NobodyAnswered,
+    RefusedByServer,
+)
 from rocketmq_emulator.testing.rocketmq import RocketMQ
 from rocketmq_emulator.text.suggestions import did_you_mean
 
@@ -49,6 +56,16 @@ BEGAN_US = pytest.StashKey[int]()  # monotonic time at which the test got its fi
 HIDDEN_PACKAGES = ("rocketmq_emulator", "trio", "outcome")
 NOT_OF_TESTS = (*HIDDEN_PACKAGES, "_pytest", "pluggy")
 ERRORS_MAX = 100  # of one failure
+FIXTURES = "rocketmq_emulator.testing.pytest_plugin"
+FOR_USERS = (  # errors whose text says what to do
+    pytest.UsageError,
+    Misuse,
+    RefusedByServer,
+    NobodyAnswered,
+    CannotDoHere,
+    DamagedData,
+    OSError,
+)
 OWN_FOLDER = "rocketmq"  # in the cache folder of pytest
 RocketMQFactory: TypeAlias = Callable[..., RocketMQ]  # takes ``OPTIONS`` by name
 
@@ -72,7 +89,7 @@ class Clusters:
         fields.pop("strict", None)  # of a test, not of the cluster that tests share
         key = msgspec.json.encode(fields, order="sorted")
         if key not in self._shared:
-            self._shared[key] = self._open.enter_context(_cluster(fields))
+            self._shared[key] = _opened(self._open, fields)
         return self._shared[key]
 
     @contextmanager
@@ -101,7 +118,7 @@ class Clusters:
             def make(**given: object) -> RocketMQ:
                 fields = fields_of(given, option(self._config, "release"))
                 fields.setdefault("strict", is_strict(self._config))
-                cluster = closing.enter_context(_cluster(fields))
+                cluster = _opened(closing, fields)
                 self._of_item.setdefault(item.nodeid, []).append(cluster)
                 return cluster
 
@@ -193,6 +210,25 @@ def hide_frames(found: BaseException | None) -> None:
         for names in names_of:
             if _package_of(names) in HIDDEN_PACKAGES:
                 names.setdefault("__tracebackhide__", True)
+
+
+def shorten(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[Any]) -> None:
+    """Show an error that a fixture of ours raised itself by its text: all its frames are ours.
+
+    An error that no caller can cause keeps its traceback, as all do with ``--full-trace``.
+    """
+    info = call.excinfo
+    if info is None or not isinstance(info.value, FOR_USERS) or item.config.option.fulltrace:
+        return
+    names = [str(f.f_globals.get("__name__")) for f, _ in traceback.walk_tb(info.tb)]
+    if FIXTURES not in names:
+        return
+    after = names[len(names) - names[::-1].index(FIXTURES) :]
+    if all(name.partition(".")[0] in (*HIDDEN_PACKAGES, "contextlib") for name in after):
+        path, line, _ = item.location
+        is_usage = isinstance(info.value, pytest.UsageError)
+        text = str(info.value) if is_usage else info.exconly()
+        report.longrepr = TextWithSummary(text, ReprFileLocation(path, (line or 0) + 1, text))
 
 
 def _package_of(names: Mapping[str, Any]) -> str:
@@ -306,8 +342,12 @@ def _begin(item: pytest.Item) -> None:
     item.stash.setdefault(BEGAN_US, time.monotonic_ns() // 1_000)
 
 
-def _cluster(fields: dict[str, Any]) -> RocketMQ:
+def _opened(closing: ExitStack, fields: dict[str, Any]) -> RocketMQ:
+    """A cluster that runs until *closing* is closed."""
     try:
-        return RocketMQ(**fields)
+        cluster = RocketMQ(**fields)
     except ValueError as error:
-        raise pytest.UsageError(f"wrong options of a cluster: {error}") from error
+        raise pytest.UsageError(f"wrong options of a cluster: {error}") from None
+    cluster.start()
+    closing.push(cluster)
+    return cluster

@@ -128,6 +128,7 @@ def pytest_runtest_makereport(
     clusters.hide_frames(clusters.error_of(call))
     report = yield
     if report.failed:
+        clusters.shorten(item, report, call)
         clusters.attach(item, report, call, item.config.stash.get(CLUSTERS, None))
     return report
 

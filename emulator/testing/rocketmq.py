@@ -32,9 +32,10 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import REQUEST_NUMBERS, RequestCode, ResponseCode
+from rocketmq_emulator.settings.setting_rules import BadField
 from rocketmq_emulator.testing import cluster_queries, group_waits
 from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, Watched
-from rocketmq_emulator.text.suggestions import nearest
+from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -108,6 +109,10 @@ class RocketMQ(EmbeddedCluster):
         topics: Iterable[str] | Mapping[str, int] = (),
         **options: Unpack[ClusterOptions],
     ) -> None:
+        known = (*ClusterOptions.__optional_keys__, "topics")
+        if wrong := next((name for name in options if name not in known), None):
+            hint = did_you_mean(wrong, sorted(known))
+            raise BadField(f"a cluster has no setting {wrong!r}: {hint}")
         super().__init__(spec, **options)
         self._topics = cluster_queries.queues_by_topic(topics)
         self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
@@ -119,7 +124,11 @@ class RocketMQ(EmbeddedCluster):
         super().__enter__()
         self._faults.listen(self._entries.append)
         CLIENT_OBSERVERS.append(self._client_started)
-        self._make_topics()
+        try:
+            self._make_topics()
+        except BaseException as error:  # nobody could close it
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __exit__(
@@ -303,6 +312,10 @@ class RocketMQ(EmbeddedCluster):
         Raises ``ValueError`` for an unknown word.
         """
         codes = _codes_of(request)
+        for name in rule:
+            if name not in RuleFields.__annotations__:
+                known = (*RuleFields.__annotations__, "error", "nodes")
+                raise TypeError(f"fail_next has no {name}=: {did_you_mean(name, known)}")
         if not rule.get("cut_connection") and not rule.get("no_answer"):
             rule["error_code"] = error if isinstance(error, str) else int(error)
         spec = self.spec

@@ -165,14 +165,14 @@ def _queues(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
     try:
         return queues_by_topic(topics)
     except ValueError as error:
-        raise pytest.UsageError(f"wrong options of a cluster: {error}") from error
+        raise pytest.UsageError(f"wrong options of a cluster: {error}") from None
 
 
 def _spec(fields: dict[str, Any]) -> ClusterSpec:
     try:
         return checked_spec(None, ClusterFields(**fields))  # type: ignore[typeddict-item]
     except ValueError as error:
-        raise pytest.UsageError(f"wrong options of a cluster: {error}") from error
+        raise pytest.UsageError(f"wrong options of a cluster: {error}") from None
 
 
 async def _make_topics(cluster: VirtualCluster, queues_of: Mapping[str, int]) -> None:

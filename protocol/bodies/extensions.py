@@ -14,7 +14,6 @@ are many and a screen requests them every second.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, TypeAlias, TypeVar, get_args
@@ -36,6 +35,7 @@ from rocketmq_emulator.protocol.messages.names import (
     is_retry_topic,
     is_system_topic,
 )
+from rocketmq_emulator.protocol.messages.validation import nearest, suggestion
 
 # Clock, facts and address (9003, 9004, 9007, 9008), and the base of all bodies ---------
 
@@ -136,15 +136,7 @@ def with_suggestion(text: str, kind: type) -> str:
     found = _UNKNOWN_FIELD.match(text)
     if found is None or not issubclass(kind, msgspec.Struct):
         return text
-    return f"there is no field {found[1]}{_suggestion(found[1], kind.__struct_encode_fields__)}"
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    names = [*known]
-    beginning = [each for each in names if each.startswith(name)]
-    if near := difflib.get_close_matches(name, names, n=1) or beginning:
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(names)}" if len(names) <= NAMES_SHOWN_MAX else ""
+    return f"there is no field {found[1]}{suggestion(found[1], kind.__struct_encode_fields__)}"
 
 
 # Reply rules (9000 to 9002) -----------------------------------------------------------
@@ -152,7 +144,6 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
 
 DELAY_MS_MAX = 3_600_000
 COUNT_MAX = 1_000_000_000
-NAMES_SHOWN_MAX = 20
 TEXT_CHARS_MAX = 255  # of a topic, a group, a client id, a remark
 _CODE_MAX = (1 << 31) - 1
 
@@ -275,7 +266,7 @@ def _number(given: int | str, numbers: Mapping[str, int], field: str, what: str)
         return given
     number = numbers.get(given.upper())
     if number is None:
-        near = _suggestion(given.upper(), numbers)
+        near = suggestion(given.upper(), numbers)
         raise ValueError(f"{field} {given!r} is no {what} of RocketMQ{near}")
     return number
 
@@ -443,8 +434,8 @@ def _meant(topic: str, topics: Collection[str]) -> str:
     """The detail of a topic that does not exist: the name that is most similar."""
     if len(topics) > ROWS_MAX:
         return ""
-    near = difflib.get_close_matches(topic, topics, n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    near = nearest(topic, topics)
+    return f" (did you mean {near}?)" if near else ""
 
 
 def _is_internal(topic: str) -> bool:

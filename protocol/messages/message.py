@@ -8,6 +8,7 @@ Upstream: Message, MessageExt, MessageDecoder.decodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Never
 
 from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.flags import is_compressed, without_compressed
@@ -19,7 +20,7 @@ from rocketmq_emulator.protocol.messages.compression import (
 )
 from rocketmq_emulator.protocol.messages.message_ids import host_text, offset_msg_id
 from rocketmq_emulator.protocol.messages.records import Buffer, StoredMessage, decode_records
-from rocketmq_emulator.protocol.messages.validation import type_error_text
+from rocketmq_emulator.protocol.messages.validation import suggestion, type_error_text
 
 INT_MIN, INT_MAX, LONG_MAX = -(2**31), 2**31 - 1, 2**63 - 1
 
@@ -50,7 +51,11 @@ class Message:
         deliver_at_ms: int = 0,
         wait_store_ok: bool = True,
         properties: Mapping[str, str] | None = None,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            name = next(iter(unknown))
+            raise TypeError(f"a Message has no {name}={suggestion(name, ARGUMENTS)}")
         if not isinstance(topic, str):
             raise TypeError(type_error_text("topic", "a str", topic))
         self.topic = topic
@@ -169,6 +174,20 @@ class Message:
 class MessageExt(Message):
     """A consumed message, with its position in queue and log, its times and its hosts.
 
+    Besides the fields of a ``Message``:
+
+    ``broker_name``, ``queue_id``: str and int, its queue
+    ``queue_offset``: int, its offset in the queue, from 0
+    ``commit_log_offset``: int, its position in the broker's log, in bytes
+    ``store_size``: int, bytes of the stored record
+    ``born_timestamp``, ``store_timestamp``: int, ms since 1970: sent by the producer's clock,
+    stored by the broker's
+    ``born_host``, ``store_host``: str, ``host:port`` of the producer's connection, of the broker
+    ``reconsume_times``: int, how often its group has failed to consume it, 0 at first
+    ``msg_id``, ``offset_msg_id``: str, the producer's id, and that of the store
+    ``body_crc``, ``sys_flag``: int, the checksum of the stored body and RocketMQ's bits
+    ``transaction_id``: str or None; ``prepared_transaction_offset``: int, of its half message
+
     Raises ``BadCompression`` when the body does not inflate within *body_bytes_max*.
     Clients from 5.3.2 on clear the compressed bit of the flag when they inflate the body.
     """
@@ -220,6 +239,12 @@ class MessageExt(Message):
 
 
 # Arguments ----------------------------------------------------------------------------
+
+
+ARGUMENTS = (  # of a Message
+    *("topic", "body", "tags", "keys", "flag"),
+    *("delay_level", "delay_ms", "deliver_at_ms", "wait_store_ok", "properties"),
+)
 
 
 def _body(body: bytes | bytearray | memoryview) -> bytes:

@@ -14,8 +14,10 @@ the expected type, and the given value.
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import functools
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
@@ -126,7 +128,23 @@ def log_refuses_topic(topic: bytes, *, long_retry_topics: bool) -> str | None:
 # The wording of errors about arguments ------------------------------------------------
 
 
+NAMES_SHOWN_MAX = 20
 REPR_CHARS_MAX: Final = 60
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is most similar to *name*, or begins or ends with it; or empty."""
+    names = [*known]
+    partly = [each for each in names if each.startswith(name) or each.endswith(f"_{name}")]
+    return next(iter(difflib.get_close_matches(name, names, n=1) or partly), "")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of an error about *name*: the name that was meant, or all of a few known ones."""
+    names = [*known]
+    if near := nearest(name, names):
+        return f"; did you mean {near}?"
+    return f"; there are {', '.join(names)}" if len(names) <= NAMES_SHOWN_MAX else ""
 
 
 def type_error_text(name: str, wanted: str, value: object) -> str:

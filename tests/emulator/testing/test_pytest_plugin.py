@@ -303,6 +303,15 @@ def test_a_failure_leaves_journal_page_and_properties(tmp_path) -> None:
     assert "MisusesFound: delay_beyond_table: " in run.stdout
     assert "MisusesFound: single_bar: " in run.stdout
     assert "a cluster has no option 'brokrs': did you mean brokers?" in run.stdout
+    begins = {  # instead of a traceback, all of whose frames are ours
+        "setup of test_an_option_there_is_not": "a cluster has no option 'brokrs': did you",
+        "teardown of test_a_level_beyond_the_table_is_an_error_at_the_end": (
+            "rocketmq_emulator.MisusesFound: delay_beyond_table: "
+        ),
+    }
+    for title, text in begins.items():
+        (line,) = re.findall(rf"^_+ ERROR at {title} _+\n(.*)$", run.stdout, re.MULTILINE)
+        assert line.startswith(text)
     assert "uses virtual_cluster: it must be async" in run.stdout
     assert re.search(
         r" s 1 message sent to orders, stored: broker-[ab]/\d$", run.stdout, re.MULTILINE

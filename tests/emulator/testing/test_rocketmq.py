@@ -179,6 +179,24 @@ def test_a_number_of_queues_that_is_none_is_refused_before_anything_starts(queue
         RocketMQ(topics={"orders": queues})
 
 
+def test_a_topic_that_no_broker_accepts_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ValueError, match=r"topics: 'two words': The specified topic contains ill"):
+        RocketMQ(topics=["orders", "two words"])
+
+
+@pytest.mark.parametrize(("name", "meant"), [("topic", "topics"), ("broker", "brokers")])
+def test_an_argument_with_another_name_names_the_right_one(name: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"no setting '{name}': did you mean {meant}"):
+        RocketMQ(**{name: 1})
+
+
+def test_a_failure_is_refused_with_the_names_that_were_meant(cluster: RocketMQ) -> None:
+    with pytest.raises(ValueError, match="'BUSY' is no response of RocketMQ; did you mean SYS"):
+        cluster.fail_next("send", error="BUSY")
+    with pytest.raises(TypeError, match="fail_next has no topc=: did you mean topic"):
+        cluster.fail_next("send", topc="orders")  # type: ignore[arg-type]
+
+
 def test_a_refusal_without_a_remark_ends_with_its_name(cluster: RocketMQ) -> None:
     cluster.reset()
     cluster.fail_next("send", 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import Any
@@ -18,6 +19,7 @@ from rocketmq_emulator.protocol.messages.compression import (
     decompress,
 )
 from rocketmq_emulator.protocol.messages.message import (
+    ARGUMENTS,
     BadProperty,
     Message,
     MessageExt,
@@ -180,3 +182,31 @@ def test_reading_messages_does_not_load_the_compressors() -> None:
     code = f"import sys, {module}; print({{'lz4', 'zstandard'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tag", "a Message has no tag=; did you mean tags"),
+        ("key", "did you mean keys"),
+        ("delaylevel", "did you mean delay_level"),
+        ("colour", "there are topic, body, tags, keys, flag, delay_level"),
+    ],
+)
+def test_an_argument_with_another_name_is_refused_with_the_right_one(name: str, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        Message("orders", b"two cups", **{name: "x"})  # type: ignore[arg-type]
+
+
+def test_the_arguments_that_an_error_names_are_those_of_a_message() -> None:
+    *named, unknown = inspect.signature(Message).parameters
+    assert tuple(named) == ARGUMENTS
+    assert unknown == "unknown"
+
+
+def test_the_help_of_a_consumed_message_names_every_field() -> None:
+    text = inspect.getdoc(MessageExt) or ""
+    stored = decode_record(a_record())
+    fields = {name for name in vars(MessageExt(stored)) if not name.startswith("_")}
+    inherited = {"topic", "body", "flag", "properties"}
+    assert {name for name in fields - inherited if f"``{name}``" not in text} == set()
