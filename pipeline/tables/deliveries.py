@@ -3,7 +3,7 @@
 A broker that lost the end of its log uses offsets again, so a record is a queue, an offset and a
 ``life``: 1 for the first message that was stored there, 2 for the next.  A reader is a group, or
 each single member of a broadcasting group.  ``failovers`` has the queues whose owner was hit by a
-fault: the time until a message of the queue was consumed again.
+fault: how long their messages waited until one was consumed again.
 
 Names, units and meaning of the numbers are those of the checkers ``waiting``, ``retries`` and
 ``duplicates``; quantiles are exact here.
@@ -26,6 +26,7 @@ from rocketmq_emulator.facts import (
     QueuesClaimed,
 )
 from rocketmq_emulator.pipeline.tables.facts import ORDER, RUN, at, facts_of
+from rocketmq_emulator.pipeline.tables.intervals import PROCESS_ENDING
 
 RECORD = ("queue", "offset")
 RETRY, DEAD = "%RETRY%", "%DLQ%"  # prefixes of the topics of a group
@@ -290,25 +291,35 @@ QUEUE = (*RUN, "group", "queue")
 
 
 def failovers(facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame) -> DataFrame:
-    """One row per fault that hit a queue's owner: the time to the queue's next first delivery.
+    """One row per fault that hit a queue's owner: how long a message waited for the next owner.
 
-    It starts at the fault, or when that message was stored, whichever is later.
+    The wait starts at the fault, or when the oldest message was stored that waited until then,
+    whichever is later; it ends with the queue's next first delivery.  Only a member that claimed
+    the queue since ends it, if the fault ended the owner's process.
     """
-    before = W.partitionBy(*QUEUE).orderBy("at").rowsBetween(W.unboundedPreceding, -1)
-    fault_us, is_taken = F.col("last_hit.mono_us"), F.col("stored_us").isNotNull()
-    last_hit = F.last(F.when(~is_taken, F.col("at")), ignorenulls=True)
-    last_taken = F.last(F.when(is_taken, F.col("at")), ignorenulls=True)
-    is_first = F.col("last_hit").isNotNull() & F.col("last_taken").isNull()
-    is_open = is_first | (F.col("last_hit") > F.col("last_taken"))
+    in_order = W.partitionBy(*QUEUE).orderBy("at")
+    before = in_order.rowsBetween(W.unboundedPreceding, -1)
+    from_now = in_order.rowsBetween(W.currentRow, W.unboundedFollowing)
+    is_taken = F.col("stored_us").isNotNull()
+    hit = F.last(F.when(~is_taken, F.struct("at", "ends_process")), ignorenulls=True)
+    fault_us = F.col("last_hit.at.mono_us")
+    is_next_owner = ~F.col("last_hit.ends_process") | (F.col("claimed_us") >= fault_us)
+    last_end = F.last(F.when(F.col("is_end"), F.col("at")), ignorenulls=True)
+    is_open = F.col("last_end").isNull() | (F.col("last_hit.at") > F.col("last_end"))
+    since_us = F.greatest(fault_us, F.col("oldest_us"))
     return (
         _hits_and_deliveries(facts, delivery_latency, faults)
-        .withColumns({"last_hit": last_hit.over(before), "last_taken": last_taken.over(before)})
-        .where(is_taken & is_open)
+        .withColumns(
+            {"last_hit": hit.over(before), "oldest_us": F.min("stored_us").over(from_now)}
+        )
+        .withColumn("is_end", is_taken & F.coalesce(is_next_owner, F.lit(False)))
+        .withColumn("last_end", last_end.over(before))
+        .where(F.col("is_end") & is_open)
         .select(
             *QUEUE,
             fault_us.alias("fault_us"),
             F.col("at.mono_us").alias("delivered_us"),
-            (F.col("at.mono_us") - F.greatest(fault_us, F.col("stored_us"))).alias("waited_us"),
+            (F.col("at.mono_us") - since_us).alias("waited_us"),
         )
     )
 
@@ -316,29 +327,39 @@ def failovers(facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame) 
 def _hits_and_deliveries(
     facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame
 ) -> DataFrame:
-    """QUEUE, at, stored_us: of a first delivery; null if the row is a fault of the queue's owner.
+    """QUEUE, at; of first deliveries stored_us, and claimed_us: when the member claimed it.
 
-    The owner is the member that claimed the queue last.
+    Other rows are faults of a queue's owner, the member that claimed it last: ends_process.
     """
     claimed = facts_of(facts, QueuesClaimed).select(
-        *RUN, "group", F.explode("queues").alias("queue"), F.col("node").alias("owner"), at()
+        *(*RUN, "group", F.explode("queues").alias("queue"), "node", at()),
+        F.col("node").alias("owner"),
+        F.col("mono_us").alias("claim_us"),
     )
     by_fault = faults.where(F.col("word").isin(*STOPPING)).select(
-        *RUN, F.explode("nodes").alias("hit"), F.col("began_at").alias("at")
+        *RUN,
+        F.explode("nodes").alias("hit"),
+        F.col("began_at").alias("at"),
+        F.col("word").isin(*PROCESS_ENDING).alias("ends_process"),
     )
-    by_hand = facts_of(facts, NodeKilled).select(*RUN, F.col("fact_node").alias("hit"), at())
+    by_hand = facts_of(facts, NodeKilled).select(
+        *RUN, F.col("fact_node").alias("hit"), at(), F.lit(True).alias("ends_process")
+    )
     held = claimed.select(*QUEUE, F.col("owner").alias("hit")).distinct()
     hits = by_fault.unionByName(by_hand).join(held, on=[*RUN, "hit"], how="inner")
     taken = delivery_latency.where(F.col("reader") == F.col("group")).select(
-        *QUEUE, "stored_us", at()
+        *QUEUE, "node", "stored_us", at()
     )
-    in_order = W.partitionBy(*QUEUE).orderBy("at")
-    until_now = in_order.rowsBetween(W.unboundedPreceding, W.currentRow)
+    of_queue = W.partitionBy(*QUEUE).orderBy("at")
+    of_member = W.partitionBy(*QUEUE, "node").orderBy("at")
+    span = (W.unboundedPreceding, W.currentRow)
+    last_owner = F.last("owner", ignorenulls=True).over(of_queue.rowsBetween(*span))
+    claimed_us = F.last("claim_us", ignorenulls=True).over(of_member.rowsBetween(*span))
     is_hit = F.col("hit") == F.col("last_owner")
     return (
         claimed.unionByName(hits, allowMissingColumns=True)
         .unionByName(taken, allowMissingColumns=True)
-        .withColumn("last_owner", F.last("owner", ignorenulls=True).over(until_now))
+        .withColumns({"last_owner": last_owner, "claimed_us": claimed_us})
         .where(is_hit | F.col("stored_us").isNotNull())
-        .select(*QUEUE, "at", "stored_us")
+        .select(*QUEUE, "at", "ends_process", "stored_us", "claimed_us")
     )

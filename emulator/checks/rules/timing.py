@@ -15,6 +15,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -168,6 +169,7 @@ class _Count:
 # Deliveries ---------------------------------------------------------------------------
 
 
+FAILED_PASSED_MAX = 16  # failed messages of a queue that are looked at for one consumed
 STOPPING = frozenset({"kill", "stop", "power_off", "pause"})  # faults that move queues
 
 
@@ -178,6 +180,13 @@ class DeliveryGap(NamedTuple):
     queue: Queue
     from_us: int
     until_us: int
+
+
+class OwnerHit(NamedTuple):
+    """A fault of a queue's owner: when, and whether it ends the process."""
+
+    at_us: int
+    ends_process: bool
 
 
 class DeliveryTimes(Checker):
@@ -206,7 +215,7 @@ class DeliveryTimes(Checker):
         Metric(
             "consumer_failover_s",
             "s",
-            "the longest from a fault of a queue's owner to the next message consumed of it",
+            "the longest that messages waited for a queue's next owner after a fault of the last",
             "group",
             "max",
         ),
@@ -265,19 +274,38 @@ class DeliveryTimes(Checker):
         waits.took.add(now_us - stored_us)
         oldest_us = self._oldest_us(offset, stored_us)
         self._add_gap(group, queue, since_us=max(last_us, oldest_us), now_us=now_us)
-        if waits.faults and (fault_us := waits.faults.pop(queue, None)) is not None:
-            waits.failover_us = max(waits.failover_us, now_us - max(fault_us, stored_us))
+        if waits.faults and (hit := waits.faults.get(queue)) is not None:
+            self._takes_over(waits, hit, now_us=now_us, oldest_us=oldest_us, node=entry.node)
+
+    def _takes_over(
+        self, waits: _GroupTimes, hit: OwnerHit, *, now_us: int, oldest_us: int, node: str
+    ) -> None:
+        """A message of a queue whose owner was hit is consumed: by the next owner?
+
+        A process that is stopped finishes what its listeners have: that ends nothing.
+        """
+        claim = self.progress.reading.claims.get(node)
+        claimed = None if claim is None else claim.claimed
+        if hit.ends_process and (claimed is None or claimed.mono_us < hit.at_us):
+            return
+        del waits.faults[self.progress.reading.queue]
+        waits.failover_us = max(waits.failover_us, now_us - max(hit.at_us, oldest_us))
 
     def _oldest_us(self, offset: int, stored_us: int) -> int:
         """When the oldest message was stored that waited until the one at *offset* was consumed.
 
-        Listeners in several threads finish later messages before it.
+        Listeners in several threads finish later messages before it.  Of messages that failed,
+        the first ``FAILED_PASSED_MAX`` are passed over: they wait for a retry.
         """
-        reading = self.progress.reading
-        first = reading.done.first_missing(reading.start)
-        if first >= offset or first in reading.failed:
-            return stored_us
-        return min(stored_us, reading.records.stored_us(first) or stored_us)
+        reading, passed = self.progress.reading, 0
+        for first, behind in reading.done.holes(reading.start, offset):
+            for waiting in range(first, behind):
+                if waiting not in reading.failed:
+                    return min(stored_us, reading.records.stored_us(waiting) or stored_us)
+                passed += 1
+                if passed > FAILED_PASSED_MAX:
+                    return stored_us
+        return stored_us
 
     def longest_gaps(self) -> list[DeliveryGap]:
         """The longest gap of each group after its start-up, the longest first; after ``end``."""
@@ -297,17 +325,18 @@ class DeliveryTimes(Checker):
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         """Measure from now on how long queues of members on these nodes wait for an owner."""
-        if self.cluster.all_faults[-1].word in STOPPING:
-            self._hit(fact.nodes, entry.mono_us)
+        word = self.cluster.all_faults[-1].word
+        if word in STOPPING:
+            self._hit(fact.nodes, OwnerHit(entry.mono_us, word in PROCESS_ENDING))
 
     def _killed(self, fact: NodeKilled, entry: Entry) -> None:
-        self._hit((fact.node,), entry.mono_us)
+        self._hit((fact.node,), OwnerHit(entry.mono_us, ends_process=True))
 
-    def _hit(self, nodes: tuple[str, ...], now_us: int) -> None:
+    def _hit(self, nodes: tuple[str, ...], hit: OwnerHit) -> None:
         for reader, reading in self.progress.readings():
             is_broadcasting = "@" in reader  # its queues keep their owner
             if reading.owner in nodes and not is_broadcasting:
-                self._groups[reader].faults[reading.queue] = now_us
+                self._groups[reader].faults[reading.queue] = hit
 
 
 class _GroupTimes:
@@ -318,7 +347,7 @@ class _GroupTimes:
         self.last_us: dict[QueueRecords, int] = {}  # last consumption
         self.gap_us = self.startup_gap_us = 0
         self.gap: DeliveryGap | None = None  # the longest
-        self.faults: dict[Queue, int] = {}  # queue: when its owner had a fault
+        self.faults: dict[Queue, OwnerHit] = {}  # queues that wait for their next owner
         self.failover_us = 0
 
 

@@ -99,6 +99,26 @@ def test_a_consumer_s_failover_counts_for_a_queue_that_was_never_consumed_before
     assert metrics(journal.consumed("billing-2", 0))["consumer_failover_s.billing"] == 32
 
 
+def test_a_failover_counts_from_the_oldest_message_that_waits_for_the_next_owner() -> None:
+    journal = a_member().consumer("billing-2").sent(0).at_s(10).fault("kill", "billing-1")
+    journal.at_s(30).sent(1).at_s(42).claimed("billing-2", Q0).consumed("billing-2", 1)
+    assert metrics(journal)["consumer_failover_s.billing"] == 32
+
+
+def test_a_message_that_failed_before_the_fault_waits_for_its_retry_and_not_for_an_owner() -> None:
+    journal = a_member().consumer("billing-2").sent(0).sent(1).consumed("billing-1", 0, ok=False)
+    journal.at_s(10).fault("kill", "billing-1").sent(2)
+    journal.at_s(30).claimed("billing-2", Q0).consumed("billing-2", 2)
+    assert metrics(journal)["consumer_failover_s.billing"] == 20, "from the fault: 1 waits"
+
+
+def test_a_process_that_is_stopped_finishes_its_messages_and_that_is_no_failover() -> None:
+    journal = a_member().consumer("billing-2").sent(0).at_s(10).fault("stop", "billing-1")
+    journal.sent(1).at_s(10.5).consumed("billing-1", 0).at_s(42).claimed("billing-2", Q0)
+    journal.consumed("billing-2", 1)
+    assert metrics(journal)["consumer_failover_s.billing"] == 32
+
+
 def attempt(
     journal: AJournal, queue=Q0, outcome: str = "SEND_OK", node: str = "producer"
 ) -> AJournal:
