@@ -13,11 +13,17 @@ import msgspec
 
 from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
+    ConnectionClosed,
+    ConsumerStarted,
+    ConsumerStopped,
     Fact,
     FaultBegan,
     FaultEnded,
     MemberJoined,
     MemberLeft,
+    NodeKilled,
+    NodeStarted,
+    NodeStopped,
     Queue,
     RebalancePassed,
     RunStarted,
@@ -33,6 +39,8 @@ F = TypeVar("F", bound=Fact)
 
 FAULTS_MAX = 2  # named in one cause
 RECENTLY_US = 180_000_000  # a fault may have effects for so long after its end
+RESTARTED_US = 60_000_000  # the same of a restart: a poll of routes, a heartbeat, a rebalance
+SHUTDOWN_US = 1_000_000  # at the end of a run all nodes stop
 SILENCE_S = 120  # BrokerConfig.channelExpiredTimeout
 LEFT_REASONS = {
     "channel closed": "as its connection had closed",
@@ -117,15 +125,61 @@ class CauseJournal:
         return [self.names.node_of(client) for client in fact.members]
 
     def faults(self, nodes: Collection[str], from_us: int, until_us: int) -> list[str]:
-        """Sentences: the faults of *nodes* that held then, or ended shortly before."""
+        """Sentences: faults and ends of *nodes* that held then, or ended shortly before."""
         ended = {fact.fault_id: entry.mono_us for entry, fact in self.of(FaultEnded)}
         found = []
         for entry, fact in self.of(FaultBegan):
             over_us = ended.get(fact.fault_id)
             is_over = over_us is not None and over_us < from_us - RECENTLY_US
             if entry.mono_us <= until_us and not is_over and not set(nodes).isdisjoint(fact.nodes):
-                found.append(_fault(entry.mono_us, over_us, fact))
-        return found[-FAULTS_MAX:]
+                found.append((entry.mono_us, _fault(entry.mono_us, over_us, fact)))
+        for at_us, node, how in self.ends_without_fault:
+            back_us = self.next_start_us(node, at_us)
+            is_over = back_us is not None and back_us < from_us - RESTARTED_US
+            if node in nodes and at_us <= until_us and not is_over:
+                back = "" if back_us is None else f" and started again at {seconds(back_us)}"
+                found.append((at_us, f"{node} was {how} at {seconds(at_us)}{back}."))
+        return [sentence for _, sentence in sorted(found)[-FAULTS_MAX:]]
+
+    @cached_property
+    def ends_without_fault(self) -> list[tuple[int, str, str]]:
+        """Processes that ended by an action, no fault: when, the node, "killed" or "stopped"."""
+        by_fault = {
+            (node, entry.mono_us // SHUTDOWN_US)
+            for entry, fact in self.of(FaultBegan)
+            for node in fact.nodes
+        }
+        found = [(entry.mono_us, fact.node, "killed") for entry, fact in self.of(NodeKilled)]
+        found += [
+            (entry.mono_us, entry.node, "stopped")
+            for entry, _ in self.of(NodeStopped)
+            if entry.mono_us < self.end_us - SHUTDOWN_US
+        ]
+        return [each for each in found if (each[1], each[0] // SHUTDOWN_US) not in by_fault]
+
+    def next_start_us(self, node: str, at_us: int) -> int | None:
+        """When the next process of *node* began; None: none did."""
+        starts = (
+            entry.mono_us
+            for entry, _ in self.of_any(NodeStarted, ConsumerStarted)
+            if entry.node == node and entry.mono_us > at_us
+        )
+        return min(starts, default=None)
+
+    def is_gone(self, node: str, at_us: int) -> bool:
+        """Whether *node* did not run then, or was touched by a fault."""
+        ended = {fact.fault_id: entry.mono_us for entry, fact in self.of(FaultEnded)}
+        for entry, fact in self.of(FaultBegan):
+            over_us = ended.get(fact.fault_id, self.end_us + 1)
+            if node in fact.nodes and entry.mono_us <= at_us < over_us:
+                return True
+        ends = [entry.mono_us for entry, _ in self.of(ConsumerStopped) if entry.node == node]
+        ends += [ended_us for ended_us, each, _ in self.ends_without_fault if each == node]
+        last_us = max((each for each in ends if each <= at_us), default=None)
+        if last_us is None:
+            return False
+        back_us = self.next_start_us(node, last_us)
+        return back_us is None or back_us > at_us
 
     def listings(self, group: str, node: str, at_us: int) -> tuple[list[str], list[str]]:
         """Brokers that had dropped *node* at that time, with when and why; and that kept it."""
@@ -145,7 +199,15 @@ class CauseJournal:
     def _dropped(self, entry: Entry, fact: Fact) -> str:
         node, reason = self.names.node_of(getattr(fact, "client", "")), getattr(fact, "reason", "")
         silent = f"as nothing came from it for {self.silence_s:g} s"
-        return f"dropped {node} at {seconds(entry.mono_us)}, {LEFT_REASONS.get(reason, silent)}"
+        why = silent if self._was_idle(entry, fact) else LEFT_REASONS.get(reason, silent)
+        return f"dropped {node} at {seconds(entry.mono_us)}, {why}"
+
+    def _was_idle(self, entry: Entry, fact: Fact) -> bool:
+        """Whether a broker closed the member's connection itself, as it was silent."""
+        return any(
+            each.node == entry.node and each.mono_us <= entry.mono_us < each.mono_us + SHUTDOWN_US
+            for each, _ in self.of(ConnectionClosed, peer=getattr(fact, "peer", ""), reason="idle")
+        )
 
 
 def _fault(from_us: int, until_us: int | None, fact: FaultBegan) -> str:
@@ -161,6 +223,17 @@ def seconds(mono_us: int) -> str:
     """``31.2 s``; to the millisecond below 1 s."""
     value = mono_us / 1_000_000
     return f"{value:.1f} s" if value >= 1 else f"{value:.3f} s"
+
+
+def between(from_us: int, until_us: int) -> str:
+    """``from 31.2 s to 35.0 s``; to the millisecond if it is less than 1 s."""
+    digits = 3 if until_us - from_us < 1_000_000 else 1
+    return f"from {from_us / 1e6:.{digits}f} s to {until_us / 1e6:.{digits}f} s"
+
+
+def times(count: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def place(queue: Queue | None) -> str:

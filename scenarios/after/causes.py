@@ -15,13 +15,19 @@ from typing import TypeAlias
 import msgspec
 
 from rocketmq_emulator.checks.judging.table import ALL, METRICS
+from rocketmq_emulator.checks.rules.ownership import OwnerTime
+from rocketmq_emulator.checks.rules.timing import DeliveryGap
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import Queue
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.after.cause_journal import CauseJournal, CauseSubject
+from rocketmq_emulator.scenarios.after.delivery_causes import (
+    delivery_gap,
+    slow_delivery,
+    worst_gap,
+)
 from rocketmq_emulator.scenarios.after.message_causes import (
     after_power_loss,
-    delivery_gap,
     early_commit,
     failed_sends,
     late_wake,
@@ -33,6 +39,7 @@ from rocketmq_emulator.scenarios.after.message_causes import (
 from rocketmq_emulator.scenarios.after.ownership_causes import (
     expired_queues,
     late_pass,
+    longest_overlap,
     needless_moves,
     no_owner,
     ownership,
@@ -68,13 +75,17 @@ OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("retried_sends", "unsafe_sends", "producer_failover_s"), failed_sends),
     **dict.fromkeys(("longest_send_ms", "send_ms_p99"), failed_sends),
     **dict.fromkeys(("delivery_gap_s", "consumer_failover_s"), delivery_gap),
-    **dict.fromkeys(("longest_deliver_ms", "deliver_ms_p99"), delivery_gap),
+    **dict.fromkeys(("longest_deliver_ms", "deliver_ms_p99"), slow_delivery),
     **dict.fromkeys(("needless_moves", "moved_queues"), needless_moves),
     **dict.fromkeys(("queueless_members", "skew_queues"), queueless),
     **dict.fromkeys(("hidden", "lost_with_power"), after_power_loss),
     "expired_queues": expired_queues,
     "rebalance_gap_s": late_pass,
 }
+WORST: Mapping[str, Callable[[CauseJournal, str, str], DeliveryGap | OwnerTime | None]] = {
+    **dict.fromkeys(("delivery_gap_s", "consumer_failover_s"), worst_gap),
+    "overlap_s": longest_overlap,
+}  # the time that a metric measures, which is the one that its cause is about
 assert OF_RULES.keys() <= ALL.keys(), "every rule of the table is a checker"
 assert OF_METRICS.keys() <= METRICS.keys(), "every metric of the table is a checker's"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from textwrap import shorten
+from typing import TypeAlias
 
-from rocketmq_emulator.checks.judging.judging import Judging
 from rocketmq_emulator.checks.rules.ownership import OwnerTime
-from rocketmq_emulator.checks.rules.timing import DeliveryTimes
 from rocketmq_emulator.facts import (
     DelayedDelivered,
     GroupOffsetMoved,
@@ -24,7 +24,6 @@ from rocketmq_emulator.facts import (
     PullHeld,
     Queue,
     QueuesClaimed,
-    QueuesLocked,
     RouteChanged,
     SeekRequested,
     SendAttempted,
@@ -35,9 +34,11 @@ from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
 from rocketmq_emulator.scenarios.after.cause_journal import (
     CauseJournal,
     CauseSubject,
+    between,
     joined,
     place,
     seconds,
+    times,
 )
 from rocketmq_emulator.scenarios.after.ownership_causes import without_owner
 from rocketmq_emulator.scenarios.after.remaining_messages import remaining_at_end
@@ -46,8 +47,13 @@ from rocketmq_emulator.scenarios.descriptions.sentences import code_in_words, ma
 
 STALE_US = 30_000_000  # a pull is held for 20 s at most
 SOON_US = 1_000_000
-OUTCOME_MAX = 60  # characters
+OUTCOME_MAX = 120  # characters
 GOOD_OUTCOMES = ("SEND_OK", "ONE_WAY")
+
+# By group, queue and node: when it claimed last and from where; by group, queue, node and time of
+# its claim: offsets that it consumed, each with the first node that consumed it.
+Claims: TypeAlias = dict[tuple[str, Queue, str], tuple[int, int | None]]
+Runs: TypeAlias = dict[tuple[str, Queue, str, int], list[tuple[int, str]]]
 
 
 # Lost -----------------------------------------------------------------------------------------
@@ -217,14 +223,15 @@ def unfinished(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
         return
     owner = owners[-1]
     yield f"{owner.node} holds the queue since {seconds(owner.from_us)}."
-    yield from _what_the_owner_does(journal, history, owner.node, most.first)
+    yield from what_the_owner_does(journal, history, owner.node, most.first)
     nodes = {owner.node, most.queue.broker}
     yield from journal.faults(nodes, journal.end_us, journal.end_us)
 
 
-def _what_the_owner_does(
+def what_the_owner_does(
     journal: CauseJournal, history: GroupQueueHistory, node: str, first: int
 ) -> Iterator[str]:
+    """What *node*, the owner of the queue, did last there; messages from *first* on are left."""
     acts = history.acts.get(node, {})
     pull, given, finished = (acts.get(name) for name in ("pull", "given", "finished"))
     failures = [
@@ -234,9 +241,10 @@ def _what_the_owner_does(
     ]
     if failures and pull is not None and isinstance(pull.fact, PullFailed):
         errors = Counter(without_advice(fact.error) for _, fact in failures)
+        first_us, last_us = failures[0][0].mono_us, failures[-1][0].mono_us
+        when = between(first_us, last_us) if len(failures) > 1 else f"at {seconds(first_us)}"
         yield (
-            f"{_times(len(failures)).capitalize()} its pull failed, from "
-            f"{seconds(failures[0][0].mono_us)} to {seconds(failures[-1][0].mono_us)}: "
+            f"{times(len(failures)).capitalize()} its pull failed, {when}: "
             f"{errors.most_common(1)[0][0]}."
         )
     elif pull is None:
@@ -244,7 +252,12 @@ def _what_the_owner_does(
     elif isinstance(pull.fact, PullHeld):
         yield (
             f"Its pull from {pull.fact.offset} waits at {pull.node} since "
-            f"{seconds(pull.mono_us)}, which should have answered it with these messages."
+            f"{seconds(pull.mono_us)}"
+            + (
+                ", which should have answered it with these messages."
+                if pull.fact.offset <= first
+                else ": it had pulled these messages before."
+            )
         )
     elif journal.end_us - pull.mono_us > STALE_US:
         yield f"Its last pull was at {seconds(pull.mono_us)}, and it has not pulled since."
@@ -267,47 +280,6 @@ def _what_the_owner_does(
 
 
 # Late -----------------------------------------------------------------------------------------
-
-
-def delivery_gap(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """The longest time in which a queue had messages and its group consumed none."""
-    judging = Judging((DeliveryTimes,))
-    judging.take(journal.entries)
-    judging.end()
-    (checker,) = judging.checkers
-    assert isinstance(checker, DeliveryTimes)
-    gaps = [gap for gap in checker.longest_gaps() if about.scope in ("", gap.group)]
-    if not gaps:
-        return
-    gap = gaps[0]
-    yield (
-        f"{place(gap.queue)} had messages from {seconds(gap.from_us)} to {seconds(gap.until_us)}, "
-        f"and {gap.group} consumed none of them."
-    )
-    history = journal.history(gap.group, gap.queue, gap.until_us)
-    ended = [h for h in history.holds if gap.from_us <= (h.until_us or 0) <= gap.until_us]
-    nodes = {gap.queue.broker, *(hold.node for hold in history.holds)}
-    yield from journal.faults(nodes, gap.from_us, gap.until_us)
-    if ended:
-        yield f"Its owner {ended[0].node} {ended[0].ended} at {seconds(ended[0].until_us or 0)}."
-    claims = [hold for hold in history.holds if gap.from_us < hold.from_us <= gap.until_us]
-    refused = [e for e in history.refusals if gap.from_us <= e.mono_us and _is_lock(e, gap.queue)]
-    if refused:
-        who = {journal.names.node_of(getattr(e.fact, "client", "")) for e in refused}
-        yield (
-            f"{refused[0].node} refused {joined(sorted(who))} the lock {_times(len(refused))}, as "
-            "another member had it."
-        )
-    if claims:
-        yield f"{claims[-1].node} claimed the queue at {seconds(claims[-1].from_us)}."
-    elif not history.owners():
-        yield "No member held the queue at its end."
-    else:
-        owner = history.owners()[-1]
-        yield f"{owner.node} held it all the time, since {seconds(owner.from_us)}."
-        yield from _what_the_owner_does(journal, history, owner.node, 0)
-    if gap.until_us < journal.end_us:
-        yield f"The next message was consumed at {seconds(gap.until_us)}."
 
 
 def late_wake(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
@@ -350,52 +322,121 @@ def late_wake(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
 
 def repeats(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     """Messages that were consumed again: the handover with most of them."""
+    claims, runs = _consumptions(journal, about.scope)
+    again = _repeated(runs)
+    if not again:
+        yield from _sent_twice(journal, about)
+        return
+    (group, queue, node, claimed_us), offsets = max(again.items(), key=lambda pair: len(pair[1]))
+    total = sum(map(len, again.values()))
+    before = Counter(who for _, who in offsets).most_common(1)[0][0]
+    numbers = sorted({offset for offset, _ in offsets})
+    then = "and again after its claim" if before == node else f"then {node}"
+    who = f"{before} consumed {'it' if len(offsets) == 1 else 'them'}, {then}"
+    yield (
+        f"{group} consumed {many(total, 'message')} again; {_part(len(offsets), total)} "
+        f"{_range(numbers)} of {place(queue)}: {who}."
+    )
+    history = journal.history(group, queue, claimed_us)
+    earlier = [h for h in history.holds if h.node == before and h.from_us < claimed_us]
+    yield from journal.faults({before, queue.broker}, claimed_us, claimed_us)
+    if earlier and earlier[-1].until_us is not None:
+        yield f"{before} {earlier[-1].ended} at {seconds(earlier[-1].until_us)}."
+    elif earlier and before != node:
+        yield f"{before} still held the queue, so it had two owners."
+    _, start = claims.get((group, queue, node), (0, None))
+    began = "" if start is None else f" and began at {start}"
+    yield f"{node} claimed the queue at {seconds(claimed_us)}{began}."
+    yield _last_commit(journal, (group, queue), node, claimed_us, start)
+
+
+def _last_commit(
+    journal: CauseJournal, pair: tuple[str, Queue], node: str, claimed_us: int, start: int | None
+) -> str:
+    """The last commit by others before *node* claimed the queue of *pair* and began at *start*."""
+    group, queue = pair
+    commits = [
+        (e, f.offset)
+        for e, f in journal.of(OffsetCommitted, group=group, queue=queue)
+        if e.mono_us <= claimed_us
+    ]
+    if not commits:
+        return "No offset had been committed there."
+    entry, offset = commits[-1]
+    if start is not None and offset > start:
+        return (
+            f"The commit of {offset} came at {entry.mono_us / 1e6:.3f} s, after {node} had asked "
+            "where to begin."
+        )
+    return f"The last commit before was of {offset}, at {seconds(entry.mono_us)}."
+
+
+def _sent_twice(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """Messages that are stored twice, as a send that seemed to fail was retried."""
+    places: dict[str, set[tuple[Queue, int]]] = defaultdict(set)
+    for _, fact in journal.of(MessageConsumed):
+        if fact.ok and about.scope in ("", fact.group):
+            places[fact.uniq_key].add((fact.queue, fact.offset))
+    twice = {key: found for key, found in places.items() if len(found) > 1}
+    failed = [
+        (e, f)
+        for e, f in journal.of(SendAttempted)
+        if f.uniq_key in twice and f.outcome not in GOOD_OUTCOMES
+    ]
+    if not failed:
+        return
+    broker = Counter(f.queue.broker for _, f in failed).most_common(1)[0][0]
+    mine = [e.mono_us for e, f in failed if f.queue.broker == broker]
+    count = len(twice)
+    yield (
+        f"{many(count, 'message')} {'was' if count == 1 else 'were'} stored twice, and both "
+        "copies were consumed."
+    )
+    yield from journal.faults({broker}, mine[0], mine[-1])
+    when = between(mine[0], mine[-1]) if len(mine) > 1 else f"at {seconds(mine[0])}"
+    yield (
+        f"{many(len(mine), 'attempt')} to send {'it' if count == 1 else 'them'} to {broker} had "
+        f"no answer in time, {when}, but {broker} stored the message later."
+    )
+    yield "The producer sent again, to another queue: it cannot know that the first one is stored."
+
+
+def _part(count: int, total: int) -> str:
+    """``it is``, ``all are``, ``one of them is``, ``4 of them are``."""
+    if count == total:
+        return "it is" if count == 1 else "all are"
+    return "one of them is" if count == 1 else f"{count:,} of them are"
+
+
+def _range(numbers: list[int]) -> str:
+    """``84``; ``from 2 to 5``."""
+    if len(numbers) == 1:
+        return str(numbers[0])
+    return f"from {numbers[0]} to {numbers[-1]}"
+
+
+def _consumptions(journal: CauseJournal, scope: str) -> tuple[Claims, Runs]:
+    """The last claims of queues, and the offsets that each claim consumed."""
     first: dict[tuple[str, Queue, int], str] = {}
-    claims: dict[tuple[str, Queue, str], tuple[int, int | None]] = {}
-    runs: dict[tuple[str, Queue, str, int], list[tuple[int, str]]] = defaultdict(list)
+    claims: Claims = {}
+    runs: Runs = defaultdict(list)
     for entry in journal.entries:
         fact = entry.fact
         if isinstance(fact, QueuesClaimed):
             for at, queue in enumerate(fact.queues):
                 start = fact.offsets[at] if fact.offsets else None
                 claims[fact.group, queue, entry.node] = entry.mono_us, start
-        elif isinstance(fact, MessageConsumed) and fact.ok and about.scope in ("", fact.group):
+        elif isinstance(fact, MessageConsumed) and fact.ok and scope in ("", fact.group):
             before = first.setdefault((fact.group, fact.queue, fact.offset), entry.node)
             claimed_us, _ = claims.get((fact.group, fact.queue, entry.node), (0, None))
             runs[fact.group, fact.queue, entry.node, claimed_us].append((fact.offset, before))
-    again = _repeated(runs)
-    if not again:
-        return
-    (group, queue, node, claimed_us), offsets = max(again.items(), key=lambda pair: len(pair[1]))
-    total = sum(map(len, again.values()))
-    before = Counter(who for _, who in offsets).most_common(1)[0][0]
-    numbers = sorted(offset for offset, _ in offsets)
-    yield (
-        f"{group} consumed {many(total, 'message')} again; {len(offsets)} of them are from "
-        f"{numbers[0]} to {numbers[-1]} of {place(queue)}: {before} consumed them, then {node}."
-    )
-    history = journal.history(group, queue, claimed_us)
-    earlier = [hold for hold in history.holds if hold.node == before]
-    yield from journal.faults({before, queue.broker}, claimed_us, claimed_us)
-    if earlier and earlier[-1].until_us is not None:
-        committed = "nothing" if history.committed is None else history.committed
-        yield (
-            f"{before} {earlier[-1].ended} at {seconds(earlier[-1].until_us)}; by then "
-            f"{committed} was committed."
-        )
-    elif earlier and before != node:
-        yield f"{before} still held the queue, so it had two owners."
-    _, start = claims.get((group, queue, node), (0, None))
-    began = "" if start is None else f" and began at {start}"
-    yield f"{node} claimed the queue at {seconds(claimed_us)}{began}."
+    return claims, runs
 
 
-def _repeated(
-    runs: dict[tuple[str, Queue, str, int], list[tuple[int, str]]],
-) -> dict[tuple[str, Queue, str, int], list[tuple[int, str]]]:
+def _repeated(runs: Runs) -> Runs:
     """The consumptions by each claim of messages that were consumed before."""
     seen: Counter[tuple[str, Queue, int]] = Counter()
-    found: dict[tuple[str, Queue, str, int], list[tuple[int, str]]] = {}
+    found: Runs = {}
     for at, given in runs.items():
         again = [pair for pair in given if seen[at[0], at[1], pair[0]]]
         seen.update((at[0], at[1], offset) for offset, _ in given)
@@ -491,20 +532,20 @@ def failed_sends(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     if failed and about.metric in ("failed_sends", "maybe_stored"):
         keys, total = {f.uniq_key for _, f in failed}, len(failed) + sent
         attempts = [(e, f) for e, f in attempts if f.uniq_key in keys]
-        yield (
-            f"{len(failed):,} of {many(total, 'send')} failed, from "
-            f"{seconds(failed[0][0].mono_us)} to {seconds(failed[-1][0].mono_us)}."
-        )
+        ends = [entry.mono_us for entry, _ in failed]
+        when = between(ends[0], ends[-1]) if len(ends) > 1 else f"at {seconds(ends[0])}"
+        yield f"{len(failed):,} of {many(total, 'send')} failed, {when}."
     if not attempts:
         return
     brokers = Counter(f.queue.broker for _, f in attempts)
     broker, count = brokers.most_common(1)[0]
     mine = [(e, f) for e, f in attempts if f.queue.broker == broker]
-    outcome = Counter(f.outcome[:OUTCOME_MAX] for _, f in mine).most_common(1)[0][0]
+    outcome = Counter(without_advice(f.outcome) for _, f in mine).most_common(1)[0][0]
     first_us, last_us = mine[0][0].mono_us, mine[-1][0].mono_us
+    when = between(first_us, last_us) if count > 1 else f"at {seconds(first_us)}"
     yield (
-        f"{count:,} of {many(len(attempts), 'attempt')} that failed went to {broker}, from "
-        f"{seconds(first_us)} to {seconds(last_us)}: {without_advice(outcome)}."
+        f"{count:,} of {many(len(attempts), 'attempt')} that failed went to {broker}, {when}: "
+        f"{shorten(outcome, OUTCOME_MAX, placeholder=' …').rstrip('.')}."
     )
     yield from journal.faults({broker, mine[0][0].node}, first_us, last_us)
     routes = [
@@ -530,11 +571,3 @@ def failed_sends(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
 def _offset_in(what: str) -> int | None:
     match = re.search(r"offset[s]? (\d+)", what)
     return int(match[1]) if match else None
-
-
-def _is_lock(entry: Entry, queue: Queue) -> bool:
-    return isinstance(entry.fact, QueuesLocked) and queue in entry.fact.refused
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")

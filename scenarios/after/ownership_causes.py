@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rocketmq_emulator.checks.judging.judging import Judging
 from rocketmq_emulator.checks.rules.ownership import OneOwner, OwnerTime
@@ -13,9 +13,11 @@ from rocketmq_emulator.facts import (
     Fact,
     MemberLeft,
     NodeStarted,
+    Queue,
     QueuesClaimed,
     QueuesLocked,
     QueuesReleased,
+    QueuesUnlocked,
     RebalancePassed,
     RouteChanged,
     TopicChanged,
@@ -25,14 +27,19 @@ from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.after.cause_journal import (
     CauseJournal,
     CauseSubject,
+    between,
     joined,
     place,
     seconds,
+    times,
 )
 from rocketmq_emulator.scenarios.descriptions.queue_history import OwnershipPeriod
 from rocketmq_emulator.scenarios.descriptions.sentences import many
 
 PASS_S = 20  # the interval of rebalances
+ROUTE_POLL_S = 30  # ClientConfig.pollNameServerInterval
+LOCK_EVERY_S = 20  # ConsumeMessageOrderlyService locks queues, and each rebalance does
+LOCK_S = 60  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
 CLAIM_US = 1_000_000  # between a rebalance and its claim, at most
 CHANGES: Mapping[type[Fact], str] = {ConsumerStarted: "joined", ConsumerStopped: "left"}
 
@@ -67,6 +74,12 @@ def two_owners(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     yield _end_of_two(journal, time, last.from_us)
 
 
+def longest_overlap(journal: CauseJournal, _: str, scope: str) -> OwnerTime | None:
+    """The longest time with two owners, of the group *scope* if it is not empty."""
+    times = _owner_times(journal).overlaps()
+    return next((time for time in times if scope in ("", time.group)), None)
+
+
 def _two_lists(
     journal: CauseJournal, time: OwnerTime, first: OwnershipPeriod, last: OwnershipPeriod
 ) -> Iterator[str]:
@@ -77,18 +90,21 @@ def _two_lists(
         return
     (new_entry, new_fact), (old_entry, old_fact) = new, old
     new_list, old_list = journal.members_in(new_fact), journal.members_in(old_fact)
+    start = "Two"
     if first.node not in new_list:
         dropped, kept = journal.listings(group, first.node, new_entry.mono_us)
         if dropped:
             yield f"{joined(dropped)}{f'; {joined(kept)} kept it' if kept else ''}."
+            start = "So two"
     elif last.node not in old_list:
         yield (
             f"{first.node} rebalanced last at {seconds(old_entry.mono_us)}, before a broker "
             f"listed {last.node} for it."
         )
+        start = "So two"
     if set(new_list) != set(old_list):
         yield (
-            f"So two lists of the members of {group} were in use: {last.node} had "
+            f"{start} lists of the members of {group} were in use: {last.node} had "
             f"{joined(new_list)}, {first.node} had {joined(old_list)}."
         )
     elif new_fact.queue_count != old_fact.queue_count:
@@ -169,19 +185,19 @@ def no_owner(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
 def without_owner(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
     """The sentences of one time in which a queue had no owner."""
     history = journal.history(time.group, time.queue, time.from_us)
-    last = max(history.holds, key=lambda hold: hold.until_us or 0, default=None)
+    last = max(history.holds, key=lambda hold: hold.until_us or time.from_us, default=None)
     nodes = {time.queue.broker} if last is None else {time.queue.broker, last.node}
-    yield from journal.faults(nodes, time.from_us, time.until_us)
-    if last is None:
-        yield f"No member had claimed {place(time.queue)} before."
-    else:
-        yield (
-            f"{last.node} {last.ended or 'ended'} at {seconds(time.from_us)}, and "
-            f"{place(time.queue)} had no owner in {time.group} from then on."
-        )
+    told = "" if last is None else f"{last.node} {last.ended} at"
+    for sentence in journal.faults(nodes, time.from_us, time.until_us):
+        if not told or not sentence.startswith(told):
+            yield sentence
+    grown = [*_growth(journal, time)]
+    yield from grown
+    yield _became_unowned(journal, time, last, is_told=bool(grown))
     yield from _meanwhile(journal, time, "" if last is None else last.node)
     for entry, fact in journal.of(QueuesClaimed, group=time.group):
         if entry.mono_us == time.until_us and time.queue in fact.queues:
+            yield from _new_route(journal, time, entry.node)
             yield (
                 f"{entry.node} claimed it at {seconds(time.until_us)}, after "
                 f"{seconds(time.until_us - time.from_us)}."
@@ -190,6 +206,55 @@ def without_owner(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
     lasted = seconds(time.until_us - time.from_us)
     is_end = time.until_us >= journal.end_us
     yield f"That lasted {lasted}, to {'the end' if is_end else seconds(time.until_us)}."
+
+
+def _became_unowned(
+    journal: CauseJournal, time: OwnerTime, last: OwnershipPeriod | None, *, is_told: bool
+) -> str:
+    """How the queue lost its last owner, or that it had none yet."""
+    queue, from_s = place(time.queue), seconds(time.from_us)
+    if last is None:
+        return f"No member had claimed {queue} before{'' if is_told else f' {from_s}'}."
+    if last.until_us is None:
+        dropped, _ = journal.listings(time.group, last.node, time.from_us)
+        mine = [each for each in dropped if each.startswith(f"{time.queue.broker} ")] or dropped
+        how = f" {joined(mine[:1])}:" if mine else ""
+        return f"{last.node} held {queue} then.{how} from {from_s} on it counts as no owner."
+    ended = f"{last.node} {last.ended} at {seconds(last.until_us)}"
+    if time.from_us - last.until_us < CLAIM_US:
+        return f"{ended}, and {queue} had no owner in {time.group} from then on."
+    return f"{ended}, and {queue}, which can be read since {from_s}, had no owner in {time.group}."
+
+
+def _growth(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
+    """The change of the topic that made the queue."""
+    before = None
+    for entry, fact in sorted(
+        journal.of_any(TopicCreated, TopicChanged, topic=time.queue.topic),
+        key=lambda pair: pair[0].mono_us,
+    ):
+        if entry.node != time.queue.broker or entry.mono_us > time.from_us + CLAIM_US:
+            continue
+        if before is not None and before <= time.queue.queue_id < fact.read_queue_count:
+            yield (
+                f"{entry.node} got {many(fact.read_queue_count, 'queue')} of {fact.topic} instead "
+                f"of {before} at {seconds(entry.mono_us)}."
+            )
+        before = fact.read_queue_count
+
+
+def _new_route(journal: CauseJournal, time: OwnerTime, node: str) -> Iterator[str]:
+    """The last route that *node* got in that time, if there was one."""
+    routes = [
+        entry.mono_us
+        for entry, _ in journal.of(RouteChanged, topic=time.queue.topic)
+        if entry.node == node and time.from_us < entry.mono_us <= time.until_us
+    ]
+    if routes:
+        yield (
+            f"{node} got the new route at {seconds(routes[-1])}, with its next poll (every "
+            f"{ROUTE_POLL_S} s), and rebalanced after it."
+        )
 
 
 def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[str]:
@@ -204,7 +269,11 @@ def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[
     if not passes:
         yield f"No member of {time.group} rebalanced {time.queue.topic} in that time."
         return
-    listing = [each for each in passes if former in journal.members_in(each[1])]
+    listing = [
+        each
+        for each in passes
+        if former in journal.members_in(each[1]) and journal.is_gone(former, each[0].mono_us)
+    ]
     running = {entry.node for entry, _ in passes}
     if former and former not in running and listing:
         entry, _ = listing[-1]
@@ -218,7 +287,45 @@ def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[
         if kept:
             yield f"{joined(kept)} kept it in the list."
         return
-    yield from _shares(journal, time, passes)
+    refused = [
+        entry
+        for entry, fact in journal.of(QueuesLocked, group=time.group)
+        if time.queue in fact.refused and time.from_us <= entry.mono_us <= time.until_us
+    ]
+    if refused:
+        yield from lock_refusals(journal, time.group, time.queue, refused)
+    else:
+        yield from _shares(journal, time, passes)
+
+
+def lock_refusals(
+    journal: CauseJournal, group: str, queue: Queue, refused: Sequence[Entry]
+) -> Iterator[str]:
+    """Sentences: which member was *refused* the queue's lock, who had it, and until when."""
+    first_us, last_us = refused[0].mono_us, refused[-1].mono_us
+    who = journal.names.node_of(getattr(refused[-1].fact, "client", ""))
+    when = f"at {seconds(first_us)}"
+    if len(refused) > 1:
+        when = f"{times(len(refused))}, {between(first_us, last_us)}"
+    yield f"{refused[0].node} refused {who} the lock {when}; members ask every {LOCK_EVERY_S} s."
+    granted = [
+        (entry, fact.client)
+        for entry, fact in journal.of(QueuesLocked, group=group)
+        if queue in fact.granted and entry.mono_us <= last_us
+    ]
+    if not granted:
+        return
+    entry, client = granted[-1]
+    freed = [
+        each.mono_us
+        for each, fact in journal.of(QueuesUnlocked, group=group, client=client)
+        if queue in fact.queues and each.mono_us > entry.mono_us
+    ]
+    until = f"and a lock lasts {LOCK_S} s: until {seconds(entry.mono_us + LOCK_S * 1_000_000)}"
+    if freed:
+        until = f"and unlocked it at {seconds(freed[0])}"
+    holder = journal.names.node_of(client)
+    yield f"{holder} had it, and got or renewed it last at {seconds(entry.mono_us)}, {until}."
 
 
 def _shares(
@@ -234,7 +341,8 @@ def _shares(
             f"had {known}: its route was another."
         )
         at_us = max(entry.mono_us for entry, _ in passes if entry.node == node)
-        yield from _route(journal, time.queue.topic, node, at_us)
+        if not [*_growth(journal, time)]:
+            yield from _route(journal, time.queue.topic, node, at_us)
         return
     strangers = [
         client

@@ -36,7 +36,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
 from rocketmq_emulator.scenarios.after.cause_journal import CauseJournal
-from rocketmq_emulator.scenarios.after.causes import MetricCause, causes_of_unmet
+from rocketmq_emulator.scenarios.after.causes import WORST, MetricCause, causes_of_unmet
 from rocketmq_emulator.scenarios.after.explaining import faults_at
 from rocketmq_emulator.scenarios.after.related_facts import facts_around, subject_of
 from rocketmq_emulator.scenarios.after.remaining_messages import (
@@ -44,7 +44,7 @@ from rocketmq_emulator.scenarios.after.remaining_messages import (
     remaining_at_end,
 )
 from rocketmq_emulator.scenarios.after.replay import start_of
-from rocketmq_emulator.scenarios.descriptions.names import NodeNames
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames, queues_of
 from rocketmq_emulator.scenarios.descriptions.queue_history import (
     GroupQueueHistory,
     history_lines,
@@ -131,12 +131,16 @@ ENTRIES_MAX = 300_000  # a longer journal is not searched: each step judges it a
 
 
 class BoundCrossing(msgspec.Struct, frozen=True):
-    """The fact at which a metric passed its bound: its time, the active faults, related facts."""
+    """The fact at which a metric passed its bound: its time, the active faults, related facts.
+
+    *is_longest*: it is the end of the longest time, which the cause is about.
+    """
 
     expected: str
     at_s: float
     faults: tuple[str, ...]
     facts: tuple[FactLine, ...]
+    is_longest: bool = False
 
 
 def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCrossing | None:
@@ -145,6 +149,8 @@ def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCros
     None if there is no single such fact, or the journal has more than ``ENTRIES_MAX`` entries.  A
     metric that stays too low (``>=``) has no such fact.
     """
+    if (longest := _end_of_longest(entries, expectation)) is not None:
+        return _crossing_at(entries, longest, expectation, is_longest=True)
     if len(entries) > ENTRIES_MAX:
         return None
     checkers = [
@@ -167,7 +173,12 @@ def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCros
     while beyond - met > 1:
         middle = (met + beyond) // 2
         met, beyond = (met, middle) if is_beyond(middle) else (middle, beyond)
-    entry = entries[beyond - 1]
+    return _crossing_at(entries, entries[beyond - 1], expectation)
+
+
+def _crossing_at(
+    entries: Sequence[Entry], entry: Entry, expectation: Expectation, *, is_longest: bool = False
+) -> BoundCrossing:
     subject = subject_of([entry], entry.mono_us, NodeNames(entries))
     facts, _ = facts_around(entries, [entry], subject)
     return BoundCrossing(
@@ -175,6 +186,25 @@ def crossing_of(entries: Sequence[Entry], expectation: Expectation) -> BoundCros
         at_s=entry.mono_us / 1_000_000,
         faults=tuple(faults_at(entries, entry.mono_us, subject.nodes)),
         facts=facts,
+        is_longest=is_longest,
+    )
+
+
+def _end_of_longest(entries: Sequence[Entry], expectation: Expectation) -> Entry | None:
+    """The last fact of the longest time that the metric measures, if ``WORST`` knows it."""
+    worst_of = WORST.get(expectation.metric)
+    if worst_of is None:
+        return None
+    worst = worst_of(CauseJournal(entries), expectation.metric, expectation.scope)
+    if worst is None:
+        return None
+    return next(
+        (
+            entry
+            for entry in entries
+            if entry.mono_us == worst.until_us and worst.queue in queues_of(entry.fact)
+        ),
+        None,
     )
 
 

@@ -12,6 +12,7 @@ counted exactly until there are too many different ones; most repeat.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
@@ -288,8 +289,11 @@ class DeliveryTimes(Checker):
         claimed = None if claim is None else claim.claimed
         if hit.ends_process and (claimed is None or claimed.mono_us < hit.at_us):
             return
-        del waits.faults[self.progress.reading.queue]
-        waits.failover_us = max(waits.failover_us, now_us - max(hit.at_us, oldest_us))
+        queue, since_us = self.progress.reading.queue, max(hit.at_us, oldest_us)
+        del waits.faults[queue]
+        if now_us - since_us > waits.failover_us:
+            waits.failover_us = now_us - since_us
+            waits.failover = DeliveryGap(self.progress.reading.reader, queue, since_us, now_us)
 
     def _oldest_us(self, offset: int, stored_us: int) -> int:
         """When the oldest message was stored that waited until the one at *offset* was consumed.
@@ -309,8 +313,11 @@ class DeliveryTimes(Checker):
 
     def longest_gaps(self) -> list[DeliveryGap]:
         """The longest gap of each group after its start-up, the longest first; after ``end``."""
-        found = [waits.gap for waits in self._groups.values() if waits.gap is not None]
-        return sorted(found, key=lambda gap: gap.from_us - gap.until_us)
+        return _longest_first(waits.gap for waits in self._groups.values())
+
+    def longest_failovers(self) -> list[DeliveryGap]:
+        """The longest wait of each group for a queue's next owner, the longest first."""
+        return _longest_first(waits.failover for waits in self._groups.values())
 
     def _add_gap(self, group: str, queue: Queue, *, since_us: int, now_us: int) -> None:
         """A message waited: the start-up of the group is counted apart."""
@@ -349,6 +356,11 @@ class _GroupTimes:
         self.gap: DeliveryGap | None = None  # the longest
         self.faults: dict[Queue, OwnerHit] = {}  # queues that wait for their next owner
         self.failover_us = 0
+        self.failover: DeliveryGap | None = None  # the longest
+
+
+def _longest_first(gaps: Iterable[DeliveryGap | None]) -> list[DeliveryGap]:
+    return sorted(filter(None, gaps), key=lambda gap: gap.from_us - gap.until_us)
 
 
 _NOTHING = _GroupTimes()

@@ -259,10 +259,14 @@ def _shortfall(short: Shortfall, said: set[str]) -> list[str]:
 
 
 def _last_met_lines(turn: BoundCrossing) -> list[str]:
+    head = f"{turn.expected} was met until {turn.at_s:.3f} s"
+    mark = "the first with which it was not met"
+    if turn.is_longest:
+        head, mark = f"{turn.expected}: the longest time ended at {turn.at_s:.3f} s", "its end"
     return [
-        f"{turn.expected} was met until {turn.at_s:.3f} s",
+        head,
         *(f"a fault that held: {fault}" for fault in turn.faults),
-        "the facts (> marks the first with which it was not met):",
+        f"the facts (> marks {mark}):",
         *map(fact_line, sorted(turn.facts, key=lambda told: (told.at_s, told.is_evidence))),
     ]
 

@@ -11,11 +11,13 @@ from rocketmq_emulator.checks.judging.judging import judge
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.cli.commands.explain import explanation_lines
 from rocketmq_emulator.facts import (
+    BrokerRegistered,
     DelayedDelivered,
     FaultBegan,
     MemberLeft,
     MessageSentBack,
     NodeStarted,
+    NodeStopped,
     PowerLost,
     PullAnswered,
     PullFailed,
@@ -143,6 +145,7 @@ def a_broker_hangs() -> AJournal:
 def a_lock_is_kept() -> AJournal:
     journal = expecting("delivery_gap_s", 5).consumer(ONE, orderly=True)
     journal.consumer(TWO, orderly=True).pulled(0, 0).claimed(ONE, Q0, offsets=(0,))
+    journal.at_s(9).note("broker-a", QueuesLocked("billing", client_of(ONE), (Q0,), ()))
     began(journal.at_s(10), "kill", ONE).sent(0)
     for second in (11, 31, 51):
         refused = QueuesLocked("billing", client_of(TWO), (), (Q0,))
@@ -150,6 +153,59 @@ def a_lock_is_kept() -> AJournal:
     journal.at_s(71).note("broker-a", QueuesLocked("billing", client_of(TWO), (Q0,), ()))
     journal.claimed(TWO, Q0, offsets=(0,)).at_s(72).given(TWO, 0).consumed(TWO, 0)
     return journal.at_s(80).ends()
+
+
+def a_broker_is_restarted() -> AJournal:
+    """It knows the group again with the next heartbeat; until then it refuses its pulls."""
+    journal = expecting("delivery_gap_s", 5).note("broker-a", NodeStarted("broker", "", "4.9.7"))
+    journal.consumer(ONE).pulled(0, 0).claimed(ONE, Q0, offsets=(0,)).at_s(40)
+    journal.note("broker-a", NodeStopped("broker", "asked")).at_s(45)
+    journal.note("broker-a", NodeStarted("broker", "", "4.9.7")).at_s(46).sent(0)
+    for second in range(46, 61):
+        failed = PullFailed("billing", Q0, "code 24: the consumer's group info not exist")
+        journal.at_s(second).note(ONE, failed)
+    journal.at_s(60.5).note("broker-a", a_member(client_of(ONE))).at_s(61).pulled(0, 1)
+    return journal.given(ONE, 0).consumed(ONE, 0).at_s(80).ends()
+
+
+def a_listener_is_slow() -> AJournal:
+    journal = expecting("delivery_gap_s", 5).consumer(ONE).pulled(0, 0)
+    journal.note("broker-a", a_member(client_of(ONE))).claimed(ONE, Q0, offsets=(0,))
+    journal.at_s(10).sent(0).pulled(0, 1).given(ONE, 0).at_s(40).consumed(ONE, 0)
+    held = PullHeld("billing", Q0, 1, EPOCH_MS + 60_000, "10.0.0.9:1", 7)
+    return journal.note("broker-a", held).at_s(50).ends()
+
+
+def listeners_are_busy() -> AJournal:
+    journal = expecting("longest_deliver_ms", 5_000).consumer(ONE).pulled(0, 0)
+    journal.note("broker-a", a_member(client_of(ONE))).claimed(ONE, Q0, offsets=(0,)).at_s(10)
+    journal.each(range(5), journal.sent).pulled(0, 5)
+    for offset in range(5):
+        journal.at_s(10 + 2 * offset).given(ONE, offset)
+        journal.at_s(12 + 2 * offset).consumed(ONE, offset)
+    return journal.at_s(30).ends()
+
+
+def a_commit_is_too_late() -> AJournal:
+    journal = expecting("duplicates").consumer(ONE).consumer(TWO).pulled(0, 0)
+    journal.claimed(ONE, Q0, offsets=(0,)).at_s(40).sent(0).consumed(ONE, 0)
+    journal.released(ONE, Q0).committed(1).claimed(TWO, Q0, offsets=(0,)).consumed(TWO, 0)
+    return journal.at_s(50).ends()
+
+
+def a_queue_is_readable_again() -> AJournal:
+    """Its owner has released it long before the broker is back."""
+    journal = expecting("unowned_s", 5).note("broker-a", TopicCreated("orders", 1, 1, 6, "admin"))
+    journal.note("broker-b", TopicCreated("orders", 1, 1, 6, "admin")).consumer(ONE)
+    queue = Queue("orders", "broker-b", 0)
+    journal.passed(ONE, 2, ONE).claimed(ONE, Q0, queue)
+    began(journal.at_s(40), "kill", "broker-b").at_s(60)
+    journal.note(ONE, RouteChanged("orders", ("broker-a",))).passed(ONE, 1, ONE, queues=1)
+    journal.released(ONE, queue).at_s(70).healed()
+    journal.note("namesrv", BrokerRegistered("c", "broker-b", 0, "", 1, first=True)).at_s(80)
+    journal.passed(ONE, 1, ONE, queues=1).at_s(90)
+    journal.note(ONE, RouteChanged("orders", ("broker-a", "broker-b")))
+    return journal.at_s(91).passed(ONE, 2, ONE).claimed(ONE, queue).at_s(99).ends()
 
 
 def too_many_members() -> AJournal:
@@ -284,18 +340,20 @@ OF_METRIC = (
     (
         a_queue_is_handed_over_without_a_commit,
         (
-            "billing consumed 4 messages again; 4 of them are from 2 to 5 of orders@broker-a:0: "
+            "billing consumed 4 messages again; all are from 2 to 5 of orders@broker-a:0: "
             "billing-1 consumed them, then billing-2. The fault kill billing-1 held from 8.0 s "
-            "to the end. billing-1 met the fault kill at 8.0 s; by then 2 was committed. "
-            "billing-2 claimed the queue at 9.0 s and began at 2."
+            "to the end. billing-1 met the fault kill at 8.0 s. billing-2 claimed the queue at "
+            "9.0 s and began at 2. The last commit before was of 2, at 5.0 s."
         ),
     ),
     (
         a_route_is_old,
         (
-            "No member had claimed orders@broker-a:1 before. billing-1 counted 1 queue of "
-            "orders, while brokers had 2: its route was another. The route of billing-1 had "
-            "broker-a since 0.000 s. billing-1 claimed it at 142.0 s, after 102.0 s."
+            "broker-a got 2 queues of orders instead of 1 at 40.0 s. No member had claimed "
+            "orders@broker-a:1 before. billing-1 counted 1 queue of orders, while brokers had 2: "
+            "its route was another. billing-1 got the new route at 142.0 s, with its next poll "
+            "(every 30 s), and rebalanced after it. billing-1 claimed it at 142.0 s, after "
+            "102.0 s."
         ),
     ),
     (
@@ -320,8 +378,58 @@ OF_METRIC = (
         (
             "orders@broker-a:0 had messages from 10.0 s to 72.0 s, and billing consumed none of "
             "them. The fault kill billing-1 held from 10.0 s to the end. broker-a refused "
-            "billing-2 the lock 3 times, as another member had it. billing-2 claimed the queue "
-            "at 71.0 s. The next message was consumed at 72.0 s."
+            "billing-2 the lock 3 times, from 11.0 s to 51.0 s; members ask every 20 s. "
+            "billing-1 had it, and got or renewed it last at 9.0 s, and a lock lasts 60 s: until "
+            "69.0 s. billing-2 claimed the queue at 71.0 s. The next message was consumed at "
+            "72.0 s."
+        ),
+    ),
+    (
+        a_broker_is_restarted,
+        (
+            "orders@broker-a:0 had messages from 46.0 s to 61.0 s, and billing consumed none of "
+            "them. broker-a was stopped at 40.0 s and started again at 45.0 s. 15 pulls by "
+            "billing-1 failed, from 46.0 s to 60.0 s: the broker did not know the group (24) "
+            "until a heartbeat came; its next pull came at 61.0 s. The first heartbeat of "
+            "billing-1 came to broker-a at 60.5 s: members send one every 30 s. billing-1 held "
+            "it all the time, since 0.000 s. The next message was consumed at 61.0 s."
+        ),
+    ),
+    (
+        a_listener_is_slow,
+        (
+            "orders@broker-a:0 had messages from 10.0 s to 40.0 s, and billing consumed none of "
+            "them. billing-1 held it all the time, since 0.000 s. The listener of billing-1 had "
+            "0 for 30.0 s, from 10.0 s to 40.0 s. The next message was consumed at 40.0 s."
+        ),
+    ),
+    (
+        listeners_are_busy,
+        (
+            "Of billing, 4 of orders@broker-a:0 took longest: 10.0 s, from 10.0 s to 20.0 s. It "
+            "was stored at 10.0 s, pulled at 10.0 s, given to a listener at 18.0 s, and "
+            "consumed at 20.0 s. billing-1 had pulled 4 at 10.0 s, and it waited there until "
+            "18.0 s: 3 messages of all queues went to its listeners in that time."
+        ),
+    ),
+    (
+        a_commit_is_too_late,
+        (
+            "billing consumed 1 message again; it is 0 of orders@broker-a:0: billing-1 consumed "
+            "it, then billing-2. billing-1 released it (not mine) at 40.0 s. billing-2 claimed "
+            "the queue at 40.0 s and began at 0. The commit of 1 came at 40.000 s, after "
+            "billing-2 had asked where to begin."
+        ),
+    ),
+    (
+        a_queue_is_readable_again,
+        (
+            "The fault kill broker-b held from 40.0 s to 70.0 s. billing-1 released it (not "
+            "mine) at 60.0 s, and orders@broker-b:0, which can be read since 70.0 s, had no "
+            "owner in billing. billing-1 counted 1 queue of orders, while brokers had 2: its "
+            "route was another. The route of billing-1 had broker-a since 60.0 s. billing-1 got "
+            "the new route at 90.0 s, with its next poll (every 30 s), and rebalanced after it. "
+            "billing-1 claimed it at 91.0 s, after 21.0 s."
         ),
     ),
     (

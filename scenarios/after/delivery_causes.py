@@ -1,0 +1,322 @@
+"""Causes of messages that were delivered late: what was so while they waited.
+
+A message is stored, pulled, given to a listener and consumed.  The longest of the three steps
+between shows where it waited: for a pull, for a free listener, or for the listener itself.  What
+the members and the broker did in that time says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from rocketmq_emulator.checks.judging.judging import Judging
+from rocketmq_emulator.checks.rules.timing import DeliveryGap, DeliveryTimes
+from rocketmq_emulator.facts import (
+    MemberJoined,
+    MessageConsumed,
+    MessageGivenToListener,
+    MessagePolled,
+    MessageStored,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesLocked,
+    RouteChanged,
+)
+from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.scenarios.after.cause_journal import (
+    CauseJournal,
+    CauseSubject,
+    between,
+    place,
+    seconds,
+)
+from rocketmq_emulator.scenarios.after.message_causes import what_the_owner_does
+from rocketmq_emulator.scenarios.after.ownership_causes import lock_refusals
+from rocketmq_emulator.scenarios.after.remaining_messages import remaining_at_end
+from rocketmq_emulator.scenarios.descriptions.queue_history import (
+    GroupQueueHistory,
+    OwnershipPeriod,
+)
+from rocketmq_emulator.scenarios.descriptions.sentences import many, without_advice
+from rocketmq_emulator.scenarios.descriptions.summaries import ROUTINE_CODES
+
+MIDDLE_MAX = 4  # sentences between what waited and how it ended
+BEFORE_US = 60_000_000  # an owner that ended so long before a gap may be its cause
+PULL_AGAIN_US = 3_000_000  # after a failed pull a member waits so long at most
+GOT = "with a pull that was answered at"
+POLLED_US = 5_000_000  # a rebalance follows a new route so soon, if the route led to it
+CODE = re.compile(r"\bcode:? ?(\d+)", re.IGNORECASE)
+CODES = {  # of refused pulls: why, and until when
+    24: "the broker did not know the group (24) until a heartbeat came",
+    25: "the broker had no current subscription of the group (25) until a heartbeat came",
+}
+
+
+def delivery_gap(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """The longest time in which a queue had messages and its group consumed none."""
+    gap = worst_gap(journal, about.metric, about.scope)
+    if gap is None:
+        return
+    yield (
+        f"{place(gap.queue)} had messages {between(gap.from_us, gap.until_us)}, and {gap.group} "
+        "consumed none of them."
+    )
+    history = journal.history(gap.group, gap.queue, gap.until_us - 1)
+    yield from _middle(journal, gap, history)[:MIDDLE_MAX]
+    if gap.until_us < journal.end_us:
+        yield f"The next message was consumed at {seconds(gap.until_us)}."
+
+
+def worst_gap(journal: CauseJournal, metric: str, scope: str) -> DeliveryGap | None:
+    """The gap that *metric* measures: a queue's longest, or the wait for its next owner."""
+    judging = Judging((DeliveryTimes,))
+    judging.take(journal.entries)
+    judging.end()
+    (checker,) = judging.checkers
+    assert isinstance(checker, DeliveryTimes)
+    is_failover = metric == "consumer_failover_s"
+    gaps = checker.longest_failovers() if is_failover else checker.longest_gaps()
+    return next((gap for gap in gaps if scope in ("", gap.group)), None)
+
+
+def slow_delivery(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """The message that took longest from stored to consumed: where it waited."""
+    stored = {(f.queue, f.offset): e.mono_us for e, f in journal.of(MessageStored)}
+    seen: set[tuple[str, Queue, int]] = set()
+    worst: tuple[int, Entry, MessageConsumed] | None = None
+    for entry, fact in journal.of(MessageConsumed):
+        at = (fact.group, fact.queue, fact.offset)
+        if at in seen or fact.reconsume_times or about.scope not in ("", fact.group):
+            continue
+        seen.add(at)
+        took_us = entry.mono_us - stored.get((fact.queue, fact.offset), entry.mono_us)
+        if worst is None or took_us > worst[0]:
+            worst = took_us, entry, fact
+    if worst is None:
+        return
+    took_us, entry, fact = worst
+    gap = DeliveryGap(fact.group, fact.queue, entry.mono_us - took_us, entry.mono_us)
+    yield (
+        f"Of {fact.group}, {fact.offset} of {place(fact.queue)} took longest: {seconds(took_us)}, "
+        f"{between(gap.from_us, gap.until_us)}."
+    )
+    yield from journal.faults({entry.node, fact.queue.broker}, gap.from_us, gap.until_us)
+    if (moments := _moments_of(journal, gap, entry, fact)) is not None:
+        pulled, given = map(seconds, moments)
+        yield (
+            f"It was stored at {seconds(gap.from_us)}, pulled at {pulled}, given to a listener at "
+            f"{given}, and consumed at {seconds(gap.until_us)}."
+        )
+    yield from _steps(journal, gap, entry, fact)
+
+
+# What was so in a gap -------------------------------------------------------------------------
+
+
+def _middle(journal: CauseJournal, gap: DeliveryGap, history: GroupQueueHistory) -> list[str]:
+    """What happened in the gap, in the order of time; the faults first."""
+    near = [h for h in history.holds if (h.until_us or gap.until_us) >= gap.from_us - BEFORE_US]
+    nodes = {gap.queue.broker, *(hold.node for hold in near)}
+    faults = journal.faults(nodes, gap.from_us, gap.until_us)
+    claims = [hold for hold in near if gap.from_us - PULL_AGAIN_US < hold.from_us]
+    near_us = gap.from_us - (PULL_AGAIN_US if claims else BEFORE_US)
+    ended = [hold for hold in near if hold.until_us is not None and hold.until_us >= near_us]
+    refused = [
+        entry
+        for entry in history.refusals
+        if gap.from_us - PULL_AGAIN_US <= entry.mono_us and isinstance(entry.fact, QueuesLocked)
+    ]
+    found: list[tuple[int, Iterable[str]]] = []
+    if ended and not (faults and _ended_by_fault(ended[-1])):
+        last = ended[-1]
+        text = f"Its owner {last.node} {last.ended} at {seconds(last.until_us or 0)}."
+        found.append((last.until_us or 0, [text]))
+    if refused:
+        locks = lock_refusals(journal, gap.group, gap.queue, refused)
+        found.append((refused[0].mono_us, locks))
+    if failed := _failed_pulls(gap, history):
+        found.append((failed[0].mono_us, _why_pulls_failed(journal, gap, failed)))
+    if claims:
+        found.append((claims[-1].from_us, _claimed(journal, gap, claims[-1])))
+    found.sort(key=lambda pair: pair[0])
+    sentences = [*faults, *(sentence for _, said in found for sentence in said)]
+    if not claims and not history.owners():
+        sentences.append("No member held the queue at its end.")
+    elif history.owners() and not refused:
+        owner = history.owners()[-1]
+        is_new = bool(claims)
+        told = [*_by_the_owner(journal, gap, history, owner, is_new=is_new)]
+        sentences += [each for each in told if not (failed and GOT in each)]
+    return sentences
+
+
+def _ended_by_fault(hold: OwnershipPeriod) -> bool:
+    return hold.ended.startswith(("met the fault", "was killed"))
+
+
+def _claimed(journal: CauseJournal, gap: DeliveryGap, claim: OwnershipPeriod) -> Iterator[str]:
+    """The claim, and the route of the broker that led to it."""
+    routes = [
+        (entry, gap.queue.broker in fact.brokers)
+        for entry, fact in journal.of(RouteChanged, topic=gap.queue.topic)
+        if entry.node == claim.node and entry.mono_us <= claim.from_us
+    ]
+    is_new = len(routes) > 1 and routes[-1][1] and not routes[-2][1]
+    if is_new and claim.from_us - routes[-1][0].mono_us < POLLED_US:
+        yield (
+            f"The route of {claim.node} had {gap.queue.broker} again with its poll at "
+            f"{seconds(routes[-1][0].mono_us)}."
+        )
+    yield f"{claim.node} claimed the queue at {seconds(claim.from_us)}."
+
+
+def _failed_pulls(gap: DeliveryGap, history: GroupQueueHistory) -> list[Entry]:
+    """The failed pulls of the member with most of them, in the gap or just before it."""
+    since_us = gap.from_us - PULL_AGAIN_US
+    failed = [
+        entry
+        for entry in history.refusals
+        if isinstance(entry.fact, PullFailed) and entry.mono_us >= since_us
+    ]
+    most = Counter(entry.node for entry in failed).most_common(1)
+    return [entry for entry in failed if entry.node == most[0][0]]
+
+
+def _why_pulls_failed(
+    journal: CauseJournal, gap: DeliveryGap, failed: list[Entry]
+) -> Iterator[str]:
+    """Why the pulls of a member *failed*, and when one came through."""
+    node, first_us, last_us = failed[0].node, failed[0].mono_us, failed[-1].mono_us
+    why = Counter(_why(getattr(entry.fact, "error", "")) for entry in failed).most_common(1)[0][0]
+    pulls = _pulls(journal, gap, node, last_us)
+    again = f"; its next pull came at {seconds(pulls[0].mono_us)}" if pulls else ""
+    if len(failed) == 1:
+        yield f"A pull by {node} failed at {seconds(first_us)}: {why}{again}."
+    else:
+        many_failed = f"{len(failed):,} pulls by {node} failed"
+        yield f"{many_failed}, {between(first_us, last_us)}: {why}{again}."
+    if "heartbeat" in why and last_us > first_us:
+        yield from _heartbeat(journal, gap, node, last_us)
+
+
+def _heartbeat(journal: CauseJournal, gap: DeliveryGap, node: str, since_us: int) -> Iterator[str]:
+    """When the broker got the heartbeat that it lacked."""
+    for entry, fact in journal.of(MemberJoined, group=gap.group):
+        is_it = entry.node == gap.queue.broker and journal.names.node_of(fact.client) == node
+        if is_it and since_us - PULL_AGAIN_US <= entry.mono_us <= gap.until_us:
+            yield (
+                f"The first heartbeat of {node} came to {entry.node} at {seconds(entry.mono_us)}: "
+                "members send one every 30 s."
+            )
+            return
+
+
+def _why(error: str) -> str:
+    match = CODE.search(error)
+    known = CODES.get(int(match[1])) if match else None
+    return known or without_advice(error)
+
+
+def _pulls(journal: CauseJournal, gap: DeliveryGap, node: str, from_us: int) -> list[Entry]:
+    """Pulls of the queue by *node* that a broker held or answered from then on, in order."""
+    found = [
+        entry
+        for entry, fact in journal.of_any(PullHeld, PullAnswered, group=gap.group, queue=gap.queue)
+        if from_us < entry.mono_us <= gap.until_us
+        and getattr(fact, "response_code", 0) in ROUTINE_CODES
+        and journal.names.at(entry.node, fact.peer, entry.mono_us) == node
+    ]
+    return sorted(found, key=lambda entry: entry.mono_us)
+
+
+# Where a message waited -----------------------------------------------------------------------
+
+
+def _by_the_owner(
+    journal: CauseJournal,
+    gap: DeliveryGap,
+    history: GroupQueueHistory,
+    owner: OwnershipPeriod,
+    *,
+    is_new: bool,
+) -> Iterator[str]:
+    ends = [
+        (entry, fact)
+        for entry, fact in journal.of_any(
+            MessageConsumed, MessagePolled, group=gap.group, queue=gap.queue
+        )
+        if entry.mono_us == gap.until_us
+    ]
+    if not is_new:
+        yield f"{owner.node} held it all the time, since {seconds(owner.from_us)}."
+    if ends:
+        yield from _steps(journal, gap, *ends[-1])
+        return
+    left = [
+        each.first
+        for each in remaining_at_end(journal.entries)
+        if (each.group, each.queue) == (gap.group, gap.queue)
+    ]
+    yield from what_the_owner_does(journal, history, owner.node, min(left, default=0))
+
+
+def _moments_of(
+    journal: CauseJournal, gap: DeliveryGap, entry: Entry, fact: MessageConsumed | MessagePolled
+) -> tuple[int, int] | None:
+    """When the message that ended the gap was pulled, and given to a listener; None: not noted."""
+    given = [
+        each.mono_us
+        for each, one in journal.of(MessageGivenToListener, group=gap.group, queue=gap.queue)
+        if one.offset == fact.offset and each.node == entry.node and each.mono_us <= gap.until_us
+    ]
+    pulled = [
+        each.mono_us
+        for each, one in journal.of(PullAnswered, group=gap.group, queue=gap.queue)
+        if one.offset <= fact.offset < one.next_offset
+        and one.message_count
+        and each.mono_us <= gap.until_us
+        and journal.names.at(each.node, one.peer, each.mono_us) == entry.node
+    ]
+    return (pulled[-1], given[-1]) if given and pulled else None
+
+
+def _steps(
+    journal: CauseJournal, gap: DeliveryGap, entry: Entry, fact: MessageConsumed | MessagePolled
+) -> Iterator[str]:
+    """Where the message that ended the gap waited: the longest step from stored to consumed."""
+    moments = _moments_of(journal, gap, entry, fact)
+    if moments is None:
+        return
+    (pulled_us, given_us), offset = moments, fact.offset
+    waits_us = {
+        "pull": pulled_us - gap.from_us,
+        "turn": given_us - max(pulled_us, gap.from_us),
+        "listener": gap.until_us - max(given_us, gap.from_us),
+    }
+    longest = max(waits_us, key=lambda name: waits_us[name])
+    if longest == "pull":
+        yield f"{entry.node} got {offset} {GOT} {seconds(pulled_us)}."
+    elif longest == "turn":
+        before = _unfinished_before(journal, gap, entry.node, given_us)
+        yield (
+            f"{entry.node} had pulled {offset} at {seconds(pulled_us)}, and it waited there until "
+            f"{seconds(given_us)}: {many(before, 'message')} of all queues went to its listeners "
+            "in that time."
+        )
+    else:
+        yield (
+            f"The listener of {entry.node} had {offset} for "
+            f"{seconds(gap.until_us - given_us)}, {between(given_us, gap.until_us)}."
+        )
+
+
+def _unfinished_before(journal: CauseJournal, gap: DeliveryGap, node: str, until_us: int) -> int:
+    """How many messages *node* gave to its listeners in the gap before that time."""
+    return sum(
+        entry.node == node and gap.from_us <= entry.mono_us < until_us
+        for entry, _ in journal.of(MessageGivenToListener, group=gap.group)
+    )
