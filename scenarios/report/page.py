@@ -2,7 +2,8 @@
 
 The data is JSON, compressed and in base64: a name in it is text for the script, never a
 part of the page.  The page's Content-Security-Policy forbids loading anything.  Browsers unpack
-the data with DecompressionStream (Chromium 80, Firefox 113, Safari 16.4 and later).
+the data with DecompressionStream (Chromium 80, Firefox 113, Safari 16.4 and later).  Without a
+script they show a summary (``static_summary``), which is not in the page otherwise.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 
 from rocketmq_emulator.scenarios.report.columns import differences
 from rocketmq_emulator.scenarios.report.report_data import ReportData
+from rocketmq_emulator.scenarios.report.static_summary import static_summary
 
 SCRIPTS = (
     "data.js",
@@ -56,6 +58,8 @@ def write_page(report: ReportData, title: str, failure: FailureShown | None = No
         "title": html.escape(title),
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src 'unsafe-inline'",
         "style": style,
+        "static_style": web_file("static.css"),
+        "static": static_summary(report, title, failure.error if failure else ""),
         "script": script,
         "data": packed(report, title, failure),
     }

@@ -1,6 +1,6 @@
 // A headless Chromium that does what it is told: a line of JSON in, a line of JSON out.
 //
-//   {"open": "file:///…", "width": 1280, "height": 800, "scheme": "dark"}
+//   {"open": "file:///…", "width": 1280, "height": 800, "scheme": "dark", "script": false}
 //   {"eval": "document.title"}  {"key": "+"}  {"click": "#in"}  {"choose": ["#group", "billing"]}
 //   {"point": [x, y]}  {"press": [x, y]}  {"drag": [x, y, to_x, to_y]}  {"wheel": [x, y, by]}
 //   {"picture": "FILE.png"}  {"paper": "FILE.pdf"}
@@ -31,13 +31,14 @@ page.on('request', request => {  // a page from a server may ask that server for
 const drawn = () => page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))));
 
 const ACTS = {
-  async open(url, { width = 1280, height = 800, scheme = 'light' }) {
+  async open(url, { width = 1280, height = 800, scheme = 'light', script = true }) {
+    await page.setJavaScriptEnabled(script);
     await page.setViewport({ width, height });
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
     await page.goto('about:blank');
     home = /^http:/.test(url) ? new URL(url).origin : null;
     await page.goto(url);
-    await page.waitForSelector('html[data-ready], .failed', { timeout: 120000 });
+    if (script) await page.waitForSelector('html[data-ready], .failed', { timeout: 120000 });
   },
   eval: text => page.evaluate(text),
   key: key => page.keyboard.press(key),
@@ -67,7 +68,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   let answer;
   try {
     answer = { value: (await ACTS[act](told[act], told)) ?? null };
-    await drawn();
+    if (page.isJavaScriptEnabled()) await drawn();
   } catch (error) {
     answer = { error: String(error) };
   }

@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 
+from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import Queue, QueuesClaimed, SendFailed, TopicCreated
 from rocketmq_emulator.facts.journal import Entry, encode_entry
+from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
+from rocketmq_emulator.scenarios.plan.result import started
 from rocketmq_emulator.scenarios.report.page import write_page
 from rocketmq_emulator.scenarios.report.report_data import read_report_data
 from tests.support.scenarios.journals_for_reports import (
@@ -114,4 +117,40 @@ def test_the_page_loads_nothing_and_its_policy_says_so() -> None:
 
 def test_a_page_of_few_facts_is_small() -> None:
     page = write_page(read_report_data(a_varied_journal()), "a run")
-    assert len(page) < 80_000
+    assert len(page) < 85_000
+
+
+def summary_of(page: str) -> str:
+    """What a browser without JavaScript shows of *page*."""
+    (found,) = re.findall(r"<noscript>(.*?)</noscript>", page, re.DOTALL)
+    return str(found)
+
+
+def test_without_a_script_the_page_has_verdict_expectations_violations_and_parameters() -> None:
+    plan = Plan(
+        name="orders",
+        title="A short run",
+        expect=(
+            Expectation(metric="lost", operator="==", bound=0),
+            Expectation(metric="duplicates", bound=9),
+        ),
+        parameters={"members": 5},
+    )
+    began = started(plan, 7, "virtual", "1")
+    entries = a_journal((0, "world", began), (1, HOSTILE, a_claim(0)), (9, "broker-a", a_store(0)))
+    violation = Violation(
+        checker="lost", rule="nothing", what=HOSTILE, mono_us=BOOT_US + 1_500_000, node="billing-1"
+    )
+    judgement = Judgement(
+        violations=(violation,), metrics={"lost": 3.0, "duplicates": 2.0}, fact_count=3
+    )
+    page = write_page(read_report_data(entries, lambda: judgement), "a run")
+    summary = summary_of(page)
+    assert '<b class="bad">failed</b>: lost: &lt;/script&gt;' in summary
+    assert "seed 7" in summary
+    assert "<td>lost == 0</td><td>3</td><td>not met</td>" in summary
+    assert "<td>duplicates &lt;= 9</td><td>2</td><td>met</td>" in summary
+    assert "<td>1.500</td><td>lost</td><td>billing-1</td>" in summary
+    assert "<td>members</td><td>5</td>" in summary
+    assert "need JavaScript" in summary
+    assert "<script" not in summary

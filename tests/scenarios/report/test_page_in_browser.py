@@ -317,3 +317,20 @@ def test_a_page_of_few_facts_is_whole(browser: Browser, tmp_path: Path, count: i
     browser.tell("open", (tmp_path / "few.html").as_uri())
     assert sections(browser) == ["Nodes"]
     assert read(browser, "#verdict") == "This journal was not judged by checkers."
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_without_a_script_the_page_shows_its_summary_and_nothing_that_needs_one(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(a_run())
+    browser.tell("open", file.as_uri(), width=width, script=False)
+    shown = browser.tell("eval", "document.body.innerText")
+    assert "overlap_s" in shown
+    assert "need JavaScript" in shown
+    for tool in ("#bar", "#map", "#tracks"):
+        assert browser.tell("eval", f"document.querySelector('{tool}').offsetHeight") == 0
+    assert browser.tell("eval", "document.documentElement.scrollWidth") <= width
+    browser.tell("open", file.as_uri(), width=width)
+    assert "need JavaScript" not in browser.tell("eval", "document.body.innerText")
