@@ -37,7 +37,7 @@ def static_summary(report: ReportData, title: str, error: str = "") -> str:
         *_table("Parameters", ("parameter", "value"), _parameters(report.run)),
         *_table("Faults and actions", ("from s", "to s", ""), _moments(report)[:MOMENTS_MAX]),
         *_more(MOMENTS_MAX, len(_moments(report)), "faults and actions"),
-        *_table("Metrics that are not 0", ("metric", "value", "unit", ""), _metrics(report)),
+        *_table("Metrics that are not 0", ("metric", "value", ""), _metrics(report)),
     ]
     return "\n".join(parts)
 
@@ -103,7 +103,7 @@ def _moments(report: ReportData) -> list[tuple[str, ...]]:
 def _metrics(report: ReportData) -> Iterator[tuple[str, ...]]:
     for metric in report.metrics:
         if metric.value or metric.unmet:
-            yield metric.name, f"{metric.value:,.6g}", metric.unit, metric.sentence
+            yield metric.name, f"{metric.value:,.6g} {metric.unit}", metric.sentence
 
 
 # HTML ---------------------------------------------------------------------------------

@@ -65,12 +65,14 @@ class SweepTally:
         self.counts[row.verdict] += 1
         self.cached_count += cached
         if row.verdict != "passed":
-            found, before = badness(row, self.plan), self.worst_badness
-            is_first = before is None or self.worst_row is None
-            if is_first or (found, -row.seed) > (before, -self.worst_row.seed):
-                self.worst_row, self.worst_badness = row, found
+            self._compare(row)
         for expectation in self.plan.expect:
             self._measure(expectation, row)
+
+    def _compare(self, row: RunResult) -> None:
+        found, known, worst = badness(row, self.plan), self.worst_badness, self.worst_row
+        if known is None or worst is None or (found, -row.seed) > (known, -worst.seed):
+            self.worst_row, self.worst_badness = row, found
 
     def _measure(self, expectation: Expectation, row: RunResult) -> None:
         name = metric_name(expectation)
