@@ -58,6 +58,7 @@ BYTES_ONLY = ("net.transport", "disk", "clocks", "faults", "sim", "protocol.erro
 VIRTUAL_RUNS = {  # all other modules run with every release of trio: see sim/scheduler.py
     "cluster.worlds.virtual",
     "scenarios.running.virtual_run",
+    "testing.virtual_rocketmq",
     "testing.virtual_tests",
     "virtual",
 }

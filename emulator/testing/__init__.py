@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed
     from rocketmq_emulator.testing.rocketmq import AsyncCluster, RocketMQ
     from rocketmq_emulator.testing.scenario_tests import ScenarioRuns
+    from rocketmq_emulator.testing.virtual_rocketmq import VirtualRocketMQ
 
 __all__ = [
     "AsyncCluster",
@@ -27,6 +28,7 @@ __all__ = [
     "RocketMQFactory",
     "ScenarioRuns",
     "VirtualCluster",
+    "VirtualRocketMQ",
 ]
 
 _MODULE_OF = {
@@ -37,6 +39,7 @@ _MODULE_OF = {
     "RocketMQFactory": "rocketmq_emulator.testing.clusters",
     "ScenarioRuns": "rocketmq_emulator.testing.scenario_tests",
     "VirtualCluster": "rocketmq_emulator.cluster.worlds.virtual",
+    "VirtualRocketMQ": "rocketmq_emulator.testing.virtual_rocketmq",
 }
 assert set(_MODULE_OF) == set(__all__)
 

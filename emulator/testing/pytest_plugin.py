@@ -83,7 +83,7 @@ def rocketmq_factory(request: pytest.FixtureRequest) -> Iterator[RocketMQFactory
 def virtual_cluster(request: pytest.FixtureRequest) -> VirtualRuns:
     """A cluster in virtual time, for an async test written for trio; a process for each seed.
 
-    The test function gets a ``VirtualCluster``; other fixtures cannot use this one.
+    The test function gets a ``VirtualRocketMQ``; other fixtures cannot use this one.
     """
     from rocketmq_emulator.testing.virtual_tests import VirtualRuns  # noqa: PLC0415  # see above
 

@@ -28,7 +28,6 @@ from rocketmq_emulator.admin.calls import admin_on
 from rocketmq_emulator.checks.judging.reading import entries_in
 from rocketmq_emulator.cluster.spec import ClusterFields, ClusterSpec, checked_spec
 from rocketmq_emulator.cluster.world import MisusesFound
-from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.facts import MisuseNoticed
 from rocketmq_emulator.sim.world import run_virtual
 from rocketmq_emulator.testing.cluster_queries import create_topics, queues_by_topic
@@ -42,6 +41,7 @@ from rocketmq_emulator.testing.clusters import (
     option,
     options_of,
 )
+from rocketmq_emulator.testing.virtual_rocketmq import VirtualRocketMQ
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client import ClientProcess
@@ -62,6 +62,7 @@ class Outcome(msgspec.Struct):
     began_us: int = 0  # virtual times: when the test function was called, and when it failed
     failed_us: int = 0
     error: str = ""  # its type and text
+    queried: dict[str, tuple[str, ...]] = {}  # groups that the test named, with topics
 
 
 def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -76,7 +77,11 @@ def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]
 
     @functools.wraps(test)
     def refuse(*_arguments: object, **_others: object) -> None:
-        pytest.fail(f"{test.__name__} uses virtual_cluster: it must be async", pytrace=False)
+        text = (
+            f"{test.__name__} uses virtual_cluster: it must be async, for trio.  For a plain test "
+            "use the fixture rocketmq, a cluster over TCP"
+        )
+        pytest.fail(text, pytrace=False)
 
     return run if inspect.iscoroutinefunction(test) else refuse
 
@@ -108,7 +113,9 @@ class VirtualRuns:
         again = f"{sys.executable} -m pytest {self._item.nodeid!r} --rocketmq-seed {seed}"
         again = again.replace(sys.executable, "python", 1)
         entries = list(entries_in(outcome.lines))
-        self._item.stash[JOURNAL] = FailureFacts(entries, outcome.began_us, outcome.failed_us)
+        self._item.stash[JOURNAL] = FailureFacts(
+            entries, outcome.began_us, outcome.failed_us, outcome.queried
+        )
         self._item.user_properties += [("rocketmq_seed", str(seed)), ("rocketmq_replay", again)]
         where = f"seed {seed} (run {count} of {len(self._seeds)}); run it again: {again}"
         fail_with(self._item, f"{outcome.failure}\n{where}", outcome.error or outcome.failure)
@@ -121,12 +128,13 @@ class VirtualRuns:
         random.seed(seed)
 
         async def main(world: VirtualWorld) -> None:
-            cluster = VirtualCluster(world, self._spec, lines.append)
+            cluster = VirtualRocketMQ(world, self._spec, lines.append)
+            outcome.queried = cluster.queried_groups
             await cluster.start()
             await _make_topics(cluster, self._topics)
             outcome.began_us = world.clock.passed_ns() // 1_000
             try:
-                with trio.fail_after(self._virtual_s_max):
+                with trio.fail_after(self._virtual_s_max), cluster.refusing_tcp_clients():
                     await test(virtual_cluster=cluster)
                 if self._is_strict:
                     _check_misuses(lines)
@@ -175,7 +183,7 @@ def _spec(fields: dict[str, Any]) -> ClusterSpec:
         raise pytest.UsageError(f"wrong options of a cluster: {error}") from None
 
 
-async def _make_topics(cluster: VirtualCluster, queues_of: Mapping[str, int]) -> None:
+async def _make_topics(cluster: VirtualRocketMQ, queues_of: Mapping[str, int]) -> None:
     if not queues_of:
         return
 

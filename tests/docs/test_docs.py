@@ -131,7 +131,7 @@ def test_the_tests_on_the_pages_pass(tmp_path: Path) -> None:
     for number, text in enumerate(tests):
         (tmp_path / f"test_{number}.py").write_text(text)
     run = subprocess.run(
-        [*PYTEST, "-q", "-c", os.devnull, "--rootdir", tmp_path, tmp_path],
+        [*PYTEST, "-p", "trio", "-q", "-c", os.devnull, "--rootdir", tmp_path, tmp_path],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,

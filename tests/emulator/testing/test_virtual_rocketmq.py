@@ -1,0 +1,97 @@
+"""Queries and waits of a test in virtual time, and clients that cannot work there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+
+from rocketmq_emulator import sync
+from rocketmq_emulator.client import BadArgument, Message, Producer, PushConsumer
+from rocketmq_emulator.testing import NotBalanced, NotConsumed, VirtualRocketMQ
+from rocketmq_emulator.virtual import ClusterSpec, VirtualWorld, run_virtual
+
+
+def play(test: Callable[[VirtualRocketMQ], Awaitable[None]]) -> None:
+    async def main(world: VirtualWorld) -> None:
+        lines: list[bytes] = []
+        cluster = VirtualRocketMQ(world, ClusterSpec(brokers=2), lines.append)
+        await cluster.start()
+        await cluster.create_topic("orders")
+        with cluster.refusing_tcp_clients():
+            await test(cluster)
+
+    run_virtual(main, seed=1)
+
+
+def start_members(cluster: VirtualRocketMQ, listener: Any, **settings: Any) -> None:
+    """Two members of billing."""
+
+    async def consume(process: Any) -> None:
+        settings.setdefault("consume_from", "CONSUME_FROM_FIRST_OFFSET")
+        where = {"process": process, "namesrv": cluster.namesrv, "group": "billing"}
+        async with PushConsumer(listener, {"orders": "*"}, **where, **settings):
+            await trio.sleep_forever()
+
+    for name in ("billing-1", "billing-2"):
+        cluster.start_client(name, consume)
+
+
+async def sell(cluster: VirtualRocketMQ) -> None:
+    async def program(process: Any) -> None:
+        async with Producer(process=process, namesrv=cluster.namesrv, group="shop") as producer:
+            await producer.send(Message("orders", b"two cups"))
+
+    await cluster.start_client("shop", program).wait_ended()
+
+
+def test_retries_are_waited_for_or_come_at_once_in_virtual_time() -> None:
+    tries: list[int] = []
+
+    async def bill(messages: Any) -> None:
+        tries.append(messages[0].reconsume_times)
+        if len(tries) < 3:
+            raise ValueError("no price for two cups")
+
+    async def test(cluster: VirtualRocketMQ) -> None:
+        start_members(cluster, bill)
+        await cluster.wait_until_balanced("billing", members=2)
+        await sell(cluster)
+        with pytest.raises(NotConsumed, match="retries not yet delivered: 1"):
+            await cluster.wait_until_consumed("billing", timeout=5, topics=["orders"])
+        await cluster.advance_until_consumed("billing", topics=["orders"])
+        assert tries == [0, 1, 2]
+        await sell(cluster)
+        await cluster.wait_until_consumed("billing", topics=["orders"])
+        assert [message.body for message in await cluster.sent_to("orders")] == [b"two cups"] * 2
+        assert len(await cluster.consumed_by("billing")) == 4  # with two retries
+        assert cluster.queried_groups == {"billing": ("orders",)}
+
+    play(test)
+
+
+def test_orderly_members_are_waited_for_as_long_as_their_timers_need() -> None:
+    async def bill(_messages: Any) -> None: ...
+
+    async def test(cluster: VirtualRocketMQ) -> None:
+        start_members(cluster, bill, orderly=True)
+        await cluster.wait_until_balanced("billing", members=2)
+        with pytest.raises(NotBalanced, match="after 1 s: 2 members, 3 expected; billing-1 owns"):
+            await cluster.wait_until_balanced("billing", members=3, timeout=1)
+
+    play(test)
+
+
+def test_a_client_over_tcp_is_refused_with_what_to_do() -> None:
+    told = r"no process= and would use TCP.*start_client.*process=process.*the fixture rocketmq"
+
+    async def test(cluster: VirtualRocketMQ) -> None:
+        with pytest.raises(BadArgument, match=told):
+            async with Producer(namesrv=cluster.namesrv, group="shop"):
+                pass
+        with pytest.raises(BadArgument, match=told):
+            sync.Producer(namesrv=cluster.namesrv, group="shop").start()
+
+    play(test)
