@@ -35,7 +35,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.after.replay import StartOfRun, start_of
 from rocketmq_emulator.scenarios.plan.plan import Plan
-from rocketmq_emulator.scenarios.plan.result import RunResult, result_of
+from rocketmq_emulator.scenarios.plan.result import RunResult, result_of, without_answer
 from rocketmq_emulator.scenarios.sweeps.sweep import metric_name
 
 STARTED_FIELDS = ("seed", "release", "world", "code_version")
@@ -83,9 +83,14 @@ def compared_run(entries: Sequence[Entry], name: str) -> ComparedRun:
     start = start_of(entries[0], name)
     judgement = judge(entries)
     last = entries[-1].fact
-    ended = last if isinstance(last, RunEnded) else RunEnded("error", "the journal has no end")
-    run_s = (entries[-1].mono_us - entries[0].mono_us) / 1_000_000
-    row = result_of(start.plan, start.fact, ended, judgement, run_s=run_s, took_s=0.0)
+    if isinstance(last, RunEnded):
+        run_s = (entries[-1].mono_us - entries[0].mono_us) / 1_000_000
+        row = result_of(start.plan, start.fact, last, judgement, run_s=run_s, took_s=0.0)
+    else:
+        row = without_answer(start.plan, start.fact.seed, start.fact.world, "it has no end")
+        row = msgspec.structs.replace(
+            row, metrics=judgement.metrics, fact_count=judgement.fact_count
+        )
     return ComparedRun(start, row, entries)
 
 
