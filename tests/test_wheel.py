@@ -65,6 +65,17 @@ def test_without_an_address_the_page_has_no_link_that_leads_nowhere(wheel) -> No
     assert re.findall(r"\]\((?!https://)", metadata.get_payload()) == []
 
 
+def test_the_page_names_commands_of_an_installed_package_and_none_of_a_clone(wheel) -> None:
+    with zipfile.ZipFile(wheel) as files:
+        packed = files.read(f"{NAME}/pages/README.md").decode()
+    for page in (metadata_of(wheel).get_payload(), packed):
+        first = next(line for line in page.splitlines() if "rmqemu" in line)
+        assert first.startswith("rmqemu demo ")
+        assert "pip install rocketmq-emulator " in page
+        assert "pip install 'rocketmq-emulator[spark]'" in page
+        assert re.findall(r"make (?:demo|test|live|docs)|pip install '?\.", page) == []
+
+
 def test_with_an_address_every_link_and_picture_is_absolute(tmp_path) -> None:
     metadata = metadata_of(built("wheel", tmp_path, HOME))
     urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
