@@ -185,9 +185,16 @@ def delivery_latency(deliveries: DataFrame) -> DataFrame:
 
 
 def delivery(
-    delivery_latency: DataFrame, deliveries: DataFrame, failovers: DataFrame, members: DataFrame
+    delivery_latency: DataFrame,
+    deliveries: DataFrame,
+    failovers: DataFrame,
+    members: DataFrame,
+    start_ups: DataFrame,
 ) -> DataFrame:
-    """One row per group: quantiles of its latency; ``deliveries`` and ``repeats`` are counts."""
+    """One row per group: quantiles of its latency; ``deliveries`` and ``repeats`` are counts.
+
+    ``startup_repeats`` are the repeats in the group's start-up.
+    """
     took = delivery_latency.groupBy(*RUN, "group").agg(
         F.expr("percentile_disc(0.5) within group (order by latency_us) / 1e3").alias(
             "deliver_ms_p50"
@@ -196,6 +203,14 @@ def delivery(
             "deliver_ms_p99"
         ),
         (F.max("latency_us") / 1e3).alias("longest_deliver_ms"),
+    )
+    until = start_ups.select(*RUN, "group", F.col("until_us").alias("startup_until_us"))
+    is_early = F.col("is_repeat") & (F.col("mono_us") < F.col("startup_until_us"))
+    in_start_up = (
+        deliveries.where("is_repeat")
+        .join(until, on=[*RUN, "group"], how="inner")
+        .groupBy(*RUN, "group")
+        .agg(F.count_if(is_early).alias("startup_repeats"))
     )
     counts = deliveries.groupBy(*RUN, "group").agg(
         F.count("*").alias("deliveries"),
@@ -207,10 +222,10 @@ def delivery(
     )
     numbers = (
         *("deliver_ms_p50", "deliver_ms_p99", "longest_deliver_ms", "consumer_failover_s"),
-        *("deliveries", "repeats", "failed_deliveries"),
+        *("deliveries", "repeats", "startup_repeats", "failed_deliveries"),
     )
     found = members.select(*RUN, "group").distinct()
-    for other in (took, counts, failover):
+    for other in (took, counts, failover, in_start_up):
         found = found.join(other, on=[*RUN, "group"], how="left")
     return found.select(
         *RUN, "group", *(F.coalesce(name, F.lit(0)).alias(name) for name in numbers)

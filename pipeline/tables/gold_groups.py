@@ -32,7 +32,8 @@ def overlap(
 ) -> DataFrame:
     """One row per group: how long queues had two owners, the longest and the sum.
 
-    Both without the group's start-up; ``startup_overlap_s`` is the longest in it.
+    Both without the group's start-up; ``startup_overlap_s`` is the longest in it, and
+    ``startup_s`` how long it lasted.
     """
     is_retry = F.col("queue.topic").startswith(RETRY)
     begun = ownership.where(~is_retry).select(
@@ -51,7 +52,7 @@ def overlap(
         begun.unionByName(ended)
         .join(run_ends, on=[*RUN], how="inner")
         .join(
-            start_ups.withColumnRenamed("until_us", "startup_until_us"),
+            start_ups.drop("began_us").withColumnRenamed("until_us", "startup_until_us"),
             on=[*RUN, "group"],
             how="left",
         )
@@ -78,10 +79,15 @@ def overlap(
             (F.sum("us") / 1e6).alias("overlap_queue_s"),
         )
     )
-    names = ("overlap_s", "startup_overlap_s", "overlap_queue_s")
+    lasted_us = F.least("until_us", "ended_us") - F.col("began_us")
+    lasted = start_ups.join(run_ends, on=[*RUN], how="inner").select(
+        *RUN, "group", (lasted_us / 1e6).alias("startup_s")
+    )
+    names = ("startup_s", "overlap_s", "startup_overlap_s", "overlap_queue_s")
     return (
         members.select(*RUN, "group")
         .distinct()
+        .join(lasted, on=[*RUN, "group"], how="left")
         .join(longest, on=[*RUN, "group"], how="left")
         .select(*RUN, "group", *(F.coalesce(name, F.lit(0.0)).alias(name) for name in names))
     )

@@ -131,7 +131,7 @@ def orphans(
         _events(queues, shares, ownership, _settings_known(facts, topic_sizes), broker_presence)
         .join(run_ends, on=[*RUN], how="inner")
         .join(
-            start_ups.withColumnRenamed("until_us", "startup_until_us"),
+            start_ups.drop("began_us").withColumnRenamed("until_us", "startup_until_us"),
             on=[*RUN, "group"],
             how="left",
         )

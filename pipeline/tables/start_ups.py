@@ -2,7 +2,8 @@
 
 The first members start within ``FIRST_US`` of the group's first one.  Each has settled with a
 topic when its last rebalance listed all of them that ran, and it holds as many queues of the topic
-as that rebalance gave it.  The start-up ends when all have settled with all topics, or have ended.
+as that rebalance gave it.  The start-up ends when all have settled with all topics, or have ended,
+or with the first fault, or end of a broker's process, after its begin.
 Its limits and its meaning are those of the checkers (``StartUps``).
 """
 
@@ -12,30 +13,63 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window as W  # noqa: N817
 
-from rocketmq_emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
+from rocketmq_emulator.facts import (
+    FaultBegan,
+    NodeKilled,
+    NodeStopped,
+    QueuesClaimed,
+    QueuesReleased,
+    RebalancePassed,
+)
 from rocketmq_emulator.pipeline.tables.facts import RUN, at, facts_of
 
 FIRST_US = 2_000_000
 START_UP_US_MAX = 60_000_000
+BROKER = "broker"  # role of a node
 GROUP = (*RUN, "group")
 MEMBER = (*GROUP, "node", "from_at")
 
 
 def start_ups(facts: DataFrame, members: DataFrame, topic_sizes: DataFrame) -> DataFrame:
-    """One row per group whose first member subscribes a topic that a broker had: until_us."""
+    """One row per group whose first member subscribes a topic that a broker had.
+
+    Its start-up lasted from ``began_us`` to ``until_us``.
+    """
     first = _first_members(members)
     topics = _topics(first, topic_sizes)
     settled = _settled(facts, first, topics)
-    longest_us = F.col("began_us") + START_UP_US_MAX
+    earliest_us = F.col("began_us") + FIRST_US
+    longest_us = F.least(
+        F.col("began_us") + START_UP_US_MAX, F.greatest(F.col("hit_us"), earliest_us)
+    )
     end_us = F.least(
         F.coalesce("settled_us", "until_us"), F.coalesce("until_us", "settled_us"), longest_us
     )
     return (
         first.join(topics.select(*GROUP).distinct(), on=[*GROUP], how="left_semi")
         .join(settled, on=[*MEMBER], how="left")
+        .join(_first_hits(facts, first), on=[*GROUP], how="left")
         .withColumn("end_us", F.coalesce(end_us, longest_us))
+        .groupBy(*GROUP, "began_us")
+        .agg(F.max(F.greatest(F.col("end_us"), earliest_us)).alias("until_us"))
+    )
+
+
+def _first_hits(facts: DataFrame, first: DataFrame) -> DataFrame:
+    """The first fault, or end of a broker's process, after the begin of a group: GROUP, hit_us."""
+    is_other_node = (F.col("kind") == NodeStopped.__name__) & (F.col("role") != BROKER)
+    hits = (
+        facts_of(facts, FaultBegan, NodeKilled, NodeStopped)
+        .where(~is_other_node)
+        .select(*RUN, "mono_us")
+    )
+    return (
+        first.select(*GROUP, "began_us")
+        .distinct()
+        .join(hits, on=[*RUN], how="inner")
+        .where(F.col("mono_us") >= F.col("began_us"))
         .groupBy(*GROUP)
-        .agg(F.max(F.greatest("end_us", F.col("began_us") + FIRST_US)).alias("until_us"))
+        .agg(F.min("mono_us").alias("hit_us"))
     )
 
 

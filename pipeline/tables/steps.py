@@ -70,7 +70,15 @@ METRICS = {  # gold table: the subject of its rows, and its metrics with how par
         },
     ),
     "retries": ("group", {"sent_back": SUM, "dead_letters": SUM}),
-    "overlap": ("group", {"overlap_s": MAX, "startup_overlap_s": MAX, "overlap_queue_s": SUM}),
+    "overlap": (
+        "group",
+        {
+            "startup_s": MAX,
+            "overlap_s": MAX,
+            "startup_overlap_s": MAX,
+            "overlap_queue_s": SUM,
+        },
+    ),
     "orphans": (
         "group",
         {
@@ -156,7 +164,9 @@ SILVER = {
 }
 GOLD = {
     "delivery_latency": TableStep(delivery_latency, ("deliveries",)),
-    "delivery": TableStep(delivery, ("delivery_latency", "deliveries", "failovers", "members")),
+    "delivery": TableStep(
+        delivery, ("delivery_latency", "deliveries", "failovers", "members", "start_ups")
+    ),
     "retries": TableStep(retries, ("facts", "messages", "members")),
     "offset_lag": TableStep(offset_lag, ("facts", "messages")),
     "overlap": TableStep(overlap, ("ownership", "run_ends", "members", "start_ups")),

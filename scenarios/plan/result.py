@@ -30,6 +30,8 @@ from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.plan.plan import Expectation, Plan
 from rocketmq_emulator.text.suggestions import nearest_names
 
+LONG_START_UP_S = 10  # a start-up that lasts longer is said, as outages in it are counted apart
+
 # The order ----------------------------------------------------------------------------
 
 
@@ -306,3 +308,16 @@ def code_version() -> str:
         digest.update(str(path.relative_to(root)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:DIGITS]
+
+
+def long_start_ups(metrics: Mapping[str, float]) -> dict[str, str]:
+    """Of groups whose start-up lasted long: a sentence that names the metrics of outages in it."""
+    prefix = "startup_s."
+    return {
+        name.removeprefix(prefix): (
+            f"the start-up of {name.removeprefix(prefix)} lasted {value:.1f} s: outages in it are "
+            "in startup_overlap_s, startup_unowned_s and startup_delivery_gap_s"
+        )
+        for name, value in metrics.items()
+        if name.startswith(prefix) and value > LONG_START_UP_S
+    }

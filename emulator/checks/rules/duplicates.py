@@ -49,6 +49,7 @@ class DuplicatesAreExplained(Checker):
     )
     metrics = (
         Metric("duplicates", "messages", "consumed again after they were consumed", "group"),
+        Metric("startup_duplicates", "messages", "of these: in the group's start-up", "group"),
         Metric("unexplained_duplicates", "messages", "of these: without a cause", "group"),
         *(
             Metric(f"duplicates_{cause}", "messages", what, "group")
@@ -164,7 +165,7 @@ class DuplicatesAreExplained(Checker):
         if why := reading.cause_of_repeat(entry.node, offset):
             self._adds(why, group)
             return
-        self.add_to_metric("duplicates", 1, group)
+        self._add(group)
         self.add_to_metric("unexplained_duplicates", 1, group)
         hold = reading.claims[entry.node]
         claimed = () if hold.claimed is None else (hold.claimed,)
@@ -176,5 +177,10 @@ class DuplicatesAreExplained(Checker):
         )
 
     def _adds(self, cause: str, group: str) -> None:
-        self.add_to_metric("duplicates", 1, group)
+        self._add(group)
         self.add_to_metric(f"duplicates_{cause}", 1, group)
+
+    def _add(self, group: str) -> None:
+        self.add_to_metric("duplicates", 1, group)
+        if self.start_ups.until_us(group, self.cluster.now_us) is None:
+            self.add_to_metric("startup_duplicates", 1, group)

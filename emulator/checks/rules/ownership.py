@@ -71,6 +71,14 @@ class OneOwner(Checker):
     )
     metrics = (
         Metric(
+            "startup_s",
+            "s",
+            "the group's start-up: until all first members list each other and have their "
+            "queues, or a fault",
+            "group",
+            "max",
+        ),
+        Metric(
             "overlap_s",
             "s",
             "the longest time a queue had two owners, without the group's start-up",
@@ -80,7 +88,7 @@ class OneOwner(Checker):
         Metric(
             "startup_overlap_s",
             "s",
-            "the same in start-up: until all first members list each other and have their queues",
+            "the same in start-up",
             "group",
             "max",
         ),
@@ -165,6 +173,8 @@ class OneOwner(Checker):
         for group in self.cluster.consumers:
             for metric in self.metrics:
                 self.add_to_metric(metric.name, 0, group)
+            lasted_us = self.start_ups.lasted_us(group, self.cluster.now_us)
+            self.set_metric("startup_s", lasted_us / US_A_SECOND, group)
         for group, spans in self._spans.items():
             self._count_members(group, self.cluster.now_us)
             for queue, span in spans.items():

@@ -6,9 +6,10 @@ and it says nothing about how the group behaves later.  So measures count this t
 
 The first members are those that start within ``FIRST_US`` of the group's first one.  Start-up
 ends when each of them has settled or ended: a rebalance listed all first members, and the member
-holds as many queues of each topic as that rebalance gave it.  It lasts at least ``FIRST_US`` and
-at most ``START_UP_US_MAX``.  Only topics of the very first member count that a broker had before;
-without one, as in a broadcasting group, there is no start-up.
+holds as many queues of each topic as that rebalance gave it.  The first fault after its begin, or
+end of a broker's process, ends it too: what follows is an outage.  It lasts at least ``FIRST_US``
+and at most ``START_UP_US_MAX``.  Only topics of the very first member count that a broker had
+before; without one, as in a broadcasting group, there is no start-up.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from rocketmq_emulator.checks.state.cluster_state import ClusterState, ConsumerR
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ConsumerStarted,
+    FaultBegan,
+    NodeKilled,
+    NodeStopped,
     QueuesClaimed,
     QueuesReleased,
     RebalancePassed,
@@ -31,6 +35,7 @@ FIRST_US = 2_000_000  # processes of one group that are started together start i
 START_UP_US_MAX = (
     60_000_000  # a heartbeat within 30 s, a rebalance within 20 s, and 10 s of margin
 )
+BROKER = "broker"  # role of a node
 READABLE = 4  # the bit of a topic's perm
 
 
@@ -54,12 +59,27 @@ class StartUps:
             RebalancePassed: self._passed,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
+            FaultBegan: self._hit,
+            NodeKilled: self._hit,
+            NodeStopped: self._hit,
         }
 
     def until_us(self, group: str, now_us: int) -> int | None:
         """When the start-up of *group* ended; 0 if it has none; None while it goes on."""
         start_up = self._groups.get(group)
         return 0 if start_up is None else start_up.until_us(now_us)
+
+    def lasted_us(self, group: str, now_us: int) -> int:
+        """How long the start-up of *group* lasted, up to now if it goes on; 0 if it has none."""
+        start_up = self._groups.get(group)
+        until_us = self.until_us(group, now_us)
+        return 0 if start_up is None or until_us == 0 else (until_us or now_us) - start_up.from_us
+
+    def _hit(self, fact: FaultBegan | NodeKilled | NodeStopped, entry: Entry) -> None:
+        """A fault, or the end of a broker's process, ends each start-up that goes on."""
+        if not isinstance(fact, NodeStopped) or fact.role == BROKER:
+            for start_up in self._groups.values():
+                start_up.hit(entry.mono_us)
 
     def _shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
         if fact.read_queue_count and fact.perm & READABLE:
@@ -108,6 +128,7 @@ class _StartUp:
         self._topics = topics
         self._members: list[_FirstMember] = []
         self._until_us = None if topics else 0  # None until it is over
+        self._longest_us = from_us + START_UP_US_MAX  # it ends then at the latest
 
     def add(self, consumer: ConsumerRecord) -> None:
         """Add a first member: the others settle when they list it, too."""
@@ -115,6 +136,11 @@ class _StartUp:
             member.settled_us.clear()
             member.wanted.clear()
         self._members.append(_FirstMember(consumer, self._topics & set(consumer.topics)))
+
+    def hit(self, now_us: int) -> None:
+        """A fault began: the start-up ends now, but not before ``FIRST_US`` have passed."""
+        earliest_us = max(now_us, self.from_us + FIRST_US)
+        self._longest_us = min(self._longest_us, earliest_us)
 
     def running(self, node: str) -> _FirstMember | None:
         """The first member that runs on *node*."""
@@ -134,7 +160,7 @@ class _StartUp:
             return self._until_us
         if now_us < self.from_us + FIRST_US:
             return None
-        longest_us = self.from_us + START_UP_US_MAX
+        longest_us = self._longest_us
         ends_us = [member.end_us() for member in self._members]
         known_us = [end_us for end_us in ends_us if end_us is not None]
         if len(known_us) == len(ends_us):

@@ -44,7 +44,7 @@ from rocketmq_emulator.scenarios.after.unmet_expectations import (
     unmet_expectations,
 )
 from rocketmq_emulator.scenarios.descriptions.summaries import FactLine
-from rocketmq_emulator.scenarios.plan.result import no_pass
+from rocketmq_emulator.scenarios.plan.result import long_start_ups, no_pass
 
 Journals = Annotated[
     list[str],
@@ -82,7 +82,8 @@ def explain(journals: Journals, as_json: AsJson = False) -> None:
             not_judged = told.judgement.not_judged
             show_json({**fields, "not_judged": not_judged, "let_off": excuses})
         else:
-            excused = excuse_lines(excuses)
+            excused = [*long_start_ups(told.judgement.metrics).values()][:START_UPS_MAX]
+            excused += excuse_lines(excuses)
             room = LINES_MAX - len(excused)
             lines = explanation_lines(told.found, told.expected, told.unproven, room=room)
             _print([*(lines or ["nothing is wrong"]), *excused])
@@ -150,6 +151,7 @@ CONTEXT_FACTS_MIN = 6  # related facts that are always shown
 UNMET_MAX = 8  # expectations
 EACH_MAX = 14  # lines about one expectation
 CAUSE_LINES_MAX = 6  # of one cause
+START_UPS_MAX = 3  # groups whose start-up lasted long
 EXCUSE_LINES_MAX = 3  # lines of causes
 
 

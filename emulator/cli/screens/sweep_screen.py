@@ -19,6 +19,7 @@ from rich.text import Text
 from rocketmq_emulator.cli.options.errors import print_note
 from rocketmq_emulator.cli.screens.columns import Column, Row, Sheet, clean
 from rocketmq_emulator.cli.screens.progress_bar import DelayedProgressBar
+from rocketmq_emulator.scenarios.plan.result import long_start_ups
 from rocketmq_emulator.scenarios.running.client_specs import ends_ms
 from rocketmq_emulator.scenarios.sweeps.sweep import reason_worst
 from rocketmq_emulator.scenarios.weather.coverage import STATES
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 # A sweep over seeds -------------------------------------------------------------------
 
 
+START_UPS_MAX = 3  # groups whose start-up lasted long
 ROWS_MAX = 15  # of seeds that did not pass, in a terminal
 STYLES = {"passed": "green", "failed": "red", "error": "yellow"}
 COLUMNS = (
@@ -120,7 +122,7 @@ def sweep_screen(
     left = sum(row.verdict != "passed" for row in rows) - len(shown)
     if left > 0:
         parts.append(Text(f"… and {left:,} more that did not pass"))
-    parts += [Text(line) for line in _summary(tally)]
+    parts += [Text(line) for line in (*_summary(tally), *_start_ups(rows))]
     parts += [Text(f"journal of seed {row.seed}: {row.journal}") for row in shown if row.journal]
     if len(rows) == 1 and rows[0].journal:
         parts.append(Text(_next(rows[0])))
@@ -162,6 +164,15 @@ def _summary(tally: SweepTally) -> list[str]:
             value = f"it is {worst.value:g}"
         lines.append(f"  {name} {one.operator} {one.bound:g}: {value}")
     return lines
+
+
+def _start_ups(rows: Sequence[RunResult]) -> list[str]:
+    """A line for each group whose start-up lasted long, of the first such seed."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for group, line in long_start_ups(row.metrics).items():
+            found.setdefault(group, f"  seed {row.seed}: {line}")
+    return list(found.values())[:START_UPS_MAX]
 
 
 def coverage_screen(coverage: Coverage, *, run_count: int) -> RenderableType:

@@ -47,10 +47,10 @@ def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
         name = f"{row.metric}.{row.of}" if row.of else row.metric
         found.setdefault(row.run, {})[name] = row.value
     ours = {name.partition(".")[0] for numbers in found.values() for name in numbers}
-    repeats = {
-        (row.run, row.group): row.repeats
-        for row in folder.table("delivery").select("run", "group", "repeats").collect()
-    }
+    columns = ("run", "group", "repeats", "startup_repeats")
+    rows = folder.table("delivery").select(*columns).collect()
+    repeats = {(row.run, row.group): row.repeats for row in rows}
+    early = {(row.run, row.group): row.startup_repeats for row in rows}
     wrong: list[str] = []
     compared: set[str] = set()
     for run in folder.runs():
@@ -67,6 +67,12 @@ def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
             if checked != seen:
                 what = f"{run.scenario} {run.release}: records consumed again by {group}"
                 wrong.append(f"{what}: {checked:g}, Spark says {seen}")
+            duplicates = judgement.metrics.get(f"duplicates.{group}", 0.0)
+            checked = judgement.metrics.get(f"startup_duplicates.{group}", 0.0)
+            seen = early[run.run, group]
+            if duplicates == repeats[run.run, group] and checked != seen:
+                what = f"{run.scenario} {run.release}: records consumed again in its start-up by"
+                wrong.append(f"{what} {group}: {checked:g}, Spark says {seen}")
         if not judgement.not_judged:
             more = [name for name in numbers.keys() - wanted.keys() if numbers[name]]
             wrong += [f"{run.scenario} {run.release}: only Spark has {name}" for name in more]

@@ -10,6 +10,7 @@ from rocketmq_emulator.facts import (
     MessagePolled,
     Queue,
     SendAttempted,
+    TopicCreated,
 )
 from tests.support.checks.small_journals import Q0, Q1, AJournal, a_consumed_journal, objections
 
@@ -42,6 +43,22 @@ def test_the_next_owner_begins_at_the_committed_offset() -> None:
     journal = a_consumed_journal(200).consumer("billing-2").released("billing-1", Q0)
     journal.claimed("billing-2", Q0).consumed("billing-2", 190)
     assert figures(journal) == {"duplicates": 1, "handed_over": 1}
+
+
+def test_duplicates_in_a_groups_start_up_are_counted_and_counted_apart() -> None:
+    journal = AJournal().runs().store().note("broker-a", TopicCreated("orders", 1, 1, 6, "admin"))
+    journal.consumer("billing-1").consumer("billing-2").pulled(0, 0).sent(0).sent(1)
+    journal.claimed("billing-1", Q0).consumed("billing-1", 0).released("billing-1", Q0)
+    journal.claimed("billing-2", Q0).consumed("billing-2", 0).at_s(5)
+    journal.passed("billing-1", 0, "billing-1", "billing-2", queues=1)
+    journal.passed("billing-2", 1, "billing-1", "billing-2", queues=1).consumed("billing-2", 1)
+    journal.at_s(6).claimed("billing-1", Q0).consumed("billing-1", 1)
+    assert figures(journal) == {
+        "duplicates": 2,
+        "startup_duplicates": 1,
+        "handed_over": 1,
+        "two_owners": 1,
+    }
 
 
 def test_what_was_committed_long_before_the_hand_over_does_not_come_again() -> None:

@@ -15,6 +15,7 @@ from rocketmq_emulator.facts import (
     MemberLeft,
     NodeKilled,
     NodeStarted,
+    NodeStopped,
     PowerLost,
     Queue,
     QueuesLocked,
@@ -118,6 +119,31 @@ def test_start_up_lasts_60_s_at_most_and_does_not_excuse_two_owners_for_so_long(
     found = judgement.metrics
     assert round(found["startup_overlap_s"]) == 60
     assert round(found["overlap_s"]) == 10
+
+
+def test_a_fault_ends_start_up_and_what_follows_is_an_outage() -> None:
+    journal = starts().at_s(0.02).passed("billing-2", 1, *BOTH).claimed("billing-2", Q1)
+    found = metrics(journal.at_s(5).fault("pause", "broker-b").at_s(30).ends())
+    assert (found["startup_overlap_s"], found["overlap_s"]) == (4.98, 25)
+    assert found["startup_s.billing"] == 5
+
+
+def test_a_broker_that_stops_ends_start_up_and_a_nameserver_does_not() -> None:
+    def lasted_s(role: str) -> float:
+        journal = starts().at_s(0.02).passed("billing-2", 1, *BOTH).claimed("billing-2", Q1)
+        journal.at_s(5).note("node", NodeStopped(role, "asked"))
+        return metrics(journal.at_s(30).ends())["startup_s"]
+
+    assert (lasted_s("broker"), lasted_s("nameserver")) == (5, 30)
+
+
+def test_a_fault_before_the_first_member_or_within_its_first_2_s_ends_no_start_up_early() -> None:
+    journal = AJournal().runs().note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
+    journal.fault("pause", "broker-b").at_s(1).consumer("billing-1").at_s(9)
+    journal.passed("billing-1", 2, "billing-1").claimed("billing-1", Q0, Q1)
+    assert metrics(journal.at_s(30).ends())["startup_s"] == 8
+    journal = starts().at_s(1).fault("pause", "broker-b").at_s(30).ends()
+    assert metrics(journal)["startup_s"] == 2
 
 
 def test_a_first_member_that_ends_is_not_waited_for() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from rocketmq_emulator.cli.commands.replay import one_journal
+from rocketmq_emulator.facts import TopicCreated
 from rocketmq_emulator.scenarios.after.replay import started_in
+from tests.support.checks.small_journals import Q0, AJournal
 from tests.support.cli.in_process import Run, commands
 from tests.support.scenarios.journals_of_runs import a_run
 
@@ -81,3 +83,16 @@ def test_the_only_run_of_a_folder_is_taken_and_named(tmp_path: Path, capsys) -> 
     other.write_text("{}\n")
     assert one_journal(str(tmp_path), [journal, other]) == journal
     assert f"the only run in {tmp_path}: {journal} (" in capsys.readouterr().err
+
+
+def test_a_long_start_up_is_said_with_the_metrics_of_outages_in_it(
+    run: Run, tmp_path: Path
+) -> None:
+    journal = AJournal().runs().note("broker-a", TopicCreated("orders", 1, 1, 6, "admin"))
+    journal.consumer("billing-1").consumer("billing-2").claimed("billing-1", Q0).at_s(31)
+    for node, own in (("billing-1", 1), ("billing-2", 0)):
+        journal.passed(node, own, "billing-1", "billing-2", queues=1)
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"\n".join(journal.at_s(60).ends().lines()) + b"\n")
+    shown = " ".join(run("explain", str(path), code=None).stdout.split())
+    assert "the start-up of billing lasted 31.0 s: outages in it are in startup_overlap_s" in shown
