@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 HEARTBEAT_S = 30.0  # heartbeatBrokerInterval of clients in any language
 REBALANCE_S = 20.0  # RebalanceService.waitInterval
-QUICK = "with client_settings(quick=True) it is 0.3 s"
+QUICK = "with the client setting quick=True it is 0.3 s"
 
 
 @public
