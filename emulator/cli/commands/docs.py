@@ -2,7 +2,8 @@
 
 Without a page, a list of them.  In a terminal a page is drawn, and longer ones are shown by the
 pager; elsewhere its Markdown is printed.  A link is shown with its target, which is a name that
-the command takes, also that of a program, such as ``examples/produce.py``.  The wheel has both in
+the command takes, also that of a program, such as ``examples/produce.py``.  Of a folder of
+programs the path is printed, and in a terminal its files.  The wheel has pages and programs in
 the folder ``pages`` of the package (``hatch_build.py``), a clone in ``docs`` and beside it.
 """
 
@@ -73,12 +74,15 @@ def docs(page: Page = "") -> None:
         if not page:
             show_as(pages(), _list, as_json=False)
             return
+        in_terminal = sys.stdout.isatty()
         name = page.removeprefix("../")
-        if name.startswith(PROGRAMS):
-            typer.echo(_program(name))
+        if _page_name(page) not in pages() and name.startswith(PROGRAMS):
+            typer.echo(_program(name, with_files=in_terminal))
             return
         text = _text_of(page)
-        if not sys.stdout.isatty():
+        if name in PROGRAMS:
+            typer.echo(f"this is the page; the folder: `rmqemu docs {name}/`", err=True)
+        if not in_terminal:
             typer.echo(text)
             return
         console = Console()
@@ -88,8 +92,11 @@ def docs(page: Page = "") -> None:
             console.print(Markdown(drawn, hyperlinks=False), width=min(console.width, WIDTH_MAX))
 
 
-def _program(name: str) -> str:
-    """The text of a program, or the files of a folder.  Raises ``BadUse``."""
+def _program(name: str, *, with_files: bool) -> str:
+    """The text of a program, or the path of a folder.  Raises ``BadUse``.
+
+    Without its files the path is all, so that the shell can copy it by ``$(…)``.
+    """
     known = programs()
     if name in known:
         return known[name].read_text(encoding="utf-8").rstrip("\n")
@@ -97,16 +104,19 @@ def _program(name: str) -> str:
     if not below:
         raise BadUse(f"there is no program {name!r}{did_you_mean(name, known, before='; ')}")
     folder = known[below[0]].parents[below[0].removeprefix(name.rstrip("/")).count("/") - 1]
-    return "\n".join([f"{len(below)} files in {folder}:", *below])
+    return "\n".join([str(folder), *below] if with_files else [str(folder)])
+
+
+def _page_name(wanted: str) -> str:
+    """The name of the page that *wanted* means, if there is one: ``ci`` for docs/ci.md#nodes."""
+    name = wanted.partition("#")[0].removeprefix("docs/").removesuffix(".md") or FIRST
+    return FIRST if name.lower() == FIRST else name
 
 
 def _text_of(wanted: str) -> str:
     """The Markdown of a page, from the section on if one is named.  Raises ``BadUse``."""
-    name, _, section = wanted.partition("#")
-    name = name.removeprefix("docs/").removesuffix(".md") or FIRST
+    name, section = _page_name(wanted), wanted.partition("#")[2]
     known = pages()
-    if name.lower() == FIRST:
-        name = FIRST
     if name not in known:
         advice = did_you_mean(name, known, before="; ", otherwise="; `rmqemu docs` lists them")
         raise BadUse(f"there is no page {name!r}{advice}")

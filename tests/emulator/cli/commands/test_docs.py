@@ -45,6 +45,18 @@ def test_a_section_is_printed_from_its_heading_on() -> None:
     assert wrong == "rmqemu: control has no section 'node'; did you mean nodes?\n"
 
 
+@pytest.mark.parametrize("name", ["testkits", "testkits.md", "docs/testkits.md"])
+def test_a_page_comes_before_a_folder_of_the_same_name(name) -> None:
+    shown = rmqemu("docs", name)
+    assert shown.stdout == (ROOT / "docs" / "testkits.md").read_text() + "\n"
+    assert ("the folder: `rmqemu docs testkits/`" in shown.stderr) == (name == "testkits")
+
+
+@pytest.mark.parametrize("name", ["testkits#java", "testkits.md#java"])
+def test_a_section_of_a_page_with_the_name_of_a_folder_is_printed(name) -> None:
+    assert rmqemu("docs", name).stdout.startswith("## Java\n")
+
+
 def test_another_name_is_refused_with_the_nearest() -> None:
     wrong = rmqemu("docs", "contrl", code=2)
     assert wrong.stderr == "rmqemu: there is no page 'contrl'; did you mean control?\n"
@@ -60,12 +72,11 @@ def test_pages_named_in_the_output_of_commands_exist() -> None:
     assert named <= docs.pages().keys()
 
 
-def test_programs_that_pages_name_are_shown_and_folders_listed() -> None:
+def test_programs_that_pages_name_are_shown_and_folders_named_by_their_path() -> None:
     shown = rmqemu("docs", "../examples/produce.py").stdout
     assert shown.rstrip() == (ROOT / "examples/produce.py").read_text().rstrip()
-    listed = rmqemu("docs", "testkits/java-junit").stdout.splitlines()
-    assert listed[0] == f"{len(listed) - 1} files in {ROOT / 'testkits/java-junit'}:"
-    assert "testkits/java-junit/pom.xml" in listed
+    for name in ("testkits/java-junit", "testkits/java-junit/", "testkits/"):
+        assert rmqemu("docs", name).stdout == f"{ROOT / name}\n"
     refused = rmqemu("docs", "examples/prodce.py", code=2)
     assert "did you mean examples/produce.py?" in refused.stderr
 
@@ -80,14 +91,24 @@ def test_an_installed_package_has_the_pages_in_itself(tmp_path, monkeypatch) -> 
 
 
 def test_a_page_is_drawn_in_a_terminal() -> None:
-    code = (
-        "import os, pty, sys\n"
-        "os.environ.update(PAGER='cat', COLUMNS='80', TERM='xterm')\n"
-        "sys.exit(pty.spawn([sys.executable, '-m', 'rocketmq_emulator', 'docs', 'ci']))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
-    shown = done.stdout.decode()
+    shown = in_a_terminal("docs", "ci")
     assert "In your CI" in shown
     assert "# In your CI" not in shown
     assert "\x1b[" in shown
     assert "(control.md#addresses)" in re.sub(r"\x1b\[[0-9;]*m", "", shown)  # a link's target
+
+
+def test_in_a_terminal_the_files_of_a_folder_follow_its_path() -> None:
+    path, *files = in_a_terminal("docs", "testkits/java-junit").splitlines()
+    assert path == str(ROOT / "testkits/java-junit")
+    assert "testkits/java-junit/pom.xml" in files
+
+
+def in_a_terminal(*arguments: str) -> str:
+    code = (
+        "import os, pty, sys\n"
+        "os.environ.update(PAGER='cat', COLUMNS='80', TERM='xterm')\n"
+        "sys.exit(pty.spawn([sys.executable, '-m', 'rocketmq_emulator', *sys.argv[1:]]))\n"
+    )
+    words = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout.decode()
