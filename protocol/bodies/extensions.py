@@ -361,7 +361,7 @@ class MisuseView(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, found: FoundMisuse) -> MisuseView:
         """*found* for people and programs."""
-        return cls(*found, found.text)
+        return cls(*found._replace(detail=found.detail.strip()), found.text)
 
 
 class TopicRow(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -87,6 +87,9 @@ func New(t testing.TB, options ...string) *Cluster {
 	given := cluster
 	given.t = t
 	t.Cleanup(func() {
+		if t.Failed() {
+			given.logMisuses()
+		}
 		lock.Lock()
 		defer lock.Unlock()
 		idle[kind] = append(idle[kind], cluster)
@@ -159,6 +162,39 @@ func (c *Cluster) CreateTopic(topic string, queues int) {
 	create := rmqemu("topic", "create", topic, "--queues", fmt.Sprint(queues), "-n", c.Namesrv)
 	if output, err := create.CombinedOutput(); err != nil {
 		c.t.Fatalf("topic create %s: %v: %s", topic, explained(create, err), output)
+	}
+}
+
+// Misuses returns the likely mistakes of clients that the running brokers have noticed since their
+// start or the last reset, a sentence with the cure for each: see docs/pytest.md.  New logs them when
+// the test fails.
+func (c *Cluster) Misuses() []string {
+	c.t.Helper()
+	texts, err := c.misuses()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return texts
+}
+
+func (c *Cluster) misuses() (texts []string, err error) {
+	_, body, err := c.ask("GET", "/misuses", "")
+	if err != nil {
+		return nil, err
+	}
+	var found struct{ Misuses []struct{ Text string } }
+	err = json.Unmarshal(body, &found)
+	for _, each := range found.Misuses {
+		texts = append(texts, each.Text)
+	}
+	return texts, err
+}
+
+// logMisuses logs none without an answer: a test can leave a broker that gives none.
+func (c *Cluster) logMisuses() {
+	texts, _ := c.misuses()
+	for _, text := range texts {
+		c.t.Logf("a likely mistake: %s", text)
 	}
 }
 
@@ -312,7 +348,7 @@ func explained(command *exec.Cmd, err error) error {
 	if err == nil || errors.As(err, &exit) {
 		return err
 	}
-	return fmt.Errorf("cannot run %s: install the wheel (pip install rocketmq-emulator) or set RMQEMU to the command: %w",
+	return fmt.Errorf("cannot run %s: put rmqemu in the PATH (a virtual environment that is not active hides it), or set RMQEMU to it: %w",
 		command.Args[0], err)
 }
 

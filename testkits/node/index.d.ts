@@ -25,6 +25,8 @@ export class Cluster {
   advance(time: string | number): Promise<number>;
   /** A topic on each broker: ali-ons sends only to topics that exist. A reset removes it. */
   createTopic(topic: string, queues?: number): Promise<void>;
+  /** Likely mistakes of clients since the start or the last reset, a sentence each: see docs/pytest.md. */
+  misuses(): Promise<string[]>;
   /** Lets a broker register another address for clients: host:port. */
   advertise(broker: string, address: string): Promise<void>;
   state(node: string): Promise<'starting' | 'running' | 'paused' | 'stopped' | 'dead'>;

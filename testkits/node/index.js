@@ -30,7 +30,7 @@ function command() {
 
 function explained(error) {
   if (error.syscall === undefined) return error;
-  const advice = 'install the wheel (pip install rocketmq-emulator) or set RMQEMU to the command';
+  const advice = 'put rmqemu in the PATH (a virtual environment that is not active hides it), or set RMQEMU to it';
   return new Error(`cannot run ${command()[0]}: ${advice}`, { cause: error });
 }
 
@@ -115,6 +115,10 @@ class Cluster {
     const [program, ...words] = command();
     const create = ['topic', 'create', topic, '--queues', String(queues), '-n', this.namesrv];
     await promisify(execFile)(program, [...words, ...create]).catch(error => { throw explained(error); });
+  }
+
+  async misuses() {
+    return (await this.call('GET', '/misuses')).misuses.map(({ text }) => text);
   }
 
   async advertise(broker, address) {

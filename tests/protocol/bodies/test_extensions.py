@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rocketmq_emulator.protocol.bodies.extensions import (
+    MisuseView,
     RemoveReplyRule,
     ReplyRule,
     decode_extension_body,
@@ -13,6 +14,7 @@ from rocketmq_emulator.protocol.bodies.extensions import (
 )
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.messages.misuses import FoundMisuse
 
 BUSY = {"error_code": ResponseCode.SYSTEM_BUSY}
 BAD = [
@@ -101,3 +103,10 @@ def test_a_delay_goes_with_any_other_verdict() -> None:
     for other in ({"no_answer": True}, {"cut_connection": True}, BUSY):
         assert ReplyRule(delay_ms=1, **other).verdicts[0] == "delay"
         assert len(ReplyRule(delay_ms=1, **other).verdicts) == 2
+
+
+def test_the_detail_of_a_misuse_can_be_read_without_its_sentence() -> None:
+    found = FoundMisuse("topic_nobody_made", "c", "g", "ordrs", " (did you mean orders?)")
+    view = MisuseView.of(found)
+    assert view.detail == "(did you mean orders?)"
+    assert "does not exist (did you mean orders?): it gets" in view.text

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntUnaryOperator;
 
@@ -151,6 +152,18 @@ public final class RocketMqCluster implements AutoCloseable {
             Thread.currentThread().interrupt();
             throw new ControlCallFailed("topic create " + topic + ": interrupted", 0);
         }
+    }
+
+    /**
+     * The likely mistakes of clients that the running brokers have noticed since their start or the
+     * last reset, a sentence with the cure for each: see docs/pytest.md.
+     */
+    public List<String> misuses() {
+        List<String> texts = new ArrayList<>();
+        for (JsonElement each : control.call("GET", "/misuses", "").getAsJsonArray("misuses")) {
+            texts.add(each.getAsJsonObject().get("text").getAsString());
+        }
+        return texts;
     }
 
     /** Lets a broker register another address for clients: {@code host:port}. */

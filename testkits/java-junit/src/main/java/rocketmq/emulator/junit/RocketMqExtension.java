@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Supplier;
+import org.junit.jupiter.api.extension.AfterTestExecutionCallback;
 import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ParameterContext;
@@ -18,10 +19,14 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  * the suite. A class that asks for the cluster in {@code @BeforeAll} or in its constructor keeps one
  * for all its tests: these must not run at the same time.
  *
+ * <p>When a test fails, the likely mistakes that the brokers have noticed in it are printed to
+ * standard error: {@link RocketMqCluster#misuses}.
+ *
  * <p>With options: {@code @RegisterExtension static RocketMqExtension rocketmq =
  * RocketMqExtension.with("--release", "5.3.3")}.
  */
-public final class RocketMqExtension implements BeforeEachCallback, ParameterResolver {
+public final class RocketMqExtension
+    implements BeforeEachCallback, AfterTestExecutionCallback, ParameterResolver {
     private static final ExtensionContext.Namespace NAMESPACE =
         ExtensionContext.Namespace.create(RocketMqExtension.class);
 
@@ -55,6 +60,20 @@ public final class RocketMqExtension implements BeforeEachCallback, ParameterRes
             throw new IllegalStateException("the cluster of this class is gone: " + cluster.ending());
         }
         cluster.reset();
+    }
+
+    @Override
+    public void afterTestExecution(ExtensionContext context) {
+        if (context.getExecutionException().isEmpty()) {
+            return;
+        }
+        try {
+            for (String text : cluster(context).misuses()) {
+                System.err.println(context.getDisplayName() + ": a likely mistake: " + text);
+            }
+        } catch (RuntimeException noAnswer) {
+            // a test can leave a broker, or the whole cluster, without answers: its own failure counts
+        }
     }
 
     @Override

@@ -51,7 +51,7 @@ final class UpProcess implements AutoCloseable {
         } catch (IOException failed) {
             throw new IOException(
                 "cannot run " + command.get(0)
-                    + ": install the wheel (pip install rocketmq-emulator) or set RMQEMU to the command",
+                    + ": put rmqemu in the PATH (a virtual environment that is not active hides it), or set RMQEMU to it",
                 failed);
         }
     }
