@@ -16,6 +16,7 @@ import trio
 from rocketmq_emulator.cluster.world import MaybeAwaitable, maybe_await
 from rocketmq_emulator.facts import (
     ConsumerStarted,
+    ConsumerStopped,
     DelayedDelivered,
     DelayedMessageDropped,
     MemberJoined,
@@ -89,6 +90,8 @@ async def wait_until_consumed(
     *advance* delivers what waits and returns how many messages fell due; it is called when the
     others are consumed.  Returns an empty text, or after *within_s* why messages are left.
     """
+    if shared := shared_client_ids(group, watched.entries()):
+        return shared
 
     async def remaining() -> GroupProgress | None:
         progress = await progress_of(group, admin)
@@ -98,7 +101,7 @@ async def wait_until_consumed(
         return progress if due or waiting_retries(group, watched.entries()) else None
 
     if (progress := await _last(remaining, within_s, watched.poll_s)) is None:
-        return ""
+        return shared_client_ids(group, watched.entries())  # of members that started meanwhile
     entries = watched.journal()
     misuses = await maybe_await(watched.misuses())
     told = (
@@ -166,13 +169,15 @@ async def wait_until_balanced(
 
     Returns an empty text, or after *within_s* the owner of each queue and the next rebalance.
     """
+    if shared := shared_client_ids(group, watched.entries()):
+        return shared
 
     async def unshared() -> GroupShares | None:
         shares = await shares_of(group, admin)
         return None if shares.is_balanced(members) else shares
 
     if (shares := await _last(unshared, within_s, watched.poll_s)) is None:
-        return ""
+        return shared_client_ids(group, watched.entries())
     entries = watched.journal()
     misuses = await maybe_await(watched.misuses())
     told = (
@@ -227,6 +232,27 @@ def _next_rebalances(
 
 
 # Words ------------------------------------------------------------------------------------
+
+
+def shared_client_ids(group: str, entries: Iterable[Entry]) -> str:
+    """Why no wait can be right if broadcasting members of *group* have one client id; or empty.
+
+    A broker asked for a member by its client id asks one of them, and never the other.
+    """
+    nodes_by_id: dict[str, set[str]] = {}
+    for entry in sorted(entries, key=lambda each: each.mono_us):
+        fact = entry.fact
+        if isinstance(fact, ConsumerStarted) and fact.group == group and fact.broadcast:
+            nodes_by_id.setdefault(fact.client, set()).add(entry.node)
+        elif isinstance(fact, ConsumerStopped) and fact.group == group:
+            nodes_by_id.get(fact.client, set()).discard(entry.node)
+    told = [
+        f"{len(nodes)} broadcasting members of group {group} have one client id, {client}, so "
+        'only one of them can be asked: give each its own instance_name="…"'
+        for client, nodes in nodes_by_id.items()
+        if len(nodes) > 1
+    ]
+    return "; ".join(told)
 
 
 def _mistakes(

@@ -80,6 +80,10 @@ MISUSES: Mapping[str, MisuseKind] = {
         "release: the message is delivered at once",
         "use a delay level, or a broker from 5.0 on",
     ),
+    "client_id_shared": MisuseKind(
+        "two members of group {group} have one client id, {client}, on two connections: {detail}",
+        "give each its own instance_name (instanceName)",
+    ),
 }
 
 

@@ -129,6 +129,9 @@ class ClientManageProcessor:
             data.subscription_data_set,
         )
         client = channel.client_id or channel.peer.address
+        if self._broker.clients.shares_client_id(group, channel):
+            detail = "brokers and tools see one member, and each reply is that of only one"
+            misuses.notice(FoundMisuse("client_id_shared", client, group, "", detail))
         for other, known in self._broker.clients.others(group, channel.client_id or "").items():
             for topic, detail in differing(known, given, other):
                 found = FoundMisuse("subscriptions_differ", client, group, topic, detail)

@@ -180,6 +180,22 @@ class ClientChannels:
         members_max = self.config.members_max
         check_size(self.member_count + joining, members_max, "members of groups")
 
+    def shares_client_id(self, name: str, channel: ClientChannel) -> bool:
+        """Whether the heartbeat of *channel* shows that two members of a group have one client id.
+
+        A reconnected client has two connections for a while, but sends on the new one only.  So
+        they are two if the other connection has sent since the last heartbeat on this one.
+        """
+        group = self.consumer_table.get(name)
+        known = None if group is None else group.channel_info_table.get(channel.peer)
+        if group is None or known is None or not channel.client_id:
+            return False
+        return any(
+            other.client_id == channel.client_id and other.last_update_ms > known.last_update_ms
+            for peer, other in group.channel_info_table.items()
+            if peer is not channel.peer
+        )
+
     def register_consumer(self, data: ConsumerData, channel: ClientChannel) -> bool:
         """Set a group as one member describes it; True if members or subscriptions changed.
 

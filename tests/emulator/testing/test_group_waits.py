@@ -161,3 +161,13 @@ def test_the_error_of_a_wait_for_shares_names_owners_and_the_next_rebalance(
     assert "billing-1 owns orders@broker-a#0, orders@broker-a#1," in told
     assert "rebalances come next: billing-1 within " in told
     assert told.endswith("(the interval is 20 s; with the client setting quick=True it is 0.3 s)")
+
+
+def test_waits_refuse_broadcasting_members_that_have_one_client_id(cluster: RocketMQ) -> None:
+    with consumer(cluster, model="BROADCASTING"):
+        with consumer(cluster, model="BROADCASTING"):
+            with pytest.raises(NotConsumed, match=r"@DEFAULT, .* its own instance_name="):
+                cluster.wait_until_consumed("billing")
+            with pytest.raises(NotBalanced, match="2 broadcasting members of group billing"):
+                cluster.wait_until_balanced("billing", members=2)
+        cluster.wait_until_consumed("billing", topics=["orders"])  # the other one has left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+import trio
 
 from rocketmq_emulator.broker.state.consistency import reset_broker
 from rocketmq_emulator.facts import MisuseNoticed
@@ -97,3 +98,17 @@ async def test_a_reset_forgets_what_was_noticed() -> None:
     assert listed(client) == []
     client.sent("T", properties="DELAY\x0119\x02")
     assert len(noted(bench)) == 2
+
+
+async def test_two_connections_that_send_heartbeats_in_turn_share_a_client_id() -> None:
+    bench = Bench()
+    one, two = bench.client(), bench.client()
+    one.heartbeat("c1", topics={"T": "*"})
+    await trio.sleep(0.01)
+    two.heartbeat("c1", topics={"T": "*"})  # perhaps the same client, connected again
+    two.heartbeat("c1", topics={"T": "*"})
+    assert noted(bench) == []
+    await trio.sleep(0.01)
+    one.heartbeat("c1", topics={"T": "*"})
+    assert noted(bench) == [("client_id_shared", "c1", "g")]
+    assert "client_id_shared" in listed(one)
