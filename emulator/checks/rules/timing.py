@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
-from rocketmq_emulator.checks.state.queue_records import QueueRecords
+from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ConsumerStarted,
@@ -239,13 +239,11 @@ class DeliveryTimes(Checker):
     def end(self) -> None:
         """Measure waiting messages up to now, and set the metrics."""
         for reader, reading in self.progress.readings():
-            waits = self._groups.get(reader.partition("@")[0])
-            first = reading.done.first_missing(reading.start)
-            stored_us = reading.records.stored_us(first)
-            if waits is not None and stored_us is not None and first not in reading.failed:
-                last_us = waits.last_us.get(reading.records, 0)
-                group, now_us = reader.partition("@")[0], self.cluster.now_us
-                since_us = max(stored_us, last_us)
+            group = reader.partition("@")[0]
+            waits, stored_us = self._groups.get(group), _backlog_us(reading)
+            if waits is not None and stored_us is not None:
+                since_us = max(stored_us, waits.last_us.get(reading.records, 0))
+                now_us = self.cluster.now_us
                 self._add_gap(group, reading.queue, since_us=since_us, now_us=now_us)
         for group in self.cluster.consumers:
             waits = self._groups.get(group, _NOTHING)
@@ -270,7 +268,13 @@ class DeliveryTimes(Checker):
         last_us = waits.last_us.get(records, 0)
         waits.last_us[records] = now_us
         stored_us = records.stored_us(offset)
-        if stored_us is None or self.progress.is_repeat:
+        if self.progress.is_repeat:
+            # The next owner often begins with a message that the last one had consumed.
+            backlog_us = _backlog_us(self.progress.reading)
+            if backlog_us is not None:
+                self._add_gap(group, queue, since_us=max(last_us, backlog_us), now_us=now_us)
+            return
+        if stored_us is None:
             return
         waits.took.add(now_us - stored_us)
         oldest_us = self._oldest_us(offset, stored_us)
@@ -357,6 +361,12 @@ class _GroupTimes:
         self.faults: dict[Queue, OwnerHit] = {}  # queues that wait for their next owner
         self.failover_us = 0
         self.failover: DeliveryGap | None = None  # the longest
+
+
+def _backlog_us(reading: QueueReading) -> int | None:
+    """When the first message was stored that waits for its first delivery; None: none waits."""
+    first = reading.done.first_missing(reading.start)
+    return None if first in reading.failed else reading.records.stored_us(first)
 
 
 def _longest_first(gaps: Iterable[DeliveryGap | None]) -> list[DeliveryGap]:

@@ -53,6 +53,21 @@ def test_a_backlog_from_before_the_end_of_a_groups_start_up_is_a_gap_of_the_star
     assert (found["startup_delivery_gap_s"], found["delivery_gap_s.billing"]) == (12, 8)
 
 
+def test_a_gap_that_ends_with_a_repeat_counts_and_is_split_at_the_end_of_the_start_up() -> None:
+    journal = AJournal().runs().store().note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
+    journal.pulled(0, 0).at_s(10).consumer("billing-1").sent(0).sent(1)
+    journal.passed("billing-1", 2, "billing-1").claimed("billing-1", Q0, Q1)  # start-up: to 12 s
+    journal.at_s(11).consumed("billing-1", 0).at_s(40).consumed("billing-1", 0)
+    found = metrics(journal.consumed("billing-1", 1))
+    assert (found["startup_delivery_gap_s"], found["delivery_gap_s.billing"]) == (1, 28)
+
+
+def test_a_repeat_of_all_that_was_consumed_ends_no_gap() -> None:
+    journal = a_member().at_s(70).sent(0).consumed("billing-1", 0)
+    found = metrics(journal.at_s(90).consumed("billing-1", 0))
+    assert found["delivery_gap_s"] == 0
+
+
 def test_a_gap_begins_when_its_oldest_message_was_stored_also_if_a_later_one_ends_first() -> None:
     journal = a_member().at_s(70).sent(0).at_s(74).sent(1)
     found = metrics(journal.at_s(80).consumed("billing-1", 1).consumed("billing-1", 0))
