@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from textwrap import shorten
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rocketmq_emulator.checks.rules.ownership import OwnerTime
 from rocketmq_emulator.facts import (
@@ -50,10 +50,18 @@ SOON_US = 1_000_000
 OUTCOME_MAX = 120  # characters
 GOOD_OUTCOMES = ("SEND_OK", "ONE_WAY")
 
-# By group, queue and node: when it claimed last and from where; by group, queue, node and time of
-# its claim: offsets that it consumed, each with the first node that consumed it.
-Claims: TypeAlias = dict[tuple[str, Queue, str], tuple[int, int | None]]
-Runs: TypeAlias = dict[tuple[str, Queue, str, int], list[tuple[int, str]]]
+
+class Claim(NamedTuple):
+    """A claim of a queue; *start*: the first offset that it consumes, None if it is not noted."""
+
+    at_us: int
+    node: str
+    start: int | None
+
+
+# By group, queue, and the earlier and later of two claims: offsets that were consumed under both,
+# each with the node that consumed it first.
+Repeats: TypeAlias = dict[tuple[str, Queue, Claim, Claim], list[tuple[int, str]]]
 
 
 # Lost -----------------------------------------------------------------------------------------
@@ -321,52 +329,78 @@ def late_wake(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
 
 
 def repeats(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """Messages that were consumed again: the handover with most of them."""
-    claims, runs = _consumptions(journal, about.scope)
-    again = _repeated(runs)
+    """Messages that were consumed again: the two claims with most of them."""
+    again = _repeated(journal, about.scope)
     if not again:
         yield from _sent_twice(journal, about)
         return
-    (group, queue, node, claimed_us), offsets = max(again.items(), key=lambda pair: len(pair[1]))
+    (group, queue, early, late), pairs = max(again.items(), key=lambda item: len(item[1]))
     total = sum(map(len, again.values()))
-    before = Counter(who for _, who in offsets).most_common(1)[0][0]
-    numbers = sorted({offset for offset, _ in offsets})
-    then = "and again after its claim" if before == node else f"then {node}"
-    who = f"{before} consumed {'it' if len(offsets) == 1 else 'them'}, {then}"
+    numbers = sorted({offset for offset, _ in pairs})
     yield (
-        f"{group} consumed {many(total, 'message')} again; {_part(len(offsets), total)} "
-        f"{_range(numbers)} of {place(queue)}: {who}."
+        f"{group} consumed {many(total, 'message')} again; {_part(len(pairs), total)} "
+        f"{_range(numbers)} of {place(queue)}: {_consumers(pairs, early, late)}."
     )
-    history = journal.history(group, queue, claimed_us)
-    earlier = [h for h in history.holds if h.node == before and h.from_us < claimed_us]
-    yield from journal.faults({before, queue.broker}, claimed_us, claimed_us)
-    if earlier and earlier[-1].until_us is not None:
-        yield f"{before} {earlier[-1].ended} at {seconds(earlier[-1].until_us)}."
-    elif earlier and before != node:
-        yield f"{before} still held the queue, so it had two owners."
-    _, start = claims.get((group, queue, node), (0, None))
-    began = "" if start is None else f" and began at {start}"
-    yield f"{node} claimed the queue at {seconds(claimed_us)}{began}."
-    yield _last_commit(journal, (group, queue), node, claimed_us, start)
+    yield from journal.faults({early.node, queue.broker}, late.at_us, late.at_us)
+    if early == late or not late.at_us:
+        return
+    yield from _end_of_claim(journal, (group, queue), early, late)
+    began = "" if late.start is None else f" and began at {late.start}"
+    yield f"{late.node} claimed the queue at {seconds(late.at_us)}{began}."
+    yield _last_commit(journal, (group, queue), late)
 
 
-def _last_commit(
-    journal: CauseJournal, pair: tuple[str, Queue], node: str, claimed_us: int, start: int | None
-) -> str:
-    """The last commit by others before *node* claimed the queue of *pair* and began at *start*."""
+def _consumers(pairs: list[tuple[int, str]], early: Claim, late: Claim) -> str:
+    """Who consumed the messages of *pairs* first and who again, if it is so for all of them."""
+    it = "it" if len(pairs) == 1 else "them"
+    firsts = {node for _, node in pairs}
+    if early == late:
+        return f"{late.node} consumed {it} again under the same claim"
+    if early.node == late.node:
+        return f"{early.node} consumed {it}, and again after its next claim"
+    if len(firsts) > 1:
+        return f"{early.node} and {late.node} both consumed {it}"
+    first, then = (early, late) if early.node in firsts else (late, early)
+    return f"{first.node} consumed {it}, then {then.node}"
+
+
+def _end_of_claim(
+    journal: CauseJournal, pair: tuple[str, Queue], early: Claim, late: Claim
+) -> Iterator[str]:
+    """How the claim *early* ended, which may be after the claim *late*."""
+    for hold in journal.history(*pair, journal.end_us).holds:
+        if (hold.node, hold.from_us) != (early.node, early.at_us) or early.node == late.node:
+            continue
+        if hold.until_us is None:
+            yield f"{early.node} still held the queue, to the end, so it had two owners."
+        elif hold.until_us > late.at_us:
+            until = seconds(hold.until_us)
+            yield f"{early.node} still held the queue until {until}, so it had two owners."
+        else:
+            yield f"{early.node} {hold.ended} at {seconds(hold.until_us)}."
+
+
+def _last_commit(journal: CauseJournal, pair: tuple[str, Queue], claim: Claim) -> str:
+    """The last commit in the queue of *pair* before *claim*."""
     group, queue = pair
     commits = [
         (e, f.offset)
         for e, f in journal.of(OffsetCommitted, group=group, queue=queue)
-        if e.mono_us <= claimed_us
+        if e.mono_us <= claim.at_us
     ]
     if not commits:
         return "No offset had been committed there."
     entry, offset = commits[-1]
-    if start is not None and offset > start:
+    back_us = journal.next_start_us(queue.broker, entry.mono_us)
+    if back_us is not None and back_us <= claim.at_us:
         return (
-            f"The commit of {offset} came at {entry.mono_us / 1e6:.3f} s, after {node} had asked "
-            "where to begin."
+            f"The last commit before was of {offset}, at {seconds(entry.mono_us)}; {queue.broker} "
+            f"started again since, at {seconds(back_us)}."
+        )
+    if claim.start is not None and offset > claim.start:
+        return (
+            f"The commit of {offset} came at {entry.mono_us / 1e6:.3f} s, after {claim.node} had "
+            "asked where to begin."
         )
     return f"The last commit before was of {offset}, at {seconds(entry.mono_us)}."
 
@@ -409,39 +443,33 @@ def _part(count: int, total: int) -> str:
 
 
 def _range(numbers: list[int]) -> str:
-    """``84``; ``from 2 to 5``."""
-    if len(numbers) == 1:
-        return str(numbers[0])
-    return f"from {numbers[0]} to {numbers[-1]}"
+    """``84``; ``from 2 to 5``; ``between 2 and 9`` if not all between are among them."""
+    first, last = numbers[0], numbers[-1]
+    if first == last:
+        return str(first)
+    is_all = last - first + 1 == len(numbers)
+    return f"from {first} to {last}" if is_all else f"between {first} and {last}"
 
 
-def _consumptions(journal: CauseJournal, scope: str) -> tuple[Claims, Runs]:
-    """The last claims of queues, and the offsets that each claim consumed."""
-    first: dict[tuple[str, Queue, int], str] = {}
-    claims: Claims = {}
-    runs: Runs = defaultdict(list)
+def _repeated(journal: CauseJournal, scope: str) -> Repeats:
+    """Consumptions of messages that were consumed before, by the claims of both times."""
+    claims: dict[tuple[str, Queue, str], Claim] = {}
+    last: dict[tuple[str, Queue, int], Claim] = {}
+    found: Repeats = defaultdict(list)
     for entry in journal.entries:
         fact = entry.fact
         if isinstance(fact, QueuesClaimed):
             for at, queue in enumerate(fact.queues):
                 start = fact.offsets[at] if fact.offsets else None
-                claims[fact.group, queue, entry.node] = entry.mono_us, start
+                claims[fact.group, queue, entry.node] = Claim(entry.mono_us, entry.node, start)
         elif isinstance(fact, MessageConsumed) and fact.ok and scope in ("", fact.group):
-            before = first.setdefault((fact.group, fact.queue, fact.offset), entry.node)
-            claimed_us, _ = claims.get((fact.group, fact.queue, entry.node), (0, None))
-            runs[fact.group, fact.queue, entry.node, claimed_us].append((fact.offset, before))
-    return claims, runs
-
-
-def _repeated(runs: Runs) -> Runs:
-    """The consumptions by each claim of messages that were consumed before."""
-    seen: Counter[tuple[str, Queue, int]] = Counter()
-    found: Runs = {}
-    for at, given in runs.items():
-        again = [pair for pair in given if seen[at[0], at[1], pair[0]]]
-        seen.update((at[0], at[1], offset) for offset, _ in given)
-        if again:
-            found[at] = again
+            unknown = Claim(0, entry.node, None)
+            claim = claims.get((fact.group, fact.queue, entry.node), unknown)
+            before = last.get((fact.group, fact.queue, fact.offset))
+            if before is not None:
+                early, late = sorted((before, claim), key=lambda each: each.at_us)
+                found[fact.group, fact.queue, early, late].append((fact.offset, before.node))
+            last[fact.group, fact.queue, fact.offset] = claim
     return found
 
 

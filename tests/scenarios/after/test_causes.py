@@ -193,6 +193,24 @@ def a_commit_is_too_late() -> AJournal:
     return journal.at_s(50).ends()
 
 
+def a_queue_is_claimed_again_later() -> AJournal:
+    """The last claim of the member that consumed a message again is another one."""
+    journal = a_commit_is_too_late().at_s(60).released(TWO, Q0).claimed(ONE, Q0, offsets=(1,))
+    journal.at_s(70).released(ONE, Q0).claimed(TWO, Q0, offsets=(475,))
+    return journal.at_s(80).ends()
+
+
+def two_owners_consume() -> AJournal:
+    """Each is the first to consume some of the messages; the first owner had claimed before."""
+    journal = expecting("duplicates").consumer(ONE).consumer(TWO).pulled(0, 0).at_s(1)
+    journal.claimed(TWO, Q0, offsets=(0,)).released(TWO, Q0).claimed(ONE, Q0, offsets=(0,))
+    journal.at_s(40).each(range(4), journal.sent).consumed(ONE, 0).consumed(ONE, 1)
+    journal.claimed(TWO, Q0, offsets=(0,)).at_s(41)
+    for node, offset in ((TWO, 0), (TWO, 1), (TWO, 3), (ONE, 3)):
+        journal.consumed(node, offset)
+    return journal.at_s(47.5).released(ONE, Q0).at_s(60).ends()
+
+
 def a_queue_is_readable_again() -> AJournal:
     """Its owner has released it long before the broker is back."""
     journal = expecting("unowned_s", 5).note("broker-a", TopicCreated("orders", 1, 1, 6, "admin"))
@@ -419,6 +437,24 @@ OF_METRIC = (
             "it, then billing-2. billing-1 released it (not mine) at 40.0 s. billing-2 claimed "
             "the queue at 40.0 s and began at 0. The commit of 1 came at 40.000 s, after "
             "billing-2 had asked where to begin."
+        ),
+    ),
+    (
+        a_queue_is_claimed_again_later,
+        (
+            "billing consumed 1 message again; it is 0 of orders@broker-a:0: billing-1 consumed "
+            "it, then billing-2. billing-1 released it (not mine) at 40.0 s. billing-2 claimed "
+            "the queue at 40.0 s and began at 0. The commit of 1 came at 40.000 s, after "
+            "billing-2 had asked where to begin."
+        ),
+    ),
+    (
+        two_owners_consume,
+        (
+            "billing consumed 3 messages again; all are between 0 and 3 of orders@broker-a:0: "
+            "billing-1 and billing-2 both consumed them. billing-1 still held the queue until "
+            "47.5 s, so it had two owners. billing-2 claimed the queue at 40.0 s and began at 0. "
+            "No offset had been committed there."
         ),
     ),
     (
