@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,6 +27,7 @@ from rocketmq_emulator.facts import (
     NodeStopped,
     Queue,
     RebalancePassed,
+    RouteChanged,
     RunStarted,
 )
 from rocketmq_emulator.facts.journal import Entry
@@ -40,6 +42,7 @@ F = TypeVar("F", bound=Fact)
 FAULTS_MAX = 2  # named in one cause
 RECENTLY_US = 180_000_000  # a fault may have effects for so long after its end
 RESTARTED_US = 60_000_000  # the same of a restart: a poll of routes, a heartbeat, a rebalance
+REBALANCE_US = 20_000_000  # the interval of rebalances
 SHUTDOWN_US = 1_000_000  # at the end of a run all nodes stop
 SILENCE_S = 120  # BrokerConfig.channelExpiredTimeout
 LEFT_REASONS = {
@@ -62,6 +65,16 @@ class CauseSubject(msgspec.Struct, frozen=True, kw_only=True):
     at_us: int = 0
     evidence: tuple[Entry, ...] = ()
     metrics: dict[str, float] = {}
+
+
+class Trouble(NamedTuple):
+    """A fault, or an end of a process; *over_us*: when it was over, None: it was not."""
+
+    at_us: int
+    sentence: str
+    over_us: int | None
+    nodes: tuple[str, ...]
+    is_end: bool = False
 
 
 class CauseJournal:
@@ -124,22 +137,73 @@ class CauseJournal:
         """The nodes in the list of members of a rebalance, in its order."""
         return [self.names.node_of(client) for client in fact.members]
 
-    def faults(self, nodes: Collection[str], from_us: int, until_us: int) -> list[str]:
-        """Sentences: faults and ends of *nodes* that held then, or ended shortly before."""
+    def faults(
+        self,
+        nodes: Collection[str],
+        from_us: int,
+        until_us: int,
+        *,
+        ended_since_us: int | None = None,
+        most: int = FAULTS_MAX,
+    ) -> list[str]:
+        """Sentences: faults and ends of *nodes* that held then, or ended shortly before.
+
+        *ended_since_us*: leave out those that ended before that time; *most*: the last so many.
+        """
+        found = []
+        for trouble in self.troubles:
+            before_us = from_us - (RESTARTED_US if trouble.is_end else RECENTLY_US)
+            since_us = before_us if ended_since_us is None else ended_since_us
+            is_over = trouble.over_us is not None and trouble.over_us < since_us
+            is_theirs = not set(nodes).isdisjoint(trouble.nodes)
+            if trouble.at_us <= until_us and not is_over and is_theirs:
+                found.append(trouble.sentence)
+        return found[-most:]
+
+    def faults_before_release(self, node: str, group: str, topic: str, at_us: int) -> list[str]:
+        """The last fault or end that led *node* to release queues of *topic*, as a sentence.
+
+        It touched a broker that left the node's route, or one that dropped a member since the
+        node's rebalance before, or the member itself.  If none did: the last one within 20 s.
+        """
+        passes = [
+            entry.mono_us
+            for entry, _ in self.of(RebalancePassed, group=group, topic=topic)
+            if entry.node == node and entry.mono_us <= at_us
+        ]
+        since_us = (passes[-2] if len(passes) > 1 else at_us - REBALANCE_US) - SHUTDOWN_US
+        routes = [
+            (entry.mono_us, set(fact.brokers))
+            for entry, fact in self.of(RouteChanged, topic=topic)
+            if entry.node == node and entry.mono_us <= at_us
+        ]
+        nodes: set[str] = set()
+        for (_, old), (changed_us, new) in pairwise(routes):
+            if changed_us >= since_us:
+                nodes |= old - new
+        for entry, fact in self.of(MemberLeft, group=group):
+            if since_us <= entry.mono_us <= at_us:
+                nodes |= {entry.node, self.names.node_of(fact.client)}
+        before = [each for each in self.troubles if each.at_us <= at_us]
+        theirs = [each for each in before if not nodes.isdisjoint(each.nodes)]
+        near = [each for each in before if each.at_us >= at_us - REBALANCE_US]
+        return [each.sentence for each in (theirs or near)[-1:]]
+
+    @cached_property
+    def troubles(self) -> list[Trouble]:
+        """All faults, and all ends of processes without one, in the order of time."""
         ended = {fact.fault_id: entry.mono_us for entry, fact in self.of(FaultEnded)}
         found = []
         for entry, fact in self.of(FaultBegan):
             over_us = ended.get(fact.fault_id)
-            is_over = over_us is not None and over_us < from_us - RECENTLY_US
-            if entry.mono_us <= until_us and not is_over and not set(nodes).isdisjoint(fact.nodes):
-                found.append((entry.mono_us, _fault(entry.mono_us, over_us, fact)))
+            sentence = _fault(entry.mono_us, over_us, fact)
+            found.append(Trouble(entry.mono_us, sentence, over_us, tuple(fact.nodes)))
         for at_us, node, how in self.ends_without_fault:
             back_us = self.next_start_us(node, at_us)
-            is_over = back_us is not None and back_us < from_us - RESTARTED_US
-            if node in nodes and at_us <= until_us and not is_over:
-                back = "" if back_us is None else f" and started again at {seconds(back_us)}"
-                found.append((at_us, f"{node} was {how} at {seconds(at_us)}{back}."))
-        return [sentence for _, sentence in sorted(found)[-FAULTS_MAX:]]
+            back = "" if back_us is None else f" and started again at {seconds(back_us)}"
+            sentence = f"{node} was {how} at {seconds(at_us)}{back}."
+            found.append(Trouble(at_us, sentence, back_us, (node,), is_end=True))
+        return sorted(found, key=lambda each: (each.at_us, each.sentence))
 
     @cached_property
     def ends_without_fault(self) -> list[tuple[int, str, str]]:

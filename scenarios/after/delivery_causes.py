@@ -28,6 +28,8 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.after.cause_journal import (
+    FAULTS_MAX,
+    RESTARTED_US,
     CauseJournal,
     CauseSubject,
     between,
@@ -44,6 +46,7 @@ from rocketmq_emulator.scenarios.descriptions.queue_history import (
 from rocketmq_emulator.scenarios.descriptions.sentences import many, without_advice
 from rocketmq_emulator.scenarios.descriptions.summaries import ROUTINE_CODES
 
+REASONS_MAX = 3  # of failed pulls
 MIDDLE_MAX = 4  # sentences between what waited and how it ended
 BEFORE_US = 60_000_000  # an owner that ended so long before a gap may be its cause
 PULL_AGAIN_US = 3_000_000  # after a failed pull a member waits so long at most
@@ -120,38 +123,95 @@ def slow_delivery(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
 def _middle(journal: CauseJournal, gap: DeliveryGap, history: GroupQueueHistory) -> list[str]:
     """What happened in the gap, in the order of time; the faults first."""
     near = [h for h in history.holds if (h.until_us or gap.until_us) >= gap.from_us - BEFORE_US]
-    nodes = {gap.queue.broker, *(hold.node for hold in near)}
-    faults = journal.faults(nodes, gap.from_us, gap.until_us)
-    claims = [hold for hold in near if gap.from_us - PULL_AGAIN_US < hold.from_us]
-    near_us = gap.from_us - (PULL_AGAIN_US if claims else BEFORE_US)
-    ended = [hold for hold in near if hold.until_us is not None and hold.until_us >= near_us]
+    former, claim = _former_owner(gap, near), _next_owner(journal, gap, history)
     refused = [
         entry
         for entry in history.refusals
         if gap.from_us - PULL_AGAIN_US <= entry.mono_us and isinstance(entry.fact, QueuesLocked)
     ]
+    failed = _failed_pulls(gap, history)
+    faults = _faults(journal, gap, near, former, is_known=bool(failed or refused))
     found: list[tuple[int, Iterable[str]]] = []
-    if ended and not (faults and _ended_by_fault(ended[-1])):
-        last = ended[-1]
-        text = f"Its owner {last.node} {last.ended} at {seconds(last.until_us or 0)}."
-        found.append((last.until_us or 0, [text]))
+    near_us = gap.from_us - (PULL_AGAIN_US if claim is not None else BEFORE_US)
+    is_near = former is not None and (former.until_us or 0) >= near_us
+    if former is not None and is_near and not (faults and _ended_by_fault(former)):
+        found.append((former.until_us or 0, [_end_of_owner(gap, former)]))
     if refused:
         locks = lock_refusals(journal, gap.group, gap.queue, refused)
         found.append((refused[0].mono_us, locks))
-    if failed := _failed_pulls(gap, history):
+    if failed:
         found.append((failed[0].mono_us, _why_pulls_failed(journal, gap, failed)))
-    if claims:
-        found.append((claims[-1].from_us, _claimed(journal, gap, claims[-1])))
+    if claim is not None:
+        found.append((claim.from_us, _claimed(journal, gap, claim)))
     found.sort(key=lambda pair: pair[0])
     sentences = [*faults, *(sentence for _, said in found for sentence in said)]
-    if not claims and not history.owners():
+    owners = history.owners()
+    if not owners:
         sentences.append("No member held the queue at its end.")
-    elif history.owners() and not refused:
-        owner = history.owners()[-1]
-        is_new = bool(claims)
-        told = [*_by_the_owner(journal, gap, history, owner, is_new=is_new)]
+    elif not refused:
+        owner = claim or min(owners, key=lambda hold: hold.from_us)
+        told = [*_by_the_owner(journal, gap, history, owner, is_new=owner.from_us > gap.from_us)]
         sentences += [each for each in told if not (failed and GOT in each)]
     return sentences
+
+
+def _former_owner(gap: DeliveryGap, holds: list[OwnershipPeriod]) -> OwnershipPeriod | None:
+    """The owner at the beginning of *gap* that ended in it; else the last one before *gap*.
+
+    None if an owner stayed for all of the gap.
+    """
+    at_start = [
+        hold
+        for hold in holds
+        if hold.from_us <= gap.from_us and (hold.until_us or gap.until_us) > gap.from_us
+    ]
+    if any(hold.until_us is None for hold in at_start):
+        return None
+    ended = at_start or [hold for hold in holds if hold.from_us <= gap.from_us]
+    return max(ended, key=lambda hold: hold.until_us or 0, default=None)
+
+
+def _end_of_owner(gap: DeliveryGap, hold: OwnershipPeriod) -> str:
+    whose = "Its owner" if (hold.until_us or 0) > gap.from_us else "Its last owner"
+    return f"{whose} {hold.node} {hold.ended} at {seconds(hold.until_us or 0)}."
+
+
+def _next_owner(
+    journal: CauseJournal, gap: DeliveryGap, history: GroupQueueHistory
+) -> OwnershipPeriod | None:
+    """The owner that consumed the message which ended *gap*, if it claimed the queue in it."""
+    ends = [
+        entry.node
+        for entry, _ in journal.of_any(
+            MessageConsumed, MessagePolled, group=gap.group, queue=gap.queue
+        )
+        if entry.mono_us == gap.until_us
+    ]
+    claims = [h for h in history.owners() if h.from_us > gap.from_us - PULL_AGAIN_US]
+    return next((h for h in reversed(claims) if not ends or h.node in ends), None)
+
+
+def _faults(
+    journal: CauseJournal,
+    gap: DeliveryGap,
+    near: list[OwnershipPeriod],
+    former: OwnershipPeriod | None,
+    *,
+    is_known: bool,
+) -> list[str]:
+    """The faults of the queue's broker and owners; of a release: those that led to it.
+
+    *is_known*: failed pulls or refused locks show that those of the broker matter.
+    """
+    nodes = {gap.queue.broker, *(hold.node for hold in near)}
+    if former is None or "not mine" not in former.ended:
+        return journal.faults(nodes, gap.from_us, gap.until_us)
+    led = journal.faults_before_release(
+        former.node, gap.group, gap.queue.topic, former.until_us or gap.from_us
+    )
+    since_us = gap.from_us if not is_known else gap.from_us - RESTARTED_US
+    own = journal.faults(nodes, gap.from_us, gap.until_us, ended_since_us=since_us)
+    return list(dict.fromkeys([*led, *own]))[:FAULTS_MAX]
 
 
 def _ended_by_fault(hold: OwnershipPeriod) -> bool:
@@ -175,13 +235,14 @@ def _claimed(journal: CauseJournal, gap: DeliveryGap, claim: OwnershipPeriod) ->
 
 
 def _failed_pulls(gap: DeliveryGap, history: GroupQueueHistory) -> list[Entry]:
-    """The failed pulls of the member with most of them, in the gap or just before it."""
+    """The failed pulls in the gap of the member with most of them; else the last just before."""
     since_us = gap.from_us - PULL_AGAIN_US
     failed = [
         entry
         for entry in history.refusals
         if isinstance(entry.fact, PullFailed) and entry.mono_us >= since_us
     ]
+    failed = [entry for entry in failed if entry.mono_us >= gap.from_us] or failed[-1:]
     most = Counter(entry.node for entry in failed).most_common(1)
     return [entry for entry in failed if entry.node == most[0][0]]
 
@@ -189,18 +250,29 @@ def _failed_pulls(gap: DeliveryGap, history: GroupQueueHistory) -> list[Entry]:
 def _why_pulls_failed(
     journal: CauseJournal, gap: DeliveryGap, failed: list[Entry]
 ) -> Iterator[str]:
-    """Why the pulls of a member *failed*, and when one came through."""
-    node, first_us, last_us = failed[0].node, failed[0].mono_us, failed[-1].mono_us
-    why = Counter(_why(getattr(entry.fact, "error", "")) for entry in failed).most_common(1)[0][0]
+    """Why the pulls of a member *failed*, each reason with its times, and the next good pull."""
+    node, last_us = failed[0].node, failed[-1].mono_us
+    reasons: dict[str, list[int]] = {}
+    for entry in failed:
+        reasons.setdefault(_why(getattr(entry.fact, "error", "")), []).append(entry.mono_us)
+    parts = []
+    for why, at_us in [*reasons.items()][:REASONS_MAX]:
+        when = f"at {seconds(at_us[0])}"
+        if len(at_us) > 1:
+            when = between(at_us[0], at_us[-1])
+        count = f"{len(at_us):,}"
+        if not parts:
+            count = "A pull" if len(at_us) == 1 else f"{count} pulls"
+            count = f"{count} by {node} failed{',' if len(at_us) > 1 else ''}"
+        parts.append(f"{count} {when}: {why}")
     pulls = _pulls(journal, gap, node, last_us)
     again = f"; its next pull came at {seconds(pulls[0].mono_us)}" if pulls else ""
-    if len(failed) == 1:
-        yield f"A pull by {node} failed at {seconds(first_us)}: {why}{again}."
-    else:
-        many_failed = f"{len(failed):,} pulls by {node} failed"
-        yield f"{many_failed}, {between(first_us, last_us)}: {why}{again}."
-    if "heartbeat" in why and last_us > first_us:
-        yield from _heartbeat(journal, gap, node, last_us)
+    yield f"{'; '.join(parts)}{again}."
+    unknown = [
+        at_us for why, times_us in reasons.items() if "heartbeat" in why for at_us in times_us
+    ]
+    if len(unknown) > 1:
+        yield from _heartbeat(journal, gap, node, unknown[-1])
 
 
 def _heartbeat(journal: CauseJournal, gap: DeliveryGap, node: str, since_us: int) -> Iterator[str]:

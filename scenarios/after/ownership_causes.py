@@ -302,8 +302,10 @@ def lock_refusals(
     journal: CauseJournal, group: str, queue: Queue, refused: Sequence[Entry]
 ) -> Iterator[str]:
     """Sentences: which member was *refused* the queue's lock, who had it, and until when."""
+    client = getattr(refused[-1].fact, "client", "")
+    refused = [entry for entry in refused if getattr(entry.fact, "client", "") == client]
     first_us, last_us = refused[0].mono_us, refused[-1].mono_us
-    who = journal.names.node_of(getattr(refused[-1].fact, "client", ""))
+    who = journal.names.node_of(client)
     when = f"at {seconds(first_us)}"
     if len(refused) > 1:
         when = f"{times(len(refused))}, {between(first_us, last_us)}"
@@ -311,21 +313,29 @@ def lock_refusals(
     granted = [
         (entry, fact.client)
         for entry, fact in journal.of(QueuesLocked, group=group)
-        if queue in fact.granted and entry.mono_us <= last_us
+        if queue in fact.granted and entry.mono_us <= first_us
     ]
-    if not granted:
+    if not granted or granted[-1][1] == client:
         return
     entry, client = granted[-1]
+    renewed = [
+        each.mono_us
+        for each, fact in journal.of(QueuesLocked, group=group, client=client)
+        if queue in fact.granted and each.mono_us > first_us
+    ]
     freed = [
         each.mono_us
         for each, fact in journal.of(QueuesUnlocked, group=group, client=client)
         if queue in fact.queues and each.mono_us > entry.mono_us
     ]
-    until = f"and a lock lasts {LOCK_S} s: until {seconds(entry.mono_us + LOCK_S * 1_000_000)}"
-    if freed:
+    got = f"got or renewed it at {seconds(entry.mono_us)}"
+    if renewed:
+        until = f"and again at {seconds(renewed[0])}"
+    elif freed:
         until = f"and unlocked it at {seconds(freed[0])}"
-    holder = journal.names.node_of(client)
-    yield f"{holder} had it, and got or renewed it last at {seconds(entry.mono_us)}, {until}."
+    else:
+        until = f"and a lock lasts {LOCK_S} s: until {seconds(entry.mono_us + LOCK_S * 1_000_000)}"
+    yield f"{journal.names.node_of(client)} had it, {got}, {until}."
 
 
 def _shares(
@@ -344,12 +354,6 @@ def _shares(
         if not [*_growth(journal, time)]:
             yield from _route(journal, time.queue.topic, node, at_us)
         return
-    strangers = [
-        client
-        for fact in last.values()
-        for client in fact.members
-        if journal.names.node_of(client) not in last
-    ]
     shares = joined(f"{node} took {fact.own_count}" for node, fact in sorted(last.items()))
     total = max(counts.values())
     yield f"Of {many(total, 'queue')} of {time.queue.topic} {shares}."
@@ -357,10 +361,39 @@ def _shares(
     if twice:
         who = journal.names.node_of(twice[0])
         yield f"The list had {who} twice, and it takes the share of one place only."
-    elif strangers:
+    else:
+        yield from _absent(journal, time, last)
+
+
+def _absent(
+    journal: CauseJournal, time: OwnerTime, last: Mapping[str, RebalancePassed]
+) -> Iterator[str]:
+    """Members that the lists had, and that did not rebalance the topic in that time, or late."""
+    lists = {frozenset(journal.members_in(fact)) for fact in last.values()}
+    passed: dict[str, int] = {}
+    for entry, _ in journal.of(RebalancePassed, group=time.group, topic=time.queue.topic):
+        if time.from_us <= entry.mono_us <= time.until_us:
+            passed.setdefault(entry.node, entry.mono_us)
+    for node in sorted({node for each in lists for node in each} - set(last)):
+        starts = [
+            entry.mono_us
+            for entry, _ in journal.of(ConsumerStarted, group=time.group)
+            if entry.node == node and time.from_us <= entry.mono_us <= time.until_us
+        ]
+        if node in passed and starts and starts[-1] < passed[node]:
+            yield (
+                f"{node} started at {seconds(starts[-1])}, and rebalanced first at "
+                f"{seconds(passed[node])}."
+            )
+    absent = sorted({node for each in lists for node in each} - set(passed))
+    own, total = (
+        sum(f.own_count for f in last.values()),
+        max(f.queue_count for f in last.values()),
+    )
+    if absent and len(lists) == 1 and own < total:
         yield (
-            f"The list had {joined(sorted(set(strangers)))} as well, which did not rebalance: "
-            "the rest was its share."
+            f"The list had {joined(absent)} as well, which did not rebalance {time.queue.topic} in "
+            "that time."
         )
 
 
