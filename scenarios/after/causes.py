@@ -29,7 +29,6 @@ from rocketmq_emulator.scenarios.after.delivery_causes import (
 from rocketmq_emulator.scenarios.after.message_causes import (
     after_power_loss,
     early_commit,
-    failed_sends,
     late_wake,
     lost,
     out_of_order,
@@ -46,6 +45,7 @@ from rocketmq_emulator.scenarios.after.ownership_causes import (
     queueless,
     two_owners,
 )
+from rocketmq_emulator.scenarios.after.send_causes import failed_sends
 from rocketmq_emulator.scenarios.plan.plan import Expectation
 from rocketmq_emulator.scenarios.plan.result import expected_text
 

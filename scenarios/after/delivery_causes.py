@@ -255,7 +255,7 @@ def _why_pulls_failed(
     reasons: dict[str, list[int]] = {}
     for entry in failed:
         reasons.setdefault(_why(getattr(entry.fact, "error", "")), []).append(entry.mono_us)
-    parts = []
+    parts: list[str] = []
     for why, at_us in [*reasons.items()][:REASONS_MAX]:
         when = f"at {seconds(at_us[0])}"
         if len(at_us) > 1:

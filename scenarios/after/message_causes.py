@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from textwrap import shorten
+from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from rocketmq_emulator.checks.rules.ownership import OwnerTime
@@ -14,7 +13,6 @@ from rocketmq_emulator.facts import (
     GroupOffsetMoved,
     MessageConsumed,
     MessageGivenToListener,
-    MessageSent,
     MessageSentBack,
     MessageStored,
     OffsetCommitted,
@@ -24,10 +22,8 @@ from rocketmq_emulator.facts import (
     PullHeld,
     Queue,
     QueuesClaimed,
-    RouteChanged,
     SeekRequested,
     SendAttempted,
-    SendFailed,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
@@ -47,8 +43,6 @@ from rocketmq_emulator.scenarios.descriptions.sentences import code_in_words, ma
 
 STALE_US = 30_000_000  # a pull is held for 20 s at most
 SOON_US = 1_000_000
-BROKERS_MAX = 3  # with failed sends
-OUTCOME_MAX = 120  # characters
 GOOD_OUTCOMES = ("SEND_OK", "ONE_WAY")
 
 
@@ -543,81 +537,6 @@ def early_commit(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
         yield "The listener never finished it."
     yield "If the member ends between the two, no member of the group gets the message."
     yield from journal.faults({who, queue.broker}, commit.mono_us, commit.mono_us)
-
-
-# Sends ----------------------------------------------------------------------------------------
-
-
-def failed_sends(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """Sends that failed: at which broker, how, and which fault held."""
-    scope = about.scope
-    failed = [(e, f) for e, f in journal.of(SendFailed) if scope in ("", f.topic)]
-    sent = sum(1 for _, f in journal.of(MessageSent) if scope in ("", f.topic))
-    attempts = [
-        (e, f)
-        for e, f in journal.of(SendAttempted)
-        if scope in ("", f.topic, f.queue.broker) and f.outcome not in GOOD_OUTCOMES
-    ]
-    if failed and about.metric in ("failed_sends", "maybe_stored"):
-        keys, total = {f.uniq_key for _, f in failed}, len(failed) + sent
-        attempts = [(e, f) for e, f in attempts if f.uniq_key in keys]
-        ends = [entry.mono_us for entry, _ in failed]
-        when = between(ends[0], ends[-1]) if len(ends) > 1 else f"at {seconds(ends[0])}"
-        yield f"{len(failed):,} of {many(total, 'send')} failed, {when}."
-    if not attempts:
-        return
-    brokers = Counter(f.queue.broker for _, f in attempts)
-    shown = brokers.most_common(BROKERS_MAX)
-    total = many(len(attempts), "attempt")
-    parts = [
-        _attempts_at(attempts, broker, f"of {total} that failed went " if not at else "")
-        for at, (broker, _) in enumerate(shown)
-    ]
-    more = (
-        f"; {len(attempts) - sum(n for _, n in shown):,} to others"
-        if len(brokers) > BROKERS_MAX
-        else ""
-    )
-    yield f"{'; '.join(parts)}{more}."
-    first_us, last_us = attempts[0][0].mono_us, attempts[-1][0].mono_us
-    nodes = {broker for broker, _ in shown} | {entry.node for entry, _ in attempts}
-    yield from journal.faults(nodes, first_us, last_us, most=len(shown))
-    if len(brokers) == 1:
-        yield from _route_of_sender(journal, attempts)
-    if failed:
-        longest = max(f.attempts for _, f in failed)
-        yield f"A send that failed had made {many(longest, 'attempt')} at most."
-
-
-def _attempts_at(attempts: Sequence[tuple[Entry, SendAttempted]], broker: str, of: str) -> str:
-    """``80 to broker-a, from 40.0 s to 47.9 s: NeverSent``, with *of* after the number."""
-    mine = [(e, f) for e, f in attempts if f.queue.broker == broker]
-    outcome = Counter(without_advice(f.outcome) for _, f in mine).most_common(1)[0][0]
-    first_us, last_us = mine[0][0].mono_us, mine[-1][0].mono_us
-    when = between(first_us, last_us) if len(mine) > 1 else f"at {seconds(first_us)}"
-    why = shorten(outcome, OUTCOME_MAX, placeholder=" …").rstrip(".")
-    return f"{len(mine):,} {of}to {broker}, {when}: {why}"
-
-
-def _route_of_sender(
-    journal: CauseJournal, attempts: Sequence[tuple[Entry, SendAttempted]]
-) -> Iterator[str]:
-    """Whether the sender's route had the broker of its failed *attempts*, if that is noted."""
-    entry, fact = attempts[-1]
-    node, broker, first_us = entry.node, fact.queue.broker, attempts[0][0].mono_us
-    routes = [
-        (e.mono_us, broker in f.brokers)
-        for e, f in journal.of(RouteChanged, topic=fact.topic)
-        if e.node == node
-    ]
-    before = [has for at_us, has in routes if at_us <= first_us]
-    later = [at_us for at_us, has in routes if at_us > first_us and not has]
-    if not before or not before[-1]:
-        return
-    if not later or later[0] > entry.mono_us:
-        yield f"The route of {node} had {broker} in all that time."
-    else:
-        yield f"The route of {node} had {broker} until {seconds(later[0])}."
 
 
 # Parts ----------------------------------------------------------------------------------------

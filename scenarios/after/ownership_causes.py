@@ -392,8 +392,8 @@ def _absent(
     )
     if absent and len(lists) == 1 and own < total:
         yield (
-            f"The list had {joined(absent)} as well, which did not rebalance {time.queue.topic} in "
-            "that time."
+            f"The list had {joined(absent)} as well, which did not rebalance {time.queue.topic} "
+            "in that time."
         )
 
 
