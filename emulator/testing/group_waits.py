@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 HEARTBEAT_S = 30.0  # heartbeatBrokerInterval of clients in any language
 REBALANCE_S = 20.0  # RebalanceService.waitInterval
-QUICK = "with the client setting quick=True it is 0.3 s"
+QUICK = "0.3 s for clients with the setting quick=True"
 
 
 @public
@@ -155,7 +155,7 @@ def _missing_heartbeats(
         yield (
             f"{group} has sent {broker} no heartbeat since its start {since_s:.1f} s ago: the "
             f"next one comes within {max(0.0, HEARTBEAT_S - since_s):.0f} s "
-            f"(heartbeatBrokerInterval is 30 s; {QUICK})"
+            f"(heartbeatBrokerInterval is 30 s by default, {QUICK})"
         )
 
 
@@ -228,7 +228,8 @@ def _next_rebalances(
     ]
     if shares.held:
         when = " and ".join(times) or f"each member within {REBALANCE_S:.0f} s"
-        yield f"rebalances come next: {when} (the interval is {REBALANCE_S:.0f} s; {QUICK})"
+        interval = f"the interval is {REBALANCE_S:.0f} s by default, {QUICK}"
+        yield f"rebalances come next: {when} ({interval})"
 
 
 # Words ------------------------------------------------------------------------------------

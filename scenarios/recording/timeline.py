@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rocketmq_emulator.cluster.fault_values import Fault
+from rocketmq_emulator.cluster.fault_values import Fault, LinkFault
 from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.scenarios.files.quantities import UNITS, parse, spelling
 from rocketmq_emulator.scenarios.files.typed import CannotConvert, StructConverter
@@ -163,6 +163,9 @@ class RecordedTimeline:
         given = dict(fields)
         if len(values) > len(kind.__struct_fields__):
             self.refuse(_too_many(kind, values, str(place[-1])))
+        if len(values) > 1 and issubclass(kind, LinkFault):
+            self.refuse(_one_place(values, str(place[-1])))
+            values = values[:1]
         if values:
             names = [first_field(kind, values[0]), *kind.__struct_fields__[1:]]
             given = {**dict(zip(names, values, strict=False)), **given}
@@ -228,6 +231,15 @@ def _lists(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _lists(part) for name, part in value.items()}
     return [_lists(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _one_place(values: tuple[Any, ...], word: str) -> str:
+    """What to write instead of a link fault with *values*: it takes one node, or a pair."""
+    pair = [value for value in values if isinstance(value, str)]
+    if len(pair) == 2 and len(values) == 2:
+        return f"{word} takes one place: for the link between two nodes write {word}({pair!r})"
+    more = ", ".join(map(repr, values[1:]))
+    return f"{word} takes one place, and not also {more}: name its other values, as ms=200"
 
 
 def _too_many(kind: type[msgspec.Struct], values: tuple[Any, ...], word: str) -> str:

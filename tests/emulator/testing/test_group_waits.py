@@ -160,7 +160,9 @@ def test_the_error_of_a_wait_for_shares_names_owners_and_the_next_rebalance(
     assert told.startswith("billing has not shared its queues after 0.1 s: 1 member, 2 expected;")
     assert "billing-1 owns orders@broker-a#0, orders@broker-a#1," in told
     assert "rebalances come next: billing-1 within " in told
-    assert told.endswith("(the interval is 20 s; with the client setting quick=True it is 0.3 s)")
+    assert told.endswith(
+        "(the interval is 20 s by default, 0.3 s for clients with the setting quick=True)"
+    )
 
 
 def test_waits_refuse_broadcasting_members_that_have_one_client_id(cluster: RocketMQ) -> None:

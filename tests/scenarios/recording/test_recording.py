@@ -400,6 +400,25 @@ def test_an_await_too_many_and_one_too_few_say_what_to_write() -> None:
     ]
 
 
+async def _two_places(run: Run) -> None:
+    cluster = await run.cluster(topics={"orders": 4})
+    cluster.cut("broker-a", "billing")
+    cluster.slow_link("broker-a", 200)
+    await run.sleep(1)
+
+
+def test_a_link_fault_with_two_places_or_an_unnamed_value_says_what_to_write() -> None:
+    pair = "cut takes one place: for the link between two nodes write cut(['broker-a', 'billing'])"
+    assert problems_of_recording(_two_places) == [
+        (2, pair),
+        (
+            3,
+            "slow_link takes one place, and not also 200: name its other values, as ms=200",
+        ),
+        (3, "timeline.slow_link: this needs a ms"),
+    ]
+
+
 def test_the_duration_of_a_fault_may_have_its_unit() -> None:
     @scenario
     async def it(run: Run) -> None:
