@@ -45,7 +45,12 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
-from rocketmq_emulator.protocol.messages.names import is_dlq_topic, is_retry_topic, is_system_topic
+from rocketmq_emulator.protocol.messages.names import (
+    SCHEDULE_TOPIC,
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_topic,
+)
 from rocketmq_emulator.scenarios.descriptions.names import fault_in_words
 from rocketmq_emulator.scenarios.descriptions.sentences import (
     code_in_words,
@@ -211,6 +216,8 @@ def _events(entries: Iterable[Entry], fates: MessageFates) -> Iterator[Event]:
 
 def _stored_key(fact: MessageStored, *_: object) -> Key | None:
     topic = fact.queue.topic
+    if fact.real_topic and not is_retry_topic(fact.real_topic):
+        return (fact.real_topic, fact.queue)
     if is_dlq_topic(topic):
         return (topic,)
     return None if is_system_topic(topic) or is_retry_topic(topic) else (topic,)
@@ -220,6 +227,10 @@ def _stored(facts: Sequence[MessageStored], *_: object) -> str:
     topic = facts[0].queue.topic
     if is_dlq_topic(topic):
         return f"{many(len(facts), 'dead letter')} in {topic}"
+    if delayed_to := facts[0].real_topic:
+        level = f" (delay level {facts[0].queue.queue_id + 1})" if topic == SCHEDULE_TOPIC else ""
+        what = f"{many(len(facts), 'message')} sent to {delayed_to}, delayed{level}"
+        return f"{what}: until due, or until time is advanced"
     tags = Counter(fact.tags for fact in facts)
     named = listed(tag or "none" for tag in tags) if set(tags) != {""} else ""
     tagged = f", tag {named}" if named and len(tags) <= TAGS_SHOWN_MAX else ""

@@ -143,6 +143,13 @@ async def test_a_queue_is_owned_by_a_crashed_member(virtual_cluster):
 
 
 @ONE_QUEUE
+def test_its_message_is_delayed(rocketmq):
+    with Producer(group="shop", **rocketmq.client_settings(quick=True)) as producer:
+        producer.send(Message("orders", b"pay for two cups", delay_level=5))
+    assert rocketmq.sent_to("orders")
+
+
+@ONE_QUEUE
 def test_rocketmq_has_nothing_to_do_with_it(rocketmq):
     assert 1 + 1 == 3
 
@@ -234,6 +241,10 @@ HISTORIES = {
         billing-2 has lost power
         orders → billing: 2 of 4 waiting: its owner billing-2 has lost power
         orders → billing: 2 of 4 consumed
+    """,
+    "test_its_message_is_delayed": """
+        1 message sent to orders, delayed (delay level 5): until due, or until time is advanced
+        the test failed: AssertionError: assert []
     """,
     "test_rocketmq_has_nothing_to_do_with_it": """
         nothing: no message, no member, no fault
