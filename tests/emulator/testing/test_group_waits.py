@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -37,6 +38,24 @@ def consumer(cluster: RocketMQ, topic: str = "orders", **more: Any) -> PushConsu
 
 
 # Errors -------------------------------------------------------------------------------
+
+
+def test_waits_beside_a_paused_broker_end_in_time_and_name_it(cluster: RocketMQ) -> None:
+    with consumer(cluster):
+        cluster.pause("broker-b")
+        try:
+            began_s = time.monotonic()
+            with pytest.raises(NotConsumed) as consumed:
+                cluster.wait_until_consumed("billing", timeout=0.5, topics=["orders"])
+            with pytest.raises(NotBalanced) as balanced:
+                cluster.wait_until_balanced("billing", timeout=0.5)
+            took_s = time.monotonic() - began_s
+        finally:
+            cluster.resume("broker-b")
+    assert took_s < 9, "an unanswered request takes 5 s"
+    why = "after 0.5 s: broker-b is paused; "
+    assert str(consumed.value).startswith(f"nobody can say what billing has consumed, {why}")
+    assert str(balanced.value).startswith(f"nobody can say how billing shares its queues, {why}")
 
 
 def test_an_error_begins_with_a_topic_that_does_not_exist_and_the_name_that_is_like_it(
