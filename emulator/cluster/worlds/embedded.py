@@ -202,9 +202,8 @@ class EmbeddedCluster(RealWorld):
 
     def resume(self, name: str) -> None:
         with self._locked(names := self._named(name)):
-            paused = [n for n in names if self.is_paused(n)]
-            self._faults.note_verb("resume", paused)
-            self._run_in_loop(self._resume, paused)
+            self._faults.note_verb("resume", [n for n in names if self.is_paused(n)])
+            self._run_in_loop(self._resume, [n for n in names if self.is_running(n)])
             self._faults.resumed(name)
 
     def skew_clock(self, name: str, ms: int) -> None:

@@ -32,7 +32,7 @@ LEFT_OUT: dict[type[Fact], list[str]] = {
     RunStarted: ["schema"],
     BrokerIsolated: ["available_in_ms"],
     BrokerRegistered: ["known_count"],
-    MessageStored: ["tags"],
+    MessageStored: ["tags", "real_topic"],
     QueuesClaimed: ["offsets"],
 }
 

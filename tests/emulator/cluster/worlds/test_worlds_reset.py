@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from rocketmq_emulator.admin.calls import AdminError
 from rocketmq_emulator.cluster.control.server import find_announced
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
@@ -114,5 +113,5 @@ def test_declared_topics_are_there_after_a_reset_with_their_queues() -> None:
                     assert len({str(result.queue) for result in sent}) == queues
             cluster.kill("broker-b")
             cluster.reset()
-    with pytest.raises(AdminError, match="illegal characters"), RocketMQ(topics=["a b"]):
+    with pytest.raises(ValueError, match="illegal characters"), RocketMQ(topics=["a b"]):
         pass
