@@ -95,7 +95,7 @@ class TableFolderBusy(CannotDoHere):
 
 
 class TableNotMade(CannotDoHere):
-    """Spark could not write a table; the text says which and why, and what is kept."""
+    """Spark could not write a table; the text names it, Spark's reason, and the kept tables."""
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):

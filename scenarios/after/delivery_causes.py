@@ -1,4 +1,4 @@
-"""Causes of messages that were delivered late: what was so while they waited.
+"""Causes of messages that were delivered late: faults, pulls and listeners while they waited.
 
 A message is stored, pulled, given to a listener and consumed.  The longest of the three steps
 between shows where it waited: for a pull, for a free listener, or for the listener itself.  What
@@ -117,7 +117,7 @@ def slow_delivery(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     yield from _steps(journal, gap, entry, fact)
 
 
-# What was so in a gap -------------------------------------------------------------------------
+# Faults, pulls and owners in a gap ------------------------------------------------------------
 
 
 def _middle(journal: CauseJournal, gap: DeliveryGap, history: GroupQueueHistory) -> list[str]:

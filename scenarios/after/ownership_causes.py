@@ -301,7 +301,7 @@ def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[
 def lock_refusals(
     journal: CauseJournal, group: str, queue: Queue, refused: Sequence[Entry]
 ) -> Iterator[str]:
-    """Sentences: which member was *refused* the queue's lock, who had it, and until when."""
+    """Sentences: the member that was *refused* the queue's lock, the lock's holder, its end."""
     client = getattr(refused[-1].fact, "client", "")
     refused = [entry for entry in refused if getattr(entry.fact, "client", "") == client]
     first_us, last_us = refused[0].mono_us, refused[-1].mono_us
