@@ -16,8 +16,9 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from rocketmq_emulator.pipeline import java_classes
 from rocketmq_emulator.protocol.error_families import CannotDoHere
 
 if TYPE_CHECKING:
@@ -30,7 +31,15 @@ PARTITIONS_A_CORE = 2  # of a shuffle: Spark's default of 200 suits a cluster
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 INSTALL = "pip install 'rocketmq-emulator[spark]'"
-A_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+A_VERSION = re.compile(r'version "((\d+)(?:\.(\d+))?[\w.+-]*)"')
+OWN_ARCHIVE = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit")  # Java takes one of them
+
+
+class Java(NamedTuple):
+    """The Java that Spark would start: 17 and "17.0.15"."""
+
+    major: int
+    version: str
 
 
 class SparkUnavailable(CannotDoHere):
@@ -46,7 +55,7 @@ def spark_session(
     MASTER in the environment (as for spark-submit's shells), the session uses that cluster.
     Raises ``SparkUnavailable``.
     """
-    check_spark()
+    java = check_spark()
     from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra: other commands never load it
 
     running = SparkSession.getActiveSession()
@@ -57,10 +66,36 @@ def spark_session(
     given = {**_defaults(cores, settings or {}), **(settings or {})}
     if given["spark.master"].startswith("local"):  # a cluster's executors connect to this machine
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    given[JAVA_OPTIONS] = f"{QUIET} {given.get(JAVA_OPTIONS, '')}".strip()
+    given[JAVA_OPTIONS] = _java_options(given.get(JAVA_OPTIONS, ""), java)
     for key, value in given.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def end_session() -> None:
+    """End this program's session and its Java, and wait for Java.
+
+    Raises ``ClassesNotKept`` if Java does not end, or belongs to another program.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra
+
+    running = SparkSession.getActiveSession()
+    if running is None:
+        raise java_classes.ClassesNotKept("Spark was not started, because nothing was new")
+    java_classes.end(running)
+
+
+def _java_options(given: str, java: Java) -> str:
+    own = any(name in given for name in OWN_ARCHIVE)
+    kept = "" if own else java_classes.options(archive_path(java))
+    return " ".join(filter(None, (QUIET, given, kept)))
+
+
+def archive_path(java: Java) -> Path:
+    """The file of the classes that *java* loads for the installed Spark."""
+    from pyspark import __version__  # noqa: PLC0415  # an extra
+
+    return java_classes.archive_of(java.version, __version__)
 
 
 def _defaults(cores: int | None, settings: Mapping[str, str]) -> dict[str, str]:
@@ -81,18 +116,21 @@ def _defaults(cores: int | None, settings: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def check_spark() -> None:
-    """Raises ``SparkUnavailable`` unless PySpark, its packages and Java are installed."""
+def check_spark() -> Java:
+    """The Java that Spark would start.
+
+    Raises ``SparkUnavailable`` unless PySpark, its packages and Java are installed.
+    """
     for module in ("pyspark", "pyarrow", "pandas"):
         try:
             __import__(module)
         except ImportError:
             raise SparkUnavailable(f"{module} is not installed: {INSTALL}") from None
-    check_java(os.environ)
+    return check_java(os.environ)
 
 
-def check_java(environ: Mapping[str, str]) -> int:
-    """The major version of the Java that Spark would start.  Raises ``SparkUnavailable``."""
+def check_java(environ: Mapping[str, str]) -> Java:
+    """The Java that Spark would start.  Raises ``SparkUnavailable``."""
     home = environ.get("JAVA_HOME")
     where = f"JAVA_HOME={home}" if home else "the first java on PATH"
     java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ["PATH"])
@@ -110,12 +148,12 @@ def check_java(environ: Mapping[str, str]) -> int:
     found = A_VERSION.search(said)
     if found is None:
         raise SparkUnavailable(f"{where} does not say its version ({said.strip()!r}): {advice}")
-    major = int(found[2] or 0) if found[1] == "1" else int(found[1])
+    major = int(found[3] or 0) if found[2] == "1" else int(found[2])
     if major < JAVA_MIN:
         raise SparkUnavailable(
             f"Spark needs Java {JAVA_MIN} or later, and {where} is {major}: {advice}"
         )
-    return major
+    return Java(major, found[1])
 
 
 def cause_of(error: BaseException) -> str:

@@ -47,6 +47,7 @@ INNER_LAYERS = {  # layers inside a room; here imports for type checkers count, 
 }
 SEES_ONLY = {  # the rooms that a room of the pipeline may import
     "pipeline.session": ("pipeline", "protocol.error_families"),
+    "pipeline.java_classes": ("pipeline", "protocol.error_families"),
     "pipeline.schemas": ("pipeline", "protocol.error_families"),
     "pipeline.tables": ("pipeline", "facts", "protocol.error_families"),
     # It uses blocking sockets, like tools, and suggests near names in errors, like all rooms.
@@ -139,6 +140,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "net.tcp": "os socket trio",
     "net.timers": "trio",
     "pipeline.session": "os subprocess",
+    "pipeline.java_classes": "os subprocess",
     "pipeline.source.data_source": "os",
     "pipeline.source.errors": "time",
     "pipeline.source.group_membership": "socket threading time",

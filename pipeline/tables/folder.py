@@ -36,7 +36,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from rocketmq_emulator.pipeline.schemas import spark_schema
-from rocketmq_emulator.pipeline.session import cause_of, spark_session
+from rocketmq_emulator.pipeline.session import JAVA_OPTIONS, cause_of, spark_session
 from rocketmq_emulator.pipeline.tables.journal_files import JournalRun, runs_in
 from rocketmq_emulator.pipeline.tables.lines import (
     bronze_rows,
@@ -63,7 +63,7 @@ BATCH_RUNS_MAX = 500  # of one batch: a job that dies loses one batch
 BATCH_BYTES_MAX = 8 << 30  # of all journals of a batch with more than one run
 TABLES_AT_ONCE = 2  # made at the same time: while one is planned, the tasks of another run
 SMALL = {  # for journals whose own work takes less time than Spark's
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-XX:ReservedCodeCacheSize=256m",  # one compiler alone would get 48 MB, which 28 tables fill
     "spark.sql.adaptive.enabled": "false",  # it plans each stage again, and starts a job for each
     "spark.sql.shuffle.partitions": "2",
@@ -128,11 +128,17 @@ Judge = Callable[[JournalRun], Callable[[], str]]  # starts; the result waits fo
 
 
 class TableFolder:
-    """The tables in the folder *path*; *spark* is by default a session on this machine."""
+    """The tables in the folder *path*; *spark* is by default a session on this machine.
 
-    def __init__(self, path: Path | str, spark: SparkSession | None = None) -> None:
+    *java_options* are added to those of such a session.
+    """
+
+    def __init__(
+        self, path: Path | str, spark: SparkSession | None = None, *, java_options: str = ""
+    ) -> None:
         self.path = Path(path).absolute()  # Spark may have started in another folder
         self._spark = spark
+        self._java_options = java_options
         self._new_bytes = 0  # of journals that are being added
         self._schemas: dict[str, T.StructType] = {}  # of made tables: Spark would read a file
         self._of_runs: dict[int, DataFrame] = {}  # by batch: see ``run_columns``
@@ -143,6 +149,8 @@ class TableFolder:
         if self._spark is None:
             journal_bytes = self._new_bytes + sum(run.bytes for run in self._current())
             settings = next((row for most, row in SETTINGS if journal_bytes <= most), {})
+            options = f"{settings.get(JAVA_OPTIONS, '')} {self._java_options}".strip()
+            settings = {**settings, JAVA_OPTIONS: options}
             self._spark = spark_session("rmqemu tables", settings=settings)
         return self._spark
 

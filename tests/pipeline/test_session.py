@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_emulator.pipeline.session import SparkUnavailable, check_java
+from rocketmq_emulator.pipeline.java_classes import ClassesNotKept, keeping
+from rocketmq_emulator.pipeline.session import (
+    Java,
+    SparkUnavailable,
+    _java_options,
+    archive_path,
+    check_java,
+)
 
 
 def a_java(folder: Path, says: str, code: int = 0) -> Path:
@@ -32,8 +39,8 @@ def a_java(folder: Path, says: str, code: int = 0) -> Path:
 )
 def test_a_java_that_is_new_enough_is_taken(tmp_path, says, major) -> None:
     home = a_java(tmp_path, says)
-    assert check_java({"JAVA_HOME": str(home), "PATH": ""}) == major
-    assert check_java({"PATH": str(home / "bin")}) == major
+    assert check_java({"JAVA_HOME": str(home), "PATH": ""}).major == major
+    assert check_java({"PATH": str(home / "bin")}).major == major
 
 
 @pytest.mark.parametrize(
@@ -85,14 +92,72 @@ def test_a_session_speaks_on_loopback_and_leaves_no_folder(spark) -> None:
     assert not Path("artifacts").exists()
 
 
-def test_a_new_session_says_nothing_of_its_own(spark) -> None:
+QUIET_SESSIONS = """
+from contextlib import nullcontext
+from rocketmq_emulator.pipeline.java_classes import keeping
+from rocketmq_emulator.pipeline.session import *
+
+keeps = {keeps}
+with keeping(archive_path(check_spark())) if keeps else nullcontext("") as options:
+    # One compiler: half the CPU time.
+    settings = {{JAVA_OPTIONS: f"-XX:TieredStopAtLevel=1 {{options}}"}}
+    session = spark_session("quiet", 1, settings)
+    print(session.range(3).count())
+    java = session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+    print(any("SharedArchiveFile" in given for given in java.getInputArguments()))
+    if keeps:
+        end_session()
+"""
+
+
+def test_a_session_says_nothing_of_its_own_also_when_java_keeps_and_uses_its_classes(
+    spark, tmp_path
+) -> None:
     del spark  # requested only to skip this test if there is no Spark
-    imports = "from rocketmq_emulator.pipeline.session import *"
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}  # half the CPU time
-    program = f"{imports}; print(spark_session('quiet', 1, {quick}).range(3).count())"
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert run.stdout == "3\n"
-    said = [line for line in run.stderr.splitlines() if "jdk.incubator" not in line]  # Java's own
-    assert said == []
+    for keeps in (True, False):
+        run = subprocess.run(
+            [sys.executable, "-c", QUIET_SESSIONS.format(keeps=keeps)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        )
+        assert run.stdout.split() == ["3", str(not keeps)], "the second uses what the first kept"
+        said = [line for line in run.stderr.splitlines() if "jdk.incubator" not in line]
+        assert said == [], "the incubator's line is Java's own"
+
+
+def test_kept_classes_are_used_by_later_sessions_of_the_same_java_only(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = Java(17, "17.0.15")
+    assert "SharedArchiveFile" not in _java_options("-Xmx1g", java), "nothing is kept yet"
+    kept = archive_path(java)
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"classes")
+    options = _java_options("-Xmx1g", java)
+    assert f"-XX:SharedArchiveFile={kept}" in options
+    assert "-Xmx1g" in options
+    assert "SharedArchiveFile" not in _java_options("", Java(21, "21.0.2"))
+    own = "-XX:SharedArchiveFile=mine.jsa"
+    assert str(kept) not in _java_options(own, java), "Java takes one archive: the user's"
+
+
+def keep(archive: Path, written: bytes) -> None:
+    """Write *written* where Java would write its classes."""
+    with keeping(archive) as options:
+        Path(options.split()[0].partition("=")[2]).write_bytes(written)
+
+
+def test_an_archive_that_java_did_not_finish_gets_no_name(tmp_path) -> None:
+    archive = tmp_path / "java" / "kept.jsa"
+    with pytest.raises(ClassesNotKept, match="wrote no archive"), keeping(archive):
+        pass
+    bad = a_java(tmp_path / "bad", "memory fault", code=134)
+    for written in (b"", b"a part of an archive"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("JAVA_HOME", str(bad))
+            with pytest.raises(ClassesNotKept, match="does not start"):
+                keep(archive, written)
+    assert list(archive.parent.iterdir()) == []
