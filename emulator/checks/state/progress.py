@@ -313,6 +313,8 @@ class Progress:
                 written_us = self._written_us(fact.group, reading, entry.node)
                 if queue in forgot or written_us == NEVER_US:
                     self._begin_anew(reading, offset, entry)
+                elif written_us is not None:
+                    reading.resume_from_file(offset or 0, written_us)
                 hold = reading.claimed(entry.node, key, offset, written_us)
                 if may_start_at_end(self._cluster, reading, entry.mono_us):
                     to_us = start_recheck_until_us(self._cluster, fact.group, entry)

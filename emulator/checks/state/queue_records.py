@@ -298,6 +298,12 @@ class QueueReading:
             self.reused_before = self.reused_to, now_us
             self.reused_to = offset
 
+    def resume_from_file(self, offset: int, written_us: int) -> None:
+        """A restarted broadcasting member has in its file the *offset* of before its repair."""
+        before, repaired_us = self.reused_before
+        if repaired_us >= written_us and self.reused_to < offset <= before:
+            self.reused_to = offset
+
     @property
     def is_broadcast(self) -> bool:
         """Whether the reader is one member, which keeps its own offsets."""

@@ -382,6 +382,23 @@ def test_a_broadcasting_member_owes_new_messages_after_it_goes_back_to_them() ->
         assert "offset 1 of" in str(lost(journal))
 
 
+def a_broadcasting_member_killed_after_its_repair(lives_s: float) -> AJournal:
+    """It goes back to the two new messages, is killed, and its file still has the old offset."""
+    folder = '{"consumers": [{"group": "billing", "settings": {"offset_folder": "x"}}]}'
+    killed = a_broadcasting_member_that_finishes_lost_messages(folder)
+    killed.note("billing-1", OffsetRepaired("billing", Q0, 3, 1))
+    killed.at_s(20 + lives_s).fault("kill", "billing-1").consumer("billing-1", broadcast=True)
+    return killed.claimed("billing-1", Q0, offsets=(3,)).sent(3).consumed("billing-1", 3)
+
+
+def test_a_repair_that_a_killed_broadcasting_member_did_not_write_hides_new_messages() -> None:
+    killed = a_broadcasting_member_killed_after_its_repair(3)
+    assert lost(killed) == []
+    assert killed.judged().metrics["hidden.billing"] == 2
+    # The file is written every 5 s: 20 s later it has the repaired offset.
+    assert "offset 1, 2 of" in str(lost(a_broadcasting_member_killed_after_its_repair(20)))
+
+
 def test_a_lite_pull_consumer_is_judged_by_what_it_polled() -> None:
     journal = a_started_journal(consumer_kind="lite_pull").sent(0).sent(1).pulled(0, 2)
     assert "MessagePolled is enabled" in journal.judged().not_judged["lost"]
