@@ -70,6 +70,7 @@ NOT_LATEST = f"code {ResponseCode.SUBSCRIPTION_NOT_LATEST}"
 FATES: Mapping[State, str] = {  # the states of messages, the one that explains most first
     "dead": "dead letter",
     "retried": "failed",
+    "dropped": "failed",
     "filtered": "filtered out",
     "skipped": "skipped",
     "waits": "waiting",

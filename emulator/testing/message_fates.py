@@ -1,8 +1,9 @@
 """What became of a test's messages, at one moment: one pass over the facts up to that moment.
 
-A message has a fate in each group that reads its topic.  It is found from the facts of the group's
-clients, if they are clients of this program; for other clients from the facts of brokers only, so
-what a listener does with a message is then unknown until its offset is committed.
+A message has a fate in each group that reads its topic, and in a broadcasting group one for each
+member, of which the group's is the one that is least done.  It is found from the facts of the
+group's clients, if they are clients of this program; for other clients from the facts of brokers
+only, so what a listener does with a message is then unknown until its offset is committed.
 """
 
 from __future__ import annotations
@@ -51,8 +52,19 @@ from rocketmq_emulator.protocol.messages.names import (
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames, word_of
 
 State: TypeAlias = Literal[
-    "consumed", "filtered", "skipped", "running", "retried", "dead", "waits"
+    "consumed", "filtered", "skipped", "running", "retried", "dropped", "dead", "waits"
 ]
+OPEN: tuple[State, ...] = ("retried", "running", "waits")  # the group has more to do with it
+OF_MEMBERS: tuple[State, ...] = (  # a broadcasting group's state is the first that a member has
+    *OPEN,
+    "dropped",
+    "dead",
+    "consumed",
+    "skipped",
+    "filtered",
+)
+assert set(OF_MEMBERS) == set(State.__args__)  # type: ignore[attr-defined]
+Place: TypeAlias = tuple[str, Queue, str]  # a group's queue, and when broadcasting the member
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -78,7 +90,7 @@ class PlacedMessage(msgspec.Struct):
 
 
 class _Handling(msgspec.Struct):
-    """What a group's listeners did with one message, over all its deliveries."""
+    """What the listeners of a group, or of a broadcasting member, did with one message."""
 
     given_us: int = 0  # when a listener got it that has not returned; 0: none has it
     node: str = ""
@@ -108,13 +120,16 @@ class MessageFates:
         self.members: dict[str, dict[str, str]] = {}  # by group: name, and how it left or ""
         self.expressions: dict[tuple[str, str], str] = {}  # by group and topic
         self.topics: dict[str, set[str]] = {}  # that a group reads
-        self.owners: dict[tuple[str, Queue], str] = {}
+        self.owners: dict[Place, str] = {}
         self.conditions: dict[str, str] = {}  # of nodes that do not run: "was killed"
-        self._begins: dict[tuple[str, Queue], int] = {}
-        self._pulled: dict[tuple[str, Queue], int] = {}  # the next offset
+        self._broadcasting: set[str] = set()  # groups
+        self._orderly: set[str] = set()  # groups whose listeners get a failed message again
+        self._begins: dict[Place, int] = {}
+        self._pulled: dict[Place, int] = {}  # the next offset
         self._committed: dict[tuple[str, Queue], int] = {}
         self.pull_errors: dict[tuple[str, Queue], str] = {}  # of last pulls
-        self._of_key: dict[str, dict[str, _Handling]] = {}  # by unique key and group
+        # By unique key, and by group and (when broadcasting) member.
+        self._of_key: dict[str, dict[tuple[str, str], _Handling]] = {}
         self._told: set[str] = set()  # groups whose clients have facts here
         self._faults: dict[int, tuple[str, ...]] = {}
         for group, topics in (queried or {}).items():
@@ -164,24 +179,52 @@ class MessageFates:
 
     def fate_of(self, message: PlacedMessage, group: str) -> Fate:
         """The fate of *message* in *group*."""
-        handling = self._of_key.get(message.uniq_key, {}).get(group)
+        if group not in self._broadcasting:
+            return self._fate_at(message, group, "")
+        by_member = self._of_key.get(message.uniq_key, {})
+        handled = [member for name, member in by_member if name == group]
+        members = [*dict.fromkeys((*self._present(group), *handled))]
+        if not members:
+            return self._fate_at(message, group, "")
+        fates = [(member, self._fate_at(message, group, member)) for member in members]
+        member, fate = min(fates, key=lambda pair: OF_MEMBERS.index(pair[1].state))
+        others = sum(other.state != fate.state for _, other in fates)
+        if not fate.why or not others or member in fate.why:
+            return fate
+        return Fate(fate.state, f"{member}: {fate.why}")
+
+    def unconsumed_at(self, node: str, group: str) -> list[PlacedMessage]:
+        """The messages that broker *node* stored and with which *group* has more to do."""
+        reads = {message.queue.topic for message in self.messages if message.queue.broker == node}
+        reads = {topic for topic in reads if group in self.groups_of(topic)}
+        return [
+            message
+            for message in self.messages
+            if message.queue.broker == node
+            and message.queue.topic in reads
+            and self.fate_of(message, group).state in OPEN
+        ]
+
+    def _fate_at(self, message: PlacedMessage, group: str, member: str) -> Fate:
+        """The fate in *group*, of a broadcasting group at *member*."""
+        handling = self._of_key.get(message.uniq_key, {}).get((group, member))
         if handling is not None:
-            return self._fate_of_handled(handling)
-        place = (group, message.queue)
+            return self._fate_of_handled(handling, group)
+        place = (group, message.queue, member)
         expression = self.expressions.get((group, message.queue.topic), "*")
         if not matches(expression, message.tags):
             tag = f"tag {message.tags}" if message.tags else "no tag"
             return Fate("filtered", f"{tag}, and {group} reads only {expression}")
         if message.offset < self._begins.get(place, 0):
-            began = f"{self.owners.get(place, group)} began after it"
+            began = f"{self.owners.get(place, member or group)} began after it"
             return Fate("skipped", f"{began}: a new group reads from the end (consume_from)")
-        if message.offset < self._committed.get(place, 0):
+        if message.offset < self._committed.get((group, message.queue), 0):
             return Fate("consumed")
-        if message.offset < self._pulled.get(place, 0) and group not in self._told:
+        if message.offset < self._pulled.get(place, 0):
             return Fate("running", f"given to {self.owners.get(place, 'a member')}, not committed")
-        return Fate("waits", self._why_waiting(message, group))
+        return Fate("waits", self._why_waiting(message, place))
 
-    def _fate_of_handled(self, handling: _Handling) -> Fate:
+    def _fate_of_handled(self, handling: _Handling, group: str) -> Fate:
         count = f"{handling.attempts} attempt{'s' * (handling.attempts != 1)}"
         if handling.is_dead:
             return Fate("dead", f"after {count}: {handling.error}")
@@ -190,25 +233,30 @@ class MessageFates:
             return Fate("running", f"the listener of {handling.node} has it for {since_s:.1f} s")
         if handling.ok:
             return Fate("consumed", f"at attempt {handling.attempts}" * (handling.attempts > 1))
+        error = handling.error or "not consumed"
+        if group in self._broadcasting and group not in self._orderly:
+            return Fate("dropped", f"{handling.node}: {error}; broadcasting has no retries")
         left_s = (handling.retry_us - self.until_us) / 1e6
         again = f", again in {left_s:.0f} s" if left_s > 0 else ", not delivered again yet"
         return Fate("retried", f"{count} failed: {handling.error or 'sent back'}{again}")
 
-    def _why_waiting(self, message: PlacedMessage, group: str) -> str:
-        broker, place = message.queue.broker, (group, message.queue)
+    def _why_waiting(self, message: PlacedMessage, place: Place) -> str:
+        broker, (group, queue, _) = message.queue.broker, place
         if broker in self.conditions:
             return f"{broker} {self.conditions[broker]}"
-        present = [name for name, left in self.members[group].items() if not left]
         owner = self.owners.get(place)
         if owner in self.conditions:
             return f"its owner {owner} {self.conditions[owner]}"
-        if not present:
+        if not self._present(group):
             left = [f"{name} {why}" for name, why in self.members[group].items()]
             return "; ".join(left) if left else f"{group} has no member"
         if owner is None:
             return f"{message.place} has no owner in {group}"
-        failed = self.pull_errors.get(place)
+        failed = self.pull_errors.get((group, queue))
         return f"{owner} has not pulled it yet" + (f": {failed}" if failed else "")
+
+    def _present(self, group: str) -> list[str]:
+        return [name for name, left in self.members[group].items() if not left]
 
     # Facts ----------------------------------------------------------------------------
 
@@ -220,7 +268,7 @@ class MessageFates:
                 if handling.attempts:
                     handling.retry_us = entry.mono_us + delay_ms * 1_000
         elif is_dlq_topic(topic):
-            for group, handling in self._of_key.get(fact.uniq_key, {}).items():
+            for (group, _), handling in self._of_key.get(fact.uniq_key, {}).items():
                 handling.is_dead |= topic == dlq_topic(group)
         elif not is_system_topic(topic) and not is_retry_topic(topic):
             self.messages.append(
@@ -229,6 +277,10 @@ class MessageFates:
 
     def _started(self, entry: Entry, fact: ConsumerStarted) -> None:
         self._told.add(fact.group)
+        if fact.broadcast:
+            self._broadcasting.add(fact.group)
+        if fact.orderly:
+            self._orderly.add(fact.group)
         self.members.setdefault(fact.group, {})[entry.node] = ""
         for topic, expression in zip(fact.topics, fact.expressions, strict=False):
             self.topics.setdefault(fact.group, set()).add(topic)
@@ -236,6 +288,8 @@ class MessageFates:
 
     def _joined(self, _: Entry, fact: MemberJoined) -> None:
         if not fact.group.startswith(SYSTEM_GROUPS):
+            if fact.message_model == "BROADCASTING":
+                self._broadcasting.add(fact.group)
             self.members.setdefault(fact.group, {})[self.names.node_of(fact.client)] = ""
 
     def _ended(self, _: Entry, fact: ConsumerStopped | MemberLeft) -> None:
@@ -251,21 +305,24 @@ class MessageFates:
 
     def _claimed(self, entry: Entry, fact: QueuesClaimed) -> None:
         for number, queue in enumerate(fact.queues):
-            self.owners[fact.group, queue] = entry.node
+            place = self._place(fact.group, queue, entry.node)
+            self.owners[place] = entry.node
             if number < len(fact.offsets):
-                self._begins.setdefault((fact.group, queue), fact.offsets[number])
+                self._begins.setdefault(place, fact.offsets[number])
 
     def _released(self, entry: Entry, fact: QueuesReleased) -> None:
         for queue in fact.queues:
-            if self.owners.get((fact.group, queue)) == entry.node:
-                del self.owners[fact.group, queue]
+            place = self._place(fact.group, queue, entry.node)
+            if self.owners.get(place) == entry.node:
+                del self.owners[place]
 
     def _pull(self, entry: Entry, fact: PullAnswered) -> None:
-        place = (fact.group, fact.queue)
-        self._pulled[place] = max(self._pulled.get(place, 0), fact.next_offset)
-        self._pull_succeeded(*place)
+        self._pull_succeeded(fact.group, fact.queue)
         if fact.group not in self._told:
-            self.owners[place] = self.names.at(entry.node, fact.peer, entry.mono_us)
+            member = self.names.at(entry.node, fact.peer, entry.mono_us)
+            place = self._place(fact.group, fact.queue, member)
+            self._pulled[place] = max(self._pulled.get(place, 0), fact.next_offset)
+            self.owners[place] = member
 
     def _pull_succeeded(self, group: str, queue: Queue) -> None:
         self.pull_errors.pop((group, queue), None)
@@ -277,19 +334,26 @@ class MessageFates:
         self._committed[fact.group, fact.queue] = fact.offset
 
     def _given(self, entry: Entry, fact: MessageGivenToListener) -> None:
-        handling = self._handling(fact.group, fact.uniq_key)
+        handling = self._handling(entry, fact)
         handling.given_us, handling.node, handling.ok = entry.mono_us, entry.node, False
 
-    def _raised(self, _: Entry, fact: ListenerRaised) -> None:
-        self._handling(fact.group, fact.uniq_key).error = fact.error
+    def _raised(self, entry: Entry, fact: ListenerRaised) -> None:
+        self._handling(entry, fact).error = fact.error
 
     def _consumed(self, entry: Entry, fact: MessageConsumed) -> None:
-        handling = self._handling(fact.group, fact.uniq_key)
+        handling = self._handling(entry, fact)
         handling.given_us, handling.node, handling.ok = 0, entry.node, fact.ok
         handling.attempts += 1
 
-    def _handling(self, group: str, key: str) -> _Handling:
-        return self._of_key.setdefault(key, {}).setdefault(group, _Handling())
+    def _handling(
+        self, entry: Entry, fact: MessageGivenToListener | ListenerRaised | MessageConsumed
+    ) -> _Handling:
+        member = entry.node if fact.group in self._broadcasting else ""
+        of_message = self._of_key.setdefault(fact.uniq_key, {})
+        return of_message.setdefault((fact.group, member), _Handling())
+
+    def _place(self, group: str, queue: Queue, node: str) -> Place:
+        return group, queue, node if group in self._broadcasting else ""
 
     def _down(self, node: str, how: str) -> None:
         self.conditions[node] = how

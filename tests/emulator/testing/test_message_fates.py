@@ -38,9 +38,26 @@ def a_pull(next_offset: int) -> PullAnswered:
     return PullAnswered("billing", ORDERS, 0, 0, 1, next_offset, PEER, 1)
 
 
-def a_member(expression: str = "*") -> ConsumerStarted:
-    one, topics = "127.0.0.1@1", ("orders",)
-    return ConsumerStarted("billing", one, "push", False, False, topics, (expression,), "4.9.7")
+def a_member(
+    expression: str = "*", *, broadcast: bool = False, orderly: bool = False, client: str = "1"
+) -> ConsumerStarted:
+    one, topics = f"127.0.0.1@{client}", ("orders",)
+    return ConsumerStarted(
+        "billing", one, "push", broadcast, orderly, topics, (expression,), "4.9.7"
+    )
+
+
+def consumed(attempt: int = 1, *, ok: bool = True) -> MessageConsumed:
+    return MessageConsumed("billing", "orders", ORDERS, 0, "K1", attempt - 1, ok=ok)
+
+
+def two_broadcasters(*, orderly: bool = False) -> list[tuple[str, Fact]]:
+    """The facts of the members one and two, and of a message."""
+    owns = QueuesClaimed("billing", (ORDERS,), (0,))
+    started = [
+        (name, a_member(broadcast=True, orderly=orderly, client=name)) for name in ("one", "two")
+    ]
+    return [*started, ("one", owns), ("two", owns), ("broker-a", STORED)]
 
 
 def fate(*noted: tuple[str, Fact], until_us: int = 10_000_000) -> Fate:
@@ -105,6 +122,42 @@ def test_a_failed_message_waits_for_its_retry() -> None:
     noted += [("billing-1", raised), ("billing-1", failed), ("broker-a", retry)]
     waiting = fate(*noted, until_us=600_000)
     assert waiting == Fate("retried", "1 attempt failed: ValueError: no price, again in 10 s")
+
+
+def test_members_of_a_broadcasting_group_consume_a_message_once_each() -> None:
+    both = [*two_broadcasters(), ("one", consumed())]
+    assert fate(*both) == Fate("waits", "two has not pulled it yet")
+    assert fate(*both, ("two", consumed())) == Fate("consumed")
+
+
+def test_a_broadcasting_member_that_fails_is_named_and_gets_no_retry() -> None:
+    raised = ListenerRaised("billing", ORDERS, 0, "K1", "ValueError: no price", "", 1)
+    failed = [("one", consumed()), ("two", raised), ("two", consumed(ok=False))]
+    why = "two: ValueError: no price; broadcasting has no retries"
+    assert fate(*two_broadcasters(), *failed) == Fate("dropped", why)
+    orderly = fate(*two_broadcasters(orderly=True), *failed)
+    assert orderly.state == "retried"
+    assert orderly.why.startswith("two: 1 attempt failed")
+
+
+def test_a_broadcasting_member_that_began_later_does_not_wait_for_older_messages() -> None:
+    later = ("two", QueuesClaimed("billing", (ORDERS,), (1,)))
+    noted = [fact for fact in two_broadcasters() if fact[0] != "two"]
+    joined = ("two", a_member(broadcast=True, client="two"))
+    assert fate(*noted, joined, later, ("one", consumed())) == Fate("consumed")
+
+
+def test_a_broker_s_unconsumed_messages_are_those_with_which_the_group_has_more_to_do() -> None:
+    other = MessageStored(Queue("orders", "broker-b", 0), 0, 0, "K2", 100)
+    unread = MessageStored(Queue("prices", "broker-a", 0), 0, 0, "K3", 100)
+    stored: list[tuple[str, Fact]] = [("billing-1", a_member("paid || sent"))]
+    stored += [(f"broker-{name}", fact) for name, fact in (("b", other), ("a", unread))]
+    stored += [("broker-a", MessageStored(ORDERS, n, 0, f"K{n}", 100, "paid")) for n in (5, 1)]
+    stored += [("broker-a", MessageStored(ORDERS, 6, 0, "K6", 100, "draft"))]
+    stored += [("billing-1", consumed())]
+    entries = [Entry(n, 0, n, node, fact) for n, (node, fact) in enumerate(stored, 1)]
+    found = MessageFates(entries, 100).unconsumed_at("broker-a", "billing")
+    assert [message.uniq_key for message in found] == ["K5"]
 
 
 @pytest.mark.parametrize(
