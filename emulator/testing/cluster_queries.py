@@ -7,7 +7,7 @@ once.  For a member that does not answer, the committed offsets count.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from threading import Thread
@@ -25,6 +25,7 @@ from rocketmq_emulator.admin.calls import (
     topic_request,
 )
 from rocketmq_emulator.admin.messages import QueueSpan, TopicReader
+from rocketmq_emulator.cluster.world import UnknownNode
 from rocketmq_emulator.net.blocking_calls import call_each_blocking
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
@@ -32,6 +33,7 @@ from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 from rocketmq_emulator.protocol.messages.names import is_retry_topic
 from rocketmq_emulator.protocol.messages.validation import broker_refuses_topic
 from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
     from rocketmq_emulator.protocol.bodies.extensions import GroupRow
@@ -96,6 +98,9 @@ class GroupProgress(msgspec.Struct, frozen=True):
 
     queues: dict[MessageQueue, QueueProgress]
     members: tuple[str, ...]  # client ids
+    brokers: tuple[str, ...] = ()  # that were asked
+    # First unconsumed offsets by the members, of queues at other brokers.
+    elsewhere: dict[MessageQueue, int] = {}
 
     @property
     def lag(self) -> int:
@@ -141,6 +146,15 @@ def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
         text = f"topics is a list of names, not a str: write topics=[{topics!r}]"
         raise ValueError(text)  # noqa: TRY004  # as for other wrong topics
     return tuple(topics)
+
+
+def checked_brokers(brokers: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+    """The names in *brokers*, which may be one name.  Raises ``UnknownNode``."""
+    names = (brokers,) if isinstance(brokers, str) else tuple(brokers)
+    for name in names:
+        if name not in known:
+            raise UnknownNode(name, known, nearest(name, known))
+    return names
 
 
 def queues_by_topic(topics: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
@@ -224,21 +238,27 @@ async def consumed_by(group: str, admin: Admin) -> list[MessageExt]:
     return sorted(found, key=lambda message: message.store_timestamp)
 
 
-async def progress_of(group: str, admin: Admin) -> GroupProgress:
-    """The progress in every queue that the group reads or has read, on brokers that answer.
+async def progress_of(group: str, admin: Admin, *, brokers: Collection[str] = ()) -> GroupProgress:
+    """The progress in every queue that the group reads or has read, on registered brokers.
 
-    In a broadcasting group a message is consumed when every member has consumed it.
+    Of *brokers* only, if there are any.  In a broadcasting group a message is consumed when every
+    member has consumed it.
     """
-    group_now = await _group_now(group, admin)
-    ends = group_now.ends
+    group_now = await _group_now(group, admin, brokers)
+    ends, held = group_now.ends, [each or {} for each in group_now.held.values()]
     firsts = await _firsts(ends.items(), admin)
     queues: dict[MessageQueue, QueueProgress] = {}
     for place, (_, end, committed) in ends.items():
-        offsets = [(each or {}).get(place, NOT_COMMITTED) for each in group_now.held.values()]
+        offsets = [each.get(place, NOT_COMMITTED) for each in held]
         by_all = group_now.is_broadcasting and offsets
         consumed = min(offsets) if by_all else max(committed, *offsets, 0)
         queues[place] = QueueProgress(firsts.get(place, 0), end, consumed)
-    return GroupProgress(queues, tuple(group_now.held))
+    of_all = min if group_now.is_broadcasting else max
+    elsewhere = {
+        place: of_all(each.get(place, NOT_COMMITTED) for each in held)
+        for place in {place for each in held for place in each}.difference(ends)
+    }
+    return GroupProgress(queues, tuple(group_now.held), group_now.brokers, elsewhere)
 
 
 async def shares_of(group: str, admin: Admin) -> GroupShares:
@@ -263,13 +283,16 @@ class _GroupNow(NamedTuple):
     # First unconsumed offset of each held queue, by client id; None: no answer.
     held: dict[str, dict[MessageQueue, int] | None]
     is_broadcasting: bool
+    brokers: tuple[str, ...]  # that were asked
 
 
-async def _group_now(group: str, admin: Admin) -> _GroupNow:
+async def _group_now(group: str, admin: Admin, brokers: Collection[str] = ()) -> _GroupNow:
     ends: dict[MessageQueue, tuple[str, int, int]] = {}
     members: dict[str, str] = {}  # client id: a broker that knows it
     is_broadcasting = False
     masters = await admin.masters()
+    if brokers:
+        masters = {name: address for name, address in masters.items() if name in brokers}
     for broker, address in masters.items():
         row = await _row_of(group, address, admin)
         is_broadcasting |= row is not None and row.model == "BROADCASTING"
@@ -282,7 +305,7 @@ async def _group_now(group: str, admin: Admin) -> _GroupNow:
     held = {
         client: await _held(address, group, client, admin) for client, address in members.items()
     }
-    return _GroupNow(ends, held, is_broadcasting)
+    return _GroupNow(ends, held, is_broadcasting, tuple(masters))
 
 
 async def _held(

@@ -71,6 +71,7 @@ FATES: Mapping[State, str] = {  # the states of messages, the one that explains 
     "dead": "dead letter",
     "retried": "failed",
     "dropped": "failed",
+    "lost": "lost",
     "filtered": "filtered out",
     "skipped": "skipped",
     "waits": "waiting",

@@ -2,7 +2,8 @@
 
 A wait asks the brokers and the members again and again, and ends with a text: why the condition
 does not hold, or an empty text if it does.  Its cluster is in real or in virtual time; ``Watched``
-has all that a wait needs of it.  Likely mistakes come first in a text, because they explain most.
+has all that a wait needs of it.  What a broker holds that does not run is known from the facts.
+Likely mistakes come first in a text, because they explain most.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rocketmq_emulator.facts import (
     MemberJoined,
     MessageStored,
     NodeStarted,
+    Queue,
     RebalancePassed,
     SubscriptionChanged,
 )
@@ -33,6 +35,7 @@ from rocketmq_emulator.protocol.messages.names import (
     is_system_topic,
     retry_topic,
 )
+from rocketmq_emulator.scenarios.descriptions.sentences import listed, many
 from rocketmq_emulator.testing.cluster_queries import (
     GroupProgress,
     GroupShares,
@@ -55,6 +58,14 @@ HEARTBEAT_S = 30.0  # heartbeatBrokerInterval of clients in any language
 REBALANCE_S = 20.0  # RebalanceService.waitInterval
 FIRST_ANSWER_S = 2.0  # from all servers that run, on a busy machine
 QUICK = "0.3 s for clients with the setting quick=True"
+UNREGISTERED = "is not registered at a NameServer"
+REMEDIES: Mapping[str, str] = {  # by the condition of a broker
+    "was killed": "start it",
+    "was stopped": "start it",
+    "has lost power": "switch it on",
+    "is paused": "resume it",
+    UNREGISTERED: "a broker that runs registers every 30 s",
+}
 
 
 @public
@@ -77,31 +88,45 @@ class Watched(NamedTuple):
     poll_s: float
 
 
+class WantedMessages(NamedTuple):
+    """What is waited for: that *group* has consumed all that it reads, of *topics* at least.
+
+    With *brokers* only the messages of these count.
+    """
+
+    group: str
+    topics: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+
+
 # Until a group has consumed ---------------------------------------------------------------
 
 
 async def wait_until_consumed(
-    group: str,
-    topics: tuple[str, ...],
+    wanted: WantedMessages,
     within_s: float,
     watched: Watched,
     admin: Admin,
     advance: Callable[[], MaybeAwaitable[int]] | None = None,
 ) -> str:
-    """Wait until *group* reads *topics*, has consumed all, and no retry waits for its time.
+    """Wait until the group reads the topics, has consumed all, and no retry waits for its time.
 
     *advance* delivers what waits and returns how many messages fell due; it is called when the
     others are consumed.  Returns an empty text, or after *within_s* why messages are left.
     """
+    group = wanted.group
     if shared := shared_client_ids(group, watched.entries()):
         return shared
 
     async def remaining() -> GroupProgress | None:
-        progress = await progress_of(group, admin)
-        if not is_done(progress, topics):
+        progress = await progress_of(group, admin, brokers=wanted.brokers)
+        if not is_done(progress, wanted.topics):
             return progress
         due = 0 if advance is None else await maybe_await(advance())
-        return progress if due or waiting_retries(group, watched.entries()) else None
+        entries = watched.entries()
+        if due or waiting_retries(wanted, entries):
+            return progress
+        return progress if held_elsewhere(wanted, progress, entries) else None
 
     if (progress := await _last(remaining, within_s, watched.poll_s)) is None:
         return shared_client_ids(group, watched.entries())  # of members that started meanwhile
@@ -110,37 +135,95 @@ async def wait_until_consumed(
     entries = watched.journal()
     misuses = await maybe_await(watched.misuses())
     told = (
-        *_mistakes(group, topics, misuses, entries),
+        *_mistakes(group, wanted.topics, misuses, entries),
+        *_held_elsewhere(wanted, progress, entries),
         *_missing_heartbeats(group, progress, entries, watched.now_us()),
-        *_not_consumed(group, progress, topics, entries),
+        *_not_consumed(wanted, progress, entries),
     )
     return f"{group} has not consumed all messages after {within_s:g} s: {'; '.join(told)}"
 
 
-def waiting_retries(group: str, entries: Iterable[Entry]) -> int:
-    """How many messages that *group* has sent back wait for their time."""
-    topic, waiting = retry_topic(group), 0
+def waiting_retries(wanted: WantedMessages, entries: Iterable[Entry]) -> int:
+    """How many messages that the group has sent back wait for their time."""
+    topic, waiting = retry_topic(wanted.group), 0
     for entry in entries:
         fact = entry.fact
+        if not isinstance(fact, MessageStored | DelayedDelivered | DelayedMessageDropped):
+            continue
+        if wanted.brokers and fact.queue.broker not in wanted.brokers:
+            continue
         if isinstance(fact, MessageStored):
             waiting += fact.real_topic == topic
-        elif isinstance(fact, DelayedDelivered | DelayedMessageDropped):
+        else:
             waiting -= fact.queue.topic == topic
     return waiting
 
 
+class HeldMessages(NamedTuple):
+    """Messages that the group has not consumed, of a broker that the NameServers do not list."""
+
+    condition: str  # of the broker: "was killed"
+    message_count: int
+    topics: tuple[str, ...]
+
+
+def held_elsewhere(
+    wanted: WantedMessages, progress: GroupProgress, entries: Sequence[Entry]
+) -> dict[str, HeldMessages]:
+    """What brokers hold that were not asked for *progress*, by name; from the facts."""
+    stored = {
+        entry.fact.queue.broker for entry in entries if isinstance(entry.fact, MessageStored)
+    }
+    nodes = (stored & set(wanted.brokers) if wanted.brokers else stored) - set(progress.brokers)
+    if not nodes:
+        return {}  # the usual case costs no more
+    in_order = sorted(entries, key=lambda entry: entry.mono_us)
+    fates = MessageFates(in_order, in_order[-1].mono_us, {wanted.group: wanted.topics})
+    consumed = {  # by members of other programs, which have no facts here
+        Queue(queue.topic, queue.broker_name, queue.queue_id): offset
+        for queue, offset in progress.elsewhere.items()
+    }
+    found: dict[str, HeldMessages] = {}
+    for node in sorted(nodes):
+        left = [
+            message.queue.topic
+            for message in fates.unconsumed_at(node, wanted.group)
+            if message.offset >= consumed.get(message.queue, 0)
+        ]
+        if left:
+            condition = fates.conditions.get(node, UNREGISTERED)
+            found[node] = HeldMessages(condition, len(left), tuple(dict.fromkeys(left)))
+    return found
+
+
+def _held_elsewhere(
+    wanted: WantedMessages, progress: GroupProgress, entries: Sequence[Entry]
+) -> Iterator[str]:
+    held = held_elsewhere(wanted, progress, entries)
+    others = sorted({queue.broker_name for queue in progress.queues} - held.keys())
+    for node, found in held.items():
+        what = f"{many(found.message_count, 'message')} of {listed(found.topics)}"
+        remedy = REMEDIES[found.condition]
+        if others:
+            remedy += f", or wait for the messages of the other brokers only: brokers={others}"
+        yield (
+            f"{node} {found.condition} and holds {what} that {wanted.group} has not consumed: "
+            f"{remedy}"
+        )
+
+
 def _not_consumed(
-    group: str, progress: GroupProgress, topics: tuple[str, ...], entries: Sequence[Entry]
+    wanted: WantedMessages, progress: GroupProgress, entries: Sequence[Entry]
 ) -> Iterator[str]:
     """What the group's messages wait for, and where they are."""
-    yield _members_text(group, progress.members, entries)
+    yield _members_text(wanted.group, progress.members, entries)
     read = {queue.topic for queue in progress.queues}
-    yield from (f"it does not read {topic}" for topic in topics if topic not in read)
+    yield from (f"it does not read {topic}" for topic in wanted.topics if topic not in read)
     for queue, found in progress.queues.items():
         if found.lag:
             first = max(found.first, found.consumed)
             yield f"{_place(queue)}: {found.lag} left, from offset {first} to {found.end}"
-    if waiting := waiting_retries(group, entries):
+    if waiting := waiting_retries(wanted, entries):
         yield f"retries not yet delivered: {waiting}"
 
 

@@ -52,13 +52,14 @@ from rocketmq_emulator.protocol.messages.names import (
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames, word_of
 
 State: TypeAlias = Literal[
-    "consumed", "filtered", "skipped", "running", "retried", "dropped", "dead", "waits"
+    "consumed", "filtered", "skipped", "running", "retried", "dropped", "dead", "lost", "waits"
 ]
 OPEN: tuple[State, ...] = ("retried", "running", "waits")  # the group has more to do with it
 OF_MEMBERS: tuple[State, ...] = (  # a broadcasting group's state is the first that a member has
     *OPEN,
     "dropped",
     "dead",
+    "lost",
     "consumed",
     "skipped",
     "filtered",
@@ -82,6 +83,8 @@ class PlacedMessage(msgspec.Struct):
     offset: int
     tags: str
     uniq_key: str
+    end_position: int = 0  # of its record in the commit log
+    is_lost: bool = False  # it was not flushed when its broker lost power
 
     @property
     def place(self) -> str:
@@ -161,7 +164,7 @@ class MessageFates:
             NodePaused: lambda _, fact: self._down(fact.node, "is paused"),
             NodeResumed: lambda _, fact: self._up(fact.node),
             NodeStopped: lambda entry, _: self._down(entry.node, "was stopped"),
-            PowerLost: lambda entry, _: self._down(entry.node, "has lost power"),
+            PowerLost: self._power_lost,
             NodeStarted: lambda entry, _: self._up(entry.node),
             FaultBegan: self._fault_began,
             FaultEnded: self._fault_ended,
@@ -210,15 +213,20 @@ class MessageFates:
         handling = self._of_key.get(message.uniq_key, {}).get((group, member))
         if handling is not None:
             return self._fate_of_handled(handling, group)
-        place = (group, message.queue, member)
         expression = self.expressions.get((group, message.queue.topic), "*")
         if not matches(expression, message.tags):
             tag = f"tag {message.tags}" if message.tags else "no tag"
             return Fate("filtered", f"{tag}, and {group} reads only {expression}")
+        return self._fate_of_unhandled(message, (group, message.queue, member))
+
+    def _fate_of_unhandled(self, message: PlacedMessage, place: Place) -> Fate:
+        group, queue, member = place
+        if message.is_lost:
+            return Fate("lost", f"{queue.broker} lost power before it was flushed")
         if message.offset < self._begins.get(place, 0):
             began = f"{self.owners.get(place, member or group)} began after it"
             return Fate("skipped", f"{began}: a new group reads from the end (consume_from)")
-        if message.offset < self._committed.get((group, message.queue), 0):
+        if message.offset < self._committed.get((group, queue), 0):
             return Fate("consumed")
         if message.offset < self._pulled.get(place, 0):
             return Fate("running", f"given to {self.owners.get(place, 'a member')}, not committed")
@@ -272,7 +280,14 @@ class MessageFates:
                 handling.is_dead |= topic == dlq_topic(group)
         elif not is_system_topic(topic) and not is_retry_topic(topic):
             self.messages.append(
-                PlacedMessage(entry.mono_us, fact.queue, fact.offset, fact.tags, fact.uniq_key)
+                PlacedMessage(
+                    entry.mono_us,
+                    fact.queue,
+                    fact.offset,
+                    fact.tags,
+                    fact.uniq_key,
+                    fact.position + fact.size_bytes,
+                )
             )
 
     def _started(self, entry: Entry, fact: ConsumerStarted) -> None:
@@ -357,6 +372,12 @@ class MessageFates:
 
     def _down(self, node: str, how: str) -> None:
         self.conditions[node] = how
+
+    def _power_lost(self, entry: Entry, fact: PowerLost) -> None:
+        self._down(entry.node, "has lost power")
+        for message in self.messages:
+            is_after = message.end_position > fact.kept_position
+            message.is_lost |= is_after and message.queue.broker == entry.node
 
     def _up(self, node: str) -> None:
         self.conditions.pop(node, None)

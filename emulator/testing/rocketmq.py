@@ -34,7 +34,7 @@ from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.codes import REQUEST_NUMBERS, RequestCode, ResponseCode
 from rocketmq_emulator.settings.setting_rules import BadField
 from rocketmq_emulator.testing import cluster_queries, group_waits
-from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, Watched
+from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, WantedMessages, Watched
 from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -211,21 +211,33 @@ class RocketMQ(EmbeddedCluster):
         return cluster_queries.ask(self.namesrv, partial(cluster_queries.consumed_by, group))
 
     def wait_until_consumed(
-        self, group: str, timeout: float = WAIT_S, *, topics: Iterable[str] = ()
+        self,
+        group: str,
+        timeout: float = WAIT_S,
+        *,
+        topics: Iterable[str] = (),
+        brokers: Iterable[str] = (),
     ) -> None:
         """Waits until *group* has consumed all messages that it reads, of *topics* at least.
 
         Retries of messages that it sent back must be consumed too; in a broadcasting group every
         member must have consumed each message.  Delayed messages count from the moment at which
-        they are due: ``advance`` first.  Raises ``NotConsumed`` after
+        they are due: ``advance`` first.  Messages on a broker that was killed or stopped count,
+        too; with *brokers* only those of these brokers count.  Raises ``NotConsumed`` after
         *timeout* seconds, ``RuntimeError`` in an event loop, which it would block: async tests
         use ``awaited.wait_until_consumed``.
         """
         _check_no_loop(f"await cluster.awaited.wait_until_consumed({group!r})")
-        self.wait_blocking(group, timeout, cluster_queries.checked_topics(topics))
+        self.wait_blocking(self.wanted(group, topics, brokers), timeout)
 
     def advance_until_consumed(
-        self, group: str, timeout: float = WAIT_S, *, topics: Iterable[str] = (), by: str = "10h"
+        self,
+        group: str,
+        timeout: float = WAIT_S,
+        *,
+        topics: Iterable[str] = (),
+        brokers: Iterable[str] = (),
+        by: str = "10h",
     ) -> None:
         """As ``wait_until_consumed``, but no message waits for its time: retries come at once.
 
@@ -234,29 +246,25 @@ class RocketMQ(EmbeddedCluster):
         """
         call = f"await cluster.awaited.call(cluster.advance_until_consumed, {group!r})"
         _check_no_loop(call)
-
         advance = partial(self.advance, by)
-        self.wait_blocking(group, timeout, cluster_queries.checked_topics(topics), advance)
+        self.wait_blocking(self.wanted(group, topics, brokers), timeout, advance)
+
+    def wanted(self, group: str, topics: Iterable[str], brokers: Iterable[str]) -> WantedMessages:
+        """What a wait is for, checked.  Raises ``ValueError`` or ``UnknownNode``."""
+        named = cluster_queries.checked_topics(topics)
+        self._queried[group] = tuple(dict.fromkeys((*self._queried.get(group, ()), *named)))
+        known = self.spec.broker_names
+        return WantedMessages(group, named, cluster_queries.checked_brokers(brokers, known))
 
     def wait_blocking(
-        self,
-        group: str,
-        timeout: float,
-        topics: tuple[str, ...],
-        advance: Callable[[], int] | None = None,
+        self, wanted: WantedMessages, timeout: float, advance: Callable[[], int] | None = None
     ) -> None:
         """As ``wait_until_consumed``, without the check for a loop in this thread.
 
         *advance* delivers what waits for its time, and returns how many messages that were.
         """
-        self._queried[group] = tuple(dict.fromkeys((*self._queried.get(group, ()), *topics)))
         wait = partial(
-            group_waits.wait_until_consumed,
-            group,
-            topics,
-            timeout,
-            self._watched(),
-            advance=advance,
+            group_waits.wait_until_consumed, wanted, timeout, self._watched(), advance=advance
         )
         if text := cluster_queries.ask(self.namesrv, wait):
             raise NotConsumed(text)
@@ -403,9 +411,11 @@ class AsyncCluster:
         timeout: float = WAIT_S,  # noqa: ASYNC109  # NotConsumed has the reason; a cancel scope has none
         *,
         topics: Iterable[str] = (),
+        brokers: Iterable[str] = (),
     ) -> None:
         """As ``RocketMQ.wait_until_consumed``."""
-        await self.call(self._cluster.wait_blocking, group, timeout, tuple(topics))
+        wanted = self._cluster.wanted(group, topics, brokers)
+        await self.call(self._cluster.wait_blocking, wanted, timeout)
 
     async def wait_until_balanced(
         self,

@@ -20,7 +20,7 @@ from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.errors.call_errors import BadArgument
 from rocketmq_emulator.protocol.bodies.extensions import MisuseView, misuses_of
 from rocketmq_emulator.testing import cluster_queries, group_waits
-from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, Watched
+from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, WantedMessages, Watched
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.spec import ClusterSpec
@@ -78,6 +78,7 @@ class VirtualRocketMQ(VirtualCluster):
         timeout: float = WAIT_S,  # noqa: ASYNC109  # NotConsumed has the reason; a cancel scope has none
         *,
         topics: Iterable[str] = (),
+        brokers: Iterable[str] = (),
     ) -> None:
         """Waits until *group* has consumed all messages that it reads, of *topics* at least.
 
@@ -85,7 +86,7 @@ class VirtualRocketMQ(VirtualCluster):
         come by themselves, after 10 s, 30 s, 1 min …: a longer timeout costs nothing.  Raises
         ``NotConsumed``.
         """
-        await self._wait_consumed(group, timeout, topics, None)
+        await self._wait_consumed(self._wanted(group, topics, brokers), timeout)
 
     async def advance_until_consumed(
         self,
@@ -93,10 +94,12 @@ class VirtualRocketMQ(VirtualCluster):
         timeout: float = WAIT_S,  # noqa: ASYNC109  # the same
         *,
         topics: Iterable[str] = (),
+        brokers: Iterable[str] = (),
         by: str = "10h",
     ) -> None:
         """As ``wait_until_consumed``, but no message waits for its time: retries come at once."""
-        await self._wait_consumed(group, timeout, topics, partial(self.advance, by))
+        wanted = self._wanted(group, topics, brokers)
+        await self._wait_consumed(wanted, timeout, partial(self.advance, by))
 
     async def wait_until_balanced(
         self,
@@ -113,23 +116,22 @@ class VirtualRocketMQ(VirtualCluster):
         if text := await self._ask(wait):
             raise NotBalanced(text)
 
-    async def _wait_consumed(
-        self,
-        group: str,
-        timeout: float,  # noqa: ASYNC109  # the same
-        topics: Iterable[str],
-        advance: Callable[[], Awaitable[int]] | None,
-    ) -> None:
+    def _wanted(self, group: str, topics: Iterable[str], brokers: Iterable[str]) -> WantedMessages:
         named = cluster_queries.checked_topics(topics)
         known = self.queried_groups.get(group, ())
         self.queried_groups[group] = tuple(dict.fromkeys((*known, *named)))
+        return WantedMessages(
+            group, named, cluster_queries.checked_brokers(brokers, self.spec.broker_names)
+        )
+
+    async def _wait_consumed(
+        self,
+        wanted: WantedMessages,
+        timeout: float,  # noqa: ASYNC109  # the same
+        advance: Callable[[], Awaitable[int]] | None = None,
+    ) -> None:
         wait = partial(
-            group_waits.wait_until_consumed,
-            group,
-            named,
-            timeout,
-            self._watched(),
-            advance=advance,
+            group_waits.wait_until_consumed, wanted, timeout, self._watched(), advance=advance
         )
         if text := await self._ask(wait):
             raise NotConsumed(text)

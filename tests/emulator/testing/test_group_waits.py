@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 import trio
 
+from rocketmq_emulator import UnknownNode
+from rocketmq_emulator.facts import Fact, MessageStored, NodeKilled, OffsetCommitted, Queue
+from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.sync import Message, Producer, PushConsumer
-from rocketmq_emulator.testing.cluster_queries import GroupShares
+from rocketmq_emulator.testing.cluster_queries import GroupProgress, GroupShares
+from rocketmq_emulator.testing.group_waits import HeldMessages, WantedMessages, held_elsewhere
 from rocketmq_emulator.testing.rocketmq import NotBalanced, NotConsumed, RocketMQ
 
 FROM_FIRST = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
@@ -104,6 +108,83 @@ def test_topics_that_both_have_messages_are_no_misspelling(cluster: RocketMQ) ->
             with pytest.raises(NotConsumed) as caught:
                 cluster.wait_until_consumed("billing", timeout=0.1, topics=["orders2"])
     assert "likely mistake" not in str(caught.value)
+
+
+# Brokers that do not run --------------------------------------------------------------
+
+
+def send_to_each_queue(cluster: RocketMQ) -> None:
+    with Producer(group="shop", **cluster.client_settings()) as producer:
+        for number in range(8):
+            producer.send(Message("orders", b"%d" % number))
+
+
+@pytest.mark.parametrize(("verb", "was"), [("kill", "was killed"), ("stop", "was stopped")])
+def test_what_a_dead_broker_holds_is_waited_for_and_named(
+    cluster: RocketMQ, verb: str, was: str
+) -> None:
+    send_to_each_queue(cluster)
+    getattr(cluster, verb)("broker-b")
+    settings = {**cluster.client_settings(quick=True), **FROM_FIRST}
+    got: list[Any] = []
+    with PushConsumer(got.extend, {"orders": "*"}, group="billing", **settings):
+        cluster.wait_until_consumed("billing", topics=["orders"], brokers=["broker-a"])
+        assert len(got) == 4
+        with pytest.raises(NotConsumed) as caught:
+            cluster.wait_until_consumed("billing", timeout=0.1, topics=["orders"])
+        cluster.start("broker-b")
+        cluster.wait_until_consumed("billing", topics=["orders"])
+    assert len(got) == 8
+    assert (
+        f"after 0.1 s: broker-b {was} and holds 4 messages of orders that billing has not "
+        "consumed: start it, or wait for the messages of the other brokers only: "
+        "brokers=['broker-a']; 1 member"
+    ) in str(caught.value)
+
+
+def test_a_dead_broker_whose_messages_are_consumed_is_not_waited_for(cluster: RocketMQ) -> None:
+    send_to_each_queue(cluster)
+    with consumer(cluster):
+        cluster.wait_until_consumed("billing", topics=["orders"])
+        cluster.kill("broker-b")
+        cluster.wait_until_consumed("billing", topics=["orders"])
+
+
+def test_a_wait_for_brokers_leaves_out_a_paused_one_and_refuses_an_unknown_one(
+    cluster: RocketMQ,
+) -> None:
+    send_to_each_queue(cluster)
+    with consumer(cluster):
+        cluster.wait_until_consumed("billing", topics=["orders"])
+        cluster.pause("broker-b")
+        try:
+            cluster.wait_until_consumed("billing", topics=["orders"], brokers="broker-a")
+        finally:
+            cluster.resume("broker-b")
+        with pytest.raises(UnknownNode, match="did you mean broker-a"):
+            cluster.wait_until_consumed("billing", brokers=["broker_a"])
+
+
+def held(*noted: tuple[str, Fact], elsewhere: dict[MessageQueue, int] | None = None) -> Any:
+    """What broker-a holds of billing; it was killed after the facts *noted*."""
+    told = [*noted, ("world", NodeKilled("broker-a"))]
+    entries = [Entry(number, 0, number, node, fact) for number, (node, fact) in enumerate(told, 1)]
+    wanted = WantedMessages("billing", ("orders",))
+    return held_elsewhere(
+        wanted, GroupProgress({}, (), ("broker-b",), elsewhere or {}), entries[::-1]
+    )
+
+
+def test_a_dead_broker_holds_what_members_of_other_programs_have_not_consumed() -> None:
+    queue = Queue("orders", "broker-a", 0)
+    stored = [("broker-a", MessageStored(queue, n, 0, f"K{n}", 100)) for n in range(3)]
+    committed = ("broker-a", OffsetCommitted("billing", queue, 1, "127.0.0.1:5000"))
+    assert held(*stored, committed) == {"broker-a": HeldMessages("was killed", 2, ("orders",))}
+    at = MessageQueue("orders", "broker-a", 0)
+    assert held(*stored, committed, elsewhere={at: 3}) == {}
+    assert held(("broker-b", MessageStored(Queue("orders", "broker-b", 0), 0, 0, "K", 1))) == {}
+    assert held(*stored, committed, elsewhere={at: 2})["broker-a"].message_count == 1
+    assert held(("broker-a", MessageStored(Queue("prices", "broker-a", 0), 0, 0, "K", 1))) == {}
 
 
 # Sharing ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from rocketmq_emulator.facts import (
     NodeResumed,
     NodeStarted,
     OffsetCommitted,
+    PowerLost,
     PullAnswered,
     PullFailed,
     Queue,
@@ -96,6 +97,14 @@ def test_a_message_waits_for_a_broker_an_owner_or_a_member() -> None:
     assert fate(*owned, killed).why == "its owner billing-1 was killed"
     refused = ("billing-1", PullFailed("billing", ORDERS, "code 25: not latest"))
     assert fate(*owned, refused).why == "billing-1 has not pulled it yet: code 25: not latest"
+
+
+def test_a_message_that_was_not_flushed_is_lost_with_the_power_of_its_broker() -> None:
+    flushed = ("broker-a", MessageStored(ORDERS, 0, 100, "K0", 100))
+    stored = ("broker-a", MessageStored(ORDERS, 0, 200, "K1", 100))
+    power_lost = ("broker-a", PowerLost(200, 200, 300, ()))
+    assert fate(stored, power_lost) == Fate("lost", "broker-a lost power before it was flushed")
+    assert fate(flushed, power_lost) == Fate("waits", "broker-a has lost power")
 
 
 def test_members_that_are_gone_are_named_with_the_reason() -> None:

@@ -39,10 +39,11 @@ def start_members(cluster: VirtualRocketMQ, listener: Any, **settings: Any) -> N
         cluster.start_client(name, consume)
 
 
-async def sell(cluster: VirtualRocketMQ) -> None:
+async def sell(cluster: VirtualRocketMQ, count: int = 1) -> None:
     async def program(process: Any) -> None:
         async with Producer(process=process, namesrv=cluster.namesrv, group="shop") as producer:
-            await producer.send(Message("orders", b"two cups"))
+            for _ in range(count):
+                await producer.send(Message("orders", b"two cups"))
 
     await cluster.start_client("shop", program).wait_ended()
 
@@ -93,5 +94,37 @@ def test_a_client_over_tcp_is_refused_with_what_to_do() -> None:
                 pass
         with pytest.raises(BadArgument, match=told):
             sync.Producer(namesrv=cluster.namesrv, group="shop").start()
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [
+        ("kill", "broker-b was killed and holds 4 messages of orders that billing has not"),
+        ("power_off", "broker-b has lost power and holds 4 messages of orders"),
+        ("pause", "broker-b is paused and holds 4 messages of orders .*: resume it, or"),
+    ],
+)
+def test_what_a_broker_holds_that_does_not_run_is_waited_for(verb: str, told: str) -> None:
+    got: list[Any] = []
+
+    async def bill(messages: Any) -> None:
+        got.extend(messages)
+
+    async def test(cluster: VirtualRocketMQ) -> None:
+        await sell(cluster, 8)
+        await trio.sleep(10)  # flushed
+        getattr(cluster, verb)("broker-b")
+        await trio.sleep(200)  # its registration at the NameServer has expired
+        start_members(cluster, bill)
+        await cluster.wait_until_consumed("billing", topics=["orders"], brokers=["broker-a"])
+        assert len(got) == 4
+        with pytest.raises(NotConsumed, match=told):
+            await cluster.wait_until_consumed("billing", timeout=5, topics=["orders"])
+        await cluster.start("broker-b")
+        cluster.resume("broker-b")
+        await cluster.wait_until_consumed("billing", topics=["orders"])
+        assert len(got) == 8
 
     play(test)
