@@ -10,14 +10,15 @@ moves only while the caller waits, so in the virtual world the verbs that take t
 coroutines.  Hence such a verb returns its result or an awaitable of it, and each world narrows
 the type to its own case.  ``perform`` hides the difference from code that runs under trio.
 
-Verbs are idempotent: starting a running node, or killing a dead one, does nothing.
+Verbs are idempotent: starting a running node, or killing a dead one, does nothing.  A verb that
+has an opposite can be the beginning of a ``with``, whose end undoes it (``undone_by``).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
@@ -231,7 +232,7 @@ class World(ABC):
         """
 
     @abstractmethod
-    def kill(self, name: str) -> None:
+    def kill(self, name: str) -> MaybeAwaitable[None]:
         """End the process at once, without unregistering, as by ``kill -9``.
 
         Messages stay; tables that it saves every few seconds, as committed offsets, are kept as
@@ -243,17 +244,18 @@ class World(ABC):
         """Kill it if it runs, then start it.  For an orderly restart ``stop`` it first."""
 
     @abstractmethod
-    def pause(self, name: str) -> None:
+    def pause(self, name: str) -> AbstractContextManager[None]:
         """Pause the process, as by SIGSTOP: its connections stay open, it answers nothing.
 
-        Bytes sent to it wait, its timers fall due meanwhile, its clock goes on.
+        Bytes sent to it wait, its timers fall due meanwhile, its clock goes on.  ``with`` resumes
+        it at the end of its block.
         """
 
     @abstractmethod
-    def resume(self, name: str) -> None:
+    def resume(self, name: str) -> MaybeAwaitable[None]:
         """Resume a paused process; it then handles all that arrived meanwhile."""
 
-    def power_off(self, name: str) -> None:
+    def power_off(self, name: str) -> MaybeAwaitable[None]:
         """Cut the machine's power: data not flushed is lost, and its peers are not notified.
 
         Its peers' connections stay open until they time out.
@@ -273,10 +275,11 @@ class World(ABC):
         raise CannotDo(self.kind, "drive", f"{fault.condition} of {name}")
 
     @abstractmethod
-    def skew_clock(self, name: str, ms: int) -> None:
+    def skew_clock(self, name: str, ms: int) -> AbstractContextManager[None]:
         """Set the node's wall clock *ms* ahead of the true time (behind if negative).
 
-        The error outlasts restarts; 0 corrects the clock.
+        The error outlasts restarts; 0 corrects the clock.  ``with`` sets the former error at the
+        end of its block.
         """
 
     def reset(self) -> MaybeAwaitable[None]:
@@ -391,6 +394,18 @@ class World(ABC):
                 raise UnknownNode(name, known)
         wanted = names or self.node_names
         return tuple(name for name in known if name in wanted)
+
+
+@contextmanager
+def undone_by(undo: Callable[P, object], *given: P.args, **named: P.kwargs) -> Iterator[None]:
+    """What a verb returns that is done already: *undo* is called at the end of its ``with``.
+
+    Without ``with`` nothing is undone.
+    """
+    try:
+        yield
+    finally:
+        undo(*given, **named)
 
 
 async def perform(

@@ -15,7 +15,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
@@ -341,12 +341,11 @@ class RocketMQ(EmbeddedCluster):
 
     @contextmanager
     def under(self, fault: AnyFault) -> Iterator[int]:
-        with super().under(fault) as fault_id:
-            try:
-                yield fault_id
-            except BaseException as error:
-                note_left(error)  # before the fault ends
-                raise
+        with _noting_errors(super().under(fault)) as fault_id:
+            yield fault_id
+
+    def pause(self, name: str) -> AbstractContextManager[None]:
+        return _noting_errors(super().pause(name))
 
     # Facts ----------------------------------------------------------------------------
 
@@ -363,6 +362,17 @@ class RocketMQ(EmbeddedCluster):
         self._clients[id(journal)] = facts
         journal.enable_on_demand((MessageGivenToListener,))
         journal.listen(facts.take)
+
+
+@contextmanager
+def _noting_errors(block: AbstractContextManager[R]) -> Iterator[R]:
+    """*block*, and an error that ends it has the time before its end."""
+    with block as value:
+        try:
+            yield value
+        except BaseException as error:
+            note_left(error)
+            raise
 
 
 class _ClientFacts:

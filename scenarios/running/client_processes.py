@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
 
@@ -31,7 +32,7 @@ from rocketmq_emulator.client.consumer.group.offsets import OffsetFolder
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.cluster.fault_values import LinkFault
 from rocketmq_emulator.cluster.node_view import is_stopped_by_signal
-from rocketmq_emulator.cluster.world import STOP_S_MAX
+from rocketmq_emulator.cluster.world import STOP_S_MAX, undone_by
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.processes import ProcessCluster
 from rocketmq_emulator.cluster.worlds.real_world import RealWorld
@@ -276,13 +277,13 @@ class WorldWithClients(RealWorld):
         else:
             super().kill(name)  # type: ignore[safe-super]
 
-    def pause(self, name: str) -> None:
-        if name in self.client_names:
-            was_paused = self.is_paused(name)
-            self.clients.pause(name)
-            self._faults.note_verb("pause", [] if was_paused else [name])
-        else:
-            super().pause(name)  # type: ignore[safe-super]
+    def pause(self, name: str) -> AbstractContextManager[None]:
+        if name not in self.client_names:
+            return super().pause(name)  # type: ignore[safe-super]
+        was_paused = self.is_paused(name)
+        self.clients.pause(name)
+        self._faults.note_verb("pause", [] if was_paused else [name])
+        return nullcontext() if was_paused else undone_by(self.resume, name)
 
     def resume(self, name: str) -> None:
         if name in self.client_names:

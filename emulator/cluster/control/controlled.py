@@ -80,7 +80,7 @@ class ControlledCluster(Protocol):
         """As ``RealWorld.advertise``."""
         ...
 
-    def skew_clock(self, name: str, ms: int) -> None:
+    def skew_clock(self, name: str, ms: int) -> object:
         """As ``World.skew_clock``."""
         ...
 

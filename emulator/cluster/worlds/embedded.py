@@ -16,6 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -32,6 +33,7 @@ from rocketmq_emulator.cluster.world import (
     ClusterEnded,
     NotReady,
     NotStarted,
+    undone_by,
 )
 from rocketmq_emulator.cluster.worlds.embedded_node import EmbeddedNode
 from rocketmq_emulator.cluster.worlds.real_world import RealWorld
@@ -194,11 +196,12 @@ class EmbeddedCluster(RealWorld):
         self._faults.note_verb("kill", alive)
         self._run_in_loop(self._kill, alive)
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str) -> AbstractContextManager[None]:
         with self._locked(names := self._named(name)):
             running = [n for n in names if self.is_running(n) and not self.is_paused(n)]
             self._run_in_loop(self._pause, running)
             self._faults.note_verb("pause", running)
+        return undone_by(self.resume, name) if running else contextlib.nullcontext()
 
     def resume(self, name: str) -> None:
         with self._locked(names := self._named(name)):
@@ -206,10 +209,12 @@ class EmbeddedCluster(RealWorld):
             self._run_in_loop(self._resume, [n for n in names if self.is_running(n)])
             self._faults.resumed(name)
 
-    def skew_clock(self, name: str, ms: int) -> None:
+    def skew_clock(self, name: str, ms: int) -> AbstractContextManager[None]:
+        before_ms = self._skews_ms.get(name, 0)
         for known in self._named(name):
             self._skews_ms[known] = ms
             self._set_clock(known)
+        return undone_by(self.skew_clock, name, before_ms)
 
     def _set_clock(self, name: str) -> None:
         if name in self._nodes:

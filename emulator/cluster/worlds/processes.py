@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -18,7 +19,7 @@ import msgspec
 
 from rocketmq_emulator.cluster.node_view import NodeCondition
 from rocketmq_emulator.cluster.spec import checked_spec
-from rocketmq_emulator.cluster.world import START_S_MAX, STOP_S_MAX, ClusterEnded
+from rocketmq_emulator.cluster.world import START_S_MAX, STOP_S_MAX, ClusterEnded, undone_by
 from rocketmq_emulator.cluster.worlds.real_world import RealWorld
 from rocketmq_emulator.facts.logs import WARNINGS, LogSettings
 from rocketmq_emulator.processes.node_process import (
@@ -188,13 +189,14 @@ class ProcessCluster(RealWorld):
         self._faults.note_verb("kill", [each for each in names if self.is_running(each)])
         self._end(names, "kill")
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str) -> AbstractContextManager[None]:
         """Send SIGSTOP."""
         with self._locked(names := self._named(name)):
             running = [each for each in names if self._condition(each).state == "running"]
             for node in self._of(names):
                 node.pause()
             self._faults.note_verb("pause", running)
+        return undone_by(self.resume, name) if running else nullcontext()
 
     def resume(self, name: str) -> None:
         """Send SIGCONT, and set the clock error that the node missed while it was paused."""
@@ -206,20 +208,21 @@ class ProcessCluster(RealWorld):
                 self._set_clock(name)
             self._faults.resumed(name)
 
-    def skew_clock(self, name: str, ms: int) -> None:
+    def skew_clock(self, name: str, ms: int) -> AbstractContextManager[None]:
         """Send the error to a running node; to a paused one when it is resumed.
 
         Raises ``ReplyRuleRefused`` if the node does not allow it.
         """
+        before_ms = self._skews_ms.get(name, 0)
         for known in self._named(name):
             with self._locked([known]):
-                before_ms = self._skews_ms.get(known, 0)
                 self._skews_ms[known] = ms
                 try:
                     self._set_clock(known)
                 except Exception:
                     self._skews_ms[known] = before_ms  # nothing was changed
                     raise
+        return undone_by(self.skew_clock, name, before_ms)
 
     def _reset_clocks(self) -> None:
         self._skews_ms.clear()  # for later starts: a reset node corrects its own clock

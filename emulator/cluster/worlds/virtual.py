@@ -7,8 +7,9 @@ in the order of their events.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -54,6 +55,26 @@ R = TypeVar("R")
 ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
 
 NAMESRV_PORT, BROKER_PORT = 9876, 10911  # one machine per node: all use upstream's default ports
+
+
+class Done(Awaitable[None]):
+    """What a verb returns that takes no time: ``await`` has nothing to wait for.
+
+    So every verb of a virtual cluster may be awaited, and a test need not know which takes time.
+    """
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+class DoneUntil(Done, AbstractContextManager[None]):
+    """The same; the end of its ``with`` calls *undo*."""
+
+    def __init__(self, undo: Callable[[], object]) -> None:
+        self._undo = undo
+
+    def __exit__(self, *error: object) -> None:
+        self._undo()
 
 
 class VirtualCluster(World):
@@ -160,41 +181,44 @@ class VirtualCluster(World):
             for name in group:
                 self.kill(name)
 
-    def kill(self, name: str) -> None:
+    def kill(self, name: str) -> Done:
         """Kill the process; its peers' connections are reset."""
         self._named(name)
         if self.is_running(name):
             self.note(NodeKilled(name))
             self._machines.kill(name)
+        return Done()
 
     async def restart(self, name: str) -> None:
         self.kill(name)
         await self.start(name)
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str) -> DoneUntil:
         """Stop running its tasks; bytes sent to it wait in its kernel."""
         self._named(name)
         was_paused = self.is_paused(name)
         self._machines.pause(name)
         if self.is_paused(name) and not was_paused:
             self.note(NodePaused(name))
+        return DoneUntil(partial(self.resume, name) if not was_paused else _nothing)
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str) -> Done:
         self._named(name)
         if self.is_paused(name):
             self.note(NodeResumed(name))
         self._machines.resume(name)
         if self._faults:
             self.world.nursery.start_soon(self._faults.resumed, name)
+        return Done()
 
-    def power_off(self, name: str) -> None:
+    def power_off(self, name: str) -> Done:
         """Cut the power: the drive loses unflushed data; the journal gets ``PowerLost``."""
         self._named(name)
-        if not self._machines.machine(name).has_power:
-            return
-        loss = self._machines.power_off(name)
-        fact = PowerLost(loss.flushed_to, loss.kept_to, loss.written_to, loss.reverted)
-        self._journal(self._machines.machine(name)).note(fact)
+        if self._machines.machine(name).has_power:
+            loss = self._machines.power_off(name)
+            fact = PowerLost(loss.flushed_to, loss.kept_to, loss.written_to, loss.reverted)
+            self._journal(self._machines.machine(name)).note(fact)
+        return Done()
 
     async def power_on(self, name: str) -> None:
         self._named(name)
@@ -210,10 +234,12 @@ class VirtualCluster(World):
         self._named(name)
         return self._machines.machine(name).drive.under(fault)
 
-    def skew_clock(self, name: str, ms: int) -> None:
+    def skew_clock(self, name: str, ms: int) -> DoneUntil:
         self._named(name)
+        before_ms = self._skews_ms.get(name, 0)
         self._skews_ms[name] = ms
         self._set_clock(name)
+        return DoneUntil(partial(self.skew_clock, name, before_ms))
 
     def _set_clock(self, name: str) -> None:
         error = ClockError(self._skews_ms.get(name, 0))
@@ -390,6 +416,10 @@ class VirtualCluster(World):
     def _rule_applied(self, entry: Entry) -> None:
         assert isinstance(entry.fact, ReplyRuleApplied)
         self._faults.rule_applied(entry.node, entry.fact.rule_id)
+
+
+def _nothing() -> None:
+    """What undoes a verb that changed nothing."""
 
 
 async def _whole(work: Awaitable[R]) -> R:

@@ -22,7 +22,13 @@ from rocketmq_emulator.client.settings.config import (
     merged_config,
 )
 from rocketmq_emulator.cluster.fault_values import Kill
-from rocketmq_emulator.facts import FaultEnded, MemberLeft, MessageConsumed, NodeStarted
+from rocketmq_emulator.facts import (
+    FaultEnded,
+    MemberLeft,
+    MessageConsumed,
+    NodeResumed,
+    NodeStarted,
+)
 from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, ConsumersPlan, LoadPlan, Step
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 from rocketmq_emulator.sync import Message, Producer, PushConsumer, SendError
@@ -290,6 +296,16 @@ def test_an_error_in_a_fault_has_the_time_before_the_fault_ended(cluster: Rocket
         raise ValueError("no price")
     ended_us = [e.mono_us for e in cluster.entries if isinstance(e.fact, FaultEnded)]
     assert left_at_us(caught.value) <= ended_us[0]
+
+
+def test_an_error_in_a_pause_has_the_time_before_the_broker_was_resumed(
+    cluster: RocketMQ,
+) -> None:
+    cluster.reset()
+    with pytest.raises(ValueError, match="no price") as caught, cluster.pause("broker-b"):
+        raise ValueError("no price")
+    resumed_us = [e.mono_us for e in cluster.entries if isinstance(e.fact, NodeResumed)]
+    assert left_at_us(caught.value) <= resumed_us[0]
 
 
 def test_a_journal_has_the_clients_of_its_cluster_by_their_groups(cluster: RocketMQ) -> None:

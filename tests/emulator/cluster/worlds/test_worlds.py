@@ -303,6 +303,42 @@ def test_a_skewed_clock_shows_in_what_that_broker_stores(kind, tmp_path) -> None
     play(kind, ClusterSpec(store=str(tmp_path / "store")), tmp_path, steps)
 
 
+@pytest.mark.parametrize("kind", WORLDS)
+def test_a_pause_and_a_clock_error_end_with_their_block(kind, tmp_path) -> None:
+    async def steps(bench: WorldBench) -> None:
+        world, behind_ms = bench.world, 3_600_000
+        await bench.make_topic()
+        with world.pause(BROKER):
+            with world.pause(BROKER):
+                pass
+            assert world.is_paused(BROKER), "it was paused before the inner block"
+        assert not world.is_paused(BROKER)
+        with pytest.raises(ValueError, match="no price"), world.pause(BROKER):
+            raise ValueError("no price")
+        assert not world.is_paused(BROKER)
+        with world.skew_clock(BROKER, -behind_ms):
+            await bench.send()
+        past_ms = (await bench.queue()).last_update_timestamp
+        await bench.send()
+        assert (await bench.queue()).last_update_timestamp - past_ms >= behind_ms
+
+    play(kind, ClusterSpec(), tmp_path, steps)
+
+
+def test_every_verb_of_the_virtual_world_may_be_awaited(tmp_path) -> None:
+    async def steps(bench: WorldBench) -> None:
+        world = bench.world
+        await world.pause(BROKER)
+        assert world.is_paused(BROKER)
+        await world.resume(BROKER)
+        await world.skew_clock(BROKER, 5)
+        await world.kill(BROKER)
+        await world.power_off("namesrv")
+        assert not any(map(world.is_running, (BROKER, "namesrv")))
+
+    play("virtual", ClusterSpec(), tmp_path, steps)
+
+
 def test_a_stalled_link_holds_inside_its_block(tmp_path) -> None:
     async def steps(bench: WorldBench) -> None:
         rule = Rule(between([f"client-{number}" for number in range(9)], [BROKER]), Stall())
@@ -413,6 +449,9 @@ def test_virtual_verbs_take_clients_too_and_refuse_who_is_neither(tmp_path) -> N
     play("virtual", ClusterSpec(), tmp_path, steps)
 
 
+AWAITABLE_TOO = {"Done": "None", "DoneUntil": "AbstractContextManager[None]"}
+
+
 def test_every_verb_says_what_it_takes_and_returns() -> None:
     for verb in VERBS:
         annotations = {**getattr(World, verb).__annotations__}
@@ -421,6 +460,7 @@ def test_every_verb_says_what_it_takes_and_returns() -> None:
         for world in WORLDS.values():
             if world.can(verb):
                 narrowed = getattr(world, verb).__annotations__["return"]
+                narrowed = AWAITABLE_TOO.get(narrowed, narrowed)
                 assert returned in (narrowed, f"MaybeAwaitable[{narrowed}]"), (world, verb)
 
 
