@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 NodeState: TypeAlias = Literal["starting", "running", "paused", "stopped", "dead"]
+SILENT = "silent"  # in place of a state: it runs, or is in the route, and did not answer
 RUNNING_STATES: tuple[NodeState, ...] = ("starting", "running", "paused")  # there is a process
 
 
@@ -29,6 +30,36 @@ class NodeView(msgspec.Struct, frozen=True):
     exit_code: int | None = None  # of a process that exited by itself
     signal: int | None = None  # the signal that ended it
     facts_left_out: int = 0  # of its journal, by a full disk; 1 while it runs: at least one
+
+
+class TopicMade(msgspec.Struct, frozen=True):
+    """The brokers on which a topic was created or changed, and those that lack the change.
+
+    ``missing`` has their states; ``silent`` is that of a broker that runs and does not answer.
+    ``warning`` is a sentence about them with the cure, empty if there are none.
+    """
+
+    topic: str
+    brokers: tuple[str, ...]
+    missing: dict[str, str]
+    warning: str
+
+    @classmethod
+    def of(cls, topic: str, brokers: Sequence[str], missing: Mapping[str, str]) -> TopicMade:
+        """The same, with its warning."""
+        warning = ""
+        if missing:
+            again = "make it again when " + ("they run" if len(missing) > 1 else "it runs")
+            warning = f"{topic} was not made on {named_states(missing)}: {again}"
+        return cls(topic, tuple(brokers), dict(missing), warning)
+
+
+def named_states(states: Mapping[str, str]) -> str:
+    """``broker-b, which is dead, and broker-c, which does not answer``, from states by name."""
+    return ", and ".join(
+        f"{name}, which {'does not answer' if state == SILENT else f'is {state}'}"
+        for name, state in states.items()
+    )
 
 
 class NodeCondition(NamedTuple):

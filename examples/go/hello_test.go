@@ -92,6 +92,44 @@ func TestDelayedMessagesAreDueWhenTheirTimeIsAdvanced(t *testing.T) {
 	}
 }
 
+// failed is a test that has failed; it keeps what is logged.
+type failed struct {
+	testing.TB
+	ends  []func()
+	lines []string
+}
+
+func (f *failed) Failed() bool       { return true }
+func (f *failed) Cleanup(end func()) { f.ends = append(f.ends, end) }
+func (f *failed) Logf(format string, values ...any) {
+	f.lines = append(f.lines, fmt.Sprintf(format, values...))
+}
+
+func TestBrokersWithoutATopicAndLikelyMistakesAreInTheLogOfAFailedTest(t *testing.T) {
+	test := &failed{TB: t}
+	cluster := testkit.New(test)
+	cluster.Kill("broker-b")
+	if brokers := fmt.Sprint(cluster.CreateTopic("orders", 1)); brokers != "[broker-a]" {
+		t.Errorf("it was made on %s", brokers)
+	}
+	message := primitive.NewMessage("orders", []byte("two cups"))
+	message.WithDelayTimeLevel(19) // of 18
+	if _, err := producerOf(t, cluster).SendSync(context.Background(), message); err != nil {
+		t.Fatal(err)
+	}
+	misuses := cluster.Misuses()
+	if len(misuses) != 1 || !strings.Contains(misuses[0], "delay level 19, of 18") {
+		t.Fatalf("likely mistakes are %q", misuses)
+	}
+	for _, end := range test.ends {
+		end()
+	}
+	warning := "CreateTopic: orders was not made on broker-b, which is dead: make it again when it runs"
+	if log := fmt.Sprint(test.lines); log != fmt.Sprint([]string{warning, "a likely mistake: " + misuses[0]}) {
+		t.Errorf("logged is %s", log)
+	}
+}
+
 // A cluster whose process has died is not given to the next test.
 func TestATestAfterTheEndOfAClusterHasANewOne(t *testing.T) {
 	for _, name := range []string{"first", "second"} {

@@ -35,7 +35,7 @@ async function sent(cluster, count) {
 }
 
 test.describe('a shop', () => {
-  const cluster = useCluster({ before: test.before, beforeEach: test.beforeEach, after: test.after });
+  const cluster = useCluster(test);
 
   for (const name of ['first', 'second']) {
     test.it(`finds nothing of another test: the ${name}`, async () => {
@@ -63,6 +63,26 @@ test.describe('a shop', () => {
     await (await producerOf(cluster)).send(message);
     assert.equal(await cluster.advance('20m'), 0);
     assert.equal(await cluster.advance('20m'), 1);
+  });
+
+  const printed = [];
+  const print = console.error;
+
+  test.it('fails', { todo: 'on purpose: the next test reads what it has printed' }, async () => {
+    console.error = line => printed.push(line);
+    await cluster.kill('broker-b');
+    assert.deepEqual(await cluster.createTopic('tea'), ['broker-a']);
+    const message = new Message('tea', 'paid', 'two cups');
+    message.delayTimeLevel = 19; // of 18
+    await (await producerOf(cluster)).send(message);
+    assert.deepEqual(await cluster.misuses(), []);
+  });
+
+  test.it('is told of brokers without a topic, and of likely mistakes in a test that has failed', () => {
+    console.error = print;
+    assert.equal(printed.length, 2, printed.join('\n'));
+    assert.equal(printed[0], 'createTopic: tea was not made on broker-b, which is dead: make it again when it runs');
+    assert.match(printed[1], /^fails: a likely mistake: .* delay level 19, of 18/);
   });
 });
 

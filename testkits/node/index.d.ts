@@ -23,8 +23,11 @@ export class Cluster {
   reset(): Promise<void>;
   /** Delivers now the delayed messages and retries that are due within that time: "10m", or ms; their number. */
   advance(time: string | number): Promise<number>;
-  /** A topic on each broker: ali-ons sends only to topics that exist. A reset removes it. */
-  createTopic(topic: string, queues?: number): Promise<void>;
+  /**
+   * A topic with so many queues (4) on each broker that runs: ali-ons sends only to topics that exist. A reset removes it.
+   * Resolves to these brokers; a line on standard error names the others.
+   */
+  createTopic(topic: string, queues?: number): Promise<string[]>;
   /** Likely mistakes of clients since the start or the last reset, a sentence each: see docs/pytest.md. */
   misuses(): Promise<string[]>;
   /** Lets a broker register another address for clients: host:port. */
@@ -39,13 +42,14 @@ export class Cluster {
   close(): Promise<void>;
 }
 
-type Hook = (action: () => Promise<void>) => void;
+type Hook = (action: (...test: any[]) => Promise<void>) => void;
 
 /**
  * A cluster for all tests of a file, empty at the start of each: `useCluster(require('node:test'))`, with
- * Jest `useCluster({ before: beforeAll, beforeEach, after: afterAll })`.
+ * Jest `useCluster({ before: beforeAll, beforeEach, after: afterAll })`. When a test of node:test (20.12 or newer)
+ * fails, the likely mistakes that the brokers have noticed in it are printed to standard error.
  */
 export function useCluster(
-  hooks: { before: Hook; beforeEach: Hook; after: Hook },
+  hooks: { before: Hook; beforeEach: Hook; afterEach?: Hook; after: Hook },
   start?: () => Promise<Cluster>,
 ): Cluster;

@@ -19,7 +19,7 @@ import pytest
 from rocketmq_emulator.checks.judging.reading import BadJournal, Skipped, entries_in
 from rocketmq_emulator.cluster.control.routes import ROUTES
 from rocketmq_emulator.cluster.fault_values import FaultState
-from rocketmq_emulator.cluster.node_view import NodeView
+from rocketmq_emulator.cluster.node_view import NodeView, TopicMade
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.facts import (
     SCHEMA_VERSION,
@@ -40,7 +40,7 @@ from tests.support.paths import GOLDEN, ROOT
 KEPT = GOLDEN / "formats.json"
 PAGE = (ROOT / "docs" / "compatibility.md").read_text()
 FIRST_READ = 2  # the oldest schema that judge, explain and report read
-ANSWERS = (NodeView, FaultState, ReplyRuleState)
+ANSWERS = (NodeView, FaultState, ReplyRuleState, TopicMade)
 
 
 def formats() -> dict[str, Any]:
@@ -223,6 +223,7 @@ def test_a_member_of_a_request_that_is_not_known_is_refused_and_nothing_happens(
         ("POST", "/faults", {"fault": "kill", "node": "broker-a", "colour": "blue"}),
         ("POST", "/advance", {"time": "1s", "colour": "blue"}),
         ("POST", "/nodes/broker-a/skew-clock", {"ms": 1, "colour": "blue"}),
+        ("POST", "/topics", {"topic": "orders", "colour": "blue"}),
     )
     with EmbeddedCluster(control=0) as cluster:
         assert cluster.control

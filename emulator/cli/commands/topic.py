@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from rocketmq_emulator.admin.calls import Admin, NotFound, TopicMissing, delete_topic_everywhere
+from rocketmq_emulator.admin.calls import (
+    Admin,
+    AdminError,
+    ClusterUnreachable,
+    NotFound,
+    TopicMissing,
+    delete_topic_everywhere,
+)
 from rocketmq_emulator.cli.options.completion import complete_topic, one_of
-from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes, fail
+from rocketmq_emulator.cli.options.errors import (
+    INCOMPLETE,
+    BadUse,
+    errors_as_exit_codes,
+    fail,
+    print_error,
+)
 from rocketmq_emulator.cli.options.shared import (
     NAMESRV,
     AsJson,
@@ -24,6 +41,8 @@ from rocketmq_emulator.cli.options.shared import (
     show_line,
 )
 from rocketmq_emulator.cli.screens.cluster_tables import a_table, topics_table
+from rocketmq_emulator.cluster.control.client import announced_control
+from rocketmq_emulator.cluster.node_view import SILENT, TopicMade, named_states
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.text.values import in_natural_order
 
@@ -54,22 +73,56 @@ def create(
         if perm not in PERMS:
             raise BadUse(f"--perm is one of {', '.join(PERMS)}, not {perm!r}")
 
-        async def make(admin: Admin) -> list[str]:
-            topic = TopicConfig(
-                topic_name=name,
-                read_queue_nums=queues,
-                write_queue_nums=queues,
-                perm=PERMS[perm],
-            )
-            return await admin.create_topic_everywhere(topic)
-
-        brokers = call_cluster(namesrv, make)
-        if not brokers:
-            raise fail("there is no broker to make it on: start one with `rmqemu broker`")
+        topic = TopicConfig(
+            topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=PERMS[perm]
+        )
+        answers = call_cluster(namesrv, partial(_create, topic))
+        silent = {broker: error for broker, error in answers.items() if error is not None}
+        made = _made(name, answers, namesrv)
+        if not made.brokers:
+            raise next(iter(silent.values()), None) or _no_broker(made.missing)
         if as_json:
-            show_json({"topic": name, "queues": queues, "brokers": brokers})
+            show_json({"topic": name, "queues": queues, **msgspec.structs.asdict(made)})
         else:
-            show_line(f"{name}: {queues} queues on each of {', '.join(brokers)}")
+            show_line(f"{name}: {queues} queues on each of {', '.join(made.brokers)}")
+        if made.warning:
+            print_error(made.warning)
+        if silent:
+            raise typer.Exit(INCOMPLETE)
+
+
+async def _create(topic: TopicConfig, admin: Admin) -> dict[str, ClusterUnreachable | None]:
+    """Create *topic* on every broker in the route; the error of each that does not answer."""
+    answers: dict[str, ClusterUnreachable | None] = {}
+    for broker, address in (await admin.masters()).items():
+        try:
+            await admin.create_topic(address, topic)
+        except ClusterUnreachable as error:
+            answers[broker] = error
+        else:
+            answers[broker] = None
+    return answers
+
+
+def _made(name: str, answers: Mapping[str, ClusterUnreachable | None], namesrv: str) -> TopicMade:
+    """Where the topic was made, and where not: a dead broker is not in the route.
+
+    The control address of ``up`` knows those; without one only silent brokers are missing.
+    """
+    made = [broker for broker, error in answers.items() if error is None]
+    missing = {broker: SILENT for broker, error in answers.items() if error is not None}
+    control = announced_control(namesrv)
+    with suppress(AdminError):  # it has just ended
+        for node in () if control is None else control.nodes():
+            if node.role == "broker" and node.name not in made and node.state != "running":
+                missing[node.name] = node.state
+    return TopicMade.of(name, made, missing)
+
+
+def _no_broker(missing: Mapping[str, str]) -> typer.Exit:
+    if missing:
+        return fail(f"there is only {named_states(missing)}: start one with `rmqemu start`")
+    return fail("there is no broker to make it on: start one with `rmqemu broker`")
 
 
 @app.command("list")

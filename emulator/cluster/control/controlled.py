@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from rocketmq_emulator.cluster.node_view import NodeView
+from rocketmq_emulator.cluster.node_view import NodeView, TopicMade
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import WorldKind
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ReplyRule,
         ReplyRuleState,
     )
+    from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 
 
 class ControlledCluster(Protocol):
@@ -86,6 +87,10 @@ class ControlledCluster(Protocol):
 
     def misuses(self) -> tuple[MisuseView, ...]:
         """As ``RealWorld.misuses``."""
+        ...
+
+    def make_topic(self, config: TopicConfig) -> TopicMade:
+        """As ``RealWorld.make_topic``."""
         ...
 
     def advance(self, time: str | int) -> int:

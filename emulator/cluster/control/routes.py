@@ -1,7 +1,8 @@
 """The routes of the control address: a table of methods and paths, and a function for each.
 
 Nodes and their verbs, reply rules, clock and address of a node, faults, facts as a stream
-(``GET /facts``; ``facts_feed`` reads them), and ``POST /advance`` for delayed and timer messages.
+(``GET /facts``; ``facts_feed`` reads them), topics, and ``POST /advance`` for delayed and timer
+messages.
 The functions block, as the world's verbs do.  A verb that is not possible in a node's present
 state is refused here: the world itself would do nothing and report nothing.
 """
@@ -12,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Annotated, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,7 +23,12 @@ from rocketmq_emulator.cluster.control.http_connection import HttpRequest, HttpR
 from rocketmq_emulator.cluster.fault_values import FaultState
 from rocketmq_emulator.cluster.faults.reading import BadFault, parse_fault
 from rocketmq_emulator.cluster.faults.register import UnknownFault
-from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
+from rocketmq_emulator.cluster.node_view import (
+    RUNNING_STATES,
+    NodeState,
+    NodeView,
+    named_states,
+)
 from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.world import CannotDo, ClusterEnded, NotReady, UnknownNode, Verb
 from rocketmq_emulator.facts import all_facts
@@ -37,7 +43,9 @@ from rocketmq_emulator.protocol.bodies.extensions import (
     ReplyRuleList,
     with_suggestion,
 )
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.messages.validation import broker_refuses_topic
 from rocketmq_emulator.settings.setting_rules import BadField
 from rocketmq_emulator.text.suggestions import did_you_mean
 
@@ -280,6 +288,48 @@ FAULT_ROUTES: tuple[Route, ...] = (
 )
 
 
+# Topics -------------------------------------------------------------------------------
+
+
+QueueCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
+
+class TopicWanted(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``POST /topics``: so many queues on each broker, all to read and to write.
+
+    Fewer to write than to read is how RocketMQ takes queues away from a topic in use.
+    """
+
+    topic: str
+    queues: QueueCount = 4
+    read_queues: QueueCount | None = None  # None: ``queues``
+    write_queues: QueueCount | None = None
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic as a broker has it."""
+        return TopicConfig(
+            topic_name=self.topic,
+            read_queue_nums=self.read_queues or self.queues,
+            write_queue_nums=self.write_queues or self.queues,
+        )
+
+
+def _make_topic(world: ControlledCluster, request: HttpRequest, _names: Names) -> HttpResponse:
+    wanted = body_of(request, TopicWanted)
+    if (complaint := broker_refuses_topic(wanted.topic)) is not None:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"topic: {wanted.topic[:40]!r}: {complaint}")
+    with refusals("a broker"):
+        made = world.make_topic(wanted.config)
+    if not made.brokers:
+        why = named_states(made.missing) or "this cluster, which has none"
+        raise Refused(HTTPStatus.CONFLICT, f"no broker could make {made.topic}: there is {why}")
+    return HttpResponse.json(made, HTTPStatus.CREATED)
+
+
+TOPIC_ROUTES = (Route("POST", "/topics", _make_topic),)
+
+
 # Time ---------------------------------------------------------------------------------
 
 
@@ -439,6 +489,7 @@ ROUTES: tuple[Route, ...] = (
     *FACTS_ROUTES,
     *FAULT_ROUTES,
     *TIME_ROUTES,
+    *TOPIC_ROUTES,
 )
 
 

@@ -15,10 +15,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from rocketmq_emulator.cluster.faults.effects import Effect, PendingUndo, remove_holder
 from rocketmq_emulator.cluster.reply_rules import (
     ServerCall,
     list_rules,
+    put_topic,
     remove_rule,
     set_busy_pool,
     set_rule,
@@ -36,8 +39,6 @@ from rocketmq_emulator.protocol.bodies.routes import ClusterInfo
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.java import java_properties
-from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
-from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.protocol.requests.nameserver import UnregisterBrokerRequest
 
 if TYPE_CHECKING:
@@ -243,7 +244,8 @@ async def _set_perm(context: FaultContext, name: str, topic: str, given: int) ->
         config = await context.ask(name, read_topic(topic))
         if config is None:
             return  # deleted meanwhile
-        call = write_topic(topic, config, given)
+        changed = msgspec.structs.replace(config, topic_name=topic, perm=given)
+        call = put_topic(changed)
     try:
         await context.ask(name, call)
     except Exception:
@@ -278,20 +280,6 @@ def read_topic(topic: str) -> ServerCall[TopicConfig | None]:
         )
 
     return ServerCall(catalog.GET_ALL_TOPIC_CONFIG, b"", found)
-
-
-def write_topic(topic: str, config: TopicConfig, given: int) -> ServerCall[None]:
-    """Write the topic's *config* with perm *given*; the broker then registers."""
-    header = CreateTopicRequest(
-        topic=topic,
-        default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=given,
-        topic_filter_type=config.topic_filter_type,
-        order=config.order,
-    )
-    return ServerCall(catalog.UPDATE_AND_CREATE_TOPIC, b"", lambda _: None, header)
 
 
 # busy: few and slow threads in a pool -------------------------------------------------

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 
 from rocketmq_emulator.cluster.faults.real_time_faults import RealTimeFaults
-from rocketmq_emulator.cluster.node_view import NodeCondition, NodeView, StateTimes
+from rocketmq_emulator.cluster.node_view import (
+    SILENT,
+    NodeCondition,
+    NodeView,
+    StateTimes,
+    TopicMade,
+)
 from rocketmq_emulator.cluster.world import MisusesFound, World
 from rocketmq_emulator.net.transport import AddressInUse
 from rocketmq_emulator.settings.setting_rules import BadField
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
         ReplyRule,
         ReplyRuleState,
     )
+    from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 
 
 R = TypeVar("R")
@@ -230,6 +237,30 @@ class RealWorld(World):
         addresses = {name: self._address_of(name) for name in running}
         answers = reply_rules.call_servers_blocking(addresses, reply_rules.advance_time(time))
         return sum(answer.due_count for answer in answers)
+
+    def make_topic(self, config: TopicConfig) -> TopicMade:
+        """Create or change a topic on every broker that runs; the result names the others.
+
+        After ``ReplyRuleRefused`` (a name that a broker refuses) it is on no broker, or on all
+        before the one that refuses.
+        """
+        from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        call, missing = reply_rules.put_topic(config), dict[str, str]()
+        names = self.spec.broker_names
+        with self._locked(names):  # a broker that is being started is ready then
+            for name in names:
+                state = self._condition(name).state
+                if state != "running":
+                    missing[name] = state
+                    continue
+                try:
+                    self.call_server(name, call)
+                except OSError:  # it has just died, or a fault keeps it from answering
+                    state = self._condition(name).state
+                    missing[name] = SILENT if state == "running" else state
+        made = [name for name in names if name not in missing]
+        return TopicMade.of(config.topic_name or "", made, missing)
 
     # Likely mistakes of clients; see docs/pytest.md ------------------------------------
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
+from rocketmq_emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView, TopicMade
 from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import UnknownNode
 from rocketmq_emulator.protocol.bodies.extensions import MisuseView, ReplyRule, ReplyRuleState
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.messages.misuses import FoundMisuse
 
 RESULTS: dict[str, NodeState] = {
@@ -64,6 +65,17 @@ class FakeCluster:
 
     def skew_clock(self, name: str, ms: int) -> None:
         self.done.append(("skew_clock", name, ms))
+
+    def make_topic(self, config: TopicConfig) -> TopicMade:
+        if self.fails is not None:
+            raise self.fails
+        self.done.append(("make_topic", config))
+        missing = {name: self.states[name] for name in self.brokers if not self._runs(name)}
+        made = [name for name in self.brokers if self._runs(name)]
+        return TopicMade.of(config.topic_name or "", made, missing)
+
+    def _runs(self, name: str) -> bool:
+        return self.states[name] == "running"
 
     def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
         if self.fails is not None:

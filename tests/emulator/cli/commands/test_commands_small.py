@@ -10,6 +10,7 @@ from rocketmq_emulator.cli.options import shared
 from rocketmq_emulator.cluster.fault_values import ReadOnly
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from tests.support.cli.in_process import commands
 
 LINES = "hello\n\nwörld\r\nno newline at the end"
@@ -169,6 +170,36 @@ def test_a_cluster_without_brokers_takes_no_topic_and_says_what_it_lacks(rmqemu)
         assert "no groups yet" in rmqemu("group", "list", namesrv).stdout
         done = rmqemu("topic", "create", "orders", namesrv, code=1)
     assert done.stderr.startswith("rmqemu: there is no broker to make it on")
+
+
+def test_a_topic_is_not_made_in_silence_without_a_broker_that_is_down(rmqemu, cluster) -> None:
+    cluster.open_control()
+    cluster.announce_control()
+    cluster.kill("broker-b")
+    try:
+        done = rmqemu("topic", "create", "partly", "--json")
+        made = json.loads(done.stdout)
+        assert (made["brokers"], made["missing"]) == (["broker-a"], {"broker-b": "dead"})
+        assert done.stderr == (
+            "rmqemu: partly was not made on broker-b, which is dead: make it again when it runs\n"
+        )
+        cluster.kill("broker-a")
+        done = rmqemu("topic", "create", "partly", code=1)
+        assert "broker-a, which is dead, and broker-b, which is dead" in done.stderr
+    finally:
+        cluster.start()
+        cluster._close_control()
+    assert rmqemu("topic", "create", "partly").stderr == ""
+
+
+def test_a_broker_in_the_route_that_does_not_answer_lacks_the_topic(rmqemu, cluster) -> None:
+    rule_id = cluster.set_reply_rule("broker-a", ReplyRule(code=17, cut_connection=True))
+    try:
+        done = rmqemu("topic", "create", "half-made", code=5)
+    finally:
+        cluster.remove_reply_rule("broker-a", rule_id)
+    assert done.stdout == "half-made: 4 queues on each of broker-b\n"
+    assert "half-made was not made on broker-a, which does not answer" in done.stderr
 
 
 def test_status_tells_which_topics_nobody_can_write_to(rmqemu, cluster) -> None:

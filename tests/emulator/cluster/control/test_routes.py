@@ -8,6 +8,7 @@ import pytest
 
 from rocketmq_emulator.cluster.control.http_connection import HttpRequest
 from rocketmq_emulator.cluster.control.routes import ROUTES, VERB_STATES, answer
+from rocketmq_emulator.cluster.reply_rules import ReplyRuleRefused
 from rocketmq_emulator.cluster.world import NotReady
 from rocketmq_emulator.processes.node_process import NodeDied
 from tests.support.cluster.fake_cluster import RESULTS, FakeCluster, rules_refused
@@ -249,3 +250,62 @@ def test_a_clock_is_set_wrong_and_what_is_no_number_is_refused() -> None:
     status, text = error_of(cluster, "POST", path, b'{"ms": 1}')
     assert status == 409
     assert text.startswith("broker-a is paused")
+
+
+# Topics -----------------------------------------------------------------------------------
+
+
+def test_a_topic_is_made_with_its_queues_to_read_and_to_write() -> None:
+    cluster = FakeCluster()
+    status, made = asked(cluster, "POST", "/topics", b'{"topic": "orders"}')
+    assert (status, made["brokers"], made["missing"]) == (201, ["broker-a"], {})
+    assert made["warning"] == ""
+    shrunk = b'{"topic": "orders", "queues": 8, "write_queues": 2}'
+    assert asked(cluster, "POST", "/topics", shrunk)[0] == 201
+    counts = [(config.read_queue_nums, config.write_queue_nums) for _, config in cluster.done]
+    assert counts == [(4, 4), (8, 2)]
+
+
+def test_brokers_on_which_a_topic_was_not_made_are_named_with_the_cure() -> None:
+    cluster = FakeCluster()
+    for name, state in (("broker-b", "dead"), ("broker-c", "paused")):
+        cluster.brokers[name], cluster.states[name] = "127.0.0.1:1", state
+    _, made = asked(cluster, "POST", "/topics", b'{"topic": "orders"}')
+    assert made["missing"] == {"broker-b": "dead", "broker-c": "paused"}
+    assert made["warning"] == (
+        "orders was not made on broker-b, which is dead, and broker-c, which is paused: "
+        "make it again when they run"
+    )
+
+
+def test_a_topic_that_no_broker_can_make_is_refused_with_their_states() -> None:
+    cluster = FakeCluster()
+    cluster.states["broker-a"] = "dead"
+    status, text = error_of(cluster, "POST", "/topics", b'{"topic": "orders"}')
+    assert (status, text) == (409, "no broker could make orders: there is broker-a, which is dead")
+    cluster.brokers.clear()
+    assert error_of(cluster, "POST", "/topics", b'{"topic": "orders"}')[0] == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"{}", "topic"),
+        (b'{"topic": "b@d"}', "topic: 'b@d': The specified topic contains illegal"),
+        (b'{"topic": "orders", "queues": 0}', "queues"),
+        (b'{"topic": "orders", "ques": 1}', "there is no field ques; did you mean queues?"),
+    ],
+)
+def test_a_topic_that_makes_no_sense_is_refused_with_its_field(body, text) -> None:
+    cluster = FakeCluster()
+    status, error = error_of(cluster, "POST", "/topics", body)
+    assert status == 400
+    assert text in error
+    assert cluster.done == []
+
+
+def test_a_topic_that_a_broker_refuses_is_refused_with_its_reason() -> None:
+    cluster = FakeCluster()
+    cluster.fails = ReplyRuleRefused("broker-a", 1, "it is a system topic")
+    error = error_of(cluster, "POST", "/topics", b'{"topic": "TBW102"}')
+    assert error == (409, "broker-a: it is a system topic")

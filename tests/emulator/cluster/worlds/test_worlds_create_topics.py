@@ -13,6 +13,7 @@ from rocketmq_emulator.client import ClientConfig
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
+from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.sim.stream import Latency
 from rocketmq_emulator.sim.world import run_virtual
@@ -62,6 +63,29 @@ def test_invariant_21_topics_created_at_once_are_all_in_the_route(
 
     run_virtual(main, seed=1, latency=Latency(us_min=0, us_max=0))
     assert routed == [TOPICS]
+
+
+def test_a_topic_is_made_at_brokers_that_run_and_the_others_are_named() -> None:
+    async def brokers_of_route(namesrv: str) -> list[str]:
+        async with admin_over_tcp(namesrv) as admin:
+            return list(await admin.brokers_of("T"))
+
+    config = TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2)
+    with EmbeddedCluster(ClusterSpec(brokers=3)) as cluster:
+        cluster.kill("broker-b")
+        cluster.pause("broker-c")
+        made = cluster.make_topic(config)
+        assert made.brokers == ("broker-a",)
+        assert made.missing == {"broker-b": "dead", "broker-c": "paused"}
+        assert trio.run(brokers_of_route, cluster.namesrv) == ["broker-a"]
+        cluster.start("broker-b")
+        cluster.resume("broker-c")
+        cluster.set_reply_rule("broker-c", ReplyRule(code=17, cut_connection=True))
+        made = cluster.make_topic(config)
+        assert made.brokers == ("broker-a", "broker-b")
+        assert made.missing == {"broker-c": "silent"}
+        assert "broker-c, which does not answer" in made.warning
+        assert trio.run(brokers_of_route, cluster.namesrv) == ["broker-a", "broker-b"]
 
 
 @pytest.mark.parametrize("connections", [1, 5])

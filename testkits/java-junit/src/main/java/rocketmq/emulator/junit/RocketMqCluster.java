@@ -4,7 +4,6 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -135,23 +134,22 @@ public final class RocketMqCluster implements AutoCloseable {
     }
 
     /**
-     * Creates a topic on each broker, by {@code rmqemu topic create}; a reset removes it. A consumer
-     * that starts after that need not wait for its next look at the routes.
+     * Creates a topic, or changes it, with so many queues on each broker that runs; a reset removes
+     * it. Returns these brokers; a line on standard error names the others. A consumer that starts
+     * after that need not wait for its next look at the routes.
      */
-    public void createTopic(String topic, int queues) {
-        try {
-            Process create = UpProcess.run(List.of(
-                "topic", "create", topic, "--queues", Integer.toString(queues), "-n", namesrv));
-            String errors = new String(create.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
-            if (create.waitFor() != 0) {
-                throw new ControlCallFailed("topic create " + topic + ": " + errors.strip(), 0);
-            }
-        } catch (IOException failed) {
-            throw new UncheckedIOException(failed.getMessage(), failed);
-        } catch (InterruptedException stopped) {
-            Thread.currentThread().interrupt();
-            throw new ControlCallFailed("topic create " + topic + ": interrupted", 0);
+    public List<String> createTopic(String topic, int queues) {
+        JsonObject wanted = new JsonObject();
+        wanted.addProperty("topic", topic);
+        wanted.addProperty("queues", queues);
+        JsonObject made = control.call("POST", "/topics", wanted.toString());
+        String warning = made.get("warning").getAsString();
+        if (!warning.isEmpty()) {
+            System.err.println("createTopic: " + warning);
         }
+        List<String> brokers = new ArrayList<>();
+        made.getAsJsonArray("brokers").forEach(name -> brokers.add(name.getAsString()));
+        return brokers;
     }
 
     /**

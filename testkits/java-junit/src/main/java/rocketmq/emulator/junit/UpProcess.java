@@ -42,8 +42,7 @@ final class UpProcess implements AutoCloseable {
         errorReader = follow(process.getErrorStream(), this::passOn, () -> { });
     }
 
-    /** Starts {@code rmqemu} with these words. */
-    static Process run(List<String> words) throws IOException {
+    private static Process run(List<String> words) throws IOException {
         List<String> command = new ArrayList<>(program());
         command.addAll(words);
         try {
