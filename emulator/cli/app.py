@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 from typer.main import get_command
@@ -257,8 +258,44 @@ def _usage_error(error: Any) -> int:  # noqa: ANN401  # the parser's error has n
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return BAD_USE
-    text = " ".join(error.format_message().split()).removesuffix(".")
-    print_error(text[:1].lower() + text[1:])
+    print_error(_value_error(error) or _parser_text(error))
     if (context := getattr(error, "ctx", None)) is not None:
         print_note(f'Try "{context.command_path} -h".')
     return int(error.exit_code)
+
+
+def _parser_text(error: Any) -> str:  # noqa: ANN401  # as above
+    text = " ".join(error.format_message().split()).removesuffix(".")
+    text = re.sub(r"^Got unexpected extra argument.*? \((.*)\)$", r"unexpected: \1", text)
+    return text[:1].lower() + text[1:]
+
+
+KINDS = {int: "a whole number", float: "a number"}
+BOUNDS = {  # by whether there is a least and a greatest value
+    (True, True): " from {} to {}",
+    (True, False): " of at least {}",
+    (False, True): " of at most {1}",
+    (False, False): "",
+}
+
+
+def _value_error(error: Any) -> str:  # noqa: ANN401  # as above
+    """What an option is and what was given, for a number or one of several words; else empty.
+
+    The parser's own text would be that of the library with which it checks values.
+    """
+    parameter, cause = getattr(error, "param", None), error.__cause__
+    descriptor = getattr(parameter, "type_descriptor", None)
+    if parameter is None or descriptor is None or not hasattr(cause, "errors"):
+        return ""
+    kind = (get_args(descriptor.annotation) or (descriptor.annotation,))[0]
+    limits = descriptor.parameter_info.min, descriptor.parameter_info.max
+    if descriptor.choices is not None:
+        expected = "one of " + ", ".join(str(getattr(c, "value", c)) for c in descriptor.choices)
+    elif kind in KINDS:
+        bounds = BOUNDS[limits[0] is not None, limits[1] is not None]
+        expected = KINDS[kind] + bounds.format(*limits)
+    else:
+        return ""
+    name = parameter.get_error_hint().replace("'", "")
+    return f"{name} is {expected}, not {str(cause.errors()[0]['input'])!r}"

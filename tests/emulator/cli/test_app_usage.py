@@ -72,14 +72,18 @@ def test_the_version_names_what_a_report_needs() -> None:
         (("topic", "nope"), "no such command 'nope'", "topic"),
         (
             ("topic", "create", "t", "--queues", "0"),
-            "invalid value for '--queues'",
+            "--queues is a whole number from 1 to 65535, not '0'",
             "topic create",
         ),
         (("status", "-n", "banana"), "an address looks like 127.0.0.1:9876", "status"),
         (("status", "-n", "127.0.0.1:99999"), "127.0.0.1:99999", "status"),
         (("status", "-n", "127.0.0.1:"), "127.0.0.1:", "status"),
         (("status", "-n", ""), "it is empty; give HOST:PORT", "status"),
-        (("up", "--brokers", "two"), "invalid value for '--brokers'", "up"),
+        (("up", "--brokers", "two"), "--brokers is a whole number, not 'two'", "up"),
+        (("run", "x", "--jobs", "0"), "--jobs is a whole number of at least 1, not '0'", "run"),
+        (("fault", "remove", "x"), "ID… is a whole number, not 'x'", "fault remove"),
+        (("up", "--log-format", "x"), "--log-format is one of console, json, not 'x'", "up"),
+        (("up", "a", "b"), "rmqemu: unexpected: a b", "up"),
     ],
 )
 def test_bad_use_is_one_line_and_says_where_to_read_on(arguments, complaint, where) -> None:
