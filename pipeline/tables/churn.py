@@ -1,6 +1,7 @@
 """How many queues changed owner, how many had to, and each member's share at the end.
 
-A rebalance is over when no queue of the topic was claimed or released for ``SETTLED_US``.
+A rebalance is over when no queue of the topic was claimed or released for ``SETTLED_US``, or when
+the group's start-up ends.  What moves in start-up is counted apart.
 Names, units and meaning of the numbers are those of the checker ``churn``.  The owner of a queue
 after a change depends on all changes before it: ``aggregate`` folds them, queue by queue.
 """
@@ -32,18 +33,28 @@ def owners(queue_changes: DataFrame) -> DataFrame:
     )
 
 
-def rebalances(owners: DataFrame, members: DataFrame) -> DataFrame:
+def rebalances(owners: DataFrame, members: DataFrame, start_ups: DataFrame) -> DataFrame:
     """One row per rebalance of a topic in a group: time, moved queues, fewest possible moves.
 
-    ``is_settled``: the shares differ from those before it.
+    ``is_settled``: the shares differ from those before it.  ``is_startup``: it was in the group's
+    start-up, and no move is necessary there.
     """
     of_topic = W.partitionBy(*TOPIC).orderBy("at")
     until_now = of_topic.rangeBetween(W.unboundedPreceding, W.currentRow)
     quiet_us = F.col("at.mono_us") - F.lag("at.mono_us").over(of_topic)
-    changes = owners.withColumn(
-        "begins", F.when(F.coalesce(quiet_us > SETTLED_US, F.lit(True)), 1).otherwise(0)
-    ).withColumn("number", F.sum("begins").over(until_now))
+    up = start_ups.select(*RUN, "group", F.col("until_us").alias("startup_until_us"))
+    up_us = F.coalesce("startup_until_us", F.lit(-1))
+    was_startup = F.coalesce(F.lag("is_startup").over(of_topic), F.lit(False))
+    is_quiet = F.coalesce(quiet_us > SETTLED_US, F.lit(True))
+    is_first = is_quiet | (was_startup & ~F.col("is_startup"))
+    changes = (
+        owners.join(up, on=[*RUN, "group"], how="left")
+        .withColumn("is_startup", F.col("at.mono_us") <= up_us)
+        .withColumn("begins", F.when(is_first, 1).otherwise(0))
+        .withColumn("number", F.sum("begins").over(until_now))
+    )
     epochs = changes.groupBy(*TOPIC, "number").agg(
+        F.max("is_startup").alias("is_startup"),
         F.min("at.mono_us").alias("began_us"),
         F.max("at.mono_us").alias("ended_us"),
         F.max("at").alias("ended_at"),
@@ -62,8 +73,11 @@ def rebalances(owners: DataFrame, members: DataFrame) -> DataFrame:
             "began_us",
             "ended_us",
             is_settled.alias("is_settled"),
+            "is_startup",
             "moved",
-            F.when(is_settled, _fewest_moves(F.col("before"), F.col("nodes")))
+            F.when(
+                is_settled & ~F.col("is_startup"), _fewest_moves(F.col("before"), F.col("nodes"))
+            )
             .otherwise(0)
             .alias("necessary"),
             "shares",
@@ -75,7 +89,8 @@ def churn(rebalances: DataFrame, members: DataFrame, expired_queues: DataFrame) 
     """One row per group: rebalances, moves, and the members' shares at the end."""
     topics = rebalances.groupBy(*TOPIC).agg(
         F.count_if("is_settled").alias("rebalances"),
-        F.sum("moved").alias("moved"),
+        F.sum(F.when(~F.col("is_startup"), F.col("moved")).otherwise(0)).alias("moved"),
+        F.sum(F.when(F.col("is_startup"), F.col("moved")).otherwise(0)).alias("startup_moved"),
         F.sum("necessary").alias("necessary"),
         F.max(F.col("ended_us") - F.col("began_us")).alias("settle_us"),
         F.max_by("shares", "number").alias("shares"),
@@ -84,6 +99,7 @@ def churn(rebalances: DataFrame, members: DataFrame, expired_queues: DataFrame) 
     groups = topics.groupBy(*RUN, "group").agg(
         F.sum("rebalances").alias("rebalances"),
         F.sum("moved").alias("moved_queues"),
+        F.sum("startup_moved").alias("startup_moved_queues"),
         F.sum("necessary").alias("necessary_moves"),
         F.sum(needless).alias("needless_moves"),
         (F.max("settle_us") / 1e6).alias("settle_s"),
@@ -96,7 +112,10 @@ def churn(rebalances: DataFrame, members: DataFrame, expired_queues: DataFrame) 
     held = F.transform(
         "nodes", lambda node: F.size(F.filter("shares", lambda each: each["owner"] == node))
     )
-    numbers = ("rebalances", "moved_queues", "necessary_moves", "needless_moves", "settle_s")
+    numbers = (
+        *("rebalances", "moved_queues", "startup_moved_queues", "necessary_moves"),
+        *("needless_moves", "settle_s"),
+    )
     at_end = ("skew_queues", "queueless_members")
     return (
         members.select(*RUN, "group")

@@ -93,6 +93,7 @@ METRICS = {  # gold table: the subject of its rows, and its metrics with how par
         {
             "rebalances": SUM,
             "moved_queues": SUM,
+            "startup_moved_queues": SUM,
             "necessary_moves": SUM,
             "needless_moves": SUM,
             "settle_s": MAX,
@@ -155,7 +156,7 @@ SILVER = {
     "queue_changes": TableStep(queue_changes, ("facts", "members")),
     "ownership": TableStep(ownership, ("queue_changes",)),
     "owners": TableStep(owners, ("queue_changes",)),
-    "rebalances": TableStep(rebalances, ("owners", "members")),
+    "rebalances": TableStep(rebalances, ("owners", "members", "start_ups")),
     "topic_sizes": TableStep(topic_sizes, ("facts",)),
     "broker_presence": TableStep(broker_presence, ("facts", "faults", "topic_sizes")),
     "start_ups": TableStep(start_ups, ("facts", "members", "topic_sizes")),

@@ -6,7 +6,8 @@ checked only while no fault touches the member, a broker or a NameServer.
 
 A rebalance has settled when no member claimed or released queues of the topic for ``SETTLED_US``.
 Between two settled states *moved* counts how often a queue went from one member to another,
-*necessary* is the least number of moves from the old shares to even ones (S19, S20).
+*necessary* is the least number of moves from the old shares to even ones (S19, S20).  The group's
+start-up (``StartUps``) is apart: its moves count alone, and what follows is another rebalance.
 """
 
 from __future__ import annotations
@@ -149,11 +150,38 @@ class Churn(Checker):
     is_measure = True
     rule = "a rebalance moves as few queues as its strategy allows"
     metrics = (
-        Metric("rebalances", "times", "the shares of a topic changed and settled", "group"),
-        Metric("moved_queues", "queues", "that moved from one member to another", "group"),
-        Metric("necessary_moves", "queues", "the fewest that lead to even shares", "group"),
-        Metric("needless_moves", "queues", "moved beyond the necessary ones", "group"),
-        Metric("settle_s", "s", "the longest from its first change to its last", "group", "max"),
+        Metric(
+            "rebalances",
+            "times",
+            "the shares of a topic changed and settled, for 25 s or by the end of start-up",
+            "group",
+        ),
+        Metric(
+            "moved_queues",
+            "queues",
+            "that moved from one member to another, without the group's start-up",
+            "group",
+        ),
+        Metric("startup_moved_queues", "queues", "the same in start-up", "group"),
+        Metric(
+            "necessary_moves",
+            "queues",
+            "the fewest that lead to even shares, without start-up",
+            "group",
+        ),
+        Metric(
+            "needless_moves",
+            "queues",
+            "moved beyond the necessary ones, without start-up",
+            "group",
+        ),
+        Metric(
+            "settle_s",
+            "s",
+            "the longest from a rebalance's first change to its last, start-up too",
+            "group",
+            "max",
+        ),
         Metric(
             "skew_queues",
             "queues",
@@ -196,6 +224,7 @@ class Churn(Checker):
             shares.settle()
             self.add_to_metric("rebalances", shares.settled_count, group)
             self.add_to_metric("moved_queues", shares.moved, group)
+            self.add_to_metric("startup_moved_queues", shares.startup_moved, group)
             self.add_to_metric("necessary_moves", shares.necessary, group)
             self.add_to_metric("needless_moves", max(0, shares.moved - shares.necessary), group)
             before_s = self.measured.get(f"settle_s.{group}", 0.0)  # no ConsumerStarted: none
@@ -210,21 +239,17 @@ class Churn(Checker):
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         if fact.group in self.cluster.broadcast:
             return
-        members = [consumer.node for consumer in self.cluster.running(fact.group)]
         for queue in fact.queues:
             if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
-                shares = self._topics.setdefault((fact.group, queue.topic), _Shares())
-                shares.changes(entry.mono_us, members)
-                shares.claim(queue, entry.node)
+                self._topics.setdefault((fact.group, queue.topic), _Shares())
+                self._changing(fact.group, queue.topic, entry.mono_us).claim(queue, entry.node)
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         if fact.reason == "pull expired":
             self.add_to_metric("expired_queues", len(fact.queues), fact.group)
-        members = [consumer.node for consumer in self.cluster.running(fact.group)]
         for queue in fact.queues:
-            if (shares := self._topics.get((fact.group, queue.topic))) is not None:
-                shares.changes(entry.mono_us, members)
-                shares.release(queue, entry.node)
+            if (fact.group, queue.topic) in self._topics:
+                self._changing(fact.group, queue.topic, entry.mono_us).release(queue, entry.node)
 
     def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
         self._leaves(fact.group, entry.node, entry.mono_us)
@@ -244,13 +269,20 @@ class Churn(Checker):
                 self._leaves(group, node, now_us)
 
     def _leaves(self, group: str, node: str, now_us: int) -> None:
-        members = [consumer.node for consumer in self.cluster.running(group)]
-        for (name, _), shares in self._topics.items():
+        for (name, topic), shares in self._topics.items():
             held = [queue for queue, holders in shares.holders.items() if node in holders]
             if name == group and held:
-                shares.changes(now_us, members)
+                self._changing(group, topic, now_us)
                 for queue in held:
                     shares.release(queue, node)
+
+    def _changing(self, group: str, topic: str, now_us: int) -> _Shares:
+        """The shares of *topic* in *group*, of which a queue is claimed or released now."""
+        shares = self._topics[group, topic]
+        members = [consumer.node for consumer in self.cluster.running(group)]
+        up_us = self.start_ups.until_us(group, now_us)
+        shares.changes(now_us, members, is_startup=up_us is None or now_us <= up_us)
+        return shares
 
 
 class _Shares:
@@ -262,7 +294,8 @@ class _Shares:
     def __init__(self) -> None:
         self.owners: Owners = {}
         self.holders: dict[Queue, list[str]] = {}
-        self.moved = self.necessary = self.settled_count = 0
+        self.moved = self.startup_moved = self.necessary = self.settled_count = 0
+        self._is_startup = False  # the last change was in the group's start-up
         self._last: Owners = {}  # each queue's last owner
         self._before: Owners = {}  # as last settled
         self.longest_us = 0  # longest rebalance, first change to last
@@ -270,17 +303,25 @@ class _Shares:
         self._changed_us: int | None = None
         self._members: list[str] = []  # of the group, at the last change
 
-    def changes(self, now_us: int, members: list[str]) -> None:
-        """Note a claim or release; after a quiet ``SETTLED_US`` it starts a new rebalance."""
-        if self._changed_us is None or now_us - self._changed_us > SETTLED_US:
+    def changes(self, now_us: int, members: list[str], *, is_startup: bool) -> None:
+        """Note a claim or release.
+
+        The first after a quiet ``SETTLED_US``, or after start-up, starts a new rebalance.
+        """
+        was_quiet = self._changed_us is None or now_us - self._changed_us > SETTLED_US
+        if was_quiet or (self._is_startup and not is_startup):
             self.settle()
             self._began_us = now_us
-        self._changed_us, self._members = now_us, members
+        self._changed_us, self._members, self._is_startup = now_us, members, is_startup
         self.longest_us = max(self.longest_us, now_us - self._began_us)
 
     def claim(self, queue: Queue, node: str) -> None:
         """*node* owns the queue now; counts as a move if another node owned it."""
-        self.moved += self._last.get(queue, node) != node
+        is_move = self._last.get(queue, node) != node
+        if self._is_startup:
+            self.startup_moved += is_move
+        else:
+            self.moved += is_move
         self._last[queue] = self.owners[queue] = node
         holders = self.holders.setdefault(queue, [])
         if node in holders:
@@ -303,7 +344,7 @@ class _Shares:
         if self.owners == self._before:
             return
         self.settled_count += 1
-        if self._before:
+        if self._before and not self._is_startup:
             self.necessary += fewest_moves(self._before, self._members)
         self._before = dict(self.owners)
 

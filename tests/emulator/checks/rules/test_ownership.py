@@ -187,6 +187,34 @@ def test_moves_beyond_the_necessary_ones_are_needless() -> None:
     assert (found["moved_queues"], found["necessary_moves"], found["needless_moves"]) == (2, 0, 2)
 
 
+def test_queues_that_move_while_a_group_starts_up_are_counted_apart() -> None:
+    journal = starts().at_s(0.02).passed("billing-2", 1, *BOTH).claimed("billing-2", Q1)
+    journal.at_s(0.05).passed("billing-1", 1, *BOTH).released("billing-1", Q1).at_s(30).ends()
+    found = metrics(journal)
+    assert (found["moved_queues"], found["needless_moves"], found["rebalances"]) == (0, 0, 1)
+    assert (found["startup_moved_queues.billing"], found["necessary_moves"]) == (1, 0)
+
+
+def test_the_claim_that_ends_a_start_up_still_belongs_to_it() -> None:
+    journal = starts().at_s(8).passed("billing-1", 1, *BOTH).released("billing-1", Q1)
+    journal.passed("billing-2", 1, *BOTH).claimed("billing-2", Q1).at_s(30).ends()
+    found = metrics(journal)
+    assert found["startup_s"] == 8
+    assert (found["startup_moved_queues"], found["moved_queues"]) == (1, 0)
+
+
+def test_a_rebalance_soon_after_start_up_is_another_one_whose_moves_may_be_necessary() -> None:
+    queues = [Queue("orders", "broker-a", number) for number in range(4)]
+    journal = AJournal().runs().note("broker-a", TopicCreated("orders", 4, 4, 6, "admin"))
+    journal.consumer("billing-1").at_s(0.01).passed("billing-1", 4, "billing-1")
+    journal.claimed("billing-1", *queues).at_s(10).consumer("billing-2")
+    journal.passed("billing-2", 2, *BOTH).claimed("billing-2", *queues[2:])
+    journal.passed("billing-1", 2, *BOTH).released("billing-1", *queues[2:])
+    found = metrics(journal.at_s(20).ends())
+    assert (found["moved_queues"], found["necessary_moves"], found["needless_moves"]) == (2, 2, 0)
+    assert (found["rebalances"], found["settle_s"], found["startup_moved_queues"]) == (2, 0, 0)
+
+
 def test_who_held_a_queue_all_the_time_has_it_again_when_the_other_one_gives_it_up() -> None:
     journal = two_members().at_s(1).claimed("billing-1", Q0).claimed("billing-2", Q1)
     journal.claimed("billing-2", Q0).at_s(2).released("billing-2", Q0).at_s(40).ends()
