@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rocketmq_emulator.admin.calls import AdminRefused, ClusterUnreachable
     from rocketmq_emulator.client import (
         AVG,
         AVG_BY_CIRCLE,
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AVG",
     "AVG_BY_CIRCLE",
+    "AdminRefused",
     "BadArgument",
     "BadSelector",
     "BadSubscription",
@@ -115,6 +117,7 @@ __all__ = [
     "Cluster",
     "ClusterEnded",
     "ClusterSpec",
+    "ClusterUnreachable",
     "ConsumeContext",
     "ConsumeResult",
     "ConsumerConfig",
@@ -178,6 +181,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {  # by module; all others are of rocketmq_emulator.client
+    "rocketmq_emulator.admin.calls": ("AdminRefused", "ClusterUnreachable"),
     "rocketmq_emulator.processes.node_process": ("NodeDied",),
     "rocketmq_emulator.cluster.node_view": ("NodeView",),
     "rocketmq_emulator.cluster.worlds.processes": ("ProcessCluster",),

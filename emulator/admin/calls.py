@@ -41,6 +41,7 @@ from rocketmq_emulator.protocol.error_families import (
     NobodyAnswered,
     Picklable,
     RefusedByServer,
+    public,
 )
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.messages.names import (
@@ -94,6 +95,7 @@ class AdminError(Picklable, Exception):
     """A call of a tool failed; the text gives the reason."""
 
 
+@public
 class ClusterUnreachable(AdminError, NobodyAnswered):
     """No server answered at the address."""
 
@@ -112,6 +114,7 @@ class TopicMissing(NotFound):
         self.why = why
 
 
+@public
 class AdminRefused(AdminError, RefusedByServer):
     """The server answered with an error, its response *code* if it has one."""
 

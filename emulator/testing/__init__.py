@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rocketmq_emulator.admin.calls import AdminRefused, ClusterUnreachable
     from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
     from rocketmq_emulator.testing.clusters import RocketMQFactory
     from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from rocketmq_emulator.testing.virtual_rocketmq import VirtualRocketMQ
 
 __all__ = [
+    "AdminRefused",
     "AsyncCluster",
+    "ClusterUnreachable",
     "NotBalanced",
     "NotConsumed",
     "RocketMQ",
@@ -32,7 +35,9 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "AdminRefused": "rocketmq_emulator.admin.calls",
     "AsyncCluster": "rocketmq_emulator.testing.rocketmq",
+    "ClusterUnreachable": "rocketmq_emulator.admin.calls",
     "NotBalanced": "rocketmq_emulator.testing.group_waits",
     "NotConsumed": "rocketmq_emulator.testing.group_waits",
     "RocketMQ": "rocketmq_emulator.testing.rocketmq",

@@ -427,16 +427,21 @@ def _place(queue: MessageQueue) -> str:
     return f"{queue.topic}@{queue.broker_name}#{queue.queue_id}"
 
 
-class _NoAnswer(NamedTuple):
-    """A server that is asked did not answer, because of *why*."""
+def explained(error: ClusterUnreachable, watched: Watched) -> ClusterUnreachable:
+    """*error*, after the nodes that do not run or are paused: they explain most."""
+    down = MessageFates(watched.journal(), watched.now_us()).conditions
+    reasons = [f"{node} {condition}" for node, condition in sorted(down.items())]
+    return ClusterUnreachable("; ".join((*reasons, str(error))))
 
-    why: str
+
+class _NoAnswer(NamedTuple):
+    """A server that is asked did not answer, by *error*."""
+
+    error: ClusterUnreachable
 
     def described(self, within_s: float, watched: Watched) -> str:
-        """What the error says: the nodes that do not run explain most."""
-        down = MessageFates(watched.journal(), watched.now_us()).conditions
-        reasons = [f"{node} {condition}" for node, condition in sorted(down.items())]
-        return f"after {within_s:g} s: {'; '.join((*reasons, self.why))}"
+        """What the error of the wait says."""
+        return f"after {within_s:g} s: {explained(self.error, watched)}"
 
 
 async def _last(
@@ -446,7 +451,7 @@ async def _last(
 
     The first one may take longer, so that a short time has an answer on a busy machine.
     """
-    answer: T | _NoAnswer | None = _NoAnswer("no answer in time")
+    answer: T | _NoAnswer | None = _NoAnswer(ClusterUnreachable("no answer in time"))
     began_s = trio.current_time()
     with trio.move_on_after(max(within_s, FIRST_ANSWER_S)):
         answer = await _asked(ask)
@@ -461,4 +466,4 @@ async def _asked(ask: Callable[[], Awaitable[T | None]]) -> T | _NoAnswer | None
     try:
         return await ask()
     except ClusterUnreachable as error:
-        return _NoAnswer(str(error))
+        return _NoAnswer(error)

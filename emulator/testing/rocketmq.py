@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpa
 import msgspec
 import trio
 
+from rocketmq_emulator.admin.calls import ClusterUnreachable
 from rocketmq_emulator.client.instance.process import CLIENT_OBSERVERS, note_left
 from rocketmq_emulator.cluster.spec import ClusterFields
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
@@ -40,6 +41,7 @@ from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from rocketmq_emulator.admin.calls import Admin
     from rocketmq_emulator.cluster.fault_values import AnyFault, Nodes
     from rocketmq_emulator.cluster.spec import ClusterSpec
     from rocketmq_emulator.facts.journal import Journal
@@ -198,8 +200,12 @@ class RocketMQ(EmbeddedCluster):
         return [entry.fact for entry in self.entries if isinstance(entry.fact, kinds)]
 
     def sent_to(self, topic: str) -> list[MessageExt]:
-        """The messages that *topic* holds, oldest first; none if there is no such topic."""
-        return cluster_queries.ask(self.namesrv, partial(cluster_queries.sent_to, topic))
+        """The messages that *topic* holds, oldest first; none if there is no such topic.
+
+        Brokers that were killed or stopped are left out.  Raises ``ClusterUnreachable`` if a
+        broker does not answer, with the nodes that are paused.
+        """
+        return self._ask(partial(cluster_queries.sent_to, topic))
 
     def consumed_by(self, group: str) -> list[MessageExt]:
         """The messages that *group* has consumed, oldest first.
@@ -208,7 +214,7 @@ class RocketMQ(EmbeddedCluster):
         retry topic when its retry was consumed there.
         """
         self._queried.setdefault(group, ())
-        return cluster_queries.ask(self.namesrv, partial(cluster_queries.consumed_by, group))
+        return self._ask(partial(cluster_queries.consumed_by, group))
 
     def wait_until_consumed(
         self,
@@ -266,7 +272,7 @@ class RocketMQ(EmbeddedCluster):
         wait = partial(
             group_waits.wait_until_consumed, wanted, timeout, self._watched(), advance=advance
         )
-        if text := cluster_queries.ask(self.namesrv, wait):
+        if text := self._ask(wait):
             raise NotConsumed(text)
 
     def wait_until_balanced(
@@ -287,8 +293,14 @@ class RocketMQ(EmbeddedCluster):
         """As ``wait_until_balanced``, without the check for a loop in this thread."""
         self._queried.setdefault(group, ())
         wait = partial(group_waits.wait_until_balanced, group, members, timeout, self._watched())
-        if text := cluster_queries.ask(self.namesrv, wait):
+        if text := self._ask(wait):
             raise NotBalanced(text)
+
+    def _ask(self, question: Callable[[Admin], Awaitable[R]]) -> R:
+        try:
+            return cluster_queries.ask(self.namesrv, question)
+        except ClusterUnreachable as error:
+            raise group_waits.explained(error, self._watched()) from None
 
     def _watched(self) -> Watched:
         return Watched(
@@ -299,7 +311,7 @@ class RocketMQ(EmbeddedCluster):
 
     def create_topic(self, name: str, queues: int = cluster_queries.QUEUES_OF_A_TOPIC) -> None:
         """Create or change a topic with *queues* queues on each broker; a reset removes it."""
-        cluster_queries.ask(self.namesrv, partial(cluster_queries.create_topics, {name: queues}))
+        self._ask(partial(cluster_queries.create_topics, {name: queues}))
 
     def fail_next(
         self,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rocketmq_emulator.admin.calls import Admin, admin_on
+from rocketmq_emulator.admin.calls import Admin, ClusterUnreachable, admin_on
 from rocketmq_emulator.client.instance.process import CLIENT_OBSERVERS
 from rocketmq_emulator.cluster import reply_rules
 from rocketmq_emulator.cluster.faults.effects import OPERATOR
@@ -147,8 +147,11 @@ class VirtualRocketMQ(VirtualCluster):
 
     async def _ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
         operator = self._machines.machine(OPERATOR)
-        async with admin_on(operator.network, operator.clock, self.namesrv) as admin:
-            return await question(admin)
+        try:
+            async with admin_on(operator.network, operator.clock, self.namesrv) as admin:
+                return await question(admin)
+        except ClusterUnreachable as error:
+            raise group_waits.explained(error, self._watched()) from None
 
     # Clients --------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from rocketmq_emulator import UnknownNode
+from rocketmq_emulator import AdminRefused, ClusterUnreachable, NobodyAnswered, UnknownNode
 from rocketmq_emulator.facts import Fact, MessageStored, NodeKilled, OffsetCommitted, Queue
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.queues import MessageQueue
@@ -60,6 +60,18 @@ def test_waits_beside_a_paused_broker_end_in_time_and_name_it(cluster: RocketMQ)
     why = "after 0.5 s: broker-b is paused; "
     assert str(consumed.value).startswith(f"nobody can say what billing has consumed, {why}")
     assert str(balanced.value).startswith(f"nobody can say how billing shares its queues, {why}")
+
+
+def test_a_query_without_an_answer_names_the_node_that_does_not_run(cluster: RocketMQ) -> None:
+    cluster.kill("namesrv")
+    with pytest.raises(ClusterUnreachable, match=r"^namesrv was killed; no NameServer") as caught:
+        cluster.sent_to("orders")
+    assert isinstance(caught.value, NobodyAnswered)
+
+
+def test_a_topic_that_brokers_refuse_is_an_error_with_a_public_name(cluster: RocketMQ) -> None:
+    with pytest.raises(AdminRefused, match="illegal"):
+        cluster.create_topic("two words")
 
 
 def test_an_error_begins_with_a_topic_that_does_not_exist_and_the_name_that_is_like_it(

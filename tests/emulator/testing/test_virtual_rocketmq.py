@@ -10,7 +10,7 @@ import trio
 
 from rocketmq_emulator import sync
 from rocketmq_emulator.client import BadArgument, Message, Producer, PushConsumer
-from rocketmq_emulator.testing import NotBalanced, NotConsumed, VirtualRocketMQ
+from rocketmq_emulator.testing import ClusterUnreachable, NotBalanced, NotConsumed, VirtualRocketMQ
 from rocketmq_emulator.virtual import ClusterSpec, VirtualWorld, run_virtual
 
 
@@ -126,5 +126,14 @@ def test_what_a_broker_holds_that_does_not_run_is_waited_for(verb: str, told: st
         cluster.resume("broker-b")
         await cluster.wait_until_consumed("billing", topics=["orders"])
         assert len(got) == 8
+
+    play(test)
+
+
+def test_a_query_beside_a_paused_broker_names_it() -> None:
+    async def test(cluster: VirtualRocketMQ) -> None:
+        with cluster.pause("broker-b"), pytest.raises(ClusterUnreachable, match="broker-b is pau"):
+            await cluster.sent_to("orders")
+        assert await cluster.sent_to("orders") == []
 
     play(test)
