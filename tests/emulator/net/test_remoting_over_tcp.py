@@ -32,7 +32,7 @@ from rocketmq_emulator.protocol.command import RemotingCommand, encode_command, 
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.rpc import Rpc
 from rocketmq_emulator.settings.config import NetConfig
-from rocketmq_emulator.settings.releases import R_4_9_7
+from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3, Release
 from rocketmq_emulator.text.values import split_address
 
 
@@ -286,6 +286,28 @@ async def test_garbage_closes_only_the_connection_it_came_on() -> None:
         assert [type(f) for f in pair.facts if isinstance(f, FrameRefused)] == [FrameRefused]
         reply = await pair.client.invoke(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
         assert reply.decode(Word).word == "still"
+
+
+@pytest.mark.parametrize("release", [R_4_9_7, R_5_3_3], ids=str)
+async def test_calls_in_flight_fail_at_once_when_the_other_side_closes_in_order(
+    release: Release,
+) -> None:
+    async with a_pair() as pair:
+        pair.client.release = release
+        failed = trio.Event()
+        failures: list[object] = []
+
+        def on_done(reply: object) -> None:
+            failures.append(reply)
+            failed.set()
+
+        pair.client.invoke_async(pair.address, MUTE, None, b"", timeout_ms=60_000, on_done=on_done)
+        await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        for connection in list(pair.server.connections.values()):
+            connection.transport.close()
+        await failed.wait()  # a_pair gives up long before the timeout of the call
+        assert [type(failure) for failure in failures] == [NoAnswer]
+        assert "eof" in {f.reason for f in pair.facts if isinstance(f, ConnectionClosed)}
 
 
 async def test_a_peer_that_dies_is_noticed_at_once() -> None:
