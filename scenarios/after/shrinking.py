@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from rocketmq_emulator.checks.judging.table import METRICS
 from rocketmq_emulator.protocol.error_families import Misuse
+from rocketmq_emulator.scenarios.plan.client_starts import named_clients
 from rocketmq_emulator.scenarios.plan.plan import ConsumersPlan, ListenerPlan, LoadPlan, Plan, Step
 from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult
 from rocketmq_emulator.scenarios.plan.validity import PlanNames, problems_of
@@ -216,8 +217,7 @@ def shorter_steps(plan: Plan) -> Iterator[Plan]:
                 yield replace(plan, timeline=_with(plan.timeline, at, shorter))
     for at, step in enumerate(plan.timeline):
         if step.at_ms is not None:
-            before = max((one.at_ms or 0 for one in plan.timeline[:at]), default=0)
-            for at_ms in _smaller_numbers(step.at_ms, before):
+            for at_ms in _smaller_numbers(step.at_ms, _earliest_ms(plan, at)):
                 yield replace(plan, timeline=_earlier(plan.timeline, at, step.at_ms - at_ms))
 
 
@@ -344,6 +344,21 @@ def _known_members(plan: Plan) -> Plan:
             for group in plan.consumers
         ),
     )
+
+
+def _earliest_ms(plan: Plan, at: int) -> int:
+    """The earliest time of the step at *at*, if all after it move with it.
+
+    It stays behind the step before it, and each behind the starts of the clients that it names.
+    """
+    moved_ms = plan.timeline[at].at_ms or 0
+    before_ms = max((one.at_ms or 0 for one in plan.timeline[:at]), default=0)
+    room_ms = [moved_ms - before_ms]
+    for each in named_clients(plan):
+        at_ms = plan.timeline[each.step].at_ms
+        if each.step >= at and at_ms is not None and each.started_ms is not None:
+            room_ms.append(at_ms - each.started_ms)
+    return moved_ms - max(0, min(room_ms))
 
 
 def _earlier(steps: tuple[Step, ...], at: int, by_ms: int) -> tuple[Step, ...]:

@@ -192,7 +192,6 @@ class _Reading:
             fitting.unread.append(UnreadPart(path, None, meant))
             raise CannotConvert
         (word,) = words
-        self.places[(*path, "does")] = (*path, word)
         try:
             given["does"] = fitting.struct(WORDS[word], value[word], (*path, word))
         except CannotConvert:

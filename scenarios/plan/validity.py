@@ -7,7 +7,7 @@ checked before, when the plan was made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from rocketmq_emulator.cluster.faults.register import refusal_of
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import WorldKind
 from rocketmq_emulator.facts import all_facts
+from rocketmq_emulator.scenarios.plan.client_starts import named_clients
 from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
     ConsumersPlan,
@@ -51,6 +52,7 @@ from rocketmq_emulator.text.old_names import renamed
 from rocketmq_emulator.text.suggestions import suggestion
 
 FoundProblems: TypeAlias = Iterator[tuple[Path, str]]
+S = TypeVar("S", bound=msgspec.Struct)
 Checks: TypeAlias = Callable[[Plan], Iterable[tuple[Path, str]]]
 
 QUEUES_MAX = 65_535
@@ -111,7 +113,8 @@ def problems_of(plan: Plan) -> list[tuple[Path, str]]:
     found += [*_names(plan, names), *_programs(plan), *old_names_in(plan)]
     for at, step in enumerate(plan.timeline):
         found += _under(("timeline", at), [*_step(step, names, plan, at)])
-    return [*found, *_order(plan), *_expectations(plan, names), *_limits(plan)]
+    found += [*_order(plan), *_starts(plan)]
+    return [*found, *_expectations(plan, names), *_limits(plan)]
 
 
 def refusals_of(plan: Plan, world: WorldKind, *, has_links: bool = False) -> FoundProblems:
@@ -125,7 +128,7 @@ def refusals_of(plan: Plan, world: WorldKind, *, has_links: bool = False) -> Fou
         if isinstance(step.does, Fault):
             why = refusal_of(step.does, world, spec, has_links=has_links, clients=clients)
             if why is not None:
-                yield ("timeline", at, "does"), why
+                yield ("timeline", at, word_of(step.does)), why
 
 
 def _under(path: Path, found: Iterable[tuple[Path, str]]) -> FoundProblems:
@@ -286,27 +289,27 @@ def old_names_in(plan: Plan) -> FoundProblems:
 
 
 def _step(step: Step, names: PlanNames, plan: Plan, at: int) -> FoundProblems:
-    does = step.does
+    does, word = step.does, word_of(step.does)
     if step.at_ms is not None and (step.when is not None or step.after_ms):
         yield ("at_ms",), "a step is done at a time, or after something, not both"
     yield from _positive(("at_ms",), step.at_ms, least=0)
     yield from _positive(("after_ms",), step.after_ms, least=0)
     if step.for_ms is not None and not isinstance(does, Fault):
-        yield ("for_ms",), f"{word_of(does)} is done at once: it has no end"
+        yield ("for_ms",), f"{word} is done at once: it has no end"
     yield from _positive(("for_ms",), step.for_ms, least=1)
     if step.when is not None:
         yield from _when(step, names)
-    yield from _under(("does",), _referenced_names(does, names))
+    yield from _under((word,), _referenced_names(does, names))
     if isinstance(does, Heal):
-        yield from _heal(does, plan, at)
+        yield from _under((word,), _heal(does, plan, at))
     if isinstance(does, GrowTopic) and does.topic in plan.topics:
         least = plan.topics[does.topic].queues + 1
-        yield from _positive(("does", "queues"), does.queues, least=least)
+        yield from _positive((word, "queues"), does.queues, least=least)
     if isinstance(does, Leave):
-        yield from _known(("does", "node"), "client", (does.node,), names.clients)
+        yield from _known((word, "node"), "client", (does.node,), names.clients)
     if isinstance(does, BROKER_ONLY):
         known = (*names.brokers, "brokers")
-        yield from _known(("does", "node"), "broker", (does.node,), known)
+        yield from _known((word, "node"), "broker", (does.node,), known)
     if step.name and step.name in [other.name for other in plan.timeline[:at]]:
         yield ("name",), f"there is already a step named {step.name}"
 
@@ -338,12 +341,12 @@ def _referenced_names(does: msgspec.Struct, names: PlanNames) -> FoundProblems:
 
 def _heal(heal: Heal, plan: Plan, at: int) -> FoundProblems:
     earlier = {step.name: step for step in plan.timeline[:at] if step.name}
-    yield from _known(("does", "step"), "earlier step", (heal.step,), earlier)
+    yield from _known(("step",), "earlier step", (heal.step,), earlier)
     begun = earlier.get(heal.step)
     if begun is not None and not isinstance(begun.does, Fault):
-        yield ("does", "step"), f"{heal.step} is no fault: it has no end"
+        yield ("step",), f"{heal.step} is no fault: it has no end"
     if begun is not None and begun.for_ms is not None:
-        yield ("does", "step"), f"{heal.step} ends by itself, after {begun.for_ms} ms"
+        yield ("step",), f"{heal.step} ends by itself, after {begun.for_ms} ms"
 
 
 def _when(step: Step, names: PlanNames) -> FoundProblems:
@@ -376,6 +379,41 @@ def _order(plan: Plan) -> FoundProblems:
             last_ms = step.at_ms
         if last_ms is not None and plan.lasts_ms is not None and last_ms > plan.lasts_ms:
             yield ("timeline", at), f"the run ends before it, after {plan.lasts_ms} ms"
+
+
+def _starts(plan: Plan) -> FoundProblems:
+    """Problems of steps that name a client before it has started."""
+    spread = [each.group for each in plan.consumers if each.start_spread_ms]
+    for at, path, name, started_ms in named_clients(_with_members_max(plan)):
+        step = plan.timeline[at]
+        place = ("timeline", at, word_of(step.does), *path)
+        if started_ms is None:
+            text = f"no client named {name} starts before this step: do it later"
+            yield place, UnknownName(text, "client", name)
+        elif step.at_ms is not None and step.at_ms < started_ms:
+            when = f"{name} does not run yet at {step.at_ms / 1_000:g} s: it starts at"
+            if name in spread or name.rpartition("-")[0] in spread:
+                when = f"{name} may not run yet at {step.at_ms / 1_000:g} s: the seed starts it by"
+            yield place, f"{when} {started_ms / 1_000:g} s; do this step then, or later"
+
+
+def _with_members_max(plan: Plan) -> Plan:
+    """*plan* with at most ``MEMBERS_MAX`` members of a group, joins and producers of a load."""
+    return msgspec.structs.replace(
+        plan,
+        consumers=tuple(_at_most(each, "members") for each in plan.consumers),
+        load=tuple(_at_most(each, "producers") for each in plan.load),
+        timeline=tuple(
+            msgspec.structs.replace(step, does=_at_most(step.does, "members"))
+            if isinstance(step.does, Join)
+            else step
+            for step in plan.timeline
+        ),
+    )
+
+
+def _at_most(part: S, field: str) -> S:
+    return msgspec.structs.replace(part, **{field: min(MEMBERS_MAX, getattr(part, field))})
 
 
 # Expectations and limits --------------------------------------------------------------------

@@ -84,8 +84,9 @@ class RecordedFault:
     def __await__(self) -> Generator[None, None, Self]:
         """Refused: it takes no time, so there is nothing to wait for."""
         word = "it" if self._draft is None else word_of(self._draft.does)
+        written = self._line.awaited_text() or f"run.{word}"
         self._line.refuse(
-            f"{word} takes no time and is not awaited: write run.{word}(…), without await; "
+            f"{word} takes no time and is not awaited: write {written}(…), without await; "
             "to let time pass, await run.sleep(…)"
         )
         return self

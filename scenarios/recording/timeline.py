@@ -8,6 +8,8 @@ parts, so that their consequences are not shown as problems, too.
 from __future__ import annotations
 
 import inspect
+import linecache
+import re
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -30,6 +32,7 @@ from rocketmq_emulator.scenarios.plan.problems import Path, Problem
 from rocketmq_emulator.scenarios.plan.unread import UnreadPart
 
 P = TypeVar("P", bound=msgspec.Struct)
+AWAIT = re.compile(r"\bawait\s+([\w.]+)\(")  # the name of what is called
 
 
 class NotRecordable(Misuse, ValueError):
@@ -146,6 +149,11 @@ class RecordedTimeline:
     def refuse(self, text: str) -> None:
         """Add a problem of the line that is being executed; the rest is recorded, too."""
         self.problems.append(Problem((), text, line_in(self._file)))
+
+    def awaited_text(self) -> str:
+        """What the line that is being executed awaits, as ``cluster.kill``; empty if unknown."""
+        found = AWAIT.search(linecache.getline(self._file, line_in(self._file)))
+        return found[1] if found else ""
 
     def leave_out(self, word: str) -> None:
         """Note that a fault or action, meant by *word*, has no step because it was refused."""

@@ -38,6 +38,12 @@ from rocketmq_emulator.protocol.bodies.topics import TopicConfig
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.error_families import NobodyAnswered
 from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
+from rocketmq_emulator.scenarios.plan.client_starts import (
+    ClientStart,
+    client_starts,
+    ends_ms,
+    names_client,
+)
 from rocketmq_emulator.scenarios.plan.plan import (
     AnyAction,
     DeleteTopic,
@@ -55,13 +61,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     When,
     fields_text,
 )
-from rocketmq_emulator.scenarios.running.client_specs import (
-    ClientStart,
-    client_spec_of,
-    client_starts,
-    ends_ms,
-    group_named,
-)
+from rocketmq_emulator.scenarios.running.client_specs import client_spec_of, group_named
 from rocketmq_emulator.scenarios.running.observer import reasons_not_quiet
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class PlanRunner:
         self._actions = TimelineActions(environment, self)
         self._producers: list[str] = []
         self._endless: list[str] = []  # producers that are stopped after the timeline
+        self._entered: dict[str, tuple[int, trio.Event]] = {}  # clients: when, and that it was
         self._fault_ids: dict[str, int] = {}  # by the name of the step that began the fault
 
     async def run(self) -> None:
@@ -100,6 +101,7 @@ class PlanRunner:
         self._began_wall_ms = self.environment.now_ms()
         async with cancelling_nursery() as entering:
             for start in client_starts(self.plan, self._seed):
+                self._entered[start.name] = start.at_ms, trio.Event()
                 entering.start_soon(self._enter_on_time, start)
             await self._do_timeline()
             self.doing = "waiting for its last clients to start, and loads to end"
@@ -149,6 +151,7 @@ class PlanRunner:
             if start.plan.until_ms is None and start.plan.count_max is None:
                 self._endless.append(start.name)
         await self.enter(start)
+        self._entered[start.name][1].set()
 
     # The timeline ---------------------------------------------------------------------
 
@@ -179,6 +182,10 @@ class PlanRunner:
         elif step.at_ms is not None:
             self.doing = f"{what} waits for {step.at_ms / 1_000:g} s"
             await self.wait_until_ms(step.at_ms)
+            for name, (starts_ms, has_started) in self._entered.items():
+                # Both may be due now: then the start comes first.
+                if starts_ms <= step.at_ms and names_client(step.does, name):
+                    await has_started.wait()
         await trio.sleep(step.after_ms / 1_000)
 
     async def _wait_fact(self, when: When, what: str) -> None:

@@ -33,10 +33,10 @@ from rocketmq_emulator.scenarios.after.shrinking import (
     Shrinking,
     ShrinkRuns,
 )
+from rocketmq_emulator.scenarios.plan.client_starts import ends_ms
 from rocketmq_emulator.scenarios.plan.plan import Plan, Step
 from rocketmq_emulator.scenarios.plan.result import RunOrder, RunResult, code_version
 from rocketmq_emulator.scenarios.plan.validity import old_names_in
-from rocketmq_emulator.scenarios.running.client_specs import ends_ms
 from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
 from rocketmq_emulator.scenarios.sweeps.sweep import file_name
 

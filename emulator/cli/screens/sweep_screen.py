@@ -19,8 +19,8 @@ from rich.text import Text
 from rocketmq_emulator.cli.options.errors import print_note
 from rocketmq_emulator.cli.screens.columns import Column, Row, Sheet, clean
 from rocketmq_emulator.cli.screens.progress_bar import DelayedProgressBar
+from rocketmq_emulator.scenarios.plan.client_starts import ends_ms
 from rocketmq_emulator.scenarios.plan.result import long_start_ups
-from rocketmq_emulator.scenarios.running.client_specs import ends_ms
 from rocketmq_emulator.scenarios.sweeps.sweep import reason_worst
 from rocketmq_emulator.scenarios.weather.coverage import STATES
 

@@ -24,6 +24,7 @@ from rocketmq_emulator.scenarios.plan.plan import (
     TopicPlan,
 )
 from rocketmq_emulator.scenarios.plan.result import RunResult, Unmet
+from rocketmq_emulator.scenarios.plan.validity import problems_of
 from tests.support.scenarios.running_plans import a_plan
 
 
@@ -124,6 +125,33 @@ def test_another_rule_of_the_same_checker_is_another_failure() -> None:
     one, other = (failure_of(an_unmet_row("lost == 0", 1, rule)) for rule in ("one owner", "any"))
     assert one.is_kept_by(one)
     assert not one.is_kept_by(other)
+
+
+@pytest.mark.parametrize(
+    ("starts_ms", "spread_ms", "earliest_ms"),
+    [(0, 0, 0), (4_000, 0, 4_000), (4_000, 5_000, 9_000)],
+)
+def test_a_kill_of_a_member_is_not_moved_before_its_start(
+    starts_ms, spread_ms, earliest_ms
+) -> None:
+    group = ConsumersPlan(
+        group="billing",
+        topics={"orders": "*"},
+        starts_ms=starts_ms,
+        start_spread_ms=spread_ms,
+    )
+    plan = a_plan(
+        Step(does=Kill(node="broker-b"), at_ms=20_000),
+        Step(does=Kill(node="billing-1"), at_ms=30_000),
+        consumers=(group,),
+    )
+    shrinking, attempts = shrunk(
+        plan,
+        lambda each: a_row(*["always"] * (len(each.timeline) == 2 and not problems_of(each))),
+    )
+    moved = [trial.plan for trial in attempts if trial.reduction == "shorter steps"]
+    assert [plan for plan in moved if problems_of(plan)] == []
+    assert [step.at_ms for step in shrinking.smallest.timeline] == [0, earliest_ms]
 
 
 def test_what_passes_is_not_shrunk() -> None:

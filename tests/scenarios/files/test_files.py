@@ -398,6 +398,17 @@ def test_a_timeline_out_of_order_is_refused() -> None:
     ]
 
 
+def test_a_fault_of_a_member_before_its_start_is_said_with_its_line() -> None:
+    text = a_file(kill='pause = "billing-1"').replace(
+        'group = "billing"', 'group = "billing"\nstart_spread = "40s"'
+    )
+    (problem,) = problems(text)
+    assert problem.endswith(
+        "timeline.pause.node: billing-1 may not run yet at 30 s: the seed starts it by 40 s; do "
+        "this step then, or later"
+    )
+
+
 def test_what_is_no_toml_is_said_with_its_line() -> None:
     assert problems("title = 'x'\nmembers = = 3\n") == [
         "it.toml:2: this is no TOML: Invalid value"
@@ -485,5 +496,5 @@ def test_what_a_world_cannot_do_is_known_before_it_runs() -> None:
     plan = read(a_file(kill='power_off = "broker-b"'))
     assert list(refusals_of(plan, "virtual")) == []
     ((place, why),) = refusals_of(plan, "processes")
-    assert place == ("timeline", 0, "does")
+    assert place == ("timeline", 0, "power_off")
     assert why == "the processes world cannot do power_off: use virtual"

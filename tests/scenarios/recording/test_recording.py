@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from rocketmq_emulator.client.consumer.group.allocation import AVG_BY_CIRCLE
-from rocketmq_emulator.cluster.fault_values import Kill, ReadOnly, SlowLink
+from rocketmq_emulator.cluster.fault_values import Kill, Pause, ReadOnly, SlowLink
 from rocketmq_emulator.scenarios import (
     AVERAGELY,
     BadScenario,
@@ -308,9 +308,9 @@ def test_each_problem_of_a_plan_has_the_line_of_its_call() -> None:
     assert by_path == {
         ("consumers", 0, "topics"): first + 2,
         ("load", 0, "key_skew"): first + 3,
-        ("timeline", 0, "does", "node"): first + 4,
+        ("timeline", 0, "kill", "node"): first + 4,
         ("timeline", 1, "when", "kind"): first + 6,
-        ("timeline", 1, "does", "node"): pauses,
+        ("timeline", 1, "pause", "node"): pauses,
         ("expect", 1): first + 8,
         ("expect", 2): first + 9,
         ("limits", "facts_max"): first + 10,
@@ -368,7 +368,7 @@ MISSPELT = (
 PAUSES_TOO_MUCH = (
     'pause takes node, and not also 5; a fault lasts as long as its with block, or for_ms="5s"'
 )
-NO_BROKER_C = "timeline.does.node: there is no node or group 'broker-c'; did you mean broker-b?"
+NO_BROKER_C = "timeline.kill.node: there is no node or group 'broker-c'; did you mean broker-b?"
 
 
 async def _awaits_wrongly(run: Run) -> None:
@@ -376,6 +376,12 @@ async def _awaits_wrongly(run: Run) -> None:
     run.sleep(30)  # type: ignore[unused-coroutine]
     await run.kill("broker-b")  # type: ignore[misc]
     await run.until_quiet()
+
+
+async def _awaits_a_fault_of_the_cluster(run: Run) -> None:
+    cluster = await run.cluster(topics={"orders": 4})
+    await cluster.kill("broker-b")  # type: ignore[misc]
+    await run.fault(Pause(node="broker-a"))  # type: ignore[misc]
 
 
 async def _forgets_the_first_await(run: Run) -> None:
@@ -394,6 +400,10 @@ def test_an_await_too_many_and_one_too_few_say_what_to_write() -> None:
     assert problems_of_recording(_awaits_wrongly) == [
         (2, "run.sleep was not awaited, so nothing was done: write await run.sleep(…)"),
         (3, AWAITED),
+    ]
+    assert problems_of_recording(_awaits_a_fault_of_the_cluster) == [
+        (2, AWAITED.replace("run.kill", "cluster.kill")),
+        (3, AWAITED.replace("kill takes", "pause takes").replace("run.kill", "run.fault")),
     ]
     assert problems_of_recording(_forgets_the_first_await) == [
         (1, "run.cluster was not awaited, so nothing was done: write await run.cluster(…)")
@@ -438,5 +448,5 @@ def test_a_wrong_name_in_a_python_scenario_is_found_before_it_runs() -> None:
 
     with pytest.raises(BadScenario) as caught:
         it.plan()
-    assert "timeline.does.node: there is no node or group 'broker-x'" in str(caught.value)
+    assert "timeline.kill.node: there is no node or group 'broker-x'" in str(caught.value)
     assert "there is no group 'billin'; did you mean billing?" in str(caught.value)

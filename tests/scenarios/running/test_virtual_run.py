@@ -64,6 +64,15 @@ def test_a_run_is_a_journal_that_holds_its_plan_first_and_its_end_last() -> None
     assert (result.verdict, result.seed, result.fact_count) == ("passed", 7, len(entries))
 
 
+@pytest.mark.parametrize("seed", range(1, 5))  # which decides the order of tasks that are due
+def test_a_step_at_the_start_of_the_clients_that_it_names_comes_after_it(seed: int) -> None:
+    step = Step(at_ms=0, does=Pause(node="billing"), for_ms=1_000)
+    result, entries = a_run(step, seed=seed, lasts_ms=3_000)
+    assert result.verdict == "passed"
+    (began,) = facts_of(entries, FaultBegan)
+    assert set(began.nodes) == {"billing-1", "billing-2"}
+
+
 def test_the_load_is_sent_consumed_and_waited_for() -> None:
     load = LoadPlan(topic="orders", rate=20, until_ms=10_000, producers=2)
     _, entries = a_run(load=(load,))

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rocketmq_emulator.cluster.fault_values import Fault, LinkFault
 from rocketmq_emulator.protocol.bodies.extensions import ReplyRule
+from rocketmq_emulator.scenarios.plan.client_starts import client_starts
 from rocketmq_emulator.scenarios.plan.plan import (
     ACTIONS,
     FAULTS,
@@ -175,6 +177,18 @@ DELAYED = st.lists(st.integers(0, 18)).map(
 TIMED = st.lists(WHOLE).map(
     lambda times: LoadPlan(topic="orders", rate=5.0, timer_ms=tuple(times))
 )
+
+
+def _with_steps_after_all_starts(plan: Plan) -> Plan:
+    """*plan*, with its timeline so much later that every client runs when a step names it."""
+    later_ms = max((start.at_ms for start in client_starts(plan)), default=0)
+    steps = (
+        step if step.at_ms is None else replace(step, at_ms=step.at_ms + later_ms)
+        for step in plan.timeline
+    )
+    return replace(plan, timeline=tuple(steps))
+
+
 EXPECT = st.lists(
     some(
         Expectation,
@@ -213,4 +227,4 @@ PLANS = some(
     parameters=st.dictionaries(WORDS, st.booleans() | st.integers() | TEXT, max_size=2),
     quirks=st.just(()) | st.just((min(QUIRKS),)),
     limits=some(Limits, virtual_s_max=WHOLE.map(float)),
-)
+).map(_with_steps_after_all_starts)

@@ -101,7 +101,7 @@ def test_the_check_finds_what_can_be_found_before_a_run(tmp_path: Path, monkeypa
     for line, text in {
         12: "consumers.strategy: strategy 'no.such.module:mine': ModuleNotFoundError",
         13: "programs.run: refused_here has no function 'nothing'",
-        16: "timeline.does: the processes world cannot do power_off",
+        16: "timeline.power_off: the processes world cannot do power_off",
     }.items():
         assert f"{file}:{line}: {text}" in checked.stderr
 
