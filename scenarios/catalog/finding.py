@@ -112,6 +112,18 @@ def load_checked(name: str, given: Mapping[str, Value | str], checks: Checks) ->
     return plan
 
 
+def names_in(name: str) -> list[str]:
+    """*name*; of a Python file with several scenarios the name of each, as ``FILE.py:one``.
+
+    Raises ``BadScenario`` if the file cannot be imported.
+    """
+    path = Path(name)
+    if path.suffix != ".py":
+        return [name]
+    found = list(_of_module(_module_of(path), path))
+    return [f"{name}:{each.name}" for each in found] if len(found) > 1 else [name]
+
+
 def find(name: str) -> Listed:
     """The scenario *name*.  Raises ``BadScenario`` if there is none, or more than one."""
     place, _, function = name.partition(":")
@@ -240,9 +252,12 @@ def _one_of(name: str, found: list[Listed], wanted: str) -> Listed:
         raise _refused(name, "there is no scenario in it: an async function under @scenario")
     if wanted in known:
         return known[wanted]
-    if wanted or len(found) > 1:
-        what = f"there is no scenario {wanted!r} in it" if wanted else "it has several scenarios"
-        raise _refused(name, f"{what}{suggestion(wanted, known)}")
+    if wanted:
+        text = f"there is no scenario {wanted!r} in it{suggestion(wanted, known)}"
+        raise _refused(name, text)
+    if len(found) > 1:
+        several = ", ".join(f"{name}:{each}" for each in known)
+        raise _refused(name, f"it has several scenarios; name one of {several}")
     return found[0]
 
 

@@ -19,7 +19,13 @@ from rocketmq_emulator.cli.options.completion import complete_scenario, one_of
 from rocketmq_emulator.cli.options.errors import BadUse, errors_as_exit_codes
 from rocketmq_emulator.cli.options.shared import AsJson, make_console, show, show_json, show_line
 from rocketmq_emulator.cluster.world import WorldKind
-from rocketmq_emulator.scenarios.catalog.finding import LIBRARY, in_folder, load, load_checked
+from rocketmq_emulator.scenarios.catalog.finding import (
+    LIBRARY,
+    in_folder,
+    load,
+    load_checked,
+    names_in,
+)
 from rocketmq_emulator.scenarios.plan.plan import Plan
 from rocketmq_emulator.scenarios.plan.problems import BadScenario
 from rocketmq_emulator.scenarios.plan.problems import Path as PlanPath
@@ -120,20 +126,29 @@ def check(
 ) -> None:
     """Check that a scenario can be run.  If not: exit code 2, and each problem with its line.
 
-    Besides names and numbers: whether the world can do its faults, and whether its strategies and
-    programs can be imported.
+    Of a Python file with several scenarios each is checked.  Besides names and numbers: whether
+    the world can do its faults, and whether its strategies and programs can be imported.
     """
     with errors_as_exit_codes(), _importable_here():
-        kind = world_named(world)
+        checks = partial(problems_before_a_run, world_named(world))
+        given, refused = parameters_of(settings), []
         try:
-            plan = load_checked(
-                name, parameters_of(settings), partial(problems_before_a_run, kind)
-            )
+            names = names_in(name)
         except BadScenario as error:
             raise BadUse(str(error)) from None
-        steps = count_of(len(plan.timeline), "step")
-        expected = count_of(len(plan.expect), "expectation")
-        show_line(f"{plan.name} can be run: {steps}, {expected}")
+        if given and len(names) > 1:
+            raise BadUse(f"--set is for one scenario; name one of {', '.join(names)}")
+        for one in names:
+            try:
+                plan = load_checked(one, given, checks)
+            except BadScenario as error:
+                refused.append(str(error))
+                continue
+            steps = count_of(len(plan.timeline), "step")
+            expected = count_of(len(plan.expect), "expectation")
+            show_line(f"{plan.name} can be run: {steps}, {expected}")
+        if refused:
+            raise BadUse("\n".join(refused))
 
 
 def problems_before_a_run(world: WorldKind, plan: Plan) -> list[tuple[PlanPath, str]]:

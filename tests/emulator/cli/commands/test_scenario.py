@@ -72,6 +72,41 @@ def test_a_bad_scenario_fails_the_check_with_its_lines(tmp_path: Path) -> None:
     assert f"{file}:3: load.topic: there is no topic 'order'" in checked.stderr
 
 
+SEVERAL = """from rocketmq_emulator.scenarios import Run, scenario
+
+@scenario(title="one", teaches="-")
+async def one(run: Run) -> None:
+    cluster = await run.cluster(topics={"orders": 4})
+    cluster.kill("broker-x")
+    await run.sleep(10)
+
+@scenario(title="two", teaches="-")
+async def two(run: Run) -> None:
+    await run.cluster(topics={"orders": 4})
+    await run.sleep(10)
+
+@scenario(title="three", teaches="-")
+async def three(run: Run) -> None:
+    await run.cluster(topics={"orders": 4})
+    await run.mark("the end")
+    await run.sleep(10)
+"""
+
+
+def test_the_check_of_a_python_file_checks_each_of_its_scenarios(tmp_path: Path) -> None:
+    file = tmp_path / "several_here.py"
+    file.write_text(SEVERAL)
+    checked = said("check", str(file))
+    assert checked.exit_code == 2
+    assert checked.stdout == "two can be run: 0 steps, 0 expectations\n"
+    assert f"{file}:6: timeline.kill.node: there is no node or group 'broker-x'" in checked.stderr
+    assert f"{file}:17: mark takes no time" in checked.stderr
+    refused = said("check", str(file), "--set", "members=3")
+    assert refused.exit_code == 2
+    assert f"name one of {file}:one, {file}:two, {file}:three" in refused.stderr
+    assert said("check", f"{file}:two").exit_code == 0
+
+
 REFUSED = '''"""A scenario that a cluster of processes cannot run."""
 from rocketmq_emulator.scenarios import Run, scenario
 
