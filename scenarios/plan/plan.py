@@ -78,7 +78,7 @@ class ConsumersPlan(PlanPart, frozen=True, kw_only=True):
     seek_back_max: int = 50  # up to this many messages before the group's committed offset
     starts_ms: int = 0  # when the first member starts
     every_ms: int = 0  # the time between the starts of two members
-    start_spread_ms: int = 0  # each member starts up to this much later, by the seed
+    start_spread_ms: int = 0  # each member starts up to this much later by the seed; see startup_s
 
 
 class LoadPlan(PlanPart, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class LoadPlan(PlanPart, frozen=True, kw_only=True):
 
     topic: str
     rate: float  # messages a second, of all its producers together
-    producers: int = 1
+    producers: int = 1  # all start at the time from
     mode: Literal["sync", "async", "oneway"] = "sync"
     from_ms: int = 0
     until_ms: int | None = None  # None: until the timeline has ended

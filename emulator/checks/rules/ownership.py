@@ -73,8 +73,8 @@ class OneOwner(Checker):
         Metric(
             "startup_s",
             "s",
-            "the group's start-up: until all first members list each other and have their "
-            "queues, or a fault",
+            "the group's start-up: until all members that start within 2 s of the first one list "
+            "each other and have their queues, or a fault",
             "group",
             "max",
         ),
