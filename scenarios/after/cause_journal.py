@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
 from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
     ConnectionClosed,
@@ -27,11 +27,10 @@ from rocketmq_emulator.facts import (
     NodeStopped,
     Queue,
     RebalancePassed,
-    RouteChanged,
     RunStarted,
 )
 from rocketmq_emulator.facts.journal import Entry
-from rocketmq_emulator.scenarios.descriptions.names import NodeNames, fault_in_words
+from rocketmq_emulator.scenarios.descriptions.names import NodeNames, fault_in_words, word_of
 from rocketmq_emulator.scenarios.descriptions.queue_history import (
     GroupQueueHistory,
     queue_histories_of,
@@ -42,7 +41,9 @@ F = TypeVar("F", bound=Fact)
 FAULTS_MAX = 2  # named in one cause
 RECENTLY_US = 180_000_000  # a fault may have effects for so long after its end
 RESTARTED_US = 60_000_000  # the same of a restart: a poll of routes, a heartbeat, a rebalance
-REBALANCE_US = 20_000_000  # the interval of rebalances
+PASS_S = 20  # the interval of rebalances
+REBALANCE_US = PASS_S * 1_000_000
+SENTENCES_MAX = 6  # of a cause
 SHUTDOWN_US = 1_000_000  # at the end of a run all nodes stop
 SILENCE_S = 120  # BrokerConfig.channelExpiredTimeout
 LEFT_REASONS = {
@@ -68,12 +69,17 @@ class CauseSubject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trouble(NamedTuple):
-    """A fault, or an end of a process; *over_us*: when it was over, None: it was not."""
+    """A fault, or an end of a process; *over_us*: when it was over, None: it was not.
+
+    *how*: it in words, after the name of a node: "was killed", "met the fault pause".
+    """
 
     at_us: int
     sentence: str
     over_us: int | None
     nodes: tuple[str, ...]
+    how: str
+    ends_process: bool
     is_end: bool = False
 
 
@@ -150,6 +156,18 @@ class CauseJournal:
 
         *ended_since_us*: leave out those that ended before that time; *most*: the last so many.
         """
+        found = self.troubles_of(nodes, from_us, until_us, ended_since_us=ended_since_us)
+        return [trouble.sentence for trouble in found[-most:]]
+
+    def troubles_of(
+        self,
+        nodes: Collection[str],
+        from_us: int,
+        until_us: int,
+        *,
+        ended_since_us: int | None = None,
+    ) -> list[Trouble]:
+        """The faults and ends of ``faults``, all of them, in the order of time."""
         found = []
         for trouble in self.troubles:
             before_us = from_us - (RESTARTED_US if trouble.is_end else RECENTLY_US)
@@ -157,37 +175,8 @@ class CauseJournal:
             is_over = trouble.over_us is not None and trouble.over_us < since_us
             is_theirs = not set(nodes).isdisjoint(trouble.nodes)
             if trouble.at_us <= until_us and not is_over and is_theirs:
-                found.append(trouble.sentence)
-        return found[-most:]
-
-    def faults_before_release(self, node: str, group: str, topic: str, at_us: int) -> list[str]:
-        """The last fault or end that led *node* to release queues of *topic*, as a sentence.
-
-        It touched a broker that left the node's route, or one that dropped a member since the
-        node's rebalance before, or the member itself.  If none did: the last one within 20 s.
-        """
-        passes = [
-            entry.mono_us
-            for entry, _ in self.of(RebalancePassed, group=group, topic=topic)
-            if entry.node == node and entry.mono_us <= at_us
-        ]
-        since_us = (passes[-2] if len(passes) > 1 else at_us - REBALANCE_US) - SHUTDOWN_US
-        routes = [
-            (entry.mono_us, set(fact.brokers))
-            for entry, fact in self.of(RouteChanged, topic=topic)
-            if entry.node == node and entry.mono_us <= at_us
-        ]
-        nodes: set[str] = set()
-        for (_, old), (changed_us, new) in pairwise(routes):
-            if changed_us >= since_us:
-                nodes |= old - new
-        for entry, fact in self.of(MemberLeft, group=group):
-            if since_us <= entry.mono_us <= at_us:
-                nodes |= {entry.node, self.names.node_of(fact.client)}
-        before = [each for each in self.troubles if each.at_us <= at_us]
-        theirs = [each for each in before if not nodes.isdisjoint(each.nodes)]
-        near = [each for each in before if each.at_us >= at_us - REBALANCE_US]
-        return [each.sentence for each in (theirs or near)[-1:]]
+                found.append(trouble)
+        return found
 
     @cached_property
     def troubles(self) -> list[Trouble]:
@@ -197,12 +186,17 @@ class CauseJournal:
         for entry, fact in self.of(FaultBegan):
             over_us = ended.get(fact.fault_id)
             sentence = _fault(entry.mono_us, over_us, fact)
-            found.append(Trouble(entry.mono_us, sentence, over_us, tuple(fact.nodes)))
-        for at_us, node, how in self.ends_without_fault:
+            word = word_of(fact.fault)
+            how, ends = f"met the fault {word}", word in PROCESS_ENDING
+            found.append(Trouble(entry.mono_us, sentence, over_us, tuple(fact.nodes), how, ends))
+        for at_us, node, end in self.ends_without_fault:
             back_us = self.next_start_us(node, at_us)
             back = "" if back_us is None else f" and started again at {seconds(back_us)}"
-            sentence = f"{node} was {how} at {seconds(at_us)}{back}."
-            found.append(Trouble(at_us, sentence, back_us, (node,), is_end=True))
+            sentence = f"{node} was {end} at {seconds(at_us)}{back}."
+            how = f"was {end}"
+            found.append(
+                Trouble(at_us, sentence, back_us, (node,), how, ends_process=True, is_end=True)
+            )
         return sorted(found, key=lambda each: (each.at_us, each.sentence))
 
     @cached_property

@@ -20,7 +20,11 @@ from rocketmq_emulator.checks.rules.timing import DeliveryGap
 from rocketmq_emulator.checks.state.violation import Judgement, Violation
 from rocketmq_emulator.facts import Queue
 from rocketmq_emulator.facts.journal import Entry
-from rocketmq_emulator.scenarios.after.cause_journal import CauseJournal, CauseSubject
+from rocketmq_emulator.scenarios.after.cause_journal import (
+    SENTENCES_MAX,
+    CauseJournal,
+    CauseSubject,
+)
 from rocketmq_emulator.scenarios.after.delivery_causes import (
     delivery_gap,
     slow_delivery,
@@ -36,20 +40,24 @@ from rocketmq_emulator.scenarios.after.message_causes import (
     unfinished,
 )
 from rocketmq_emulator.scenarios.after.ownership_causes import (
-    expired_queues,
-    late_pass,
     longest_overlap,
-    needless_moves,
     no_owner,
     ownership,
-    queueless,
+    refused_locks,
     two_owners,
+)
+from rocketmq_emulator.scenarios.after.rebalance_causes import (
+    expired_queues,
+    idle_members,
+    late_pass,
+    moves,
+    queueless,
 )
 from rocketmq_emulator.scenarios.after.send_causes import failed_sends
 from rocketmq_emulator.scenarios.plan.plan import Expectation
 from rocketmq_emulator.scenarios.plan.result import expected_text
 
-SENTENCES_MIN, SENTENCES_MAX = 3, 6
+SENTENCES_MIN = 3
 
 DrawCause: TypeAlias = Callable[[CauseJournal, CauseSubject], Iterator[str]]
 
@@ -68,17 +76,22 @@ OF_RULES: Mapping[str, DrawCause] = {
 }
 OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("overlap_s", "overlap_queue_s", "duplicates_two_owners"), two_owners),
+    "startup_overlap_s": two_owners,
     **dict.fromkeys(("unowned_s", "unowned_queue_s", "starved_queues"), no_owner),
+    "startup_unowned_s": no_owner,
     **dict.fromkeys(("backlog", "stuck", "unrest"), unfinished),
     **dict.fromkeys(("duplicates", "duplicates_handed_over", "duplicates_older_offsets"), repeats),
     **dict.fromkeys(("failed_sends", "maybe_stored", "failed_attempts"), failed_sends),
     **dict.fromkeys(("retried_sends", "unsafe_sends", "producer_failover_s"), failed_sends),
     **dict.fromkeys(("longest_send_ms", "send_ms_p99"), failed_sends),
     **dict.fromkeys(("delivery_gap_s", "consumer_failover_s"), delivery_gap),
+    "startup_delivery_gap_s": delivery_gap,
     **dict.fromkeys(("longest_deliver_ms", "deliver_ms_p99"), slow_delivery),
-    **dict.fromkeys(("needless_moves", "moved_queues"), needless_moves),
+    **dict.fromkeys(("needless_moves", "moved_queues"), moves),
     **dict.fromkeys(("queueless_members", "skew_queues"), queueless),
     **dict.fromkeys(("hidden", "lost_with_power"), after_power_loss),
+    "idle_members": idle_members,
+    "locks_refused": refused_locks,
     "expired_queues": expired_queues,
     "rebalance_gap_s": late_pass,
 }

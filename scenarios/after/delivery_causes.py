@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rocketmq_emulator.checks.judging.judging import Judging
 from rocketmq_emulator.checks.rules.timing import DeliveryGap, DeliveryTimes
@@ -28,8 +28,8 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.after.cause_journal import (
-    FAULTS_MAX,
     RESTARTED_US,
+    SHUTDOWN_US,
     CauseJournal,
     CauseSubject,
     between,
@@ -38,6 +38,12 @@ from rocketmq_emulator.scenarios.after.cause_journal import (
 )
 from rocketmq_emulator.scenarios.after.message_causes import what_the_owner_does
 from rocketmq_emulator.scenarios.after.ownership_causes import lock_refusals
+from rocketmq_emulator.scenarios.after.rebalance_changes import (
+    changes_before,
+    chosen_sentences,
+    led_to,
+    near_in_time,
+)
 from rocketmq_emulator.scenarios.after.remaining_messages import remaining_at_end
 from rocketmq_emulator.scenarios.descriptions.queue_history import (
     GroupQueueHistory,
@@ -53,6 +59,10 @@ PULL_AGAIN_US = 3_000_000  # after a failed pull a member waits so long at most
 GOT = "with a pull that was answered at"
 POLLED_US = 5_000_000  # a rebalance follows a new route so soon, if the route led to it
 CODE = re.compile(r"\bcode:? ?(\d+)", re.IGNORECASE)
+GAPS: Mapping[str, Callable[[DeliveryTimes], list[DeliveryGap]]] = {
+    "consumer_failover_s": DeliveryTimes.longest_failovers,
+    "startup_delivery_gap_s": DeliveryTimes.longest_startup_gaps,
+}
 CODES = {  # of refused pulls: why, and until when
     24: "the broker did not know the group (24) until a heartbeat came",
     25: "the broker had no current subscription of the group (25) until a heartbeat came",
@@ -81,8 +91,7 @@ def worst_gap(journal: CauseJournal, metric: str, scope: str) -> DeliveryGap | N
     judging.end()
     (checker,) = judging.checkers
     assert isinstance(checker, DeliveryTimes)
-    is_failover = metric == "consumer_failover_s"
-    gaps = checker.longest_failovers() if is_failover else checker.longest_gaps()
+    gaps = GAPS.get(metric, DeliveryTimes.longest_gaps)(checker)
     return next((gap for gap in gaps if scope in ("", gap.group)), None)
 
 
@@ -142,7 +151,7 @@ def _middle(journal: CauseJournal, gap: DeliveryGap, history: GroupQueueHistory)
     if failed:
         found.append((failed[0].mono_us, _why_pulls_failed(journal, gap, failed)))
     if claim is not None:
-        found.append((claim.from_us, _claimed(journal, gap, claim)))
+        found += [*_claimed(journal, gap, claim)]
     found.sort(key=lambda pair: pair[0])
     sentences = [*faults, *(sentence for _, said in found for sentence in said)]
     owners = history.owners()
@@ -150,7 +159,8 @@ def _middle(journal: CauseJournal, gap: DeliveryGap, history: GroupQueueHistory)
         sentences.append("No member held the queue at its end.")
     elif not refused:
         owner = claim or min(owners, key=lambda hold: hold.from_us)
-        told = [*_by_the_owner(journal, gap, history, owner, is_new=owner.from_us > gap.from_us)]
+        is_new = claim is not None or owner.from_us > gap.from_us
+        told = [*_by_the_owner(journal, gap, history, owner, is_new=is_new)]
         sentences += [each for each in told if not (failed and GOT in each)]
     return sentences
 
@@ -206,20 +216,26 @@ def _faults(
     nodes = {gap.queue.broker, *(hold.node for hold in near)}
     if former is None or "not mine" not in former.ended:
         return journal.faults(nodes, gap.from_us, gap.until_us)
-    led = journal.faults_before_release(
-        former.node, gap.group, gap.queue.topic, former.until_us or gap.from_us
-    )
-    since_us = gap.from_us if not is_known else gap.from_us - RESTARTED_US
-    own = journal.faults(nodes, gap.from_us, gap.until_us, ended_since_us=since_us)
-    return list(dict.fromkeys([*led, *own]))[:FAULTS_MAX]
+    later = [h for h in near if (h.until_us or gap.until_us) > gap.from_us - PULL_AGAIN_US]
+    nodes = {gap.queue.broker, former.node, *(hold.node for hold in later)}
+    released_us = former.until_us or gap.from_us
+    changes = changes_before(journal, former.node, gap.group, gap.queue.topic, released_us)
+    since_us = gap.from_us - (RESTARTED_US if is_known else SHUTDOWN_US)
+    own = journal.troubles_of(nodes, gap.from_us, gap.until_us, ended_since_us=since_us)
+    reasons = led_to(journal, changes)
+    if not reasons and not own:
+        reasons = near_in_time(journal, released_us)
+    return chosen_sentences(reasons, own)
 
 
 def _ended_by_fault(hold: OwnershipPeriod) -> bool:
     return hold.ended.startswith(("met the fault", "was killed"))
 
 
-def _claimed(journal: CauseJournal, gap: DeliveryGap, claim: OwnershipPeriod) -> Iterator[str]:
-    """The claim, and the route of the broker that led to it."""
+def _claimed(
+    journal: CauseJournal, gap: DeliveryGap, claim: OwnershipPeriod
+) -> Iterator[tuple[int, list[str]]]:
+    """The claim, and the route of the broker that led to it, each with its time."""
     routes = [
         (entry, gap.queue.broker in fact.brokers)
         for entry, fact in journal.of(RouteChanged, topic=gap.queue.topic)
@@ -227,11 +243,10 @@ def _claimed(journal: CauseJournal, gap: DeliveryGap, claim: OwnershipPeriod) ->
     ]
     is_new = len(routes) > 1 and routes[-1][1] and not routes[-2][1]
     if is_new and claim.from_us - routes[-1][0].mono_us < POLLED_US:
-        yield (
-            f"The route of {claim.node} had {gap.queue.broker} again with its poll at "
-            f"{seconds(routes[-1][0].mono_us)}."
-        )
-    yield f"{claim.node} claimed the queue at {seconds(claim.from_us)}."
+        polled_us = routes[-1][0].mono_us
+        text = f"The route of {claim.node} had {gap.queue.broker} again with its poll at"
+        yield polled_us, [f"{text} {seconds(polled_us)}."]
+    yield claim.from_us, [f"{claim.node} claimed the queue at {seconds(claim.from_us)}."]
 
 
 def _failed_pulls(gap: DeliveryGap, history: GroupQueueHistory) -> list[Entry]:
@@ -254,7 +269,7 @@ def _why_pulls_failed(
     node, last_us = failed[0].node, failed[-1].mono_us
     reasons: dict[str, list[int]] = {}
     for entry in failed:
-        reasons.setdefault(_why(getattr(entry.fact, "error", "")), []).append(entry.mono_us)
+        reasons.setdefault(why_refused(getattr(entry.fact, "error", "")), []).append(entry.mono_us)
     parts: list[str] = []
     for why, at_us in [*reasons.items()][:REASONS_MAX]:
         when = f"at {seconds(at_us[0])}"
@@ -287,7 +302,8 @@ def _heartbeat(journal: CauseJournal, gap: DeliveryGap, node: str, since_us: int
             return
 
 
-def _why(error: str) -> str:
+def why_refused(error: str) -> str:
+    """Why a pull failed, by its *error*."""
     match = CODE.search(error)
     known = CODES.get(int(match[1])) if match else None
     return known or without_advice(error)

@@ -28,6 +28,7 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC
 from rocketmq_emulator.scenarios.after.cause_journal import (
+    SHUTDOWN_US,
     CauseJournal,
     CauseSubject,
     between,
@@ -37,6 +38,11 @@ from rocketmq_emulator.scenarios.after.cause_journal import (
     times,
 )
 from rocketmq_emulator.scenarios.after.ownership_causes import without_owner
+from rocketmq_emulator.scenarios.after.rebalance_changes import (
+    changes_before,
+    chosen_sentences,
+    led_to,
+)
 from rocketmq_emulator.scenarios.after.remaining_messages import remaining_at_end
 from rocketmq_emulator.scenarios.descriptions.queue_history import GroupQueueHistory
 from rocketmq_emulator.scenarios.descriptions.sentences import code_in_words, many, without_advice
@@ -336,7 +342,7 @@ def repeats(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
         f"{group} consumed {many(total, 'message')} again; {_part(len(pairs), total)} "
         f"{_range(numbers)} of {place(queue)}: {_consumers(pairs, early, late)}."
     )
-    yield from journal.faults({early.node, queue.broker}, late.at_us, late.at_us)
+    yield from _before_claim(journal, (group, queue), early, late)
     if early == late or not late.at_us:
         return
     yield from _end_of_claim(journal, (group, queue), early, late)
@@ -357,6 +363,19 @@ def _consumers(pairs: list[tuple[int, str]], early: Claim, late: Claim) -> str:
         return f"{early.node} and {late.node} both consumed {it}"
     first, then = (early, late) if early.node in firsts else (late, early)
     return f"{first.node} consumed {it}, then {then.node}"
+
+
+def _before_claim(
+    journal: CauseJournal, pair: tuple[str, Queue], early: Claim, late: Claim
+) -> list[str]:
+    """What led to the claim *late*; faults of the queue's broker and the member before."""
+    group, queue = pair
+    changes = changes_before(journal, late.node, group, queue.topic, late.at_us)
+    reasons = led_to(journal, changes)
+    since_us = late.at_us - SHUTDOWN_US if reasons else None
+    nodes = {early.node, queue.broker}
+    own = journal.troubles_of(nodes, late.at_us, late.at_us, ended_since_us=since_us)
+    return chosen_sentences(reasons, own)
 
 
 def _end_of_claim(

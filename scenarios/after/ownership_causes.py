@@ -1,4 +1,4 @@
-"""Causes that lie in the owners of queues: two owners, none, late rebalances, needless moves."""
+"""Causes that lie in the owners of queues: two owners, none, locks of another member."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from rocketmq_emulator.checks.judging.judging import Judging
 from rocketmq_emulator.checks.rules.ownership import OneOwner, OwnerTime
 from rocketmq_emulator.facts import (
     ConsumerStarted,
-    ConsumerStopped,
-    Fact,
-    MemberLeft,
     NodeStarted,
     Queue,
     QueuesClaimed,
@@ -25,6 +22,10 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.scenarios.after.cause_journal import (
+    PASS_S,
+    RESTARTED_US,
+    SENTENCES_MAX,
+    SHUTDOWN_US,
     CauseJournal,
     CauseSubject,
     between,
@@ -33,15 +34,24 @@ from rocketmq_emulator.scenarios.after.cause_journal import (
     seconds,
     times,
 )
+from rocketmq_emulator.scenarios.after.rebalance_changes import (
+    ListChange,
+    Pass,
+    changes_before,
+    changes_between,
+    chosen_sentences,
+    gone_broker,
+    led_to,
+    near_in_time,
+    route_at,
+)
 from rocketmq_emulator.scenarios.descriptions.queue_history import OwnershipPeriod
 from rocketmq_emulator.scenarios.descriptions.sentences import many
 
-PASS_S = 20  # the interval of rebalances
 ROUTE_POLL_S = 30  # ClientConfig.pollNameServerInterval
 LOCK_EVERY_S = 20  # ConsumeMessageOrderlyService locks queues, and each rebalance does
 LOCK_S = 60  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
 CLAIM_US = 1_000_000  # between a rebalance and its claim, at most
-CHANGES: Mapping[type[Fact], str] = {ConsumerStarted: "joined", ConsumerStopped: "left"}
 
 
 def ownership(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
@@ -54,7 +64,8 @@ def ownership(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
 
 def two_owners(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     """The longest time with two owners: the lists of members that each of them had."""
-    times = [each for each in _owner_times(journal).overlaps() if _is_about(each, about)]
+    overlaps = _owner_times(journal).overlaps(in_startup=_is_startup(about))
+    times = [each for each in overlaps if _is_about(each, about)]
     if not times:
         yield from _both_claimed(journal, about)
         return
@@ -63,8 +74,7 @@ def two_owners(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     if len(owners) < 2:
         return
     first, *_, last = sorted(owners, key=lambda hold: hold.from_us)
-    brokers = _brokers_of(journal, time.queue.topic)
-    yield from journal.faults({first.node, last.node, *brokers}, time.from_us, time.until_us)
+    yield from _before_two(journal, time, first, last)
     yield from _two_lists(journal, time, first, last)
     queue, claimed = place(time.queue), seconds(last.from_us)
     yield (
@@ -80,15 +90,38 @@ def longest_overlap(journal: CauseJournal, _: str, scope: str) -> OwnerTime | No
     return next((time for time in times if scope in ("", time.group)), None)
 
 
+def _passes_of_two(
+    journal: CauseJournal, time: OwnerTime, first: OwnershipPeriod, last: OwnershipPeriod
+) -> tuple[Pass, Pass] | None:
+    """The rebalances with which *first* kept the queue and *last* claimed it."""
+    group, topic = time.group, time.queue.topic
+    new = journal.last_pass(last.node, group, topic, last.from_us + 1)
+    # The pass that ended it came just before the release: it does not show why both held it.
+    before_us = max(last.from_us + 1, time.until_us - CLAIM_US)
+    old = journal.last_pass(first.node, group, topic, before_us)
+    return None if new is None or old is None else (old, new)
+
+
+def _before_two(
+    journal: CauseJournal, time: OwnerTime, first: OwnershipPeriod, last: OwnershipPeriod
+) -> list[str]:
+    """What led to the different lists of the two; else the faults of the two and the broker."""
+    passes = _passes_of_two(journal, time, first, last)
+    reasons = [] if passes is None else led_to(journal, changes_between(journal, *passes))
+    nodes = {first.node, last.node, time.queue.broker}
+    since_us = time.from_us - (SHUTDOWN_US if reasons else RESTARTED_US)
+    own = journal.troubles_of(nodes, time.from_us, time.until_us, ended_since_us=since_us)
+    return chosen_sentences(reasons, own)
+
+
 def _two_lists(
     journal: CauseJournal, time: OwnerTime, first: OwnershipPeriod, last: OwnershipPeriod
 ) -> Iterator[str]:
     group, topic = time.group, time.queue.topic
-    new = journal.last_pass(last.node, group, topic, last.from_us + 1)
-    old = journal.last_pass(first.node, group, topic, time.until_us)
-    if new is None or old is None:
+    passes = _passes_of_two(journal, time, first, last)
+    if passes is None:
         return
-    (new_entry, new_fact), (old_entry, old_fact) = new, old
+    (old_entry, old_fact), (new_entry, new_fact) = passes
     new_list, old_list = journal.members_in(new_fact), journal.members_in(old_fact)
     start = "Two"
     if first.node not in new_list:
@@ -176,34 +209,71 @@ def _both_claimed(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
 
 def no_owner(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     """The longest time without an owner: how the last one ended, and what the others did."""
-    for time in _owner_times(journal).unowned():
+    for time in _owner_times(journal).unowned(in_startup=_is_startup(about)):
         if _is_about(time, about):
             yield from without_owner(journal, time)
             return
 
 
 def without_owner(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
-    """The sentences of one time in which a queue had no owner."""
+    """The sentences of one time in which a queue had no owner, ``SENTENCES_MAX`` at most."""
     history = journal.history(time.group, time.queue, time.from_us)
     last = max(history.holds, key=lambda hold: hold.until_us or time.from_us, default=None)
-    nodes = {time.queue.broker} if last is None else {time.queue.broker, last.node}
-    told = "" if last is None else f"{last.node} {last.ended} at"
-    for sentence in journal.faults(nodes, time.from_us, time.until_us):
-        if not told or not sentence.startswith(told):
-            yield sentence
     grown = [*_growth(journal, time)]
-    yield from grown
-    yield _became_unowned(journal, time, last, is_told=bool(grown))
-    yield from _meanwhile(journal, time, "" if last is None else last.node)
+    start = [*_before_none(journal, time, last), *grown]
+    start.append(_became_unowned(journal, time, last, is_told=bool(grown)))
+    meanwhile = [*_meanwhile(journal, time, "" if last is None else last.node)]
+    end = [*_end_of_none(journal, time)]
+    room = SENTENCES_MAX - len(start) - len(end)
+    yield from [*start, *meanwhile[: max(room, 1)], *end]
+
+
+def _before_none(
+    journal: CauseJournal, time: OwnerTime, last: OwnershipPeriod | None
+) -> Iterator[str]:
+    """What led to the release of the queue, or keeps it out of a route; faults of its nodes."""
+    group, topic, queue = time.group, time.queue.topic, time.queue
+    changes: list[ListChange] = []
+    nodes = {queue.broker}
+    is_release = last is not None and last.until_us is not None and "not mine" in last.ended
+    if last is not None:
+        nodes.add(last.node)
+        if is_release:
+            changes += changes_before(journal, last.node, group, topic, last.until_us or 0)
+    changes += _lacking(journal, time)
+    since_us = time.from_us - SHUTDOWN_US
+    own = journal.troubles_of(nodes, time.from_us, time.until_us, ended_since_us=since_us)
+    reasons = led_to(journal, changes)
+    if is_release and not reasons and not own:
+        reasons = near_in_time(journal, time.from_us)
+    is_said = "" if last is None else f"{last.node} {last.ended} at"
+    for sentence in chosen_sentences(reasons, own):
+        if not is_said or not sentence.startswith(is_said):
+            yield sentence
+
+
+def _lacking(journal: CauseJournal, time: OwnerTime) -> list[ListChange]:
+    """Why the route of the member that counted the fewest queues in that time lacks brokers."""
+    passes = _passes_in(journal, time)
+    known = _queue_count(journal, time.queue.topic, time.until_us)
+    entry, fact = min(passes, key=lambda each: each[1].queue_count, default=(None, None))
+    if entry is None or fact is None or fact.queue_count >= known:
+        return []
+    route = route_at(journal, entry.node, fact.topic, entry.mono_us)
+    if route is None:
+        return []
+    missing = brokers_of(journal, fact.topic) - route.brokers
+    return [gone_broker(journal, each, entry.node, route.at_us) for each in sorted(missing)]
+
+
+def _end_of_none(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
+    """The claim that ended it, or that nothing did."""
+    lasted = seconds(time.until_us - time.from_us)
     for entry, fact in journal.of(QueuesClaimed, group=time.group):
         if entry.mono_us == time.until_us and time.queue in fact.queues:
             yield from _new_route(journal, time, entry.node)
-            yield (
-                f"{entry.node} claimed it at {seconds(time.until_us)}, after "
-                f"{seconds(time.until_us - time.from_us)}."
-            )
+            yield f"{entry.node} claimed it at {seconds(time.until_us)}, after {lasted}."
             return
-    lasted = seconds(time.until_us - time.from_us)
     is_end = time.until_us >= journal.end_us
     yield f"That lasted {lasted}, to {'the end' if is_end else seconds(time.until_us)}."
 
@@ -259,15 +329,12 @@ def _new_route(journal: CauseJournal, time: OwnerTime, node: str) -> Iterator[st
 
 def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[str]:
     """The rebalances of the others while the queue had no owner."""
-    passes = [
-        (entry, fact)
-        for entry, fact in journal.of(RebalancePassed, group=time.group, topic=time.queue.topic)
-        if time.from_us <= entry.mono_us < time.until_us
-    ]
-    # The pass that ended it came just before its claim: it does not show why it lasted.
-    passes = [pair for pair in passes if pair[0].mono_us < time.until_us - CLAIM_US] or passes
+    passes = _passes_in(journal, time)
     if not passes:
-        yield f"No member of {time.group} rebalanced {time.queue.topic} in that time."
+        yield (
+            f"No member of {time.group} rebalanced {time.queue.topic} meanwhile: each does so "
+            f"every {PASS_S} s."
+        )
         return
     listing = [
         each
@@ -296,6 +363,18 @@ def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[
         yield from lock_refusals(journal, time.group, time.queue, refused)
     else:
         yield from _shares(journal, time, passes)
+
+
+def _passes_in(journal: CauseJournal, time: OwnerTime) -> list[Pass]:
+    """The rebalances of the topic while the queue had no owner."""
+    passes = [
+        (entry, fact)
+        for entry, fact in journal.of(RebalancePassed, group=time.group, topic=time.queue.topic)
+        if time.from_us <= entry.mono_us < time.until_us
+    ]
+    # The pass that ended it came just before its claim: it does not show why it lasted.
+    end_us = time.until_us - min(CLAIM_US, (time.until_us - time.from_us) // 2)
+    return [pair for pair in passes if pair[0].mono_us < end_us]
 
 
 def lock_refusals(
@@ -397,127 +476,42 @@ def _absent(
         )
 
 
-# Rebalances -----------------------------------------------------------------------------------
+# Locks ----------------------------------------------------------------------------------------
 
 
-def late_pass(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """The longest time between two rebalances of one topic by one member."""
-    last: dict[tuple[str, str, str], Entry] = {}
-    worst: tuple[int, Entry, Entry] | None = None
-    for entry, fact in journal.of(RebalancePassed):
-        if about.group and fact.group != about.group:
-            continue
-        at = (entry.node, fact.group, fact.topic)
-        before = last.get(at)
-        if before is not None and (worst is None or entry.mono_us - before.mono_us > worst[0]):
-            worst = entry.mono_us - before.mono_us, before, entry
-        last[at] = entry
-    if worst is None:
+def refused_locks(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
+    """Locks that members were refused: the queue with most of them, and the lock's holder."""
+    tries: dict[tuple[str, Queue, str], list[Entry]] = {}
+    for entry, fact in journal.of(QueuesLocked):
+        for queue in fact.refused if about.scope in ("", fact.group) else ():
+            tries.setdefault((fact.group, queue, fact.client), []).append(entry)
+    if not tries:
         return
-    gap_us, before, after = worst
-    node, passed = after.node, after.fact
-    assert isinstance(passed, RebalancePassed)
-    group, topic = passed.group, passed.topic
+    (group, queue, client), refused = max(tries.items(), key=lambda item: len(item[1]))
+    who, total = journal.names.node_of(client), sum(map(len, tries.values()))
+    all_us = [entry.mono_us for entries in tries.values() for entry in entries]
+    part = "that" if total == len(refused) == 1 else f"{len(refused):,} of them"
     yield (
-        f"{node} rebalanced {topic} at {seconds(before.mono_us)} and not again until "
-        f"{seconds(after.mono_us)}: {seconds(gap_us)} instead of {PASS_S} s."
+        f"{many(total, 'request')} for the lock of a queue of {group} got a refusal, "
+        f"{between(min(all_us), max(all_us))}: {part} by {who} for {place(queue)}."
     )
-    brokers = _brokers_of(journal, topic)
-    yield from journal.faults({node, *brokers}, before.mono_us, after.mono_us)
-    others = Counter(
-        each.topic
-        for entry, each in journal.of(RebalancePassed, group=group)
-        if entry.node == node and before.mono_us < entry.mono_us < after.mono_us
+    first_us, last_us = refused[0].mono_us, refused[-1].mono_us
+    history = journal.history(group, queue, first_us)
+    holder = ""
+    if history.lock is not None and isinstance(history.lock.fact, QueuesLocked):
+        holder = journal.names.node_of(history.lock.fact.client)
+    reasons = led_to(journal, changes_before(journal, who, group, queue.topic, first_us))
+    own = journal.troubles_of(
+        {who, holder, queue.broker}, first_us, last_us, ended_since_us=first_us - SHUTDOWN_US
     )
-    if others:
-        yield (
-            f"Meanwhile it rebalanced {many(len(others), 'other topic')}, one after the other: "
-            "a call that waits delays all topics after it."
-        )
-    else:
-        yield "It rebalanced no other topic meanwhile."
-
-
-def queueless(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """Members without queues at the end: their last rebalance and its list."""
-    last: dict[tuple[str, str, str], tuple[Entry, RebalancePassed]] = {}
-    for entry, fact in journal.of(RebalancePassed):
-        if about.scope in ("", fact.group) and not fact.topic.startswith("%"):
-            last[fact.group, fact.topic, entry.node] = entry, fact
-    without = [(entry, fact) for entry, fact in last.values() if not fact.own_count]
-    if not without:
-        return
-    entry, fact = without[-1]
-    nodes = sorted(e.node for e, f in without if (f.group, f.topic) == (fact.group, fact.topic))
-    yield (
-        f"{fact.group} had {many(len(fact.members), 'member')} and {fact.topic} "
-        f"{many(fact.queue_count, 'queue')} at {seconds(entry.mono_us)}."
-    )
-    if len(fact.members) > fact.queue_count:
-        yield (
-            f"A queue has one owner in a group, so at most {fact.queue_count} members get one; "
-            f"the members that sort last get none: {joined(nodes)}."
-        )
-    else:
-        yield f"Its strategy gave {joined(nodes)} no queue, and other members more than one."
-    yield f"The last rebalance of {entry.node} gave it 0 of {many(fact.queue_count, 'queue')}."
-
-
-def needless_moves(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """The change of a group after which most queues moved."""
-    changes = [
-        (entry.mono_us, entry.node, fact.group, CHANGES[type(fact)])
-        for entry, fact in journal.of_any(*CHANGES)
+    yield from chosen_sentences(reasons, own)
+    yield from lock_refusals(journal, group, queue, refused)
+    granted = [
+        entry.mono_us
+        for entry, fact in journal.of(QueuesLocked, group=group, client=client)
+        if queue in fact.granted and entry.mono_us > last_us
     ]
-    changes += [
-        (
-            entry.mono_us,
-            journal.names.node_of(fact.client),
-            fact.group,
-            "was dropped by a broker of",
-        )
-        for entry, fact in journal.of(MemberLeft)
-        if fact.reason != "unregistered"
-    ]
-    moved: Counter[tuple[int, str, str, str]] = Counter()
-    for entry, fact in journal.of(QueuesReleased):
-        before = [each for each in changes if each[0] <= entry.mono_us and each[2] == fact.group]
-        if before and fact.reason == "not mine" and about.scope in ("", fact.group):
-            moved[max(before)] += len(fact.queues)
-    if not moved:
-        return
-    (at_us, node, group, how), count = moved.most_common(1)[0]
-    yield f"{node} {how} {group} at {seconds(at_us)}."
-    yield (
-        "Every member then computed its share anew, from the lists of queues and members alone: "
-        "the shares of all shift, and earlier owners do not count."
-    )
-    yield f"So members that stayed released {many(count, 'queue')} to each other."
-    total, needed = (about.metrics.get(name) for name in ("moved_queues", "necessary_moves"))
-    if total is not None and needed is not None:
-        yield f"In all {total:g} queues moved, where {needed:g} had to."
-
-
-def expired_queues(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
-    """A member replaced a queue that it had not pulled for 120 s."""
-    found = [*journal.of(QueuesReleased, reason="pull expired")]
-    found = [(entry, fact) for entry, fact in found if about.scope in ("", fact.group)]
-    if not found:
-        return
-    entry, fact = found[0]
-    queue = fact.queues[0]
-    yield (
-        f"{entry.node} released {place(queue)} at {seconds(entry.mono_us)}, as it had not pulled "
-        "it for 120 s; it claims it again at once."
-    )
-    yield from journal.faults({entry.node, queue.broker}, entry.mono_us, entry.mono_us)
-    acts = journal.history(fact.group, queue, entry.mono_us).acts.get(entry.node, {})
-    if (given := acts.get("given") or acts.get("finished")) is not None:
-        yield (
-            f"Its listener last got or finished a message of it at {seconds(given.mono_us)}: a "
-            "listener that takes so long, or suspends the queue, keeps it from pulling."
-        )
-    yield "A queue that is not pulled for so long is replaced: what waits in it is pulled again."
+    yield f"{who} got it at {seconds(granted[0])}." if granted else f"{who} did not get it later."
 
 
 # Parts ----------------------------------------------------------------------------------------
@@ -536,7 +530,13 @@ def _is_about(time: OwnerTime, about: CauseSubject) -> bool:
     return about.group in ("", time.group) and about.queue in (None, time.queue)
 
 
-def _brokers_of(journal: CauseJournal, topic: str) -> set[str]:
+def _is_startup(about: CauseSubject) -> bool:
+    """Whether it is about the group's start-up, which is measured apart."""
+    return about.metric.startswith("startup_")
+
+
+def brokers_of(journal: CauseJournal, topic: str) -> set[str]:
+    """The brokers that had *topic*."""
     return {entry.node for entry, _ in journal.of(TopicCreated, topic=topic)}
 
 

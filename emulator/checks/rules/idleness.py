@@ -10,6 +10,7 @@ A member with only idle queues has no load, whatever load the other members have
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
 from rocketmq_emulator.checks.state.violation import Table
@@ -41,6 +42,17 @@ NEVER = (-IDLE_US - 1, 0)  # when, at which count
 FAIR_MESSAGES_MIN = 5  # a member's even share of messages consumed meanwhile
 
 
+class IdleTime(NamedTuple):
+    """A time in which a member got no message, and its group consumed *consumed* in all."""
+
+    group: str
+    node: str
+    from_us: int
+    until_us: int
+    consumed: int
+    member_count: int  # of the group's running members, at its end
+
+
 class Idleness(Checker):
     """Members that get no messages while their group works (S21).
 
@@ -66,6 +78,7 @@ class Idleness(Checker):
         self._counts: Counter[str] = Counter()  # messages consumed, by group
         self._last: dict[str, dict[str, tuple[int, int]]] = {}  # group, node: when, at which count
         self._idle: dict[str, set[str]] = {}
+        self.times: list[IdleTime] = []  # in the order of their ends
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -102,8 +115,9 @@ class Idleness(Checker):
         since_us, count = self._last.get(group, {}).get(node, (consumer.from_us, 0))
         since_us = max(since_us, consumer.from_us)
         members = max(1, len(self.cluster.running(group)))
-        fair = (self._counts[group] - count) / members
-        if until_us - since_us > IDLE_US and fair >= FAIR_MESSAGES_MIN:
+        consumed = self._counts[group] - count
+        if until_us - since_us > IDLE_US and consumed / members >= FAIR_MESSAGES_MIN:
+            self.times.append(IdleTime(group, node, since_us, until_us, consumed, members))
             self.add_to_metric("idle_s", (until_us - since_us) / 1e6, group)
             self._idle.setdefault(group, set()).add(node)
 

@@ -182,22 +182,26 @@ class OneOwner(Checker):
                 if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
                     self._measure(group, span)
 
-    def unowned(self) -> list[OwnerTime]:
-        """Queues that had no owner after start-up, the longest first; call it after ``end``."""
-        return self._longest(lambda span: span.unowned)
+    def unowned(self, *, in_startup: bool = False) -> list[OwnerTime]:
+        """Queues that had no owner after start-up, or in it, the longest first; after ``end``."""
+        return self._longest(lambda span: span.unowned, in_startup=in_startup)
 
-    def overlaps(self) -> list[OwnerTime]:
+    def overlaps(self, *, in_startup: bool = False) -> list[OwnerTime]:
         """The same of queues that had two owners."""
-        return self._longest(lambda span: span.overlap)
+        return self._longest(lambda span: span.overlap, in_startup=in_startup)
 
-    def _longest(self, times_of: Callable[[OwnerSpan], Times]) -> list[OwnerTime]:
+    def _longest(
+        self, times_of: Callable[[OwnerSpan], Times], *, in_startup: bool
+    ) -> list[OwnerTime]:
         found = []
         for group, spans in self._spans.items():
             for queue, span in spans.items():
                 times = times_of(span)
-                if times.longest_us and not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
-                    until_us = times.longest_until_us
-                    found.append(OwnerTime(group, queue, until_us - times.longest_us, until_us))
+                lasted_us, until_us = times.longest_us, times.longest_until_us
+                if in_startup:
+                    lasted_us, until_us = times.startup_us, times.startup_until_us
+                if lasted_us and not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                    found.append(OwnerTime(group, queue, until_us - lasted_us, until_us))
         return sorted(found, key=lambda each: each.from_us - each.until_us)
 
     def _measure(self, group: str, span: OwnerSpan) -> None:
@@ -525,6 +529,7 @@ class Times:
         "longest_us",
         "now_us",
         "startup_now_us",
+        "startup_until_us",
         "startup_us",
         "sum_us",
         "with_startup_us",
@@ -534,7 +539,8 @@ class Times:
         self.now_us = self.startup_now_us = 0  # the current time with start-up, and its start-up
         self.sum_us = self.longest_us = 0  # without start-up
         self.startup_us = self.with_startup_us = 0  # the longest
-        self.longest_until_us = 0  # end of the longest time up to now
+        # Ends of the longest times up to now.
+        self.longest_until_us = self.startup_until_us = 0
 
     def add(self, passed: Passed, *, holds: bool) -> None:
         """Add *passed* if the condition *holds*; else its time ended."""
@@ -544,7 +550,9 @@ class Times:
         self.now_us += passed.us
         self.startup_now_us += passed.startup_us
         self.sum_us += passed.us - passed.startup_us
-        self.startup_us = max(self.startup_us, self.startup_now_us)
+        if self.startup_now_us > self.startup_us:
+            self.startup_us = self.startup_now_us
+            self.startup_until_us = passed.until_us - (passed.us - passed.startup_us)
         self.with_startup_us = max(self.with_startup_us, self.now_us)
         if self.now_us - self.startup_now_us > self.longest_us:
             self.longest_us = self.now_us - self.startup_now_us

@@ -13,6 +13,7 @@ start-up (``StartUps``) is apart: its moves count alone, and what follows is ano
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from rocketmq_emulator.checks.state.checker import Checker, CheckerContext, Metric
 from rocketmq_emulator.checks.state.cluster_state import ConsumerRecord
@@ -140,6 +141,20 @@ US_A_SECOND = 1_000_000
 Owners = dict[Queue, str]
 
 
+class Settled(NamedTuple):
+    """One rebalance of a group's topic, from its first change of an owner to its last.
+
+    The queues that *moved*, and how many were *necessary* for even shares.
+    """
+
+    group: str
+    topic: str
+    from_us: int
+    until_us: int
+    moved: int
+    necessary: int
+
+
 class Churn(Checker):
     """How many queues moved, how many had to, and how even the shares are at the end.
 
@@ -236,6 +251,15 @@ class Churn(Checker):
                 self.set_metric("skew_queues", max(sizes) - min(sizes), group)
                 self.set_metric("queueless_members", sizes.count(0), group)
 
+    def settled(self) -> list[Settled]:
+        """Every rebalance that moved a queue or had to, in the order of time; after ``end``."""
+        found = [
+            Settled(group, topic, *numbers)
+            for (group, topic), shares in self._topics.items()
+            for numbers in shares.settled
+        ]
+        return sorted(found, key=lambda each: (each.from_us, each.group, each.topic))
+
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         if fact.group in self.cluster.broadcast:
             return
@@ -296,6 +320,8 @@ class _Shares:
         self.holders: dict[Queue, list[str]] = {}
         self.moved = self.startup_moved = self.necessary = self.settled_count = 0
         self._is_startup = False  # the last change was in the group's start-up
+        # Of each rebalance with moves: first and last change, queues moved, necessary moves.
+        self.settled: list[tuple[int, int, int, int]] = []
         self._last: Owners = {}  # each queue's last owner
         self._before: Owners = {}  # as last settled
         self.longest_us = 0  # longest rebalance, first change to last
@@ -341,12 +367,17 @@ class _Shares:
 
     def settle(self) -> None:
         """End the current rebalance and count its moves."""
-        if self.owners == self._before:
-            return
-        self.settled_count += 1
-        if self._before and not self._is_startup:
-            self.necessary += fewest_moves(self._before, self._members)
-        self._before = dict(self.owners)
+        necessary = 0
+        if self.owners != self._before:
+            self.settled_count += 1
+            if self._before and not self._is_startup:
+                necessary = fewest_moves(self._before, self._members)
+            self._before = dict(self.owners)
+        self.necessary += necessary
+        moved = self.moved - sum(before for _, _, before, _ in self.settled)
+        if moved or necessary:
+            until_us = self._began_us if self._changed_us is None else self._changed_us
+            self.settled.append((self._began_us, until_us, moved, necessary))
 
 
 def fewest_moves(before: Owners, members: list[str]) -> int:

@@ -319,6 +319,10 @@ class DeliveryTimes(Checker):
         """The longest gap of each group after its start-up, the longest first; after ``end``."""
         return _longest_first(waits.gap for waits in self._groups.values())
 
+    def longest_startup_gaps(self) -> list[DeliveryGap]:
+        """The longest gap of each group up to the end of its start-up, the longest first."""
+        return _longest_first(waits.startup_gap for waits in self._groups.values())
+
     def longest_failovers(self) -> list[DeliveryGap]:
         """The longest wait of each group for a queue's next owner, the longest first."""
         return _longest_first(waits.failover for waits in self._groups.values())
@@ -328,7 +332,9 @@ class DeliveryTimes(Checker):
         waits, up_us = self._groups[group], self.start_ups.until_us(group, now_us)
         if up_us is None or up_us > since_us:
             up_us = now_us if up_us is None else min(now_us, up_us)
-            waits.startup_gap_us = max(waits.startup_gap_us, up_us - since_us)
+            if up_us - since_us > waits.startup_gap_us:
+                waits.startup_gap_us = up_us - since_us
+                waits.startup_gap = DeliveryGap(group, queue, since_us, up_us)
             since_us = up_us
         if now_us - since_us > waits.gap_us:
             waits.gap_us = now_us - since_us
@@ -358,6 +364,7 @@ class _GroupTimes:
         self.last_us: dict[QueueRecords, int] = {}  # last consumption
         self.gap_us = self.startup_gap_us = 0
         self.gap: DeliveryGap | None = None  # the longest
+        self.startup_gap: DeliveryGap | None = None  # the longest in start-up
         self.faults: dict[Queue, OwnerHit] = {}  # queues that wait for their next owner
         self.failover_us = 0
         self.failover: DeliveryGap | None = None  # the longest
