@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from rocketmq_emulator.checks.judging.judging import Judging
 from rocketmq_emulator.checks.rules.idleness import Idleness, IdleTime
@@ -47,6 +48,8 @@ from rocketmq_emulator.scenarios.after.rebalance_changes import (
     near_in_time,
 )
 from rocketmq_emulator.scenarios.descriptions.sentences import listed, many
+
+Span: TypeAlias = tuple[int, int]  # from and until when, in mono_us
 
 REBALANCES_MAX = 3  # told in one cause
 CHANGES_MAX = 3  # of one rebalance
@@ -234,9 +237,10 @@ def idle_members(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     nodes = sorted({each.node for each in idle})
     if len(nodes) > 1:
         yield f"In all {len(nodes)} members were idle for 10 s or more: {joined(nodes)}."
-    held, without = _held(journal, worst)
-    if (without[1] - without[0]) * 2 >= worst.until_us - worst.from_us:
-        yield from _without_queues(journal, worst, *without)
+    held = _held(journal, worst)
+    from_us, until_us = _longest_without(worst, held)
+    if (until_us - from_us) * 2 >= worst.until_us - worst.from_us:
+        yield from _without_queues(journal, worst, from_us, until_us)
     else:
         yield from _with_queues(journal, worst, held)
     again = [
@@ -251,30 +255,41 @@ def idle_members(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     )
 
 
-def _held(journal: CauseJournal, idle: IdleTime) -> tuple[set[Queue], tuple[int, int]]:
-    """The queues that the member held in that time, and the longest part of it without any."""
-    now: set[Queue] = set()
-    held: set[Queue] = set()
-    since_us, longest = idle.from_us, (0, 0)
-    changes = sorted(
+def _held(journal: CauseJournal, idle: IdleTime) -> dict[Queue, list[Span]]:
+    """The queues that the member held in that time, each with when."""
+    since_us: dict[Queue, int] = {}
+    held: dict[Queue, list[Span]] = {}
+
+    def ends(queue: Queue, at_us: int) -> None:
+        from_us = max(since_us.pop(queue, at_us), idle.from_us)
+        if from_us < (until_us := min(at_us, idle.until_us)):
+            held.setdefault(queue, []).append((from_us, until_us))
+
+    for entry, fact in sorted(
         journal.of_any(QueuesClaimed, QueuesReleased, group=idle.group),
         key=lambda pair: (pair[0].mono_us, pair[0].seq),
-    )
-    for entry, fact in changes:
-        if entry.node != idle.node or entry.mono_us > idle.until_us:
-            continue
-        queues = {queue for queue in fact.queues if not is_retry_topic(queue.topic)}
-        if not now and queues and entry.mono_us > since_us:
-            longest = max(longest, (since_us, entry.mono_us), key=lambda span: span[1] - span[0])
-        now = now | queues if isinstance(fact, QueuesClaimed) else now - queues
-        if entry.mono_us > idle.from_us:
-            held |= now
-            since_us = entry.mono_us
-        else:
-            held = set(now)
-    if not now:
-        longest = max(longest, (since_us, idle.until_us), key=lambda span: span[1] - span[0])
-    return held, longest
+    ):
+        for queue in fact.queues if entry.node == idle.node else ():
+            if isinstance(fact, QueuesReleased):
+                ends(queue, entry.mono_us)
+            elif not is_retry_topic(queue.topic):
+                since_us.setdefault(queue, entry.mono_us)
+    for queue in [*since_us]:
+        ends(queue, idle.until_us)
+    return held
+
+
+def _longest_without(idle: IdleTime, held: dict[Queue, list[Span]]) -> Span:
+    """The longest part of the idle time in which the member held no queue."""
+    longest, since_us = (idle.from_us, idle.from_us), idle.from_us
+    for from_us, until_us in sorted([s for spans in held.values() for s in spans]):
+        longest = max(longest, (since_us, from_us), key=_lasted_us)
+        since_us = max(since_us, until_us)
+    return max(longest, (since_us, idle.until_us), key=_lasted_us)
+
+
+def _lasted_us(span: Span) -> int:
+    return span[1] - span[0]
 
 
 def _without_queues(
@@ -310,19 +325,25 @@ def _without_queues(
         yield f"{text}, with {many(count, 'member')} in its list."
 
 
-def _with_queues(journal: CauseJournal, idle: IdleTime, held: set[Queue]) -> Iterator[str]:
-    nodes = {idle.node, *(queue.broker for queue in held)}
+def _with_queues(
+    journal: CauseJournal, idle: IdleTime, held: dict[Queue, list[Span]]
+) -> Iterator[str]:
+    """The queues that it held, what came to them meanwhile, and why it could not pull them."""
+    half_us = (idle.until_us - idle.from_us) // 2
+    most = [queue for queue, spans in held.items() if sum(map(_lasted_us, spans)) >= half_us]
+    most = most or [*held]
+    nodes = {idle.node, *(queue.broker for queue in most)}
     yield from journal.faults(
         nodes, idle.from_us, idle.until_us, ended_since_us=idle.from_us, most=1
     )
-    came = Counter(
-        fact.queue
+    came = sum(
+        any(from_us <= entry.mono_us < until_us for from_us, until_us in held[fact.queue])
         for entry, fact in journal.of(MessageStored)
-        if fact.queue in held and idle.from_us <= entry.mono_us < idle.until_us
+        if fact.queue in most
     )
     yield (
-        f"It held {many(len(held), 'queue')} ({listed(sorted(map(place, held)))}), to which "
-        f"{many(came.total(), 'message')} came."
+        f"It held {many(len(most), 'queue')} then, {listed(sorted(map(place, most)))}, to which "
+        f"{many(came, 'message')} came meanwhile."
     )
     failed = [
         (entry.mono_us, why_refused(fact.error))
