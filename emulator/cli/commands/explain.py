@@ -16,6 +16,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
+from rich.console import Console
 
 from rocketmq_emulator.checks.judging.judging import judge
 from rocketmq_emulator.checks.judging.reading import (
@@ -43,6 +44,7 @@ from rocketmq_emulator.scenarios.after.unmet_expectations import (
     UnmetExpectations,
     unmet_expectations,
 )
+from rocketmq_emulator.scenarios.descriptions.sentences import many
 from rocketmq_emulator.scenarios.descriptions.summaries import FactLine
 from rocketmq_emulator.scenarios.plan.result import long_start_ups, no_pass
 
@@ -85,8 +87,12 @@ def explain(journals: Journals, as_json: AsJson = False) -> None:
             excused = [*long_start_ups(told.judgement.metrics).values()][:START_UPS_MAX]
             excused += excuse_lines(excuses)
             room = LINES_MAX - len(excused)
-            lines = explanation_lines(told.found, told.expected, told.unproven, room=room)
-            _print([*(lines or ["nothing is wrong"]), *excused])
+            console = make_console()
+            width = min(console.width, WIDTH_MAX)
+            lines = explanation_lines(
+                told.found, told.expected, told.unproven, room=room, width=width
+            )
+            _print(console, [*(lines or ["nothing is wrong"]), *excused])
     if told.is_wrong:
         raise typer.Exit(FAILED)
 
@@ -133,9 +139,8 @@ def _read(journals: list[str], skipped: Skipped | None = None) -> list[Entry]:
         raise BadUse(str(error)) from None
 
 
-def _print(lines: list[str]) -> None:
+def _print(console: Console, lines: list[str]) -> None:
     """Print *lines*; a terminal that is narrower gets them folded below their beginning."""
-    console = make_console()
     for line in lines:
         for part in folded_line(clean(line), console.width):
             console.print(part, markup=False, highlight=False, no_wrap=True)
@@ -161,10 +166,14 @@ def explanation_lines(
     unknown: Sequence[str],
     *,
     room: int = LINES_MAX,
+    width: int = WIDTH_MAX,
 ) -> list[str]:
-    """The explanation in at most *room* lines; empty if nothing went wrong."""
+    """The explanation in at most *room* lines of ``WIDTH_MAX``; empty if nothing went wrong.
+
+    A cause is a paragraph of lines no wider than *width*: if that is less, it has more lines.
+    """
     lines_max = room
-    first = [] if found is None else _violation(found)
+    first = [] if found is None else _violation(found, width)
     last = [
         line for why in unknown for line in wrap(f"this is no pass: {why}", WIDTH_MAX)[:HEAD_MAX]
     ]
@@ -172,7 +181,8 @@ def explanation_lines(
     if found is not None:
         room -= 2 + min(CONTEXT_FACTS_MIN, sum(not told.is_evidence for told in found.facts))
     said = set() if found is None else {line.strip() for line in found.whose}
-    after = _expectations(expected, said, max(room, len(expected.unmet[:UNMET_MAX])))
+    room = max(room, len(expected.unmet[:UNMET_MAX]))
+    after = _expectations(expected, said, room, width)
     room = lines_max - len(first) - len(after) - len(last)
     around = [] if found is None else _context_facts(found, max(room, 0))
     return [*first, *around, *after, *last]
@@ -189,13 +199,13 @@ def excuse_lines(excuses: Mapping[str, float]) -> list[str]:
     return lines[:EXCUSE_LINES_MAX]
 
 
-def _violation(found: Explanation) -> list[str]:
+def _violation(found: Explanation, width: int) -> list[str]:
     violation = found.violation
     who = f", {violation.node}" if violation.node else ""
     at = f"{violation.mono_us / 1_000_000:.3f} s"
     lines = wrap(f"{violation.checker} at {at}{who}: {violation.what}", WIDTH_MAX)[:HEAD_MAX]
     lines += wrap(f"the rule: {violation.rule}", WIDTH_MAX)[:HEAD_MAX]
-    lines += _cause("the cause:", found.cause)
+    lines += _cause("the cause:", found.cause, CAUSE_LINES_MAX, width)
     lines += [f"a fault that held: {fault}" for fault in found.faults]
     lines.append("the facts that show it:")
     lines += [fact_line(told) for told in found.facts if told.is_evidence]
@@ -205,10 +215,26 @@ def _violation(found: Explanation) -> list[str]:
     return [_cut(line) for line in lines]
 
 
-def _cause(head: str, sentences: Sequence[str]) -> list[str]:
-    """The sentences of a cause as one paragraph."""
-    text = wrap(" ".join(sentences), WIDTH_MAX - 2)
-    return [head, *(f"  {line}" for line in text[:CAUSE_LINES_MAX])] if text else []
+def _cause(head: str, sentences: Sequence[str], room: int, width: int) -> list[str]:
+    """The sentences of a cause as one paragraph, which has *room* lines of ``WIDTH_MAX``.
+
+    The last sentences are left out if there is less room than they need, and "…" says so.
+    """
+    whole = [*sentences]
+    while whole and _height(text := _sentences(whole, sentences)) > room:
+        whole.pop()
+    if not whole:
+        return []
+    return [head, *(f"  {line}" for line in wrap(text, width - 2, break_on_hyphens=False))]
+
+
+def _sentences(whole: Sequence[str], of_all: Sequence[str]) -> str:
+    return " ".join([*whole, *(["…"] if len(whole) < len(of_all) else [])])
+
+
+def _height(text: str) -> int:
+    """How many lines of ``WIDTH_MAX`` the paragraph *text* has."""
+    return len(wrap(text, WIDTH_MAX - 2, break_on_hyphens=False))
 
 
 def _context_facts(found: Explanation, room: int) -> list[str]:
@@ -231,25 +257,34 @@ def _nearest(around: Sequence[FactLine], count: int, found: Explanation) -> Iter
     )[:count]
 
 
-def _expectations(expected: UnmetExpectations, said: set[str], room: int) -> list[str]:
-    """The unmet expectations and their reasons, in *room* lines."""
+def _expectations(expected: UnmetExpectations, said: set[str], room: int, width: int) -> list[str]:
+    """The unmet expectations and their reasons, in *room* lines of ``WIDTH_MAX``."""
     unmet = expected.unmet[:UNMET_MAX]
     lines = list(unmet)
     if (more := len(expected.unmet) - UNMET_MAX) > 0:
         lines.append(f"and {more} more expectations")
-    for each in expected.causes:
-        lines += _cause(f"the cause of {', '.join(each.expected)}:", each.cause)[
-            : max(0, room - len(lines))
-        ]
+    used, untold = len(lines), 0
+    for number, each in enumerate(expected.causes, 1):
+        is_last = number == len(expected.causes) and not untold
+        left = min(room - used - (1 if is_last else 2), CAUSE_LINES_MAX)
+        part = _cause(f"the cause of {', '.join(each.expected)}:", each.cause, left, width)
+        untold += not part
+        used += (1 + _height(" ".join(line.strip() for line in part[1:]))) if part else 0
+        lines += part
+    if untold:
+        lines.append(f"no room for {many(untold, 'more cause')}: --json has all of them")
+        used += 1
     parts = [_shortfall(short, said) for short in expected.shortfalls]
     parts = [part for part in parts if len(part) > 1] + [
         _last_met_lines(turn) for turn in expected.turns
     ]
     for part in parts:
-        left = min(room - len(lines), EACH_MAX if len(parts) > 1 else room)
+        left = min(room - used, EACH_MAX if len(parts) > 1 else room)
         if left < 2:
             break
-        lines += part if len(part) <= left else [*part[: left - 1], "  …"]
+        shown = part if len(part) <= left else [*part[: left - 1], "  …"]
+        lines += shown
+        used += len(shown)
     return [_cut(line) for line in lines]
 
 

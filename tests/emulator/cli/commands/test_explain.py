@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
 
+from rocketmq_emulator.cli.commands.explain import explanation_lines
 from rocketmq_emulator.cli.commands.replay import one_journal
 from rocketmq_emulator.facts import TopicCreated
+from rocketmq_emulator.scenarios.after.causes import MetricCause
 from rocketmq_emulator.scenarios.after.replay import started_in
+from rocketmq_emulator.scenarios.after.unmet_expectations import UnmetExpectations
 from tests.support.checks.small_journals import Q0, AJournal
 from tests.support.cli.in_process import Run, commands
 from tests.support.scenarios.journals_of_runs import a_run
@@ -96,3 +100,48 @@ def test_a_long_start_up_is_said_with_the_metrics_of_outages_in_it(
     path.write_bytes(b"\n".join(journal.at_s(60).ends().lines()) + b"\n")
     shown = " ".join(run("explain", str(path), code=None).stdout.split())
     assert "the start-up of billing lasted 31.0 s: outages in it are in startup_overlap_s" in shown
+
+
+def sentences(count: int) -> tuple[str, ...]:
+    """Sentences of a line and a half each."""
+    return tuple(f"Sentence {number} {'of a cause ' * 20}ends." for number in range(count))
+
+
+def causes(count: int) -> UnmetExpectations:
+    """Expectations that were not met, each with a cause of its own."""
+    return UnmetExpectations(
+        unmet=tuple(f"metric {number} was expected" for number in range(count)),
+        causes=tuple(
+            MetricCause((f"metric {number}",), (f"Cause {number}.", *sentences(3)))
+            for number in range(count)
+        ),
+    )
+
+
+def paragraphs(lines: list[str]) -> list[str]:
+    """The lines below each head, joined."""
+    heads = [number for number, line in enumerate(lines) if line.startswith("the cause of")]
+    found = []
+    for head in heads:
+        below = itertools.takewhile(lambda line: line.startswith("  "), lines[head + 1 :])
+        found.append(" ".join(line.strip() for line in below))
+    return found
+
+
+def test_a_cause_on_a_narrow_terminal_has_full_lines_and_all_its_words() -> None:
+    wide, narrow = (explanation_lines(None, causes(1), [], width=width) for width in (160, 80))
+    assert paragraphs(narrow) == paragraphs(wide)
+    full = [line for line in narrow if line.startswith("  ")]
+    assert all(60 < len(line) <= 80 for line in full[:-1])
+
+
+def test_a_cause_without_room_for_all_of_it_ends_with_a_sentence_and_says_so() -> None:
+    (cut,) = paragraphs(explanation_lines(None, causes(1), [], room=6))
+    assert cut == " ".join(["Cause 0.", *sentences(2), "…"])
+
+
+def test_causes_without_any_room_are_counted() -> None:
+    lines = explanation_lines(None, causes(8), [], room=20)
+    assert len(lines) <= 20
+    shown = len(paragraphs(lines))
+    assert lines[-1] == f"no room for {8 - shown} more causes: --json has all of them"
