@@ -87,6 +87,9 @@ def _passed_over(
     if stored:
         at = seconds(stored[-1][0].mono_us)
         yield f"{queue.broker} stored {offset} of {place(queue)} at {at}."
+    if len(stored) > 1:
+        at = seconds(stored[-2][0].mono_us)
+        yield f"An earlier one had this offset, stored at {at}, and was lost with the log's end."
     stored_us = stored[-1][0].mono_us if stored else 0
     claims = [
         (e, f.offsets[f.queues.index(queue)])
@@ -104,7 +107,11 @@ def _passed_over(
         for e, f in journal.of_any(GroupOffsetMoved, SeekRequested, group=about.group, queue=queue)
         if f.offset > offset
     ]
-    given = [e for e, f in journal.of(MessageGivenToListener, queue=queue) if f.offset == offset]
+    given = [
+        e
+        for e, f in journal.of(MessageGivenToListener, group=about.group, queue=queue)
+        if f.offset == offset and e.mono_us >= stored_us  # before, it was a message that was lost
+    ]
     if given:
         yield (
             f"{given[-1].node} gave it to its listener at {seconds(given[-1].mono_us)}, and no "

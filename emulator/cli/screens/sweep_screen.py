@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 START_UPS_MAX = 3  # groups whose start-up lasted long
 ROWS_MAX = 15  # of seeds that did not pass, in a terminal
+JOURNALS_MAX = 3  # more are one line, if they are named alike
 STYLES = {"passed": "green", "failed": "red", "error": "yellow"}
 COLUMNS = (
     Column("seed", is_number=True),
@@ -123,10 +124,18 @@ def sweep_screen(
     if left > 0:
         parts.append(Text(f"… and {left:,} more that did not pass"))
     parts += [Text(line) for line in (*_summary(tally), *_start_ups(rows))]
-    parts += [Text(f"journal of seed {row.seed}: {row.journal}") for row in shown if row.journal]
+    parts += [Text(f"journal of seed {seed}: {path}") for seed, path in _journals(shown).items()]
     if len(rows) == 1 and rows[0].journal:
         parts.append(Text(_next(rows[0])))
     return Group(*parts)
+
+
+def _journals(rows: Sequence[RunResult]) -> dict[str, str]:
+    """The file of each seed; many files whose names differ in the seed alone are one line."""
+    found = {str(row.seed): row.journal for row in rows if row.journal}
+    names = {path.replace(f"-seed{seed}.", "-seedN.") for seed, path in found.items()}
+    is_long = len(found) > JOURNALS_MAX and len(names) == 1
+    return dict.fromkeys(("N",), names.pop()) if is_long else found
 
 
 def _next(row: RunResult) -> str:

@@ -283,7 +283,26 @@ def a_commit_overtakes_a_listener() -> AJournal:
     return journal.at_s(18).consumed(ONE, 2).at_s(20).ends()
 
 
+def a_message_at_a_used_offset_is_passed() -> AJournal:
+    """The message that its member was given at that offset was another one."""
+    journal = a_consumed_journal(2).note("broker-a", a_member(client_of(ONE))).at_s(10)
+    journal.sent(2).given(ONE, 2).at_s(12).note("broker-a", PowerLost(200, 200, 300, ())).store()
+    journal.at_s(15).sent(2, key="new-2").sent(3, key="new-3").released(ONE, Q0)
+    journal.at_s(20).claimed(ONE, Q0, offsets=(2,))
+    return journal.consumed(ONE, 3, key="new-3").at_s(25).committed(4).at_s(60).ends()
+
+
 OF_RULE = (
+    (
+        a_message_at_a_used_offset_is_passed,
+        "lost",
+        (
+            "broker-a stored 2 of orders@broker-a:0 at 15.0 s. An earlier one had this offset, "
+            "stored at 10.0 s, and was lost with the log's end. No member of billing gave it to a "
+            "listener. billing-1 committed 4 at 25.0 s and so passed it: no pull of the group "
+            "begins before a committed offset."
+        ),
+    ),
     (
         a_commit_passes_a_message,
         "lost",

@@ -76,6 +76,14 @@ def test_a_seed_that_fails_is_exit_code_1_and_names_its_journal(short, tmp_path)
     ]
 
 
+def test_journals_of_many_seeds_are_one_line(short, tmp_path) -> None:
+    short.write_text(A_FILE.replace("lost = 0", "sends_max = 3"))
+    found = command(str(short), "--seeds", "1..4", folder=tmp_path)
+    (journal,) = tmp_path.rglob("short-seed1.jsonl")
+    (said,) = (line for line in found.stdout.splitlines() if "journal" in line)
+    assert said == f"journal of seed N: {journal}".replace("seed1", "seedN")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
