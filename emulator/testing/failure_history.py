@@ -59,7 +59,12 @@ from rocketmq_emulator.scenarios.descriptions.sentences import (
     without_advice,
 )
 from rocketmq_emulator.testing.group_waits import misspelt_topics
-from rocketmq_emulator.testing.message_fates import MessageFates, PlacedMessage, State
+from rocketmq_emulator.testing.message_fates import (
+    MessageFates,
+    PlacedMessage,
+    State,
+    most_common,
+)
 
 LINES_MAX = 15
 COLUMNS_MAX = 100
@@ -166,17 +171,13 @@ def _state(fates: MessageFates) -> Iterator[str]:
 def _state_of(
     topic: str, messages: list[PlacedMessage], group: str, fates: MessageFates
 ) -> Iterator[str]:
-    found: dict[State, Counter[str]] = {}
-    for message in messages:
-        fate = fates.fate_of(message, group)
-        found.setdefault(fate.state, Counter())[fate.why] += 1
+    found = fates.reasons(messages, group)
     for state in sorted(found, key=list(FATES).index):
         whys = found[state]
         count = sum(whys.values())
-        (why, _), *others = whys.most_common()
+        why = most_common(whys)
         of = f" of {len(messages)}" if count < len(messages) else ""
-        more = f" (and {many(len(others), 'other reason')})" if others else ""
-        told = f": {why}{more}" if why else ""
+        told = f": {why}" if why else ""
         yield f"{topic} → {group}: {count}{of} {FATES[state]}{told}"
 
 

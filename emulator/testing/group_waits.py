@@ -43,7 +43,7 @@ from rocketmq_emulator.testing.cluster_queries import (
     progress_of,
     shares_of,
 )
-from rocketmq_emulator.testing.message_fates import MessageFates
+from rocketmq_emulator.testing.message_fates import MessageFates, most_common
 from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Watched(NamedTuple):
     misuses: Callable[[], MaybeAwaitable[tuple[MisuseView, ...]]]
     now_us: Callable[[], int]
     poll_s: float
+    declared: Collection[str] = ()  # the topics that the test declares
 
 
 class WantedMessages(NamedTuple):
@@ -136,8 +137,10 @@ async def wait_until_consumed(
     misuses = await maybe_await(watched.misuses())
     told = (
         *_mistakes(group, wanted.topics, misuses, entries),
+        *_undeclared(group, wanted.topics, watched.declared, entries),
         *_held_elsewhere(wanted, progress, entries),
         *_missing_heartbeats(group, progress, entries, watched.now_us()),
+        *_failing(wanted, entries, watched.now_us(), advances=advance is not None),
         *_not_consumed(wanted, progress, entries),
     )
     return f"{group} has not consumed all messages after {within_s:g} s: {'; '.join(told)}"
@@ -218,13 +221,33 @@ def _not_consumed(
     """What the group's messages wait for, and where they are."""
     yield _members_text(wanted.group, progress.members, entries)
     read = {queue.topic for queue in progress.queues}
-    yield from (f"it does not read {topic}" for topic in wanted.topics if topic not in read)
+    for topic in wanted.topics if progress.members or read else ():
+        if topic not in read:
+            meant = nearest(topic, [name for name in read if not _is_internal(name)])
+            yield f"it does not read {topic}{f' (did you mean {meant}?)' * bool(meant)}"
     for queue, found in progress.queues.items():
         if found.lag:
             first = max(found.first, found.consumed)
             yield f"{_place(queue)}: {found.lag} left, from offset {first} to {found.end}"
     if waiting := waiting_retries(wanted, entries):
         yield f"retries not yet delivered: {waiting}"
+
+
+def _failing(
+    wanted: WantedMessages, entries: Sequence[Entry], now_us: int, *, advances: bool
+) -> Iterator[str]:
+    """The messages that listeners failed to consume, why, and how they come at once."""
+    fates = MessageFates(entries, now_us, {wanted.group: wanted.topics})
+    mine = [
+        message
+        for message in fates.messages
+        if not wanted.brokers or message.queue.broker in wanted.brokers
+    ]
+    if whys := fates.reasons(mine, wanted.group).get("retried"):
+        comes = ""
+        if waiting_retries(wanted, entries) and not advances:
+            comes = ": advance_until_consumed does not wait for retries"
+        yield f"{many(sum(whys.values()), 'message')} failed: {most_common(whys)}{comes}"
 
 
 def _missing_heartbeats(
@@ -272,19 +295,31 @@ async def wait_until_balanced(
         )
     entries = watched.journal()
     misuses = await maybe_await(watched.misuses())
+    count = len(shares.held)
+    if members not in (None, count):
+        mistakes = _mistakes(group, (), misuses, entries)
+        told = (*mistakes, _connected(group, tuple(shares.held), entries))
+        what = f"{count} of {members} members" if count < members else f"{count}, not {members}"
+        return f"{group} has {what}, after {within_s:g} s: {'; '.join(told)}"
     told = (
         *_mistakes(group, (), misuses, entries),
-        *_not_balanced(group, members, shares, entries),
+        *_not_balanced(group, shares, entries),
         *_next_rebalances(group, shares, entries, watched.now_us()),
     )
     return f"{group} has not shared its queues after {within_s:g} s: {'; '.join(told)}"
 
 
-def _not_balanced(
-    group: str, members: int | None, shares: GroupShares, entries: Sequence[Entry]
-) -> Iterator[str]:
-    present = _members_text(group, tuple(shares.held), entries)
-    yield present if members is None else f"{present}, {members} expected"
+def _connected(group: str, members: tuple[str, ...], entries: Sequence[Entry]) -> str:
+    """Which members are connected: with another number there is nothing to share."""
+    if not members:
+        return _members_text(group, members, entries)
+    known = _names(entries)
+    names = sorted(known.get(member, member) for member in members)
+    return f"only {names[0]} is connected" if len(names) == 1 else f"{listed(names)} are connected"
+
+
+def _not_balanced(group: str, shares: GroupShares, entries: Sequence[Entry]) -> Iterator[str]:
+    yield _members_text(group, tuple(shares.held), entries)
     if shares.held and not shares.queues:
         yield "no broker has a queue of its topics"
     names = _names(entries)
@@ -369,6 +404,21 @@ def _mistakes(
             )
 
 
+def _undeclared(
+    group: str, topics: Collection[str], declared: Collection[str], entries: Sequence[Entry]
+) -> Iterator[str]:
+    """Topics of the group whose name is like one that the test declares and nobody uses."""
+    read = topics_read(entries)
+    used = {topic for of_group in read.values() for topic in of_group}
+    used |= {e.fact.queue.topic for e in entries if isinstance(e.fact, MessageStored)}
+    for topic in sorted({*topics, *read.get(group, ())} - {*declared}):
+        if not _is_internal(topic) and (meant := nearest(topic, {*declared} - used - {*topics})):
+            yield (
+                f"likely mistake: {topic} is not declared, and nobody uses {meant}, which is "
+                "(topics=): is one of the names wrong?"
+            )
+
+
 def topics_read(entries: Iterable[Entry]) -> dict[str, set[str]]:
     """The topics that each group subscribes to or did, by what members and brokers noted."""
     found: dict[str, set[str]] = {}
@@ -413,8 +463,15 @@ def _members_text(group: str, members: Sequence[str], entries: Sequence[Entry]) 
     count = len(members)
     if count:
         return f"{count} member{'s' * (count != 1)}"
-    meant = nearest(group, topics_read(entries).keys() - {group})
-    return f"no member is connected{f' (did you mean {meant}?)' * bool(meant)}"
+    groups = topics_read(entries).keys()
+    if group in groups:
+        known = MessageFates(entries, entries[-1].mono_us).members.get(group, {})
+        left = [f"{name} {how}" for name, how in known.items() if how]
+        return f"no member is connected{': ' * bool(left)}{listed(left) if left else ''}"
+    meant = nearest(group, groups)
+    starts = "its consumer starts by with, or by start()"
+    hint = f"did you mean {meant}?" if meant else starts
+    return f"no member is connected, and none ever was: {hint}"
 
 
 def _names(entries: Iterable[Entry]) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ only, so what a listener does with a message is then unknown until its offset is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -50,6 +51,7 @@ from rocketmq_emulator.protocol.messages.names import (
     is_system_topic,
 )
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames, word_of
+from rocketmq_emulator.scenarios.descriptions.sentences import many
 
 State: TypeAlias = Literal[
     "consumed", "filtered", "skipped", "running", "retried", "dropped", "dead", "lost", "waits"
@@ -102,6 +104,12 @@ class _Handling(msgspec.Struct):
     error: str = ""
     retry_us: int = 0  # when it is delivered again
     is_dead: bool = False
+
+
+def most_common(whys: Counter[str]) -> str:
+    """The commonest reason, and how many others there are."""
+    (why, _), *others = whys.most_common()
+    return f"{why} (and {many(len(others), 'other reason')})" if why and others else why
 
 
 class MessageFates:
@@ -195,6 +203,14 @@ class MessageFates:
         if not fate.why or not others or member in fate.why:
             return fate
         return Fate(fate.state, f"{member}: {fate.why}")
+
+    def reasons(self, messages: Iterable[PlacedMessage], group: str) -> dict[State, Counter[str]]:
+        """The states of *messages* in *group*, with how many there are for each reason."""
+        found: dict[State, Counter[str]] = {}
+        for message in messages:
+            fate = self.fate_of(message, group)
+            found.setdefault(fate.state, Counter())[fate.why] += 1
+        return found
 
     def unconsumed_at(self, node: str, group: str) -> list[PlacedMessage]:
         """The messages that broker *node* stored and with which *group* has more to do."""

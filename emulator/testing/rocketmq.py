@@ -304,7 +304,12 @@ class RocketMQ(EmbeddedCluster):
 
     def _watched(self) -> Watched:
         return Watched(
-            lambda: list(self._entries), self.journal, self.misuses, _now_us, POLL_INTERVAL_S
+            lambda: list(self._entries),
+            self.journal,
+            self.misuses,
+            _now_us,
+            POLL_INTERVAL_S,
+            self._topics,
         )
 
     # Topics and failures --------------------------------------------------------------

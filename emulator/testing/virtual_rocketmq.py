@@ -41,6 +41,7 @@ class VirtualRocketMQ(VirtualCluster):
     ) -> None:
         self._entries: list[Entry] = []
         self.queried_groups: dict[str, tuple[str, ...]] = {}
+        self.declared_topics: tuple[str, ...] = ()  # by the marker
         super().__init__(world, spec, lines, listener=self._entries.append)
 
     # Queries --------------------------------------------------------------------------
@@ -140,7 +141,8 @@ class VirtualRocketMQ(VirtualCluster):
         def entries() -> Sequence[Entry]:
             return self._entries
 
-        return Watched(entries, entries, self.misuses, self._now_us, POLL_S)
+        declared = self.declared_topics
+        return Watched(entries, entries, self.misuses, self._now_us, POLL_S, declared)
 
     def _now_us(self) -> int:
         return self.world.clock.passed_ns() // 1_000

@@ -130,6 +130,7 @@ class VirtualRuns:
         async def main(world: VirtualWorld) -> None:
             cluster = VirtualRocketMQ(world, self._spec, lines.append)
             outcome.queried = cluster.queried_groups
+            cluster.declared_topics = tuple(self._topics)
             await cluster.start()
             await _make_topics(cluster, self._topics)
             outcome.began_us = world.clock.passed_ns() // 1_000
