@@ -310,7 +310,7 @@ def failovers(facts: DataFrame, delivery_latency: DataFrame, faults: DataFrame) 
 
     The wait starts at the fault, or when the oldest message was stored that waited until then,
     whichever is later; it ends with the queue's next first delivery.  Only a member that claimed
-    the queue since ends it, if the fault ended the owner's process.
+    the queue since ends it, if the fault ended the owner's process.  Without an end it has no row.
     """
     in_order = W.partitionBy(*QUEUE).orderBy("at")
     before = in_order.rowsBetween(W.unboundedPreceding, -1)

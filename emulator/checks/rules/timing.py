@@ -220,6 +220,13 @@ class DeliveryTimes(Checker):
             "group",
             "max",
         ),
+        Metric(
+            "open_failover_s",
+            "s",
+            "the same of messages that still wait for that owner at the end",
+            "group",
+            "max",
+        ),
     )
     needs = (ConsumerStarted,)
 
@@ -245,6 +252,9 @@ class DeliveryTimes(Checker):
                 since_us = max(stored_us, waits.last_us.get(reading.records, 0))
                 now_us = self.cluster.now_us
                 self._add_gap(group, reading.queue, since_us=since_us, now_us=now_us)
+                if (hit := waits.faults.get(reading.queue)) is not None:
+                    waited_us = now_us - max(hit.at_us, stored_us)
+                    waits.open_failover_us = max(waits.open_failover_us, waited_us)
         for group in self.cluster.consumers:
             waits = self._groups.get(group, _NOTHING)
             self.set_metric("deliver_ms_p50", waits.took.at(0.5) / 1e3, group)
@@ -253,6 +263,7 @@ class DeliveryTimes(Checker):
             self.set_metric("delivery_gap_s", waits.gap_us / 1e6, group)
             self.set_metric("startup_delivery_gap_s", waits.startup_gap_us / 1e6, group)
             self.set_metric("consumer_failover_s", waits.failover_us / 1e6, group)
+            self.set_metric("open_failover_s", waits.open_failover_us / 1e6, group)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         if not fact.reconsume_times:
@@ -367,6 +378,7 @@ class _GroupTimes:
         self.startup_gap: DeliveryGap | None = None  # the longest in start-up
         self.faults: dict[Queue, OwnerHit] = {}  # queues that wait for their next owner
         self.failover_us = 0
+        self.open_failover_us = 0  # without an end in the journal
         self.failover: DeliveryGap | None = None  # the longest
 
 

@@ -108,6 +108,21 @@ def test_a_consumer_s_failover_ends_with_the_next_message_of_its_queue() -> None
     assert metrics(journal.consumed("billing-2", 1))["consumer_failover_s.billing"] == 32
 
 
+def test_a_failover_without_an_end_counts_apart_up_to_the_end_if_messages_wait() -> None:
+    def journal() -> AJournal:
+        return a_member().consumer("billing-2").sent(0).consumed("billing-1", 0).at_s(10)
+
+    def failovers(found: dict[str, float]) -> tuple[float, float]:
+        return found["consumer_failover_s.billing"], found["open_failover_s.billing"]
+
+    killed = journal().fault("kill", "billing-1")
+    assert failovers(metrics(killed.at_s(15).sent(1).at_s(60).ends())) == (0, 45)
+    killed = journal().fault("kill", "billing-1")
+    assert failovers(metrics(killed.at_s(60).ends())) == (0, 0), "no message waits"
+    killed = journal().sent(1).fault("kill", "billing-1").at_s(30).claimed("billing-2", Q0)
+    assert failovers(metrics(killed.at_s(42).consumed("billing-2", 1).at_s(60).ends())) == (32, 0)
+
+
 def test_a_consumer_s_failover_counts_for_a_queue_that_was_never_consumed_before() -> None:
     journal = a_member().consumer("billing-2").at_s(10).fault("pause", "billing-1")
     journal.sent(0).at_s(42).claimed("billing-2", Q0)
