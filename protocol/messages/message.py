@@ -55,7 +55,8 @@ class Message:
     ) -> None:
         if unknown:
             name = next(iter(unknown))
-            raise TypeError(f"a Message has no {name}={suggestion(name, ARGUMENTS)}")
+            hint = MEANT.get(name) or suggestion(name, ARGUMENTS)
+            raise TypeError(f"a Message has no {name}={hint}")
         if not isinstance(topic, str):
             raise TypeError(type_error_text("topic", "a str", topic))
         self.topic = topic
@@ -245,6 +246,11 @@ ARGUMENTS = (  # of a Message
     *("topic", "body", "tags", "keys", "flag"),
     *("delay_level", "delay_ms", "deliver_at_ms", "wait_store_ok", "properties"),
 )
+
+
+MEANT: Mapping[str, str] = {  # by a wrong argument: what the nearest name would leave out
+    "delay": "; did you mean delay_level (1 to 18), or delay_ms (brokers from 5.0)?",
+}
 
 
 def _body(body: bytes | bytearray | memoryview) -> bytes:

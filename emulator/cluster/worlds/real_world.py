@@ -10,7 +10,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar
 
 import msgspec
 
@@ -138,13 +138,18 @@ class RealWorld(World):
         """Write the control address, if there is one, to the KV config of every NameServer."""
         self._announce_control(self.spec.name_server_names)
 
-    def client_settings(self, *, quick: bool = False) -> dict[str, Any]:
+    def client_settings(self, *, quick: bool = False, **unknown: Never) -> dict[str, Any]:
         """The settings of a client of this cluster: ``Producer(**cluster.client_settings())``.
 
         With *quick* they have ``QUICK_TIMERS``: a client notices within a second that a broker
         was started again, a topic changed or a member came, instead of up to 30 s later.  Clients
-        of a strict cluster are ``strict``, too.
+        of a strict cluster are ``strict``, too.  Raises ``TypeError`` for another argument.
         """
+        for name in unknown:
+            raise TypeError(
+                f"client_settings has no {name}=: did you mean quick=True?  Settings of a client "
+                "are arguments of the client, beside **client_settings()"
+            )
         wanted = {"strict": self.strict, "quick": quick}
         return {"namesrv": self.namesrv, **{name: True for name, on in wanted.items() if on}}
 

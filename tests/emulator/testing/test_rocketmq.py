@@ -92,6 +92,8 @@ def test_clients_of_5_3_3_send_a_heartbeat_as_soon_as_they_are_connected_again()
 def test_client_settings_are_the_name_server_and_when_quick_the_timers(cluster: RocketMQ) -> None:
     assert cluster.client_settings() == {"namesrv": cluster.namesrv}
     assert cluster.client_settings(quick=True) == {"namesrv": cluster.namesrv, "quick": True}
+    with pytest.raises(TypeError, match="client_settings has no fast=: did you mean quick=True"):
+        cluster.client_settings(fast=True)  # type: ignore[arg-type]
     quick = {"group": "g", "quick": True, "rebalance_interval_ms": 7}
     producer = merged_config(ProducerConfig, None, dict(quick))
     consumer = merged_config(PushConsumerConfig, None, dict(quick))

@@ -188,6 +188,7 @@ def test_reading_messages_does_not_load_the_compressors() -> None:
     ("name", "told"),
     [
         ("tag", "a Message has no tag=; did you mean tags"),
+        ("delay", "no delay=; did you mean delay_level .*, or delay_ms"),
         ("key", "did you mean keys"),
         ("delaylevel", "did you mean delay_level"),
         ("colour", "there are topic, body, tags, keys, flag, delay_level"),
