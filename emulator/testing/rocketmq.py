@@ -336,20 +336,8 @@ class RocketMQ(EmbeddedCluster):
         "route" to all NameServers.
         Raises ``ValueError`` for an unknown word.
         """
-        codes = _codes_of(request)
-        for name in rule:
-            if name not in RuleFields.__annotations__:
-                known = (*RuleFields.__annotations__, "error", "nodes")
-                raise TypeError(f"fail_next has no {name}=: {did_you_mean(name, known)}")
-        if not rule.get("cut_connection") and not rule.get("no_answer"):
-            rule["error_code"] = error if isinstance(error, str) else int(error)
-        spec = self.spec
-        at_names = codes == FAILING["route"]
-        usual = spec.name_server_names if at_names else spec.broker_names
-        names = (nodes,) if isinstance(nodes, str) else tuple(nodes or usual)
-        for name in names:
-            for code in codes:
-                self.set_reply_rule(name, ReplyRule(code=code, count=count, **rule))
+        for name, each in failing_rules(self.spec, request, count, error, nodes=nodes, rule=rule):
+            self.set_reply_rule(name, each)
 
     def _make_topics(self) -> None:
         if self._topics:
@@ -459,6 +447,29 @@ class AsyncCluster:
         if trio.lowlevel.in_trio_run():
             return await trio.to_thread.run_sync(work)
         return await asyncio.to_thread(work)
+
+
+def failing_rules(  # the arguments of ``fail_next``
+    spec: ClusterSpec,
+    request: str | int,
+    count: int,
+    error: int | str,
+    *,
+    nodes: Nodes | None,
+    rule: RuleFields,
+) -> Iterator[tuple[str, ReplyRule]]:
+    """The rules of ``fail_next``, each with its node.  Raises ``ValueError``, ``TypeError``."""
+    codes = _codes_of(request)
+    for name in rule:
+        if name not in RuleFields.__annotations__:
+            known = (*RuleFields.__annotations__, "error", "nodes")
+            raise TypeError(f"fail_next has no {name}=: {did_you_mean(name, known)}")
+    if not rule.get("cut_connection") and not rule.get("no_answer"):
+        rule["error_code"] = error if isinstance(error, str) else int(error)
+    usual = spec.name_server_names if codes == FAILING["route"] else spec.broker_names
+    for name in (nodes,) if isinstance(nodes, str) else tuple(nodes or usual):
+        for code in codes:
+            yield name, ReplyRule(code=code, count=count, **rule)
 
 
 def _codes_of(request: str | int) -> tuple[int, ...]:

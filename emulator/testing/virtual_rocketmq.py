@@ -10,19 +10,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from rocketmq_emulator.admin.calls import Admin, ClusterUnreachable, admin_on
+from rocketmq_emulator.client import ClientProcess
 from rocketmq_emulator.client.instance.process import CLIENT_OBSERVERS
 from rocketmq_emulator.cluster import reply_rules
 from rocketmq_emulator.cluster.faults.effects import OPERATOR
 from rocketmq_emulator.cluster.worlds.virtual import VirtualCluster
 from rocketmq_emulator.errors.call_errors import BadArgument
 from rocketmq_emulator.protocol.bodies.extensions import MisuseView, misuses_of
+from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.testing import cluster_queries, group_waits
 from rocketmq_emulator.testing.group_waits import NotBalanced, NotConsumed, WantedMessages, Watched
+from rocketmq_emulator.testing.rocketmq import RuleFields, failing_rules
 
 if TYPE_CHECKING:
+    from rocketmq_emulator.cluster.fault_values import Nodes
     from rocketmq_emulator.cluster.spec import ClusterSpec
     from rocketmq_emulator.facts.journal import Entry, Journal
     from rocketmq_emulator.protocol.messages.message import MessageExt
@@ -70,6 +74,31 @@ class VirtualRocketMQ(VirtualCluster):
         ]
         call = reply_rules.overview()
         return misuses_of([await self.call_server(name, call) for name in running])
+
+    async def fail_next(
+        self,
+        request: str | int,
+        count: int = 1,
+        *,
+        error: int | str = ResponseCode.SYSTEM_BUSY,
+        nodes: Nodes | None = None,
+        **rule: Unpack[RuleFields],
+    ) -> None:
+        """The next *count* requests of that kind fail at each node; as ``RocketMQ.fail_next``."""
+        for name, each in failing_rules(self.spec, request, count, error, nodes=nodes, rule=rule):
+            await self.set_reply_rule(name, each)
+
+    def client_settings(self, process: ClientProcess, *, quick: bool = False) -> dict[str, Any]:
+        """The settings of a client in a program: ``Producer(**client_settings(process))``.
+
+        *quick* as of ``RocketMQ.client_settings``; virtual time makes it rarely needed.
+        """
+        if not isinstance(process, ClientProcess):
+            raise BadArgument(
+                "client_settings of a virtual cluster needs the process of the client's program: "
+                'start_client("shop", program) calls program(process)'
+            )
+        return {"process": process, "namesrv": self.namesrv, **({"quick": True} if quick else {})}
 
     # Waits ----------------------------------------------------------------------------
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
 import os
 import random
+import re
 import select
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -29,6 +31,7 @@ from rocketmq_emulator.checks.judging.reading import entries_in
 from rocketmq_emulator.cluster.spec import ClusterFields, ClusterSpec, checked_spec
 from rocketmq_emulator.cluster.world import MisusesFound
 from rocketmq_emulator.facts import MisuseNoticed
+from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.sim.world import run_virtual
 from rocketmq_emulator.testing.cluster_queries import create_topics, queues_by_topic
 from rocketmq_emulator.testing.clusters import (
@@ -51,6 +54,10 @@ SEED = 1  # of a test without the option
 SEEDS_MAX = 10_000
 VIRTUAL_S_MAX, REAL_S_MAX = 3_600.0, 120.0
 READ_BYTES = 1 << 20
+
+
+class NotAwaited(Misuse):
+    """A test called a verb of its virtual cluster without ``await``, so nothing happened."""
 
 
 class Outcome(msgspec.Struct):
@@ -143,9 +150,12 @@ class VirtualRuns:
                 outcome.failed_us = world.clock.passed_ns() // 1_000
 
         try:
-            run_virtual(main, seed=seed)
+            with checking_awaits():
+                run_virtual(main, seed=seed)
         except pytest.skip.Exception as skipped:
             outcome.skipped = str(skipped) or "skipped"
+        except NotAwaited as error:  # its frames are ours
+            outcome.failure = outcome.error = f"NotAwaited: {error}"
         except BaseException:  # noqa: BLE001  # sent to the parent
             info = pytest.ExceptionInfo.from_current()
             hide_frames(info.value)
@@ -154,6 +164,43 @@ class VirtualRuns:
         return outcome
 
 
+@contextlib.contextmanager
+def checking_awaits() -> Iterator[None]:
+    """Raises ``NotAwaited`` at the end if a verb of the cluster was called without ``await``.
+
+    Python only warns when such a coroutine is deleted.  An error of the block gets it as a note.
+    """
+    found: list[str] = []
+    show = warnings.showwarning
+
+    def take(message: Warning | str, category: type[Warning], *where: Any) -> None:  # noqa: ANN401  # as Python calls it
+        named = NOT_AWAITED.search(str(message))
+        if named is None or not hasattr(VirtualRocketMQ, named[1]):
+            show(message, category, *where)
+            return
+        file, line = where[:2]
+        found.append(f"{named[1]} was called without await at {os.path.basename(file)}:{line}")  # noqa: PTH119  # any text
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message="coroutine .* was never awaited")
+        warnings.showwarning = take  # type: ignore[assignment]
+        try:
+            yield
+        except BaseException as error:
+            gc.collect()
+            if found:
+                error.add_note(_not_awaited(found))
+            raise
+        gc.collect()
+    if found:
+        raise NotAwaited(_not_awaited(found))
+
+
+def _not_awaited(found: list[str]) -> str:
+    return f"{'; '.join(found)}: nothing happened; write await virtual_cluster.…"
+
+
+NOT_AWAITED = re.compile(r"coroutine '(?:Virtual\w+)\.(\w+)' was never awaited")
 _NOTED = b'"kind":"MisuseNoticed"'
 
 

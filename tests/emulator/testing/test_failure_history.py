@@ -143,6 +143,13 @@ async def test_a_queue_is_owned_by_a_crashed_member(virtual_cluster):
 
 
 @ONE_QUEUE
+async def test_a_verb_is_not_awaited(virtual_cluster):
+    await trio.sleep(1)
+    virtual_cluster.kill("broker-a")
+    virtual_cluster.start("broker-a")
+
+
+@ONE_QUEUE
 def test_its_message_is_delayed(rocketmq):
     with Producer(group="shop", **rocketmq.client_settings(quick=True)) as producer:
         producer.send(Message("orders", b"pay for two cups", delay_level=5))
@@ -242,6 +249,11 @@ HISTORIES = {
         orders → billing: 2 of 4 waiting: its owner billing-2 has lost power
         orders → billing: 2 of 4 consumed
     """,
+    "test_a_verb_is_not_awaited": """
+        broker-a was killed
+        the test failed: NotAwaited: start was called without await at test_failing.py:…: nothi…
+        broker-a was killed
+    """,
     "test_its_message_is_delayed": """
         1 message sent to orders, delayed (delay level 5): until due, or until time is advanced
         the test failed: AssertionError: assert []
@@ -303,7 +315,9 @@ def history_in(printed: str, test: str) -> list[str]:
 def plain(lines: Iterable[str]) -> list[str]:
     """Without times, which depend on the machine."""
     texts = [re.sub(r"^ *(-?[\d.]+ s)? +", "", text) for text in lines]
-    changing = r"(?<=advanced, )\d+ times?$|(?<=has it for )[\d.]+ s$|(?<= in )\d+ ms"
+    changing = (
+        r"(?<=failing.py:)\d+|(?<=advanced, )\d+ times?$|(?<=has it for )[\d.]+ s$|(?<= in )\d+ ms"
+    )
     return [re.sub(changing, "…", text) for text in texts]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 
 from rocketmq_emulator import sync
-from rocketmq_emulator.client import BadArgument, Message, Producer, PushConsumer
+from rocketmq_emulator.client import BadArgument, BrokerRefused, Message, Producer, PushConsumer
 from rocketmq_emulator.testing import ClusterUnreachable, NotBalanced, NotConsumed, VirtualRocketMQ
+from rocketmq_emulator.testing.virtual_tests import NotAwaited, checking_awaits
 from rocketmq_emulator.virtual import ClusterSpec, VirtualWorld, run_virtual
 
 
@@ -137,3 +139,40 @@ def test_a_query_beside_a_paused_broker_names_it() -> None:
         assert await cluster.sent_to("orders") == []
 
     play(test)
+
+
+def test_the_next_requests_of_a_client_with_the_settings_of_its_process_fail() -> None:
+    async def program(cluster: VirtualRocketMQ, process: Any) -> None:
+        settings = cluster.client_settings(process, quick=True)
+        async with Producer(group="shop", sync_retries=0, **settings) as producer:
+            with pytest.raises(BrokerRefused, match="SYSTEM_BUSY"):
+                await producer.send(Message("orders", b"two cups"))
+            assert producer.config.heartbeat_interval_ms == 300
+
+    async def test(cluster: VirtualRocketMQ) -> None:
+        await cluster.fail_next("send")
+        await cluster.start_client("shop", partial(program, cluster)).wait_ended()
+        with pytest.raises(BadArgument, match="needs the process of the client's program"):
+            cluster.client_settings(None)  # type: ignore[arg-type]
+
+    play(test)
+
+
+def test_a_verb_without_await_fails_the_test_with_its_name() -> None:
+    async def test(cluster: VirtualRocketMQ) -> None:
+        cluster.kill("broker-b")
+        cluster.start("broker-b")  # type: ignore[unused-coroutine]
+
+    with (
+        pytest.raises(NotAwaited, match=r"start was called without await at test_virtual_rock.*:"),
+        checking_awaits(),
+    ):
+        play(test)
+
+    async def failing(cluster: VirtualRocketMQ) -> None:
+        await test(cluster)
+        assert cluster.is_running("broker-b"), "it was started"
+
+    with pytest.raises(AssertionError, match="it was started") as caught, checking_awaits():
+        play(failing)
+    assert any("start was called without await" in note for note in caught.value.__notes__)
