@@ -10,7 +10,6 @@ from typing import NamedTuple, TypeAlias
 from rocketmq_emulator.checks.rules.ownership import OwnerTime
 from rocketmq_emulator.facts import (
     DelayedDelivered,
-    GroupOffsetMoved,
     MessageConsumed,
     MessageGivenToListener,
     MessageSentBack,
@@ -22,7 +21,6 @@ from rocketmq_emulator.facts import (
     PullHeld,
     Queue,
     QueuesClaimed,
-    SeekRequested,
     SendAttempted,
 )
 from rocketmq_emulator.facts.journal import Entry
@@ -102,11 +100,6 @@ def _passed_over(
         for e, f in journal.of(OffsetCommitted, group=about.group, queue=queue)
         if f.offset > offset and e.mono_us >= stored_us
     ]
-    moves = [
-        f"{e.node} moved {about.group} there to {f.offset} at {seconds(e.mono_us)}, as asked."
-        for e, f in journal.of_any(GroupOffsetMoved, SeekRequested, group=about.group, queue=queue)
-        if f.offset > offset
-    ]
     given = [
         e
         for e, f in journal.of(MessageGivenToListener, group=about.group, queue=queue)
@@ -119,7 +112,6 @@ def _passed_over(
         )
     else:
         yield f"No member of {about.group} gave it to a listener."
-    yield from moves[:1]
     if commits:
         entry, fact = commits[0]
         who = journal.names.at(entry.node, fact.peer, entry.mono_us)
@@ -349,8 +341,11 @@ def repeats(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
         f"{group} consumed {many(total, 'message')} again; {_part(len(pairs), total)} "
         f"{_range(numbers)} of {place(queue)}: {_consumers(pairs, early, late)}."
     )
+    if early == late:
+        yield from _under_one_claim(journal, (group, queue), late, numbers[0])
+        return
     yield from _before_claim(journal, (group, queue), early, late)
-    if early == late or not late.at_us:
+    if not late.at_us:
         return
     yield from _end_of_claim(journal, (group, queue), early, late)
     began = "" if late.start is None else f" and began at {late.start}"
@@ -370,6 +365,22 @@ def _consumers(pairs: list[tuple[int, str]], early: Claim, late: Claim) -> str:
         return f"{early.node} and {late.node} both consumed {it}"
     first, then = (early, late) if early.node in firsts else (late, early)
     return f"{first.node} consumed {it}, then {then.node}"
+
+
+def _under_one_claim(
+    journal: CauseJournal, pair: tuple[str, Queue], claim: Claim, offset: int
+) -> Iterator[str]:
+    """When *offset* was consumed twice, by a member that did not claim the queue between."""
+    group, queue = pair
+    at_us = [
+        entry.mono_us
+        for entry, fact in journal.of(MessageConsumed, group=group, queue=queue, offset=offset)
+        if fact.ok and entry.node == claim.node and entry.mono_us >= claim.at_us
+    ]
+    yield from journal.faults({claim.node, queue.broker}, at_us[-1], at_us[-1])
+    if claim.at_us:
+        yield f"{claim.node} had claimed the queue at {seconds(claim.at_us)}, and not again."
+    yield f"It consumed {offset} at {seconds(at_us[0])}, and again at {seconds(at_us[-1])}."
 
 
 def _before_claim(

@@ -196,11 +196,10 @@ def _both_claimed(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
     ]
     for entry, who in grants[-2:]:
         yield f"{entry.node} gave the lock to {who} at {seconds(entry.mono_us)}."
-    if about.evidence:
-        entry = about.evidence[-1]
+    if len(grants) > 1 and grants[-2][1] != grants[-1][1]:
         yield (
-            f"{entry.node} claimed {place(about.queue)} at {seconds(entry.mono_us)}, while the "
-            "other one held it."
+            f"A lock lasts {LOCK_S} s from its last renewal, and {grants[-2][1]} had not unlocked "
+            f"{place(about.queue)}."
         )
 
 
@@ -331,9 +330,15 @@ def _meanwhile(journal: CauseJournal, time: OwnerTime, former: str) -> Iterator[
     """The rebalances of the others while the queue had no owner."""
     passes = _passes_in(journal, time)
     if not passes:
+        late = [
+            entry.mono_us
+            for entry, _ in journal.of(RebalancePassed, group=time.group, topic=time.queue.topic)
+            if time.from_us <= entry.mono_us < time.until_us
+        ]
+        until = f"before {seconds(late[0])}" if late else "meanwhile"
         yield (
-            f"No member of {time.group} rebalanced {time.queue.topic} meanwhile: each does so "
-            f"every {PASS_S} s."
+            f"No member of {time.group} rebalanced {time.queue.topic} {until}: each does so every "
+            f"{PASS_S} s."
         )
         return
     listing = [
@@ -451,7 +456,8 @@ def _absent(
     lists = {frozenset(journal.members_in(fact)) for fact in last.values()}
     passed: dict[str, int] = {}
     for entry, _ in journal.of(RebalancePassed, group=time.group, topic=time.queue.topic):
-        if time.from_us <= entry.mono_us <= time.until_us:
+        # The rebalance that led to the release came just before it.
+        if time.from_us - CLAIM_US <= entry.mono_us <= time.until_us:
             passed.setdefault(entry.node, entry.mono_us)
     for node in sorted({node for each in lists for node in each} - set(last)):
         starts = [

@@ -332,9 +332,15 @@ def _with_queues(
     half_us = (idle.until_us - idle.from_us) // 2
     most = [queue for queue, spans in held.items() if sum(map(_lasted_us, spans)) >= half_us]
     most = most or [*held]
-    nodes = {idle.node, *(queue.broker for queue in most)}
+    failed = [
+        (entry.mono_us, fact.queue.broker, why_refused(fact.error))
+        for entry, fact in journal.of(PullFailed, group=idle.group)
+        if entry.node == idle.node and idle.from_us <= entry.mono_us < idle.until_us
+    ]
+    failing = Counter(broker for _, broker, _ in failed).most_common(1)
+    brokers = {broker for broker, _ in failing} or {queue.broker for queue in most}
     yield from journal.faults(
-        nodes, idle.from_us, idle.until_us, ended_since_us=idle.from_us, most=1
+        {idle.node, *brokers}, idle.from_us, idle.until_us, ended_since_us=idle.from_us, most=1
     )
     came = sum(
         any(from_us <= entry.mono_us < until_us for from_us, until_us in held[fact.queue])
@@ -345,14 +351,9 @@ def _with_queues(
         f"It held {many(len(most), 'queue')} then, {listed(sorted(map(place, most)))}, to which "
         f"{many(came, 'message')} came meanwhile."
     )
-    failed = [
-        (entry.mono_us, why_refused(fact.error))
-        for entry, fact in journal.of(PullFailed, group=idle.group)
-        if entry.node == idle.node and idle.from_us <= entry.mono_us < idle.until_us
-    ]
     if failed:
-        why, count = Counter(why for _, why in failed).most_common(1)[0]
-        at_us = [at_us for at_us, each in failed if each == why]
+        why, count = Counter(why for _, _, why in failed).most_common(1)[0]
+        at_us = [at_us for at_us, _, each in failed if each == why]
         when = between(at_us[0], at_us[-1]) if count > 1 else f"at {seconds(at_us[0])}"
         yield f"{times(count).capitalize()} its pull failed, {when}: {why}."
 
