@@ -1,6 +1,6 @@
 """``rmqemu explain``: explains a journal.
 
-An explanation has at most 40 lines, none wider than 160 columns: first the cause in a few
+An explanation has at most 48 lines, none wider than 160 columns: first the cause in a few
 sentences, if a rule draws it from the facts, then the facts that show the violation, then the
 owners of the queues in it, then related facts, then other violations and expectations that were
 not met.  If there are too many lines, related facts are left out first, then the reasons why
@@ -149,7 +149,7 @@ def _print(console: Console, lines: list[str]) -> None:
 # The lines of an explanation ----------------------------------------------------------
 
 
-LINES_MAX, WIDTH_MAX = 40, 160
+LINES_MAX, WIDTH_MAX = 48, 160
 OWNER_LINES_MAX = 12  # lines
 HEAD_MAX = 3  # lines of the violation, and of the rule
 CONTEXT_FACTS_MIN = 6  # related facts that are always shown
