@@ -314,10 +314,11 @@ class DeliveryTimes(Checker):
         """When the oldest message was stored that waited until the one at *offset* was consumed.
 
         Listeners in several threads finish later messages before it.  Of messages that failed,
-        the first ``FAILED_PASSED_MAX`` are passed over: they wait for a retry.
+        the first ``FAILED_PASSED_MAX`` are passed over: they wait for a retry.  Messages at used
+        offsets are hidden from the group: they wait for nothing.
         """
         reading, passed = self.progress.reading, 0
-        for first, behind in reading.done.holes(reading.start, offset):
+        for first, behind in reading.done.holes(max(reading.start, reading.reused_to), offset):
             for waiting in range(first, behind):
                 if waiting not in reading.failed:
                     return min(stored_us, reading.records.stored_us(waiting) or stored_us)

@@ -142,6 +142,15 @@ def test_a_message_that_failed_before_the_fault_waits_for_its_retry_and_not_for_
     assert metrics(journal)["consumer_failover_s.billing"] == 20, "from the fault: 1 waits"
 
 
+def test_a_message_at_an_offset_that_the_group_was_beyond_waits_for_no_owner() -> None:
+    journal = a_member().consumer("billing-2").sent(0).sent(1).given("billing-1", 1)
+    journal.consumed("billing-1", 0).note("broker-a", PowerLost(0, 0, 2_000, ())).store()
+    journal.at_s(10).fault("kill", "billing-1").sent(0, key="new-0").sent(1, key="new-1")
+    journal.at_s(30).sent(2).at_s(42).claimed("billing-2", Q0, offsets=(2,))
+    found = metrics(journal.consumed("billing-2", 2).committed(3))
+    assert (found["consumer_failover_s.billing"], found["hidden.billing"]) == (12, 2)
+
+
 def test_a_process_that_is_stopped_finishes_its_messages_and_that_is_no_failover() -> None:
     journal = a_member().consumer("billing-2").sent(0).at_s(10).fault("stop", "billing-1")
     journal.sent(1).at_s(10.5).consumed("billing-1", 0).at_s(42).claimed("billing-2", Q0)
