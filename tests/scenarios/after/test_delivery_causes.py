@@ -239,3 +239,11 @@ def test_a_gap_with_a_release_that_nothing_explains_names_a_fault_as_near_in_tim
     journal.at_s(15).released(ONE, Q0).at_s(20).claimed(TWO, Q0)
     cause = consumed_at(journal, 25, TWO)
     assert "broker-c was stopped at 10.0 s: near in time, but no fact ties it to this." in cause
+
+
+def test_a_failover_is_told_and_not_a_longer_gap_after_it() -> None:
+    journal = a_gap_journal("consumer_failover_s").claimed(ONE, Q0).sent(0).consumed(ONE, 0)
+    began(journal.at_s(10), "kill", ONE).at_s(11).sent(1).at_s(20).claimed(TWO, Q0)
+    journal.given(TWO, 1).consumed(TWO, 1).at_s(30).sent(2).at_s(90).consumed(TWO, 2)
+    cause = cause_of_expectation(journal.at_s(100).ends())
+    assert cause.startswith("orders@broker-a:0 had messages from 11.0 s to 20.0 s")

@@ -17,6 +17,7 @@ from rocketmq_emulator.facts import (
 from tests.scenarios.after.test_causes import (
     ONE,
     TWO,
+    a_bell_is_not_rung,
     cause_of_expectation,
     cause_of_rule,
     expecting,
@@ -203,6 +204,11 @@ def test_a_lost_message_that_was_given_and_passed_over_by_a_claim() -> None:
     cause = cause_of_rule(journal.at_s(300).ends(), "lost")
     assert "billing-1 gave it to its listener at 10.0 s, and no listener finished it." in cause
     assert "billing-2 claimed the queue at 15.0 s and began at 3." in cause
+
+
+def test_a_held_pull_that_a_message_never_woke_is_said_to_have_no_answer() -> None:
+    cause = cause_of_rule(a_bell_is_not_rung(is_answered=False), "wakes")
+    assert "This one was not answered: the message did not wake it." in cause
 
 
 # Sends ----------------------------------------------------------------------------------------

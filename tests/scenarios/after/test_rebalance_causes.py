@@ -172,18 +172,66 @@ def test_moves_of_several_topics_name_the_topic_of_each() -> None:
     assert "At 300.0 s 2 of news in billing moved" in cause
 
 
+def test_needless_moves_leave_out_a_topic_that_moved_less_than_necessary() -> None:
+    """The queues of a member that was killed at the end had to move, and did not yet."""
+    news = tuple(Queue("news", "broker-a", number) for number in range(2))
+    journal = two_joins(one_has_four("needless_moves")).claimed(ONE, *news)
+    journal.at_s(300).released(ONE, *news).claimed(TWO, *news).at_s(350)
+    journal.released(TWO, *news).claimed(ONE, *news).at_s(400).note("world", NodeKilled(TWO))
+    cause = cause_of_expectation(journal.at_s(410).ends())
+    assert cause.startswith("4 queues of news moved in 2 rebalances of billing, where 2 had to")
+
+
+def test_members_and_brokers_that_went_are_told_before_lists_that_differed() -> None:
+    journal = two_joins(one_has_four()).at_s(203).note("broker-a", left(TWO, "channel closed"))
+    journal.at_s(205).note("broker-b", NodeStopped("broker", "asked"))
+    journal.at_s(209).note(ONE, RouteChanged("orders", ("broker-a",)))
+    cause = cause_of_expectation(two_goes(journal).at_s(900).ends())
+    assert (
+        "where 0 had to: broker-b was stopped at 205.0 s; billing-2 was dropped by broker-a at "
+        "203.0 s."
+    ) in cause
+
+
+def test_more_than_three_changes_of_one_rebalance_are_counted() -> None:
+    journal = two_joins(one_has_four()).at_s(203).note("broker-a", left(TWO, "channel closed"))
+    journal.at_s(205).note("broker-b", NodeStopped("broker", "asked"))
+    journal.at_s(206).note(ONE, RouteChanged("orders", ("broker-a",)))
+    journal.consumer("billing-3").consumer("billing-4")
+    two_gives(journal.passed(ONE, 2, ONE, "billing-3", "billing-4", queues=4)).at_s(207)
+    journal.stopped("billing-3").at_s(210).passed(ONE, 4, ONE, "billing-4", queues=4)
+    journal.released(ONE, *FOUR[3:]).claimed("billing-4", *FOUR[3:])
+    cause = cause_of_expectation(journal.at_s(900).ends())
+    assert (
+        "broker-b was stopped at 205.0 s; billing-3 and billing-4 joined at 206.0 s; billing-3 "
+        "left at 207.0 s; 1 more change."
+    ) in cause
+
+
+def test_the_first_rebalance_of_a_member_shows_that_it_joined() -> None:
+    journal = one_has_four().at_s(100).consumer(TWO).released(ONE, *FOUR[2:])
+    journal.passed(TWO, 2, *BOTH, queues=4).claimed(TWO, *FOUR[2:])
+    cause = cause_of_expectation(journal.at_s(400).ends())
+    assert "where 2 had to: billing-2 joined at 100.0 s." in cause
+
+
+def test_a_broker_that_has_dropped_a_member_and_restarted_does_not_know_it() -> None:
+    journal = two_joins(one_has_four()).at_s(195).note("broker-a", left(TWO, "channel closed"))
+    cause = cause_of_expectation(two_goes(restarted(journal, "broker-a", 195, 5)).at_s(900).ends())
+    assert "billing-2 was unknown to broker-a since its restart at 200.0 s." in cause
+
+
 # Faults of other brokers ----------------------------------------------------------------------
 
 
-def an_owner_releases_as_broker_b_leaves(metric: str, stop_s: float = 63) -> AJournal:
+def an_owner_releases_as_broker_b_leaves(metric: str, stop_s: float | None = 63) -> AJournal:
     """broker-a, which has the queue, was restarted long before."""
     journal = expecting(metric).note("broker-a", NodeStarted("broker", "", "4.9.7"))
     journal.note("broker-b", NodeStarted("broker", "", "4.9.7")).consumer(ONE).consumer(TWO)
     journal.note("broker-a", TopicCreated("orders", 2, 2, 6, "")).pulled(0, 0)
     journal.note(ONE, RouteChanged("orders", BOTH_BROKERS)).claimed(ONE, Q0).claimed(TWO, Q1)
     restarted(journal, "broker-a", 20, 5).at_s(60).passed(ONE, 2, *BOTH, queues=3)
-    restarted(journal, "broker-b", stop_s, 3)
-    return journal
+    return journal if stop_s is None else restarted(journal, "broker-b", stop_s, 3)
 
 
 def test_no_owner_names_the_stop_of_another_broker_that_led_to_the_release() -> None:
@@ -220,18 +268,54 @@ def test_two_owners_name_the_cut_after_which_a_broker_dropped_a_member() -> None
 
 def test_a_gap_has_the_stops_of_a_rolling_restart_in_the_order_of_time() -> None:
     """The queue's broker was stopped first, then the one that led to the release."""
-    journal = an_owner_releases_as_broker_b_leaves("delivery_gap_s", stop_s=86)
-    journal = restarted(journal, "broker-a", 92, 2)
-    cause = cause_of_expectation(
-        journal.sent(0)
-        .at_s(96).note(ONE, RouteChanged("orders", ("broker-a",))).passed(ONE, 1, *BOTH)
-        .released(ONE, Q0).at_s(98).claimed(TWO, Q0).pulled(0, 1).given(TWO, 0).consumed(TWO, 0)
-        .at_s(120).ends()
-    )  # fmt: skip
-    assert (
-        "broker-b was stopped at 86.0 s and started again at 89.0 s. broker-a was stopped at "
-        "92.0 s and started again at 94.0 s."
-    ) in cause
+    journal = an_owner_releases_as_broker_b_leaves("delivery_gap_s", stop_s=None)
+    journal.at_s(71).note("broker-a", NodeStopped("broker", "asked")).at_s(88)
+    journal.note("broker-b", NodeStopped("broker", "asked")).at_s(91)
+    for broker in BOTH_BROKERS:
+        journal.note(broker, NodeStarted("broker", "", "4.9.7"))
+    journal.sent(0).at_s(96).note(ONE, RouteChanged("orders", ("broker-a",)))
+    journal.passed(ONE, 1, *BOTH).released(ONE, Q0).at_s(98).claimed(TWO, Q0).pulled(0, 1)
+    cause = cause_of_expectation(journal.given(TWO, 0).consumed(TWO, 0).at_s(120).ends())
+    assert "broker-a was stopped at 71.0 s and started again at 91.0 s. broker-b was" in cause
+
+
+def test_a_broker_that_is_down_is_not_the_one_whose_list_lacks_a_member() -> None:
+    journal = expecting("overlap_s").note("broker-a", NodeStarted("broker", "", "4.9.7"))
+    journal.note("broker-b", NodeStarted("broker", "", "4.9.7")).consumer(ONE).consumer(TWO)
+    for broker in BOTH_BROKERS:
+        journal.note(broker, a_member(client_of(ONE)))
+    journal.note("broker-a", TopicCreated("orders", 2, 2, 6, "")).claimed(ONE, Q0)
+    journal.claimed(TWO, Q1).passed(ONE, 1, *BOTH).passed(TWO, 1, *BOTH).at_s(40)
+    restarted(journal.note("broker-a", left(ONE, "channel closed")), "broker-a", 40, 8)
+    journal.at_s(63).note("broker-b", left(ONE, "channel closed"))
+    journal.note("broker-b", NodeStopped("broker", "asked")).at_s(68).passed(TWO, 2, TWO)
+    journal.claimed(TWO, Q0).at_s(69).passed(ONE, 1, *BOTH).at_s(71)
+    journal.note("broker-b", NodeStarted("broker", "", "4.9.7")).at_s(90).released(ONE, Q0)
+    cause = cause_of_expectation(journal.at_s(95).ends())
+    assert cause.startswith("broker-a was stopped at 40.0 s and started again at 48.0 s. broker-a")
+
+
+def test_a_fault_that_was_over_long_before_a_broker_dropped_a_member_is_not_told() -> None:
+    journal = expecting("unowned_s").note("broker-b", NodeStarted("broker", "", "4.9.7"))
+    journal.consumer(ONE).consumer(TWO).note("broker-a", TopicCreated("orders", 2, 2, 6, ""))
+    journal.passed(ONE, 2, *BOTH).claimed(ONE, Q0).claimed(TWO, Q1)
+    began(journal.note("broker-b", a_member(client_of(TWO))).at_s(10), "pause", "broker-b")
+    journal.at_s(12).healed().at_s(200).note("broker-b", left(TWO, "channel closed"))
+    journal.passed(ONE, 0, ONE).released(ONE, Q0).at_s(250).claimed(TWO, Q0)
+    cause = cause_of_expectation(journal.at_s(260).ends())
+    assert cause.startswith("billing-2 was dropped by broker-b at 200.0 s. billing-1 released it")
+
+
+def test_what_led_to_a_release_comes_before_other_faults_of_the_queues_broker() -> None:
+    journal = an_owner_releases_as_broker_b_leaves("unowned_s", stop_s=86)
+    journal = restarted(journal.at_s(90).consumer("billing-3"), "broker-a", 92, 4)
+    journal.note(ONE, RouteChanged("orders", ("broker-a",)))
+    journal.passed(ONE, 0, *BOTH, "billing-3").released(ONE, Q0).at_s(120).claimed(TWO, Q0)
+    cause = cause_of_expectation(journal.at_s(125).ends())
+    assert cause.startswith(
+        "broker-b was stopped at 86.0 s and started again at 89.0 s. billing-3 joined at 90.0 s. "
+        "billing-1 released it"
+    )
 
 
 def test_a_fault_that_nothing_ties_to_a_release_is_said_to_be_near_in_time_only() -> None:
@@ -395,6 +479,15 @@ def test_the_time_without_an_owner_in_a_start_up_is_the_one_of_the_metric() -> N
     journal = no_owner_at_the_start()
     journal.at_s(100).released(ONE, Q0).at_s(150).passed(ONE, 1, *BOTH).claimed(ONE, Q0)
     assert "after 20.0 s." in cause_of_expectation(journal.at_s(160).ends())
+
+
+def test_the_longest_of_several_idle_times_is_told_and_all_idle_members() -> None:
+    journal = expecting("idle_members").consumer(ONE).consumer(TWO).consumer("billing-3")
+    journal.pulled(0, 0).claimed(ONE, Q0).claimed(TWO, Q1).claimed("billing-3", QB).at_s(1)
+    works(journal, ONE, range(1, 31)).sent(0, QB).consumed("billing-3", 0, QB)
+    cause = cause_of_expectation(works(journal, ONE, range(31, 51)).at_s(52).ends())
+    assert cause.startswith("billing-2 got no message for 52.0 s")
+    assert "In all 2 members were idle for 10 s or more: billing-2 and billing-3." in cause
 
 
 def test_a_queue_that_an_idle_member_held_for_a_moment_is_not_why_it_was_idle() -> None:
