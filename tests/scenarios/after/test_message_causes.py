@@ -104,6 +104,12 @@ def test_a_repeat_after_a_member_joined_names_it_and_no_restart_long_before() ->
     assert "broker-a was stopped" not in cause
 
 
+def test_a_repeat_by_a_member_without_a_noted_claim_has_no_claim() -> None:
+    journal = expecting("duplicates").consumer(ONE).consumer(TWO).pulled(0, 0).at_s(10).sent(0)
+    journal.consumed(ONE, 0).consumed(TWO, 0)
+    assert "claimed" not in cause_of_expectation(journal.at_s(20).ends())
+
+
 def test_messages_between_two_offsets_are_not_said_to_be_all_of_them() -> None:
     journal = claimed_by_one()
     for offset in range(4):
@@ -125,7 +131,7 @@ def test_a_message_that_was_sent_twice_is_told_as_that() -> None:
     journal, other = claimed_by_one(), Queue("orders", "broker-b", 0)
     attempt = SendAttempted("orders", Q0, "K", 1, 3_000, "TimedOut")
     good = SendAttempted("orders", other, "K", 2, 3, "SEND_OK")
-    journal.note("producer", attempt).note("producer", good).stored(0, key="K")
+    journal.note("producer", good).note("producer", attempt).stored(0, key="K")
     journal.sent(0, other, key="K", attempts=2).pulled(0, 0, other).claimed(
         ONE, other, offsets=(0,)
     )

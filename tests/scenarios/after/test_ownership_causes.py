@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rocketmq_emulator.facts import (
+    NodeKilled,
     NodeStarted,
+    NodeStopped,
     Queue,
     QueuesLocked,
     QueuesUnlocked,
@@ -129,17 +131,29 @@ def test_the_end_of_a_time_without_an_owner_is_told_though_much_happened_in_it()
     journal.note("broker-b", NodeStarted("broker", "", "4.9.7"))
     journal.note("broker-b", TopicCreated("orders", 2, 2, 6, ""))
     journal.passed(ONE, 3, *BOTH, queues=4).claimed(ONE, Q0, QB, QC)
-    began(journal.claimed(TWO, Q1).at_s(10), "pause", "broker-b").at_s(12).note(
-        ONE, RouteChanged("orders", ("broker-a",))
+    began(journal.claimed(TWO, Q1).at_s(10), "pause", "broker-b").fault(
+        "pause", "broker-a", number=2
     )
-    journal.passed(ONE, 0, *BOTH).released(ONE, Q0).at_s(50)
+    journal.at_s(12).note(ONE, RouteChanged("orders", ("broker-a",)))
+    journal.passed(ONE, 0, *BOTH).released(ONE, Q0).at_s(30)
+    journal.note(TWO, RouteChanged("orders", ("broker-a",))).passed(TWO, 1, *BOTH).at_s(50)
     journal.note(TWO, RouteChanged("orders", ("broker-a",))).passed(TWO, 2, TWO).claimed(TWO, Q0)
     cause = cause_of_expectation(journal.at_s(60).ends())
     assert cause.endswith("billing-2 claimed it at 50.0 s, after 38.0 s.")
 
 
 def test_a_member_that_ended_is_told_once() -> None:
-    journal = a_group("unowned_s").claimed(ONE, Q0).claimed(TWO, Q1).at_s(10).stopped(ONE)
-    journal.at_s(30).passed(TWO, 2, TWO).claimed(TWO, Q0)
+    journal = a_group("unowned_s").claimed(ONE, Q0).claimed(TWO, Q1).at_s(10)
+    journal.note("world", NodeKilled(ONE)).at_s(30).passed(TWO, 2, TWO).claimed(TWO, Q0)
     cause = cause_of_expectation(journal.at_s(60).ends())
-    assert cause.count("billing-1 left") == 1
+    assert cause.count("billing-1 was killed") == 1
+
+
+def test_the_stop_of_a_broker_that_a_route_lacks_is_why_a_share_is_too_small() -> None:
+    journal = a_group("unowned_s").note("broker-b", NodeStarted("broker", "", "4.9.7"))
+    journal.note("broker-b", TopicCreated("orders", 2, 2, 6, "")).claimed(ONE, Q0, Q1, QB, QC)
+    journal.at_s(5).note("broker-b", NodeStopped("broker", "asked")).at_s(8)
+    journal.note("broker-b", NodeStarted("broker", "", "4.9.7")).at_s(10).stopped(ONE)
+    journal.note(TWO, RouteChanged("orders", ("broker-a",))).passed(TWO, 1, TWO).at_s(50)
+    cause = cause_of_expectation(journal.claimed(TWO, Q0).at_s(70).ends())
+    assert cause.startswith("broker-b was stopped at 5.0 s and started again at 8.0 s.")

@@ -481,6 +481,16 @@ def test_the_time_without_an_owner_in_a_start_up_is_the_one_of_the_metric() -> N
     assert "after 20.0 s." in cause_of_expectation(journal.at_s(160).ends())
 
 
+def test_an_idle_members_fault_is_that_of_the_broker_whose_pulls_failed() -> None:
+    journal = expecting("idle_members").consumer(ONE).consumer(TWO).pulled(0, 0).claimed(ONE, Q0)
+    began(journal.claimed(TWO, QB, Q1).at_s(1).stored(0, QB), "pause", "broker-b")
+    for second in range(2, 22):
+        works(journal, ONE, range(second, second + 1)).note(TWO, PullFailed("billing", QB, "late"))
+    cause = cause_of_expectation(journal.fault("slow", "broker-a", number=2).at_s(30).ends())
+    assert "The fault pause broker-b held" in cause
+    assert "slow" not in cause
+
+
 def test_the_longest_of_several_idle_times_is_told_and_all_idle_members() -> None:
     journal = expecting("idle_members").consumer(ONE).consumer(TWO).consumer("billing-3")
     journal.pulled(0, 0).claimed(ONE, Q0).claimed(TWO, Q1).claimed("billing-3", QB).at_s(1)
