@@ -84,8 +84,8 @@ OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("failed_sends", "maybe_stored", "failed_attempts"), failed_sends),
     **dict.fromkeys(("retried_sends", "unsafe_sends", "producer_failover_s"), failed_sends),
     **dict.fromkeys(("longest_send_ms", "send_ms_p99"), failed_sends),
-    **dict.fromkeys(("delivery_gap_s", "consumer_failover_s"), delivery_gap),
-    "startup_delivery_gap_s": delivery_gap,
+    **dict.fromkeys(("delivery_gap_s", "startup_delivery_gap_s"), delivery_gap),
+    **dict.fromkeys(("consumer_failover_s", "open_failover_s"), delivery_gap),
     **dict.fromkeys(("longest_deliver_ms", "deliver_ms_p99"), slow_delivery),
     **dict.fromkeys(("needless_moves", "moved_queues"), moves),
     **dict.fromkeys(("queueless_members", "skew_queues"), queueless),
@@ -96,7 +96,7 @@ OF_METRICS: Mapping[str, DrawCause] = {
     "rebalance_gap_s": late_pass,
 }
 WORST: Mapping[str, Callable[[CauseJournal, str, str], DeliveryGap | OwnerTime | None]] = {
-    **dict.fromkeys(("delivery_gap_s", "consumer_failover_s"), worst_gap),
+    **dict.fromkeys(("delivery_gap_s", "consumer_failover_s", "open_failover_s"), worst_gap),
     "overlap_s": longest_overlap,
 }  # the time that a metric measures, which is the one that its cause is about
 assert OF_RULES.keys() <= ALL.keys(), "every rule of the table is a checker"

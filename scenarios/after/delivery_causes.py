@@ -61,6 +61,7 @@ POLLED_US = 5_000_000  # a rebalance follows a new route so soon, if the route l
 CODE = re.compile(r"\bcode:? ?(\d+)", re.IGNORECASE)
 GAPS: Mapping[str, Callable[[DeliveryTimes], list[DeliveryGap]]] = {
     "consumer_failover_s": DeliveryTimes.longest_failovers,
+    "open_failover_s": DeliveryTimes.longest_open_failovers,
     "startup_delivery_gap_s": DeliveryTimes.longest_startup_gaps,
 }
 CODES = {  # of refused pulls: why, and until when

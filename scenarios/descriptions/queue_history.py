@@ -305,7 +305,7 @@ def whose(history: GroupQueueHistory) -> str:
     if owners := history.owners():
         return f"{place} is held by {' and by '.join(_hold(hold, history) for hold in owners)}"
     if not history.holds:
-        return f"no member ever claimed {place}{_beyond(history)}"
+        return f"no member had claimed {place}{_beyond(history)}"
     last = max(history.holds, key=lambda hold: hold.until_us or 0)
     until_s = (last.until_us or 0) / 1_000_000
     return (

@@ -253,8 +253,7 @@ class DeliveryTimes(Checker):
                 now_us = self.cluster.now_us
                 self._add_gap(group, reading.queue, since_us=since_us, now_us=now_us)
                 if (hit := waits.faults.get(reading.queue)) is not None:
-                    waited_us = now_us - max(hit.at_us, stored_us)
-                    waits.open_failover_us = max(waits.open_failover_us, waited_us)
+                    waits.stays_open(reading, max(hit.at_us, stored_us), now_us)
         for group in self.cluster.consumers:
             waits = self._groups.get(group, _NOTHING)
             self.set_metric("deliver_ms_p50", waits.took.at(0.5) / 1e3, group)
@@ -339,6 +338,10 @@ class DeliveryTimes(Checker):
         """The longest wait of each group for a queue's next owner, the longest first."""
         return _longest_first(waits.failover for waits in self._groups.values())
 
+    def longest_open_failovers(self) -> list[DeliveryGap]:
+        """The same of waits that have not ended; after ``end``."""
+        return _longest_first(waits.open_failover for waits in self._groups.values())
+
     def _add_gap(self, group: str, queue: Queue, *, since_us: int, now_us: int) -> None:
         """A message waited: the start-up of the group is counted apart."""
         waits, up_us = self._groups[group], self.start_ups.until_us(group, now_us)
@@ -381,11 +384,18 @@ class _GroupTimes:
         self.failover_us = 0
         self.open_failover_us = 0  # without an end in the journal
         self.failover: DeliveryGap | None = None  # the longest
+        self.open_failover: DeliveryGap | None = None
+
+    def stays_open(self, reading: QueueReading, since_us: int, now_us: int) -> None:
+        """A message waits for the queue's next owner at the end."""
+        if now_us - since_us > self.open_failover_us:
+            self.open_failover_us = now_us - since_us
+            self.open_failover = DeliveryGap(reading.reader, reading.queue, since_us, now_us)
 
 
 def _backlog_us(reading: QueueReading) -> int | None:
     """When the first message was stored that waits for its first delivery; None: none waits."""
-    first = reading.done.first_missing(reading.start)
+    first = reading.done.first_missing(max(reading.start, reading.reused_to))
     return None if first in reading.failed else reading.records.stored_us(first)
 
 

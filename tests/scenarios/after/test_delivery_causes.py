@@ -40,6 +40,16 @@ def a_release_by_another_brokers_stop() -> AJournal:
     return journal.at_s(120).ends()
 
 
+def test_a_wait_for_a_next_owner_that_does_not_end_names_its_fault_and_no_end() -> None:
+    journal = expecting("open_failover_s", 5).consumer(ONE).consumer(TWO).pulled(0, 0)
+    journal.claimed(ONE, Q0, offsets=(0,)).sent(0).given(ONE, 0).consumed(ONE, 0)
+    began(journal.at_s(10), "kill", ONE).at_s(15).sent(1)
+    cause = cause_of_expectation(journal.at_s(60).ends())
+    assert "orders@broker-a:0 had messages from 15.0 s to 60.0 s" in cause
+    assert f"kill {ONE}" in cause
+    assert "was consumed at" not in cause
+
+
 def test_a_release_names_the_stop_of_the_broker_that_left_the_route() -> None:
     cause = cause_of_expectation(a_release_by_another_brokers_stop())
     assert "broker-b was stopped at 63.0 s" in cause

@@ -91,7 +91,7 @@ def test_a_queue_that_a_group_never_read_is_left_as_a_whole() -> None:
     left = {each.queue: each for each in remaining_at_end(journal.entries)}
     assert (left[Q1].count, left[Q1].is_read) == (2, False)
     assert (left[Q0].count, left[Q0].first, left[Q0].committed) == (3, 2, 2)
-    assert "no member ever claimed orders@broker-a:1 of billing" in "\n".join(
+    assert "no member had claimed orders@broker-a:1 of billing" in "\n".join(
         why(journal, expecting("backlog"))
     )
 

@@ -279,7 +279,7 @@ def test_a_retry_in_a_queue_that_the_topic_does_not_have_is_seen() -> None:
     journal.note("broker-a", SendRefused(retries.topic, 2, "busy"))
     told_lines = history(journal, retries)
     assert told_lines[0] == (
-        "no member ever claimed %RETRY%billing@broker-a:1 of billing: %RETRY%billing has 1 queue "
+        "no member had claimed %RETRY%billing@broker-a:1 of billing: %RETRY%billing has 1 queue "
         "to read at broker-a, from 0 on"
     )
     assert "refused a message of %RETRY%billing: SYSTEM_BUSY (2), busy" in told_lines[-1]
