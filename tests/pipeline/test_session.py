@@ -92,39 +92,36 @@ def test_a_session_speaks_on_loopback_and_leaves_no_folder(spark) -> None:
     assert not Path("artifacts").exists()
 
 
-QUIET_SESSIONS = """
-from contextlib import nullcontext
-from rocketmq_emulator.pipeline.java_classes import keeping
+HELLO = 'class Hello { public static void main(String[] words) { System.out.println("hello"); } }'
+QUIET_SESSION = """
 from rocketmq_emulator.pipeline.session import *
 
-keeps = {keeps}
-with keeping(archive_path(check_spark())) if keeps else nullcontext("") as options:
-    # One compiler: half the CPU time.
-    settings = {{JAVA_OPTIONS: f"-XX:TieredStopAtLevel=1 {{options}}"}}
-    session = spark_session("quiet", 1, settings)
-    print(session.range(3).count())
-    java = session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
-    print(any("SharedArchiveFile" in given for given in java.getInputArguments()))
-    if keeps:
-        end_session()
+session = spark_session("quiet", 1, {JAVA_OPTIONS: "-XX:TieredStopAtLevel=1"})
+print(session.range(3).count())
+java = session.sparkContext._gateway.proc
+print("-XX:SharedArchiveFile" in open(f"/proc/{java.pid}/cmdline").read())
+end_session()
+print(java.poll())
 """
 
 
-def test_a_session_says_nothing_of_its_own_also_when_java_keeps_and_uses_its_classes(
-    spark, tmp_path
+def test_a_session_says_nothing_of_its_own_also_beside_classes_of_another_program(
+    spark, tmp_path, monkeypatch
 ) -> None:
     del spark  # requested only to skip this test if there is no Spark
-    for keeps in (True, False):
-        run = subprocess.run(
-            [sys.executable, "-c", QUIET_SESSIONS.format(keeps=keeps)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-        )
-        assert run.stdout.split() == ["3", str(not keeps)], "the second uses what the first kept"
-        said = [line for line in run.stderr.splitlines() if "jdk.incubator" not in line]
-        assert said == [], "the incubator's line is Java's own"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "Hello.java").write_text(HELLO)
+    with keeping(archive_path(check_java(os.environ))) as options:
+        said = run("java", *options.split(), str(tmp_path / "Hello.java"))
+    assert (said.stdout, said.stderr) == ("hello\n", "")
+    session = run(sys.executable, "-c", QUIET_SESSION)  # one compiler: half the CPU time
+    assert session.stdout.split() == ["3", "True", "0"], "Java took the option, and has ended"
+    said = [line for line in session.stderr.splitlines() if "jdk.incubator" not in line]
+    assert said == [], "the incubator's line is Java's own"
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=True)
 
 
 def test_kept_classes_are_used_by_later_sessions_of_the_same_java_only(
