@@ -45,7 +45,6 @@ from rocketmq_emulator.protocol.error_families import (
 )
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.messages.names import (
-    AUTO_CREATE_TOPIC_KEY_TOPIC,
     MASTER_ID,
     dlq_topic,
     is_retry_topic,
@@ -203,7 +202,7 @@ class Admin:
 
     async def create_topic(self, broker: str, config: TopicConfig) -> None:
         """Create or update a topic on one broker."""
-        header = topic_request(config)
+        header = CreateTopicRequest.of(config)
         await self.call(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
 
     async def create_topic_everywhere(self, config: TopicConfig) -> list[str]:
@@ -365,19 +364,6 @@ class Admin:
             )
         except RemoteError as error:
             raise ClusterUnreachable(f"the broker at {error}") from error
-
-
-def topic_request(config: TopicConfig) -> CreateTopicRequest:
-    """The request that creates or updates the topic."""
-    return CreateTopicRequest(
-        topic=config.topic_name or "",
-        default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=config.perm,
-        topic_filter_type=config.topic_filter_type,
-        order=config.order,
-    )
 
 
 def tool_client(nursery: trio.Nursery) -> RemotingClient:

@@ -280,7 +280,7 @@ BOUNDS = {  # by whether there is a least and a greatest value
 
 
 def _value_error(error: Any) -> str:  # noqa: ANN401  # as above
-    """What an option is and what was given, for a number or one of several words; else empty.
+    """The expected and the given value of a number or a choice: "--brokers is …"; else empty.
 
     The parser's own text would be that of the library with which it checks values.
     """

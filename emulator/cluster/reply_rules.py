@@ -40,7 +40,6 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 from rocketmq_emulator.protocol.error_families import RefusedByServer, public
 from rocketmq_emulator.protocol.fields import Header
-from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
 from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.protocol.rpc import AnyRpc
 from rocketmq_emulator.settings.releases import Release
@@ -153,15 +152,7 @@ def advance_time(time: str | int) -> ServerCall[AdvanceTimeReply]:
 
 def put_topic(config: TopicConfig) -> ServerCall[None]:
     """Create or change a topic at a broker; answered when the broker has registered it."""
-    header = CreateTopicRequest(
-        topic=config.topic_name or "",
-        default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=config.perm,
-        topic_filter_type=config.topic_filter_type,
-        order=config.order,
-    )
+    header = CreateTopicRequest.of(config)
     return ServerCall(catalog.UPDATE_AND_CREATE_TOPIC, b"", lambda _: None, header)
 
 

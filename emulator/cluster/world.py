@@ -398,7 +398,7 @@ class World(ABC):
 
 @contextmanager
 def undone_by(undo: Callable[P, object], *given: P.args, **named: P.kwargs) -> Iterator[None]:
-    """What a verb returns that is done already: *undo* is called at the end of its ``with``.
+    """The result of a verb that has taken effect: *undo* is called at the end of its ``with``.
 
     Without ``with`` nothing is undone.
     """

@@ -22,7 +22,6 @@ from rocketmq_emulator.admin.calls import (
     NotFound,
     admin_over_tcp,
     checked,
-    topic_request,
 )
 from rocketmq_emulator.admin.messages import QueueSpan, TopicReader
 from rocketmq_emulator.cluster.world import UnknownNode
@@ -33,6 +32,7 @@ from rocketmq_emulator.protocol.command import RemotingCommand, ext_of
 from rocketmq_emulator.protocol.messages.names import is_retry_topic
 from rocketmq_emulator.protocol.messages.validation import broker_refuses_topic
 from rocketmq_emulator.protocol.queues import MessageQueue
+from rocketmq_emulator.protocol.requests.admin import CreateTopicRequest
 from rocketmq_emulator.text.suggestions import nearest
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def create_topics_at(brokers: Sequence[str], queues_of: Mapping[str, int]) -> No
         RemotingCommand(
             code=catalog.UPDATE_AND_CREATE_TOPIC.code,
             opaque=number,
-            ext=ext_of(topic_request(each)),
+            ext=ext_of(CreateTopicRequest.of(each)),
         )
         for number, each in enumerate(_configs(queues_of))
     ]

@@ -2,8 +2,8 @@
 
 A wait asks the brokers and the members again and again, and ends with a text: why the condition
 does not hold, or an empty text if it does.  Its cluster is in real or in virtual time; ``Watched``
-has all that a wait needs of it.  What a broker holds that does not run is known from the facts.
-Likely mistakes come first in a text, because they explain most.
+has all that a wait needs of it.  Unconsumed messages on a broker that is down are counted from
+the facts.  Likely mistakes come first in a text, because they explain most.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class Watched(NamedTuple):
 
 
 class WantedMessages(NamedTuple):
-    """What is waited for: that *group* has consumed all that it reads, of *topics* at least.
+    """The messages that *group* must have consumed: all of its topics, with *topics* among them.
 
-    With *brokers* only the messages of these count.
+    With *brokers* only the messages on these brokers count.
     """
 
     group: str

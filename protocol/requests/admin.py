@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Self, get_args
 
-from rocketmq_emulator.protocol.bodies.topics import TopicFilterType
+from rocketmq_emulator.protocol.bodies.topics import TopicConfig, TopicFilterType
 from rocketmq_emulator.protocol.fields import Header, Int, Long
+from rocketmq_emulator.protocol.messages.names import AUTO_CREATE_TOPIC_KEY_TOPIC
 
 TOPIC_FILTER_TYPES = get_args(TopicFilterType)
 
@@ -23,6 +24,19 @@ class CreateTopicRequest(Header, kw_only=True):
     order: bool = False
     attributes: str | None = None  # 5.x: "+k=v,-k"
     force: bool | None = None  # 5.x
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> Self:
+        """The request that creates or updates the topic."""
+        return cls(
+            topic=config.topic_name or "",
+            default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            order=config.order,
+        )
 
     def __post_init__(self) -> None:
         if self.topic_filter_type not in TOPIC_FILTER_TYPES:

@@ -328,7 +328,7 @@ def _without_queues(
 def _with_queues(
     journal: CauseJournal, idle: IdleTime, held: dict[Queue, list[Span]]
 ) -> Iterator[str]:
-    """The queues that it held, what came to them meanwhile, and why it could not pull them."""
+    """The idle member's queues, the messages stored there meanwhile, and its failed pulls."""
     half_us = (idle.until_us - idle.from_us) // 2
     most = [queue for queue, spans in held.items() if sum(map(_lasted_us, spans)) >= half_us]
     most = most or [*held]
@@ -380,4 +380,4 @@ def expired_queues(journal: CauseJournal, about: CauseSubject) -> Iterator[str]:
             f"Its listener last got or finished a message of it at {seconds(given.mono_us)}: a "
             "listener that takes so long, or suspends the queue, keeps it from pulling."
         )
-    yield "A queue that is not pulled for so long is replaced: what waits in it is pulled again."
+    yield "A queue without a pull for so long is replaced: its cached messages are pulled again."

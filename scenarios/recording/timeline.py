@@ -32,7 +32,7 @@ from rocketmq_emulator.scenarios.plan.problems import Path, Problem
 from rocketmq_emulator.scenarios.plan.unread import UnreadPart
 
 P = TypeVar("P", bound=msgspec.Struct)
-AWAIT = re.compile(r"\bawait\s+([\w.]+)\(")  # the name of what is called
+AWAIT = re.compile(r"\bawait\s+([\w.]+)\(")  # the name of the awaited verb
 
 
 class NotRecordable(Misuse, ValueError):

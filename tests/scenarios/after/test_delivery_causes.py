@@ -109,7 +109,7 @@ def test_a_listed_member_that_rebalanced_is_not_said_to_have_not() -> None:
     assert "billing-2@1" not in cause
 
 
-# Gaps: what is told of owners, pulls and heartbeats -------------------------------------------
+# Gaps: sentences on owners, pulls and heartbeats -------------------------------------------
 
 
 def a_gap_journal(metric: str = "delivery_gap_s") -> AJournal:
