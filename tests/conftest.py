@@ -13,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.scheduler import LoadFileScheduling
 
     from rocketmq_emulator.scenarios.sweeps.run_pool import RunPool
     from tests.support.headless import Browser
@@ -29,19 +30,57 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SLOW_FILES = (  # begun first: at the end one of two workers would wait for the other
-    "test_wheel.py",
-    "test_tables_agree.py",
-    "test_source_of_a_killed_query.py",
-    "test_live_example.py",
-    "test_library_same_bytes.py",
+SPARK_FILES = (  # with the fixture ``spark``: one process runs them all, because a session is dear
+    "tests/pipeline/tables/test_tables_agree.py",
+    "tests/pipeline/tables/test_folder.py",
+    "tests/pipeline/tables/test_gold_groups.py",
+    "tests/pipeline/tables/test_gold_groups_shares.py",
+    "tests/pipeline/tables/test_tables_command.py",
+    "tests/pipeline/tables/test_tables_silver.py",
+    "tests/pipeline/source/test_data_source.py",
+    "tests/pipeline/studies/test_steps.py",
+    "tests/pipeline/sweep/test_sweep_command.py",
+    "tests/pipeline/sweep/test_sweep_of_skew.py",
+    "tests/pipeline/sweep/test_sweep_on_spark.py",
+    "tests/pipeline/test_session.py",
+    "tests/docs/test_tables_page.py",
 )
+SLOW_FILES = (  # begun first: at the end one process would wait for the other
+    *SPARK_FILES,
+    "tests/test_wheel.py",
+    "tests/pipeline/source/test_source_of_a_killed_query.py",
+    "tests/examples/test_live_example.py",
+    "tests/scenarios/weather/test_weather_finds_bugs.py",
+    "tests/scenarios/library/test_library_same_bytes.py",
+    "tests/sdk/test_examples.py",
+)
+
+
+def file_of(nodeid: str) -> str:
+    """The file of a test, as in ``SPARK_FILES``."""
+    return nodeid.partition("::")[0]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of ``SLOW_FILES`` first; the others keep their order."""
+    with_session = {file_of(item.nodeid) for item in items if "spark" in item.fixturenames}
+    if not with_session <= {*SPARK_FILES}:
+        raise pytest.UsageError(f"SPARK_FILES lacks {with_session - {*SPARK_FILES}}")
     place = {name: number for number, name in enumerate(SLOW_FILES)}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    items.sort(key=lambda item: place.get(file_of(item.nodeid), len(place)))
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
+    """A file's tests run in one process, and those of all ``SPARK_FILES`` in one."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  # `make test` may do without
+
+    class OneSparkSession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = file_of(nodeid)
+            return "Spark" if file in SPARK_FILES else file
+
+    return OneSparkSession(config, log)  # type: ignore[arg-type]  # its Producer is not public
 
 
 @pytest.fixture(scope="session")
@@ -70,12 +109,11 @@ def run_pool() -> Iterator[RunPool]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One session for all tests, because its start takes seconds; skipped if there is no Spark."""
+def spark_parts() -> None:
+    """For programs that start Spark themselves: skipped if there is no Spark."""
     from rocketmq_emulator.pipeline.session import (  # noqa: PLC0415  # most tests need no Spark
         SparkUnavailable,
         check_spark,
-        spark_session,
     )
 
     try:
@@ -84,6 +122,13 @@ def spark() -> Iterator[SparkSession]:
         if os.environ.get("REQUIRE_PARTS") == "1":
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(spark_parts) -> Iterator[SparkSession]:
+    """One session for all tests, because its start takes seconds; skipped if there is no Spark."""
+    del spark_parts
+    from rocketmq_emulator.pipeline.session import spark_session  # noqa: PLC0415  # see above
     from rocketmq_emulator.pipeline.tables.folder import INTERPRETED, SMALL  # noqa: PLC0415
 
     settings = {"spark.default.parallelism": "2", "spark.sql.shuffle.partitions": "2"}

@@ -16,9 +16,9 @@ END_S_MAX = 60
 
 
 @pytest.fixture
-def program(spark, monkeypatch) -> Iterator[subprocess.Popen[str]]:
+def program(spark_parts, monkeypatch) -> Iterator[subprocess.Popen[str]]:
     """The example: 12 s of orders, the broker is away for 3 s; skipped if there is no Spark."""
-    del spark
+    del spark_parts
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     command = [sys.executable, str(ROOT / "examples" / "spark" / "live.py")]
     times = ["--seconds", "12", "--kill", "3", "--away", "3", "--rate", "50"]

@@ -13,8 +13,9 @@ MESSAGES = 3_000
 
 @pytest.mark.timeout(1_500)  # seconds; a quiet machine needs a twentieth of it
 def test_after_three_kills_and_a_dead_broker_the_sink_has_each_message_once(
-    spark, tmp_path
+    spark_parts, tmp_path
 ) -> None:
+    del spark_parts
     with ProcessCluster(brokers=2, store=str(tmp_path / "store")) as cluster:
         query = KilledQuery(cluster.namesrv, "orders", tmp_path)
 

@@ -19,7 +19,6 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark
 from rocketmq_emulator.pipeline.sweep.folder import RUNS
 from rocketmq_emulator.pipeline.sweep.rows import SweptRow, read_rows
 from tests.support.free_ports import free_port
@@ -79,14 +78,9 @@ def no_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 @pytest.fixture
-def master(tmp_path) -> Iterator[str]:
+def master(spark_parts, tmp_path) -> Iterator[str]:
     """The address of a Spark master on loopback; it has two workers of one core each."""
-    try:
-        check_spark()
-    except SparkUnavailable as error:
-        if os.environ.get("REQUIRE_PARTS") == "1":
-            raise
-        pytest.skip(str(error))
+    del spark_parts
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
     at = ("--host", "127.0.0.1", "--webui-port", "0")

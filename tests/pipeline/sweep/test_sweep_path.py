@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import pytest
-
-from rocketmq_emulator.pipeline.session import SparkUnavailable, check_spark
 from tests.support.visited_files import (
     by_process,
     difference,
@@ -20,13 +16,8 @@ ONE_RUN = "A scenario, from the command to its row"
 A_SWEEP = "sweep hangs.py --seeds 1..1 --jobs 1 -o swept"
 
 
-def test_a_sweep_visits_the_files_of_the_page(tmp_path: Path) -> None:
-    try:
-        check_spark()
-    except SparkUnavailable as error:
-        if os.environ.get("REQUIRE_PARTS") == "1":
-            raise
-        pytest.skip(str(error))
+def test_a_sweep_visits_the_files_of_the_page(spark_parts, tmp_path: Path) -> None:
+    del spark_parts
     the_scenario_of_the_readme(tmp_path)
     visits = visits_of_command(A_SWEEP.split(), tmp_path)
     shown = [*by_process(HEADING).values(), by_process(ONE_RUN)["the run"]]

@@ -13,14 +13,15 @@ import sys
 
 from pyspark.sql import functions as F  # noqa: N812  # as Spark's users write it
 
-from rocketmq_emulator.pipeline.session import spark_session
+from rocketmq_emulator.pipeline.session import JAVA_OPTIONS, spark_session
+from rocketmq_emulator.pipeline.tables.folder import INTERPRETED
 
 OFFSETS_PER_TRIGGER = 400
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 def main(namesrv: str, topic: str, folder: str, how: str) -> None:
-    spark = spark_session("killed", cores=1, settings={"spark.driver.extraJavaOptions": JAVA})
+    spark = spark_session("killed", cores=1, settings=INTERPRETED | {JAVA_OPTIONS: JAVA})
     source = (
         spark.readStream.format("rocketmq")
         .schema("body binary, broker string, queue_id int, offset long")
