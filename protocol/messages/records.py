@@ -259,6 +259,19 @@ def find_record_positions(data: bytes, position: int) -> list[int]:
     ]
 
 
+def properties_block(record: Buffer) -> bytes:
+    """The properties of a whole *record* of the log, encoded: its last field."""
+    (sys_flag,) = _INT.unpack_from(record, _SYS_FLAG_AT)
+    body_at = _HEADS[sys_flag & _HOST_FLAGS].size
+    (body_bytes,) = _INT.unpack_from(record, body_at - 4)
+    topic_at = body_at + body_bytes
+    if SIZE_AND_MAGIC.unpack_from(record)[1] == MAGIC_V2:
+        topic_end = topic_at + 2 + int(_SHORT.unpack_from(record, topic_at)[0])
+    else:
+        topic_end = topic_at + 1 + record[topic_at]
+    return bytes(record[topic_end + 2 :])
+
+
 def stored_at_ms(head: Buffer) -> int:
     """The store time of the record that begins with *head*, ``STORE_TIME_END`` bytes of it."""
     (sys_flag,) = _INT.unpack_from(head, _SYS_FLAG_AT)

@@ -2,7 +2,7 @@
 
 Answers HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, GET_CONSUMER_LIST_BY_GROUP and
 GET_ALL_PRODUCER_INFO in every release.  Does not support 5.x heartbeats that carry only a
-fingerprint: each is read whole.  CHECK_CLIENT_CONFIG refuses every expression type but tags.
+fingerprint: each is read whole.  CHECK_CLIENT_CONFIG compiles the expression of a subscription.
 
 Upstream: ClientManageProcessor, ConsumerManageProcessor.getConsumerListByGroup,
 ProducerManager.getProducerTable.
@@ -11,8 +11,9 @@ ProducerManager.getProducerTable.
 from __future__ import annotations
 
 from rocketmq_emulator.broker.state.broker import Broker
-from rocketmq_emulator.broker.tables.checks import check_expression_type
+from rocketmq_emulator.broker.tables.checks import check_property_filter
 from rocketmq_emulator.broker.tables.client_channels import ClientChannel
+from rocketmq_emulator.broker.tables.consumer_filters import compiled
 from rocketmq_emulator.facts import HeartbeatReceived
 from rocketmq_emulator.net.results import Call, Peer, Refusal, Reply, Result
 from rocketmq_emulator.net.slices import (
@@ -40,6 +41,7 @@ from rocketmq_emulator.protocol.messages.misuses import (
     in_expression,
 )
 from rocketmq_emulator.protocol.messages.names import retry_topic
+from rocketmq_emulator.protocol.messages.subscription import BadExpression, is_tag_type
 from rocketmq_emulator.protocol.requests.groups import (
     GetConsumerListByGroupRequest,
     UnregisterClientRequest,
@@ -118,6 +120,7 @@ class ClientManageProcessor:
             broker.ensure_topic(topic, queues, now_ms, by="heartbeat", sys_flag=flag, order=order)
         self._look_for_misuses(data, channel)
         has_changed = broker.clients.register_consumer(data, channel)
+        broker.filters.register(name, data.subscription_data_set, now_ms)
         if has_changed and (config is None or config.notify_consumer_ids_changed_enable):
             broker.clients.notify(name, now_ms)
 
@@ -187,8 +190,13 @@ class ClientManageProcessor:
             return Reply()
         request = decode_body(call.body, CheckClientRequestBody)
         data = request.subscription_data
-        if data is not None:
-            check_expression_type(data.expression_type, self._broker.config)
+        if data is None or is_tag_type(data.expression_type):
+            return Reply()
+        check_property_filter(data.expression_type, self._broker.config)
+        try:
+            compiled(data.sub_string, data.expression_type, self._broker.release)
+        except BadExpression as error:
+            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
         return Reply()
 
 

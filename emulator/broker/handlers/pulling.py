@@ -14,14 +14,18 @@ Upstream: PullMessageProcessor, its generateOffsetMovedEvent, PullRequestHoldSer
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
-from rocketmq_emulator.broker.store.reading import GetResult, GetStatus
-from rocketmq_emulator.broker.tables.checks import check_expression_type
+from rocketmq_emulator.broker.store.reading import (
+    GetResult,
+    GetStatus,
+    MessageFilter,
+)
+from rocketmq_emulator.broker.tables.checks import check_property_filter
 from rocketmq_emulator.broker.tables.client_channels import BROADCASTING
+from rocketmq_emulator.broker.tables.consumer_filters import compiled
 from rocketmq_emulator.broker.tables.figures import EVENTS_MAX, GetEvent
 from rocketmq_emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
@@ -37,12 +41,12 @@ from rocketmq_emulator.protocol.messages.names import MASTER_ID, OFFSET_MOVED_EV
 from rocketmq_emulator.protocol.messages.properties import DELAY, KEYS, TAGS, properties_text
 from rocketmq_emulator.protocol.messages.subscription import (
     SUB_ALL,
-    TAG,
     BadExpression,
     SubscriptionData,
     TooManyTags,
     build_subscription,
     code_filter,
+    is_tag_type,
 )
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
@@ -54,7 +58,7 @@ from rocketmq_emulator.settings.releases import (
     SUSPENSION_READ_WHEN_HELD,
 )
 
-Matches = Callable[[int], bool] | None  # by tags code; None: every message
+Wanted = MessageFilter | None  # None: every message
 Arrival = tuple[int, int]  # the queue's new max offset, the tags code of the message
 
 SHORT_SWEEP_MS = 1_000  # PullRequestHoldService.run, without long polling
@@ -93,14 +97,14 @@ class PullMessageProcessor:
     def pull(self, call: Call[PullMessageRequest]) -> Result:
         """Stored records from an offset on, or the reason why there are none; may be held."""
         request = call.request
-        matches = self._allowed(call)
+        wanted = self._allowed(call)
         reset = self._taken_reset(request)
         if request.sys_flag & COMMIT_OFFSET:
             self._commit(call)
-        found = reset or self._get(call, matches)
+        found = reset or self._get(call, wanted)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
-            return self._hold(call, matches)
+            return self._hold(call, wanted)
         return self._answer(call, found, code)
 
     def _commit(self, call: Call[PullMessageRequest]) -> None:
@@ -117,7 +121,7 @@ class PullMessageProcessor:
 
     # Holding --------------------------------------------------------------------------
 
-    def _hold(self, call: Call[PullMessageRequest], matches: Matches) -> Result:
+    def _hold(self, call: Call[PullMessageRequest], wanted: Wanted) -> Result:
         request, config = call.request, self._broker.config
         offset = request.queue_offset
         if self.held_count >= config.held_pulls_max:
@@ -133,7 +137,8 @@ class PullMessageProcessor:
         self.held_count += 1
 
         def wants(arrived: Arrival) -> bool:
-            return arrived[0] > offset and (matches is None or matches(arrived[1]))
+            is_new = arrived[0] > offset
+            return is_new and (wanted is None or self._wakes(request, wanted, arrived))
 
         def again(now_ms: int, _expired: bool) -> Result:
             self.held_count -= 1
@@ -157,8 +162,8 @@ class PullMessageProcessor:
 
     def _second_pass(self, call: Call[PullMessageRequest]) -> Result:
         """Answer a held pull: with all checks, but no commit and no further waiting."""
-        request, matches = call.request, self._allowed(call)
-        found = self._taken_reset(request) or self._get(call, matches)
+        request, wanted = call.request, self._allowed(call)
+        found = self._taken_reset(request) or self._get(call, wanted)
         return self._answer(call, found, self._code(found, request))
 
     def _sweep_at(self, at_ms: int) -> int:
@@ -185,11 +190,11 @@ class PullMessageProcessor:
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         return GetResult(GetStatus.OFFSET_RESET, offset, low, high)
 
-    def _get(self, call: Call[PullMessageRequest], matches: Matches) -> GetResult:
+    def _get(self, call: Call[PullMessageRequest], wanted: Wanted) -> GetResult:
         request, store = call.request, self._broker.store
         topic = request.topic
         found = store.get(
-            topic, request.queue_id, request.queue_offset, request.max_msg_nums, matches
+            topic, request.queue_id, request.queue_offset, request.max_msg_nums, wanted
         )
         figures, group = store.figures, request.consumer_group
         figures.events.append(GetEvent(topic, group, found.count, found.bytes, call.now_ms))
@@ -251,7 +256,7 @@ class PullMessageProcessor:
 
     # Checks ---------------------------------------------------------------------------
 
-    def _allowed(self, call: Call[PullMessageRequest]) -> Matches:
+    def _allowed(self, call: Call[PullMessageRequest]) -> Wanted:
         """Check the pull in upstream's order; returns its tag filter.  Raises ``Refusal``."""
         request, broker = call.request, self._broker
         group_name = request.consumer_group
@@ -270,8 +275,9 @@ class PullMessageProcessor:
         if self._wait_is_read and request.sys_flag & SUSPEND:
             _wait_ms(request)
         self._check_queue(call, broker.topics.topic_config_table.get(request.topic))
-        wanted = self._subscription(request, broadcast=group.consume_broadcast_enable)
-        return None if wanted.sub_string == SUB_ALL else code_filter(wanted)
+        if request.sys_flag & SUBSCRIPTION:
+            return self._carried_filter(request)
+        return self._registered_filter(request, broadcast=group.consume_broadcast_enable)
 
     def _forbidden(self, kind: int, remark: str) -> Refusal:
         """The refusal; since 5.x with a number for its reason.  Upstream: ForbiddenType."""
@@ -296,19 +302,17 @@ class PullMessageProcessor:
                 f"consumer:[/{call.peer.address}]",
             )
 
-    def _subscription(self, request: PullMessageRequest, *, broadcast: bool) -> SubscriptionData:
-        if request.sys_flag & SUBSCRIPTION:
-            return self._carried_subscription(request)
-        group = self._broker.clients.consumer_table.get(request.consumer_group)
+    def _registered_filter(self, request: PullMessageRequest, *, broadcast: bool) -> Wanted:
+        """The filter of the subscription that the group's heartbeats have brought."""
+        group_name, topic = request.consumer_group, request.topic
+        group = self._broker.clients.consumer_table.get(group_name)
         if group is None:
             remark = f"the consumer's group info not exist{self._broker.see_faq}"
             raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
         if not broadcast and group.message_model == BROADCASTING:
-            name = request.consumer_group
-            raise self._forbidden(
-                4, f"the consumer group[{name}] can not consume by broadcast way"
-            )
-        known = group.subscription_table.get(request.topic)
+            remark = f"the consumer group[{group_name}] can not consume by broadcast way"
+            raise self._forbidden(4, remark)
+        known = group.subscription_table.get(topic)
         if known is None:
             remark = f"the consumer's subscription not exist{self._broker.see_faq}"
             raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
@@ -318,20 +322,65 @@ class PullMessageProcessor:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
-        if known.expression_type != TAG:
-            check_expression_type(known.expression_type, self._broker.config)
-        return known
+        if is_tag_type(known.expression_type):
+            return _by_tags(known)
+        found = self._broker.filters.get(topic, group_name)
+        if found is None:
+            raise Refusal(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong!",
+            )
+        if found.client_version < request.sub_version:
+            remark = "the consumer's consumer filter data not latest"
+            raise Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
+        check_property_filter(known.expression_type, self._broker.config)
+        return MessageFilter(_any_code, found.matches)
 
-    def _carried_subscription(self, request: PullMessageRequest) -> SubscriptionData:
-        check_expression_type(request.expression_type, self._broker.config)
+    def _carried_filter(self, request: PullMessageRequest) -> Wanted:
+        """The filter that the pull carries.
+
+        Upstream delivers every message if an expression other than tags cannot be compiled: an
+        assertion should prevent that, and assertions are off.
+        """
+        kind, expression = request.expression_type, request.subscription or ""
         try:
-            return build_subscription(request.topic, request.subscription or "")
+            carried = build_subscription(request.topic, expression, kind)
         except TooManyTags as error:
             raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
         except BadExpression as error:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             ) from error
+        if is_tag_type(kind):
+            return _by_tags(carried)
+        check_property_filter(kind, self._broker.config)
+        try:
+            return MessageFilter(_any_code, compiled(expression, kind, self._broker.release))
+        except BadExpression:
+            return None
+
+    def _wakes(self, request: PullMessageRequest, wanted: MessageFilter, arrived: Arrival) -> bool:
+        """Whether a message that has arrived ends the wait of a held pull.
+
+        Upstream: PullRequestHoldService.notifyMessageArriving, which wakes it also for a message
+        without properties.
+        """
+        if not wanted.by_code(arrived[1]):
+            return False
+        if wanted.by_properties is None:
+            return True
+        place = request.topic, request.queue_id, arrived[0] - 1
+        properties = self._broker.store.properties(*place)
+        return not properties or wanted.by_properties(properties)
+
+
+def _by_tags(subscription: SubscriptionData) -> Wanted:
+    is_for_all = subscription.sub_string == SUB_ALL
+    return None if is_for_all else MessageFilter(code_filter(subscription))
+
+
+def _any_code(_code: int) -> bool:
+    return True
 
 
 def _wait_ms(request: PullMessageRequest) -> int:

@@ -30,6 +30,7 @@ from rocketmq_emulator.broker.store.store import Store, StoreLoading
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
 from rocketmq_emulator.broker.tables.checks import check_room, check_size
 from rocketmq_emulator.broker.tables.client_channels import ClientChannels
+from rocketmq_emulator.broker.tables.consumer_filters import ConsumerFilters
 from rocketmq_emulator.broker.tables.locks import RebalanceLocks
 from rocketmq_emulator.broker.tables.offsets import ConsumerOffsets
 from rocketmq_emulator.broker.tables.subscription_groups import (
@@ -104,6 +105,7 @@ class Broker:
         self.locks = RebalanceLocks(config.lock_ms_max)
         self.misuses = Misuses(lambda found: note(MisuseNoticed(*found)))
         self.clients = ClientChannels(config, now_ms, note=note, push=self.push, later=self.later)
+        self.filters = ConsumerFilters(self.release)
         self.store_host = host_bytes(config.listen_address)  # packed; records carry it
         self.store = Store(
             disk,

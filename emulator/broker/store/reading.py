@@ -18,13 +18,23 @@ import bisect
 import enum
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rocketmq_emulator.protocol.messages.properties import KEYS, UNIQ_KEY, split_keys
-from rocketmq_emulator.protocol.messages.records import STORE_TIME_END, decode_record, stored_at_ms
+from rocketmq_emulator.protocol.messages.properties import (
+    KEYS,
+    UNIQ_KEY,
+    decode_properties,
+    split_keys,
+)
+from rocketmq_emulator.protocol.messages.records import (
+    STORE_TIME_END,
+    decode_record,
+    properties_block,
+    stored_at_ms,
+)
 from rocketmq_emulator.settings.releases import OVERFLOW_GOES_TO_MAX, SEARCH_BY_TIME_EXACT, Release
 
 if TYPE_CHECKING:
@@ -35,6 +45,18 @@ if TYPE_CHECKING:
 INDEX_FILE_ENTRIES = 300_000  # of a ConsumeQueue file: one answer of upstream reads one file
 
 Matches = Callable[[int], bool]  # by an entry's tags code
+ByProperties = Callable[[Mapping[str, str]], bool]
+
+
+class MessageFilter(NamedTuple):
+    """Which messages a pull gets.
+
+    *by_properties* is only used for messages whose tags code matches: their records are read.
+    Upstream: MessageFilter.isMatchedByConsumeQueue, isMatchedByCommitLog.
+    """
+
+    by_code: Matches
+    by_properties: ByProperties | None = None
 
 
 class GetStatus(enum.Enum):
@@ -80,7 +102,7 @@ def get_message(
     offset: int,
     count_max: int,
     limits: GetLimits,
-    matches: Matches | None = None,
+    wanted: MessageFilter | None = None,
 ) -> GetResult:
     """Up to *count_max* messages from *offset*; the first one is returned whatever its size.
 
@@ -95,10 +117,11 @@ def get_message(
     last = min(len(positions), first + examined_max)
     room = min(count_max, limits.messages_max)
     taken: Sequence[int]
-    if matches is None:
+    if wanted is None:
         taken = _unfiltered(queue, first, min(last, first + max(room, 1)), limits)
         last = taken[-1] + 1
     else:
+        matches = _by_entry(queue, log, wanted)
         taken, last = _filtered(queue, range(first, last), room, limits, matches)
     if taken:
         result.status = GetStatus.FOUND
@@ -117,20 +140,43 @@ def _unfiltered(queue: ConsumeQueue, first: int, end: int, limits: GetLimits) ->
 
 
 def _filtered(
-    queue: ConsumeQueue, entries: range, room: int, limits: GetLimits, matches: Matches
+    queue: ConsumeQueue,
+    entries: range,
+    room: int,
+    limits: GetLimits,
+    matches: Callable[[int], bool],
 ) -> tuple[list[int], int]:
     """The matching entries, as many as fit, and one past the last examined entry."""
-    sizes, codes = queue.sizes, queue.codes
+    sizes = queue.sizes
     taken: list[int] = []
     taken_bytes = 0
     for index in entries:
         size = sizes[index]
         if taken and (len(taken) >= room or taken_bytes + size > limits.bytes_max):
             return taken, index
-        if matches(codes[index]):
+        if matches(index):
             taken.append(index)
             taken_bytes += size
     return taken, entries.stop
+
+
+def _by_entry(queue: ConsumeQueue, log: CommitLog, wanted: MessageFilter) -> Callable[[int], bool]:
+    """The filter by the index of an entry in *queue*."""
+    codes, by_code, by_properties = queue.codes, wanted.by_code, wanted.by_properties
+    if by_properties is None:
+        return lambda index: by_code(codes[index])
+
+    def matches(index: int) -> bool:
+        return by_code(codes[index]) and by_properties(properties_at(queue, log, index))
+
+    return matches
+
+
+def properties_at(queue: ConsumeQueue, log: CommitLog, index: int) -> dict[str, str]:
+    """The properties of the message of an entry of *queue*."""
+    return decode_properties(
+        properties_block(log.read(queue.positions[index], queue.sizes[index]))
+    )
 
 
 def _slices(queue: ConsumeQueue, log: CommitLog, taken: Sequence[int]) -> list[memoryview]:

@@ -31,10 +31,11 @@ from rocketmq_emulator.broker.store.reading import (
     GetLimits,
     GetResult,
     KeySearch,
-    Matches,
+    MessageFilter,
     get_message,
     offset_by_time,
     out_of_range,
+    properties_at,
     store_ms_at,
 )
 from rocketmq_emulator.broker.tables.figures import EVENTS_MAX, BrokerFigures, PutEvent
@@ -218,7 +219,7 @@ class Store:
         queue_id: int,
         offset: int,
         count_max: int,
-        matches: Matches | None = None,
+        wanted: MessageFilter | None = None,
     ) -> GetResult:
         """Up to *count_max* matching messages from *offset*, or the status without messages."""
         queue = self._index.queues.get((topic, queue_id))
@@ -226,7 +227,12 @@ class Store:
         if nothing is not None:
             return nothing
         assert queue is not None, "out_of_range handles a missing queue"
-        return get_message(queue, self.log, offset, count_max, self._limits, matches)
+        return get_message(queue, self.log, offset, count_max, self._limits, wanted)
+
+    def properties(self, topic: str, queue_id: int, offset: int) -> dict[str, str]:
+        """The properties of a message that is in its queue."""
+        queue = self._index.queues[topic, queue_id]
+        return properties_at(queue, self.log, offset - queue.min_offset)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The offset of the oldest message; 0 for a queue that never had one."""

@@ -53,26 +53,13 @@ def check_writable(config: BrokerConfig, host: str) -> None:
         )
 
 
-def check_expression_type(kind: str | None, config: BrokerConfig) -> None:
-    """Raises ``Refusal`` if messages cannot be filtered by expressions of that type.
-
-    Tags are compared as hash codes.  Any other type is refused in one of upstream's two ways:
-    the broker is not configured to filter by properties, or it cannot read the expression.
-    No other type is implemented yet; SQL92 would be added here.
-
-    Upstream: ConsumerFilterManager, FilterFactory.
-    """
-    if is_tag_type(kind):
-        return
-    if not config.property_filter:
+def check_property_filter(kind: str | None, config: BrokerConfig) -> None:
+    """Raises ``Refusal`` if the broker does not filter by expressions of the type *kind*."""
+    if not is_tag_type(kind) and not config.property_filter:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             f"The broker does not support consumer to filter message by {kind}",
         )
-    raise Refusal(
-        ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-        f"parse the consumer's subscription failed: expressions of type {kind} are not read here",
-    )
 
 
 def java_text(text: str | None) -> str:

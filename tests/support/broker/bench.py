@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import msgspec
@@ -142,14 +142,18 @@ class Client:
         self,
         client_id: str,
         group: str = "g",
-        topics: dict[str, str] | None = None,
+        topics: Mapping[str, str | tuple[str, str]] | None = None,
         *,
         version: int = 1,
         model: str = "CLUSTERING",
         producer: str | None = None,
     ) -> RemotingCommand:
         data = [
-            build_subscription(topic, expression, sub_version=version)
+            build_subscription(
+                topic,
+                *(expression if isinstance(expression, tuple) else (expression,)),
+                sub_version=version,
+            )
             for topic, expression in (topics or {}).items()
         ]
         consumer: Any = ConsumerData(

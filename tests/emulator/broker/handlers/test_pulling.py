@@ -287,17 +287,6 @@ async def test_a_broker_without_property_filters_says_so() -> None:
     assert "SQL92" in str(answer.remark)
 
 
-async def test_a_broker_with_property_filters_says_what_it_cannot_read() -> None:
-    client = Bench(property_filter=True).client()
-    client.sent("Orders")
-    answer = client.pull(
-        "Orders", flags=SUBSCRIPTION, subscription="a > 1", expression_type="SQL92"
-    )
-    assert answer is not None
-    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-    assert "SQL92" in str(answer.remark)
-
-
 async def test_a_broker_with_slaves_sends_who_is_far_behind_to_one() -> None:
     client = a_consumer(Bench(slave_read=True, behind_bytes_max=500))
     for _ in range(5):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from trio.testing import MockClock
 
@@ -250,16 +249,6 @@ async def test_a_group_that_a_pull_makes_is_made_by_a_pull() -> None:
     bench.client().sent("Orders")
     pulled(bench.client(), consumer_group="passing", flags=SUBSCRIPTION, subscription="*")
     assert bench.facts(GroupCreated) == [GroupCreated("passing", "pull")]
-
-
-async def test_a_group_that_subscribed_by_properties_is_told_that_nobody_reads_them() -> None:
-    bench = Bench()
-    client = a_consumer(bench)
-    table = bench.broker.clients.consumer_table["g"].subscription_table
-    table["Orders"] = msgspec.structs.replace(table["Orders"], expression_type="SQL92")
-    code, remark, _ = reason(pulled(client))
-    assert code == ResponseCode.SYSTEM_ERROR
-    assert remark == "The broker does not support consumer to filter message by SQL92"
 
 
 async def test_a_pull_whose_asker_has_gone_makes_room_for_one_other() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 
 import pytest
 
 from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
 from rocketmq_emulator.broker.store.consume_queue import ConsumeQueue
-from rocketmq_emulator.broker.store.reading import GetStatus
+from rocketmq_emulator.broker.store.reading import GetStatus, MessageFilter
 from rocketmq_emulator.disk.memory import MemoryDisk, MemorySegment
 from rocketmq_emulator.facts import MessageStored, OldestDropped, Queue, StoreRefused
 from rocketmq_emulator.protocol.messages.message_ids import offset_msg_id
@@ -209,13 +210,17 @@ def test_invariant_49_one_answer_carries_at_most_262144_bytes_or_one_message() -
     assert (alone.status, alone.count, alone.next_begin_offset) == (GetStatus.FOUND, 1, 3)
 
 
+def only(tag: str) -> MessageFilter:
+    return MessageFilter(frozenset({tag_code(tag)}).__contains__)
+
+
 def test_invariant_50_one_look_examines_at_most_800_entries() -> None:
     rig = Rig(MemoryDisk())
     for _ in range(1200):
         rig.put(b"", properties=TAGS + "other")
-    result = rig.store.get("orders", 0, 10, 32, frozenset({tag_code("TagA")}).__contains__)
+    result = rig.store.get("orders", 0, 10, 32, only("TagA"))
     assert (result.status, result.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 810)
-    more = rig.store.get("orders", 0, 10, 1000, frozenset({tag_code("TagA")}).__contains__)
+    more = rig.store.get("orders", 0, 10, 1000, only("TagA"))
     assert more.next_begin_offset == 1010
 
 
@@ -223,9 +228,24 @@ def test_a_filtered_look_advances_past_what_it_left_out() -> None:
     rig = Rig()
     for tag in ("A", "B", "A", "B", "B"):
         rig.put(tag.encode(), properties=TAGS + tag)
-    result = rig.store.get("orders", 0, 0, 32, frozenset({tag_code("A")}).__contains__)
+    result = rig.store.get("orders", 0, 0, 32, only("A"))
     assert [m.body for m in decode_records(b"".join(result.slices))] == [b"A", b"A"]
     assert result.next_begin_offset == 5
+
+
+def test_a_filter_by_properties_reads_the_records_whose_code_matches() -> None:
+    rig, read = Rig(TinyDisk(4096)), []
+    for number, tag in enumerate("ABAAB"):
+        rig.put(b"%d" % number, properties=f"{TAGS}{tag}\x02n\x01{number}")
+
+    def is_large(properties: Mapping[str, str]) -> bool:
+        read.append(properties["n"])
+        return int(properties["n"]) > 1
+
+    result = rig.store.get("orders", 0, 0, 32, only("A")._replace(by_properties=is_large))
+    assert [m.body for m in decode_records(b"".join(result.slices))] == [b"2", b"3"]
+    assert (read, result.next_begin_offset) == (["0", "2", "3"], 5)
+    assert rig.store.properties("orders", 0, 4)["n"] == "4"
 
 
 def test_neighbours_in_the_log_leave_as_one_slice() -> None:
@@ -474,7 +494,7 @@ def test_a_pull_without_a_filter_gets_what_one_with_a_filter_for_all_gets(
     for offset in range(rig.store.max_offset("orders", 0)):
         for count_max in (0, 1, 2, 31, 1_000):
             quick = rig.store.get("orders", 0, offset, count_max, None)
-            slow = rig.store.get("orders", 0, offset, count_max, lambda _code: True)
+            slow = rig.store.get("orders", 0, offset, count_max, MessageFilter(lambda _code: True))
             assert b"".join(quick.slices) == b"".join(slow.slices)
             quick.slices = slow.slices = []
             assert quick == slow

@@ -1,0 +1,123 @@
+"""Pulls of groups that subscribe by an SQL92 expression."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_emulator.protocol import catalog
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import CheckClientRequestBody
+from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.flags import SUBSCRIPTION
+from rocketmq_emulator.protocol.messages.subscription import SQL92, build_subscription
+from tests.support.broker.bench import Bench, Client, next_offset
+
+DEAR = "price > 5"
+NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+
+
+def priced(client: Client, *prices: int) -> None:
+    for price in prices:
+        client.sent("Orders", b"%d" % price, properties=f"price\x01{price}\x02UNIQ_KEY\x01{price}")
+
+
+def a_consumer(bench: Bench, expression: str = DEAR, version: int = 1) -> Client:
+    client = bench.client()
+    client.heartbeat("c", topics={"Orders": (expression, SQL92)}, version=version)
+    return client
+
+
+async def test_a_group_gets_the_messages_that_its_expression_matches() -> None:
+    bench = Bench(property_filter=True)
+    client = bench.client()
+    priced(client, 3, 7, 5, 9)
+    client.sent("Orders", b"none")
+    consumer = a_consumer(bench)
+    assert [record.body for record in consumer.pulled("Orders")] == [b"7", b"9"]
+    answer = consumer.pull("Orders", flags=0)
+    assert answer is not None
+    assert next_offset(answer) == 5, "a filter passes over what it left out"
+    nothing = consumer.pull("Orders", 4, flags=0)
+    assert nothing is not None
+    assert nothing.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+
+
+async def test_a_pull_that_carries_an_expression_needs_no_heartbeat() -> None:
+    bench = Bench(property_filter=True)
+    client = bench.client()
+    priced(client, 3, 7)
+    carried = {"flags": SUBSCRIPTION, "expression_type": SQL92}
+    answer = client.pull("Orders", subscription=DEAR, **carried)
+    assert answer is not None
+    assert (answer.code, b"7" in answer.body, b"\x003" in answer.body) == (0, True, False)
+    # Upstream's assertion against this is off: everything is delivered.
+    broken = client.pull("Orders", subscription="price >", **carried)
+    assert broken is not None
+    assert (broken.code, next_offset(broken)) == (0, 2)
+
+
+@pytest.mark.parametrize("expression", ["price >", "price > NULL"])
+async def test_a_group_whose_expression_is_wrong_is_told_so_by_its_pulls(expression: str) -> None:
+    bench = Bench(property_filter=True)
+    consumer = a_consumer(bench, expression)
+    priced(consumer, 7)
+    answer = consumer.pull("Orders", flags=0)
+    assert answer is not None
+    assert (answer.code, answer.remark) == (ResponseCode.FILTER_DATA_NOT_EXIST, NO_FILTER)
+
+
+async def test_a_held_pull_waits_for_a_message_that_matches() -> None:
+    bench = Bench(property_filter=True)
+    consumer = a_consumer(bench)
+    priced(consumer, 3)
+    assert consumer.pull("Orders", 1, sub_version=1) is None
+    held, other = consumer.last_opaque, bench.client()
+    priced(other, 4)
+    assert consumer.answer_to(held) is None, "4 does not match"
+    priced(other, 8)
+    answer = consumer.answer_to(held)
+    assert answer is not None
+    assert (answer.code, next_offset(answer)) == (ResponseCode.SUCCESS, 3)
+
+
+async def test_a_new_version_replaces_an_expression_and_an_older_one_does_not() -> None:
+    bench = Bench(property_filter=True)
+    priced(bench.client(), 3, 7)
+    a_consumer(bench, "price < 5", version=2)
+    consumer = a_consumer(bench, DEAR, version=1)
+    assert [record.body for record in consumer.pulled("Orders", sub_version=1)] == [b"3"]
+    newer = a_consumer(bench, DEAR, version=3)
+    assert [record.body for record in newer.pulled("Orders", sub_version=3)] == [b"7"]
+    a_consumer(bench, "price >", version=4)
+    answer = newer.pull("Orders", flags=0, sub_version=4)
+    assert answer is not None
+    assert answer.code == ResponseCode.FILTER_DATA_NOT_EXIST, "the old filter is gone"
+
+
+async def test_a_broker_without_property_filters_refuses_a_registered_group() -> None:
+    bench = Bench()
+    consumer = a_consumer(bench)
+    priced(consumer, 7)
+    answer = consumer.pull("Orders", flags=0)
+    assert answer is not None
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "The broker does not support consumer to filter message by SQL92"
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_on", "code"),
+    [
+        (DEAR, True, ResponseCode.SUCCESS),
+        ("price >", True, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        (DEAR, False, ResponseCode.SYSTEM_ERROR),
+    ],
+)
+async def test_a_client_can_ask_whether_its_expression_is_read(expression, is_on, code) -> None:
+    bench = Bench(property_filter=is_on)
+    data = build_subscription("Orders", expression, SQL92)
+    body = CheckClientRequestBody(client_id="c", group="g", subscription_data=data)
+    answer = bench.client().ask(
+        catalog.CHECK_CLIENT_CONFIG, body=encode_body(body, bench.broker.release)
+    )
+    assert answer is not None
+    assert answer.code == code
