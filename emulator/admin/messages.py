@@ -19,8 +19,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.admin.calls import Admin, AdminRefused, NotFound
-from rocketmq_emulator.protocol.catalog import PULL_MESSAGE, QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
+from rocketmq_emulator.admin.calls import TOOL_RELEASE, Admin, AdminRefused, NotFound
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import CheckClientRequestBody
+from rocketmq_emulator.protocol.catalog import (
+    CHECK_CLIENT_CONFIG,
+    PULL_MESSAGE,
+    QUERY_MESSAGE,
+    VIEW_MESSAGE_BY_ID,
+)
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.error_families import Misuse
 from rocketmq_emulator.protocol.flags import pull_flag
@@ -41,6 +48,7 @@ from rocketmq_emulator.protocol.messages.subscription import (
     SUB_ALL,
     TAG,
     build_subscription,
+    is_tag_type,
     matches_tag,
 )
 from rocketmq_emulator.protocol.queues import MessageQueue, sorted_queues
@@ -54,6 +62,7 @@ from rocketmq_emulator.protocol.requests.pulling import (
 MESSAGES_A_PULL = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory, the broker's limit
 CALL_MS_MAX = 5_000
 Age: TypeAlias = tuple[int, int, str]
+NEEDS_FILTER = "start it with the setting enablePropertyFilter=true"
 EMPTY_PULLS = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
@@ -74,12 +83,18 @@ class Pulled(msgspec.Struct, frozen=True):
 
 
 class TopicReader:
-    """Reads one topic.  *tags*: ``*`` or ``TagA || TagB``; raises ``BadExpression``."""
+    """Reads one topic: all messages, those of ``TagA || TagB``, or of an SQL92 expression.
 
-    def __init__(self, admin: Admin, topic: str, tags: str = SUB_ALL) -> None:
+    Raises ``BadExpression``.
+    """
+
+    def __init__(
+        self, admin: Admin, topic: str, expression: str = SUB_ALL, kind: str = TAG
+    ) -> None:
         self.topic = topic
         self._admin = admin
-        self._wanted = build_subscription(topic, tags)
+        self._wanted = build_subscription(topic, expression, kind)
+        self._checked = set[str]()  # brokers that read the expression, by address
 
     async def spans(self) -> list[QueueSpan]:
         """The topic's queues now.  Raises ``AdminError``; ``NotFound`` without a route."""
@@ -111,6 +126,7 @@ class TopicReader:
 
         Raises ``AdminError``; ``NotFound`` if the topic was deleted.
         """
+        await self._check(span.address)
         header = PullMessageRequest(
             consumer_group=TOOLS_CONSUMER_GROUP,
             topic=self.topic,
@@ -122,7 +138,7 @@ class TopicReader:
             suspend_timeout_millis=hold_ms,
             sub_version=0,
             subscription=self._wanted.sub_string,
-            expression_type=TAG,
+            expression_type=self._wanted.expression_type,
         )
         timeout_ms = CALL_MS_MAX + 2 * hold_ms  # the broker checks held pulls only now and then
         reply = await self._admin.invoke(span.address, PULL_MESSAGE, header, timeout_ms=timeout_ms)
@@ -135,6 +151,25 @@ class TopicReader:
         if reply.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NotFound(f"there is no topic {self.topic} any more")
         raise AdminRefused(f"{span.address} refused with code {reply.code}: {reply.remark}")
+
+    async def _check(self, address: str) -> None:
+        """Ask a broker whether it reads the expression: of a wrong one it would deliver all.
+
+        Raises ``AdminRefused``.
+        """
+        if is_tag_type(self._wanted.expression_type) or address in self._checked:
+            return
+        body = CheckClientRequestBody(
+            client_id="", group=TOOLS_CONSUMER_GROUP, subscription_data=self._wanted
+        )
+        reply = await self._admin.invoke(
+            address, CHECK_CLIENT_CONFIG, None, body=encode_body(body, TOOL_RELEASE)
+        )
+        if reply.code == ResponseCode.SYSTEM_ERROR:
+            raise AdminRefused(f"{address}: {reply.remark}: {NEEDS_FILTER}", reply.code)
+        if reply.code != ResponseCode.SUCCESS:
+            raise AdminRefused(f"{address} cannot read the expression: {reply.remark}", reply.code)
+        self._checked.add(address)
 
     async def stored(
         self, spans: list[QueueSpan], starts: list[int]

@@ -99,6 +99,6 @@ def compiled(expression: str, kind: str | None, release: Release) -> ByPropertie
     """
     if kind != SQL92:
         raise UnknownExpressionType(f"expressions of type {kind} are unknown: {SQL92} is known")
-    from rocketmq_emulator.protocol.sql92 import compile_filter  # noqa: PLC0415  # loads a parser
+    from rocketmq_emulator.protocol.sql92.filters import compile_filter  # noqa: PLC0415  # loads a parser
 
     return compile_filter(expression, release).matches

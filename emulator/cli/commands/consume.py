@@ -26,6 +26,7 @@ from rocketmq_emulator.cli.messages.printer import (
     Format,
     Key,
     Printer,
+    Sql,
     Tags,
     body_line,
     line_of,
@@ -38,7 +39,7 @@ from rocketmq_emulator.client import PushConsumer, PushConsumerConfig
 from rocketmq_emulator.net.tasks import cancelling_nursery
 from rocketmq_emulator.processes.stopping import stop_on_signal
 from rocketmq_emulator.protocol.bodies.groups import SubscriptionGroupConfig
-from rocketmq_emulator.protocol.messages.subscription import BadExpression
+from rocketmq_emulator.protocol.messages.subscription import SQL92, SUB_ALL, TAG, BadExpression
 
 if TYPE_CHECKING:
     from rocketmq_emulator.admin.messages import QueueSpan
@@ -95,6 +96,7 @@ def consume(
         ),
     ] = "",
     tags: Tags = "*",
+    sql: Sql = "",
     key: Key = "",
     count: Count = 0,
     timeout: Timeout = None,
@@ -114,7 +116,8 @@ def consume(
     if peek and start.where == "last":
         raise BadUse(f"--peek ends where --from latest starts: use `rmqemu watch {topic}`")
     printer = Printer(line_of(form, body_line, as_json=as_json), key=key, count_max=count)
-    wanted = Wanted(topic, tags, group or GROUP, start, is_start_given=bool(where))
+    expression = expression_of(tags, sql)
+    wanted = Wanted(topic, expression, group or GROUP, start, is_start_given=bool(where))
     limit_s = timeout or float("inf")
     reads = _peek if peek else _consume
     was_interrupted = trio.run(reads, printer, wanted, namesrv, limit_s)
@@ -128,13 +131,22 @@ def consume(
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """The topic and tags to read, the group, and the start position."""
+    """The topic, the expression and its type, the group, and the start position."""
 
     topic: str
-    tags: str
+    expression: tuple[str, str]
     group: str
     start: Position
     is_start_given: bool
+
+
+def expression_of(tags: str, sql: str) -> tuple[str, str]:
+    """The expression of --tags or --sql, and its type.  Raises ``BadUse`` for both."""
+    if sql and tags != SUB_ALL:
+        raise BadUse(
+            "--tags and --sql: a subscription has one of them; in SQL, TAGS is a property"
+        )
+    return (sql, SQL92) if sql else (tags, TAG)
 
 
 # As a member of a group ---------------------------------------------------------------------
@@ -166,7 +178,7 @@ async def _consume(printer: Printer, wanted: Wanted, namesrv: str, limit_s: floa
         nursery.start_soon(stop_on_signal, stopped)
         nursery.start_soon(_pass_on, stopped, printer.done)
         with trio.move_on_after(limit_s):
-            async with PushConsumer(listen, {wanted.topic: wanted.tags}, config):
+            async with PushConsumer(listen, {wanted.topic: wanted.expression}, config):
                 await printer.done.wait()
         return stopped.is_set()
 
@@ -213,7 +225,7 @@ async def _peek(printer: Printer, wanted: Wanted, namesrv: str, limit_s: float) 
         with trio.move_on_after(limit_s) as reading:
             nursery.start_soon(_cancel_when, stopped, reading)
             async with admin_over_tcp(namesrv) as admin:
-                reader = a_reader(admin, wanted.topic, wanted.tags)
+                reader = a_reader(admin, wanted)
                 spans = await reader.spans()
                 starts = await reader.starts(spans, wanted.start.where, wanted.start.at_ms)
                 await print_stored(printer, reader.stored(spans, starts))
@@ -235,12 +247,12 @@ async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def a_reader(admin: Admin, topic: str, tags: str) -> TopicReader:
-    """A reader of *topic*.  Raises ``BadUse`` for invalid *tags*."""
+def a_reader(admin: Admin, wanted: Wanted) -> TopicReader:
+    """A reader of the topic.  Raises ``BadUse`` for invalid tags."""
     try:
-        return TopicReader(admin, topic, tags)
+        return TopicReader(admin, wanted.topic, *wanted.expression)
     except BadExpression as error:
-        raise BadUse(f"--tags {tags}: {error}") from None
+        raise BadUse(f"--tags {wanted.expression[0]}: {error}") from None
 
 
 # Following a topic --------------------------------------------------------------------
@@ -266,6 +278,7 @@ def watch(
         ),
     ] = "latest",
     tags: Tags = "*",
+    sql: Sql = "",
     key: Key = "",
     form: Format = "",
     as_json: AsJsonLines = False,
@@ -275,17 +288,16 @@ def watch(
     now_ms = int(time.time() * 1000)
     start = position(where, "--from", now_ms)
     printer = Printer(line_of(form, short_line, as_json=as_json), key=key)
-    trio.run(_watch, printer, topic, tags, start, namesrv, now_ms)
+    wanted = Wanted(topic, expression_of(tags, sql), "", start, is_start_given=True)
+    trio.run(_watch, printer, wanted, namesrv, now_ms)
     if printer.error:
         raise printer.error
 
 
-async def _watch(
-    printer: Printer, topic: str, tags: str, start: Position, namesrv: str, now_ms: int
-) -> None:
+async def _watch(printer: Printer, wanted: Wanted, namesrv: str, now_ms: int) -> None:
     async with admin_over_tcp(namesrv) as admin, cancelling_nursery() as nursery:
         nursery.start_soon(stop_on_signal, printer.done)
-        reader = a_reader(admin, topic, tags)
+        reader, start = a_reader(admin, wanted), wanted.start
         spans = await reader.spans()
         if start.where != "last":
             starts = await reader.starts(spans, start.where, start.at_ms)

@@ -171,6 +171,14 @@ Line: TypeAlias = "Callable[[MessageExt], bytes]"
 Tags = Annotated[
     str, typer.Option(metavar="TAGS", help='Only messages with these tags: "paid || shipped".')
 ]
+Sql = Annotated[
+    str,
+    typer.Option(
+        metavar="EXPRESSION",
+        help="Only messages whose properties match, as in \"price > 5 AND region = 'eu'\".  "
+        "Brokers need the setting enablePropertyFilter.",
+    ),
+]
 Key = Annotated[
     str, typer.Option(metavar="KEY", help="Print only messages with this key; skip the others.")
 ]
