@@ -78,6 +78,7 @@ RECALL_KNOWN = Release(5, 3, 2)  # RECALL_MESSAGE
 TOPIC_LISTS_KNOWN = Release(5, 3, 0)  # UPDATE_AND_CREATE_TOPIC_LIST
 GROUP_LISTS_KNOWN = Release(5, 3, 1)  # UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
 BATCH_ACK_KNOWN = Release(5, 1, 3)  # BATCH_ACK_MESSAGE
+TEXT_SEARCH_KNOWN = Release(5, 1, 3)  # CONTAINS, STARTSWITH and ENDSWITH of SQL92 filters
 FILTER_SERVERS_UNKNOWN = Release(4, 9, 6)  # REGISTER_FILTER_SERVER, but in 5.0.0 and 5.1.0
 
 # Releases that added members to bodies; those added by 5.0.0 have no constant.
