@@ -45,6 +45,7 @@ from rocketmq_emulator.protocol.messages.names import (
 )
 from rocketmq_emulator.protocol.messages.properties import split_keys
 from rocketmq_emulator.protocol.messages.subscription import (
+    NEEDS_PROPERTY_FILTER,
     SUB_ALL,
     TAG,
     build_subscription,
@@ -62,7 +63,6 @@ from rocketmq_emulator.protocol.requests.pulling import (
 MESSAGES_A_PULL = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory, the broker's limit
 CALL_MS_MAX = 5_000
 Age: TypeAlias = tuple[int, int, str]
-NEEDS_FILTER = "start it with the setting enablePropertyFilter=true"
 EMPTY_PULLS = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
@@ -166,7 +166,7 @@ class TopicReader:
             address, CHECK_CLIENT_CONFIG, None, body=encode_body(body, TOOL_RELEASE)
         )
         if reply.code == ResponseCode.SYSTEM_ERROR:
-            raise AdminRefused(f"{address}: {reply.remark}: {NEEDS_FILTER}", reply.code)
+            raise AdminRefused(f"{address}: {reply.remark}; {NEEDS_PROPERTY_FILTER}", reply.code)
         if reply.code != ResponseCode.SUCCESS:
             raise AdminRefused(f"{address} cannot read the expression: {reply.remark}", reply.code)
         self._checked.add(address)

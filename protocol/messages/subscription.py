@@ -20,6 +20,7 @@ from rocketmq_emulator.protocol.error_families import Misuse
 SUB_ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
+NEEDS_PROPERTY_FILTER = "brokers filter by SQL92 with the setting enablePropertyFilter=true"
 TAGS_MAX = 10_000  # ours: of one subscription
 _TAG_SEPARATOR = "||"
 _JAVA_BLANKS = "".join(map(chr, range(33)))  # the characters that String.trim removes

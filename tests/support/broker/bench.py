@@ -34,7 +34,7 @@ from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.flags import SUSPEND
 from rocketmq_emulator.protocol.framing import FrameDecoder
 from rocketmq_emulator.protocol.messages.records import StoredMessage, decode_records
-from rocketmq_emulator.protocol.messages.subscription import build_subscription
+from rocketmq_emulator.protocol.messages.subscription import TAG, build_subscription
 from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendMessageRequestV2
 from rocketmq_emulator.protocol.rpc import AnyRpc
@@ -149,11 +149,7 @@ class Client:
         producer: str | None = None,
     ) -> RemotingCommand:
         data = [
-            build_subscription(
-                topic,
-                *(expression if isinstance(expression, tuple) else (expression,)),
-                sub_version=version,
-            )
+            build_subscription(topic, *_typed(expression), version)
             for topic, expression in (topics or {}).items()
         ]
         consumer: Any = ConsumerData(
@@ -197,6 +193,10 @@ class Client:
         found = [c.fields()["consumerGroup"] for c in self.heard if c.code == 40]
         assert all(c.flag == ONE_WAY for c in self.heard)
         return found
+
+
+def _typed(expression: str | tuple[str, str]) -> tuple[str, str]:
+    return expression if isinstance(expression, tuple) else (expression, TAG)
 
 
 class Bench:

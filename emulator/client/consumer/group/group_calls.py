@@ -48,6 +48,7 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import ext_of
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.messages.names import MASTER_ID
+from rocketmq_emulator.protocol.messages.subscription import NEEDS_PROPERTY_FILTER
 from rocketmq_emulator.protocol.requests.groups import GetConsumerListByGroupRequest
 from rocketmq_emulator.protocol.requests.offsets import (
     GetEarliestMsgStoretimeReply,
@@ -265,6 +266,9 @@ class GroupCalls:
                 code=ClientErrorCode.ACCESS_BROKER_TIMEOUT,
                 definite=error.definite,
             ) from error
+        if reply.code == ResponseCode.SYSTEM_ERROR:
+            text = f"{address} answered {reply.code}: {reply.remark}; {NEEDS_PROPERTY_FILTER}"
+            raise GroupCallRefusedByBroker(text, code=reply.code)
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
 
