@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,17 +91,29 @@ def python_errors() -> set[str]:
     return {name for name in found if issubclass(getattr(builtins, name), BaseException)}
 
 
-def exception_classes() -> dict[str, ExceptionClass]:
-    """All exception classes of the packages, by name, read from the sources."""
-    classes: dict[str, list[ExceptionClass]] = {}
+@cache
+def classes_and_calls() -> tuple[list[ExceptionClass], list[tuple[str, str]]]:
+    """All classes in the sources of the packages, and the places and names of all calls."""
+    classes: list[ExceptionClass] = []
+    calls: list[tuple[str, str]] = []
     for path in paths():
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
             if isinstance(node, ast.ClassDef):
                 bases = tuple(ast.unparse(base).rsplit(".", 1)[-1] for base in node.bases)
                 is_public = any(ast.unparse(one) == "public" for one in node.decorator_list)
                 place = f"{path}:{node.lineno}"
-                one = ExceptionClass(node.name, bases, place, is_public)
-                classes.setdefault(node.name, []).append(one)
+                classes.append(ExceptionClass(node.name, bases, place, is_public))
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                calls.append((f"{path}:{node.lineno}", node.func.id))
+    return classes, calls
+
+
+@cache
+def exception_classes() -> dict[str, ExceptionClass]:
+    """All exception classes of the packages, by name, read from the sources."""
+    classes: dict[str, list[ExceptionClass]] = {}
+    for each in classes_and_calls()[0]:
+        classes.setdefault(each.name, []).append(each)
     errors = python_errors() | {"ValidationError"}  # msgspec's
     found: dict[str, ExceptionClass] = {}
     while more := [
@@ -138,11 +151,8 @@ def test_every_exception_has_one_family_or_a_reason_to_have_none() -> None:
 
 
 def test_an_exception_without_a_family_for_users_is_a_base_and_never_raised() -> None:
-    for path in paths():
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                place = f"{path}:{node.lineno}"
-                assert node.func.id not in BASES, f"{place}: {node.func.id} is a base"
+    for place, name in classes_and_calls()[1]:
+        assert name not in BASES, f"{place}: {name} is a base"
 
 
 def test_few_exceptions_have_no_base_of_ours() -> None:
