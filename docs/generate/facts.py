@@ -24,7 +24,7 @@ FACTS_MADE_IN = ("emulator", "scenarios")
 TITLES = {
     "rocketmq_emulator.facts.nodes": "Any process",
     "rocketmq_emulator.facts.servers": "NameServers and brokers",
-    "rocketmq_emulator.facts.stores": "Stores, and the timer messages in them",
+    "rocketmq_emulator.facts.stores": "Stores, with the timer messages and transactions in them",
     "rocketmq_emulator.facts.clients": "Clients",
     "rocketmq_emulator.facts.faults": "Faults and runs",
 }

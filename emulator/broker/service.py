@@ -205,6 +205,7 @@ class ScheduledTasks:
         self._delivery: Timer | None = None
         self._flush: Timer | None = None
         self._timer_delivery: Timer | None = None
+        self._transactions: Timer | None = None
         flushing = broker.store.flushing
         flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
@@ -227,6 +228,8 @@ class ScheduledTasks:
         nursery.start_soon(every_service, services, self._clock.new_alarm())
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
+        self._broker.transactions.on_planned = self._plan_transactions
+        self._plan_transactions()
         if (timers := self._broker.timers) is not None:
             timers.on_planned = partial(self._plan_timed, timers)
             self._plan_timed(timers)
@@ -271,6 +274,18 @@ class ScheduledTasks:
         with self._server.batch():
             timers.run_due(self._clock.now_ms())
         self._plan_timed(timers)
+
+    def _plan_transactions(self) -> None:
+        due_ms = self._broker.transactions.next_due_ms()
+        if due_ms is not None:
+            self._transactions = self._reschedule(
+                self._transactions, due_ms, self._run_transactions
+            )
+
+    def _run_transactions(self) -> None:
+        with self._server.batch():
+            self._broker.transactions.run_due(self._clock.now_ms())
+        self._plan_transactions()
 
     def _plan_flush(self) -> None:
         due_ms = self._broker.store.flushing.next_due_ms(self._clock.now_ms())

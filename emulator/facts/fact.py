@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 Severity = Literal["debug", "info", "warning", "error"]
 

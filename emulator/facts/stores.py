@@ -1,6 +1,7 @@
 """Facts of stores: messages appended, delayed, flushed, recovered, dropped, refused.
 
 Timer messages (5.x) have a time of delivery: they wait for it and are delivered, recalled or lost.
+Half messages wait for the outcome of their transaction.
 """
 
 from __future__ import annotations
@@ -268,5 +269,65 @@ class TimerMessageDropped(Fact, frozen=True):
 
     queue: Queue
     offset: int  # in the queue of the timer topic
+    reason: str
+    uniq_key: str
+
+
+# Transactions -------------------------------------------------------------------------
+
+
+class HalfMessageStored(Fact, frozen=True):
+    """A half message was put aside: it is delivered only if its transaction is committed."""
+
+    queue: Queue  # to which it was sent
+    offset: int  # in the queue of the half topic
+    position: int  # in the commit log, in bytes
+    group: str  # the producer's
+    uniq_key: str
+
+
+class TransactionEnded(Fact, frozen=True):
+    """A producer committed or rolled back a transaction; a commit stored the message again."""
+
+    queue: Queue  # to which the half message was sent
+    offset: int  # in the queue of the half topic
+    outcome: Literal["commit", "rollback"]  # as the producer answered
+    group: str  # the producer's
+    by_check: bool  # it answered a check
+    stored_offset: int  # of the committed message in its queue; -1: none, or it waits for its time
+    uniq_key: str
+
+
+class EndTransactionRefused(Fact, frozen=True):
+    """A broker refused to end a transaction: its half message stays as it was."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    group: str  # that asked for it
+    topic: str  # to which the half message was sent; empty: no such message, or of no transaction
+    response_code: int  # the reason
+    remark: str
+
+
+class TransactionChecked(Fact, frozen=True):
+    """A half message without an outcome was stored again, and its group was asked for it."""
+
+    queue: Queue  # to which the half message was sent
+    offset: int  # of the record that was checked, in the queue of the half topic
+    copy_offset: int  # of the record that the answer and the next check are about
+    check_times: int  # this one included
+    client: str  # that was asked; empty: no member of the group was connected
+    group: str  # the producer's
+    uniq_key: str
+
+
+class TransactionGivenUp(Fact, frozen=True):
+    """A half message without an outcome is not checked any more, and is not delivered."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    queue: Queue  # to which the half message was sent
+    offset: int  # of the record, in the queue of the half topic
+    check_times: int  # how often its group was to be asked
     reason: str
     uniq_key: str

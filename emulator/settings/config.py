@@ -133,6 +133,9 @@ BROKER_RULES = SettingRules(
         (Range(0), "flush_least_pages"),
         (Range(1), "timer_delay_s_max timer_precision_ms timer_roll_window_slots"),
         (Range(1), "timer_slot_messages_max persist_timers_interval_ms"),
+        (Range(0), "transaction_immunity_ms transaction_checks_max"),
+        (Range(0), "transaction_check_interval_ms"),
+        (Range(1), "transaction_op_interval_ms transaction_op_bytes_max"),
         (Range(1, LONG_MAX), "journal_bytes_max"),
         (Range(1), "journal_files_max"),
     ),
@@ -293,7 +296,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     cluster_topic: bool = True  # BrokerConfig.clusterTopicEnable
     broker_topic: bool = True  # BrokerConfig.brokerTopicEnable
     trace_topic: bool = False  # BrokerConfig.traceTopicEnable
-    reject_transactions: bool = True  # BrokerConfig.rejectTransactionMessage (there: false)
+    reject_transactions: bool = False  # BrokerConfig.rejectTransactionMessage
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
     server_side_reset: bool = True  # BrokerConfig.useServerSideResetOffset (5.2; before, never)
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
@@ -356,6 +359,13 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     persist_timers_interval_ms: int = 1_000  # MessageStoreConfig.timerFlushIntervalMs
     recall_message: bool = False  # BrokerConfig.recallMessageEnable (5.3.2)
     recall_when_not_writeable: bool = True  # BrokerConfig.allowRecallWhenBrokerNotWriteable
+
+    # Transactions
+    transaction_immunity_ms: int = 6_000  # BrokerConfig.transactionTimeOut: before a first check
+    transaction_checks_max: int = 15  # BrokerConfig.transactionCheckMax
+    transaction_check_interval_ms: int = 0  # transactionCheckInterval; 0 = the release's
+    transaction_op_interval_ms: int = 3_000  # BrokerConfig.transactionOpBatchInterval (5.1)
+    transaction_op_bytes_max: int = 4_096  # BrokerConfig.transactionOpMsgMaxSize (5.1)
 
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     quirks: tuple[str, ...] = ()  # ours: bugs switched on by name

@@ -156,6 +156,13 @@ TOPIC_STATS_OF_ALL_QUEUES = Release(5, 3, 0)  # of the larger count; before, of 
 TIMER_MESSAGES_KNOWN = Release(5, 0, 0)  # before, their properties mean nothing
 TIMER_DELETE_NAMES_TOPIC = Release(5, 3, 2)  # TIMER_DEL_UNIQKEY: topic and key, not the key alone
 TIMER_PUT_GIVEN_UP = Release(5, 3, 2)  # at a full store, after three tries; before, never
+RETRIES_ARE_NOT_HALF = Release(5, 0, 0)  # a delayed retry with TRAN_MSG is an ordinary message
+HALF_HAS_TRANSACTION_ID = Release(5, 1, 0)  # __transactionId__, the unique key
+CHECK_NAMES_BROKER = Release(5, 1, 0)  # CHECK_TRANSACTION_STATE: its field bname
+CHECK_NAMES_TOPIC = Release(5, 3, 0)  # CHECK_TRANSACTION_STATE: the half topic
+OPS_ARE_BATCHED = Release(5, 1, 0)  # many outcomes in a record; before, one, written at once
+CHECKS_EVERY_30_S = Release(5, 1, 1)  # of transactions; before, every 60 s
+LATE_END_REFUSED = Release(5, 1, 1)  # END_TRANSACTION after the message's own immunity: 604
 UNIQ_KEY_ADDED = Release(5, 0, 0)  # to a message without one, and answered as the transaction id
 WAIT_DROPPED = ReleaseSpan(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
 

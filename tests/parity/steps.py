@@ -7,6 +7,7 @@ from tests.parity import questions_of_senders as senders
 from tests.parity import questions_of_tools as tools
 from tests.parity.question import Question, Step
 from tests.parity.questions_of_administrators import ADMINISTRATION
+from tests.parity.questions_of_transactions import TRANSACTIONS
 
 STEPS: tuple[Step, ...] = (
     *tools.FIRST,
@@ -31,4 +32,4 @@ def titles_of(main: tuple[Step, ...]) -> list[str]:
 
 
 TITLES = titles_of(STEPS)
-STEPS_OF = {"parity": STEPS, "administration": ADMINISTRATION}
+STEPS_OF = {"parity": STEPS, "administration": ADMINISTRATION, "transactions": TRANSACTIONS}

@@ -44,7 +44,12 @@ def _give_up(reason: str) -> NoReturn:
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    "name", ["parity", pytest.param("administration", marks=pytest.mark.parity)]
+    "name",
+    [
+        "parity",
+        pytest.param("administration", marks=pytest.mark.parity),
+        pytest.param("transactions", marks=pytest.mark.parity),
+    ],
 )
 def test_a_real_broker_answers_as_it_was_recorded(real_broker: tuple[str, str], name: str) -> None:
     release, address = real_broker

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Mapping
 import msgspec
 
 from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.store.transactions import check_interval_ms
 from rocketmq_emulator.facts import SettingsChanged, SettingsIgnored
 from rocketmq_emulator.net.reply_rules import check_allowed, extension_body_of
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
@@ -51,8 +52,16 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "shortPollingTimeMills": "short_polling_ms",
     "slaveReadEnable": "slave_read",
     "syncFlushTimeout": "sync_flush_ms_max",
+    "transactionCheckInterval": "transaction_check_interval_ms",
+    "transactionCheckMax": "transaction_checks_max",
+    "transactionTimeOut": "transaction_immunity_ms",
 }
-LIVE_5_1 = {**LIVE, "channelExpiredTimeout": "client_silence_ms_max"}
+LIVE_5_1 = {
+    **LIVE,
+    "channelExpiredTimeout": "client_silence_ms_max",
+    "transactionOpBatchInterval": "transaction_op_interval_ms",
+    "transactionOpMsgMaxSize": "transaction_op_bytes_max",
+}
 LIVE_5_2 = {**LIVE_5_1, "useServerSideResetOffset": "server_side_reset"}
 FIXED = {
     "brokerClusterName": "cluster",
@@ -111,6 +120,7 @@ class ConfigurationProcessor:
             "listenPort": port,
             "registerBrokerTimeoutMills": str(broker.register_call_ms_max),
             "serverChannelMaxIdleTimeSeconds": str(broker.config.net.idle_ms_max // 1_000),
+            "transactionCheckInterval": str(check_interval_ms(broker.config)),
         }
         version = encode_body(self._version, broker.release).decode()
         header = GetBrokerConfigReply(version=version)

@@ -1,11 +1,11 @@
 """Scheduled work of a broker, done now on request: cleaning, and delivering waiting messages.
 
 Answers CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC and DELETE_EXPIRED_COMMITLOG in every
-release, and ADVANCE_TIME, our own call.  Refuses RESUME_CHECK_HALF_MESSAGE with its name in the
-remark: the emulator checks no transactions.
+release, and ADVANCE_TIME, our own call.
 ADVANCE_TIME moves only the due times of waiting messages (delay levels, retries among them, and
-timers).  They are delivered in the order of their due times, over all levels and the timer wheel:
-ten hours in one step or in many give the same order.  No connection, member, lock or message gets
+timers), and the ages of half messages, for which one check is made at once if one becomes due.
+Messages are delivered in the order of their due times, over all levels and the timer wheel: ten
+hours in one step or in many give the same order.  No connection, member, lock or message gets
 older by it, and records carry the wall time.
 
 Upstream: AdminBrokerProcessor.cleanExpiredConsumeQueue, cleanUnusedTopic, deleteExpiredCommitLog.
@@ -31,16 +31,17 @@ from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
     TRANS_OP_HALF_TOPIC,
 )
-from rocketmq_emulator.protocol.requests.admin import ResumeCheckHalfMessageRequest
 
 if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.delays import ScheduleMessageService
     from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
 
 
-ALWAYS_KEPT = {SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_OP_HALF_TOPIC}  # even if not in the topic table
+# Even if they are not in the topic table.
+ALWAYS_KEPT = {SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC}
 
 
 class HousekeepingProcessor:
@@ -62,13 +63,6 @@ class HousekeepingProcessor:
         """Drop expired segments now, instead of at the next scheduled check."""
         self._broker.store.drop_expired(call.now_ms)
         return Reply()
-
-    def resume_check(self, _call: Call[ResumeCheckHalfMessageRequest]) -> Result:
-        """Refused; nothing is changed."""
-        raise Refusal(
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            "RESUME_CHECK_HALF_MESSAGE is not supported: this broker checks no transactions",
-        )
 
 
 def _done(clean: Callable[[], object]) -> Reply:
@@ -95,6 +89,7 @@ class AdvanceTimeProcessor:
         check_allowed("this is", allowed=broker.config.reply_rules_allowed)
         wanted = extension_body_of(call, AdvanceTime)
         moved = advance(broker.delays, broker.timers, wanted.ms, call.now_ms)
+        broker.transactions.advance(wanted.ms, call.now_ms)
         broker.puts.on_delayed()  # plan the next delivery
         broker.note(TimeAdvanced(wanted.ms, moved.due_count, moved.waiting_count))
         left = moved.waiting_count - moved.due_count

@@ -3,8 +3,8 @@
 Answers SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE in every release.  The checks, their
 order and their codes are upstream's, oddities included: a topic's own write permission is not
 checked here, and a queue id between the write and the read count is accepted.
-Does not prepare transaction messages (they are refused, unless the configuration lets them be
-stored unchanged), does not support reply messages to producers, and has no static topics.
+A message of a transaction (TRAN_MSG) is stored as a half message; its reply has the offset in the
+half topic.  Does not support reply messages to producers, and has no static topics.
 
 Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 """
@@ -74,6 +74,7 @@ from rocketmq_emulator.settings.releases import (
     LAST_PROPERTY_OPEN,
     MSG_REGION_STORED,
     ORDERLY_RETRY_GOES_TO_DLQ,
+    RETRIES_ARE_NOT_HALF,
     RETRY_BATCH_TAKEN,
     TIMER_MESSAGES_KNOWN,
     TOPIC_ATTRIBUTES_SHOWN,
@@ -198,11 +199,11 @@ class SendMessageProcessor:
             if uniq_key is None:
                 uniq_key = self._uniq_keys.make(call.now_ms)
                 properties = with_property(properties, UNIQ_KEY, uniq_key, trailing=True)
-        if _TRANSACTIONAL in properties:
-            self._check_transaction(properties)
         message = self._message(call, queue_id, self._with_added(properties), call.command.body)
         message.retries_max = retries_max
-        forgets_wait = self._drops_wait and _WAITS in properties
+        if _TRANSACTIONAL in properties:
+            message.is_half = self._is_half(message)
+        forgets_wait = self._drops_wait and _WAITS in properties and not message.is_half
         if forgets_wait and (_DELAYED not in properties or delay_level(properties) <= 0):
             message.properties = without_property(message.properties, WAIT)
         put = broker.puts.put(message, call.now_ms)
@@ -299,13 +300,23 @@ class SendMessageProcessor:
             raise Refusal(self._broker.bad_parameter_code, remark)
         return queue_id
 
-    def _check_transaction(self, properties: str) -> None:
-        # Refused by default: no END_TRANSACTION is answered, so a half message would be lost.
-        if property_of(properties, TRAN_MSG) == "true" and self._broker.config.reject_transactions:
+    def _is_half(self, message: MessageToStore) -> bool:
+        """Whether the message waits for its transaction; raises ``Refusal`` if none may.
+
+        The type in its system flag does not count.
+        """
+        text = message.properties
+        if (property_of(text, TRAN_MSG) or "").lower() != "true":
+            return False
+        is_retry = message.reconsume_times > 0 and delay_level(text) > 0
+        if is_retry and self._release >= RETRIES_ARE_NOT_HALF:
+            return False
+        if self._broker.config.reject_transactions:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._broker.host}] sending transaction message is forbidden",
             )
+        return True
 
     def _look_for_misuses(self, call: Call[SendRequest], properties: str) -> None:
         """Of a message that was stored: a delay that does not hold, tags that nobody wants."""

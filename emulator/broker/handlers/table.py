@@ -26,6 +26,7 @@ from rocketmq_emulator.broker.handlers.send_back import SendMessageBackProcessor
 from rocketmq_emulator.broker.handlers.sending import SendMessageProcessor
 from rocketmq_emulator.broker.handlers.statistics import ConsumptionProcessor, StatisticsProcessor
 from rocketmq_emulator.broker.handlers.topics import TopicProcessor
+from rocketmq_emulator.broker.handlers.transactions import EndTransactionProcessor
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.net.dispatch import Row, Table, table_of
 from rocketmq_emulator.protocol import catalog
@@ -45,6 +46,7 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
 def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, ...]:
     """The calls of producers and consumers."""
     sending = SendMessageProcessor(broker, rng)
+    transactions = EndTransactionProcessor(broker)
     sending_back = SendMessageBackProcessor(broker, rng)
     recalling = RecallMessageProcessor(broker)
     pulling = PullMessageProcessor(broker, now_ms)
@@ -55,6 +57,8 @@ def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, 
         Row(catalog.SEND_MESSAGE, sending.send),
         Row(catalog.SEND_MESSAGE_V2, sending.send),
         Row(catalog.SEND_BATCH_MESSAGE, sending.send),
+        Row(catalog.END_TRANSACTION, transactions.end),
+        Row(catalog.RESUME_CHECK_HALF_MESSAGE, transactions.resume_check),
         Row(catalog.CONSUMER_SEND_MSG_BACK, sending_back.send_back),
         Row(catalog.RECALL_MESSAGE, recalling.recall),
         Row(catalog.PULL_MESSAGE, pulling.pull),
@@ -141,5 +145,4 @@ def _query_rows(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.DELETE_EXPIRED_COMMITLOG, cleaning.delete_expired),
         Row(catalog.GET_BROKER_HA_STATUS, replicas.ha_status),
         Row(catalog.GET_BROKER_EPOCH_CACHE, replicas.epoch_cache),
-        Row(catalog.RESUME_CHECK_HALF_MESSAGE, cleaning.resume_check),
     )

@@ -13,7 +13,8 @@ from __future__ import annotations
 import collections
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import msgspec
 
@@ -23,11 +24,13 @@ from rocketmq_emulator.broker.store.put_chain import (
     PutChain,
     PutTransform,
     dead_letters,
+    prepare_half,
     set_delay_level,
     set_timer,
 )
 from rocketmq_emulator.broker.store.store import Store, StoreLoading
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
+from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
 from rocketmq_emulator.broker.tables.checks import check_room, check_size
 from rocketmq_emulator.broker.tables.client_channels import ClientChannels
 from rocketmq_emulator.broker.tables.consumer_filters import ConsumerFilters
@@ -45,7 +48,7 @@ from rocketmq_emulator.net.results import CallLater, Peer, Push, Refusal, Ring, 
 from rocketmq_emulator.protocol import flags
 from rocketmq_emulator.protocol.bodies.extensions import PoolName
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
-from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.message_ids import host_bytes
 from rocketmq_emulator.protocol.messages.misuses import Misuses
@@ -53,6 +56,7 @@ from rocketmq_emulator.settings.config import BrokerConfig
 from rocketmq_emulator.settings.releases import (
     BROKER_PERM_MASKS_TOPIC,
     DEAD_LETTERS_NEVER_WAIT,
+    HALF_HAS_TRANSACTION_ID,
     INVALID_PARAMETER_CODE,
     OFFSETS_DELETED_WITH_TOPIC,
     REGISTER_TOPIC_SYNCHRONOUSLY,
@@ -120,6 +124,7 @@ class Broker:
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms
         )
+        self.transactions = self._transactions(now_ms)
         self.timers: TimerMessageStore | None = None
         self.puts = self._put_chain(disk, now_ms, rng or random.Random(0))
         if loading is None:
@@ -129,18 +134,32 @@ class Broker:
         store, config = self.store, self.config
         may_wait = self.release < DEAD_LETTERS_NEVER_WAIT
         dead = dead_letters(self._make_dlq_topic, may_wait=may_wait)
+        half = prepare_half(has_transaction_id=self.release >= HALF_HAS_TRANSACTION_ID)
         aside = set_delay_level(store.levels, store.check)
         if self.release < TIMER_MESSAGES_KNOWN:
-            return PutChain(store, (dead, aside))
+            puts = PutChain(store, (dead, half, aside))
+            puts.on_half = self.transactions.half_stored
+            return puts
         if config.timer_wheel:
             timers = self.timers = TimerMessageStore(
                 store, disk, config, note=self.note, rng=rng, began_ms=now_ms
             )
         timed: PutTransform = set_timer(config, self.timers, store.check)
-        puts = PutChain(store, (dead, timed, aside), of_batches=(timed,))
+        puts = PutChain(store, (dead, half, timed, aside), of_batches=(timed,))
+        puts.on_half = self.transactions.half_stored
         if self.timers is not None:
             puts.on_timed = timers.enqueue
         return puts
+
+    def _transactions(self, now_ms: int) -> TransactionalMessageService:
+        transactions = TransactionalMessageService(
+            self.store, self.offsets, self.config, note=self.note, began_ms=now_ms
+        )
+        transactions.ask = partial(
+            self.clients.ask_producer, code=RequestCode.CHECK_TRANSACTION_STATE
+        )
+        transactions.make_topic = self._make_own_topic
+        return transactions
 
     def recover_timers(self) -> Iterator[None]:
         """Read the waiting timer messages, step by step; exhaust it before any other call.
@@ -169,6 +188,7 @@ class Broker:
         """Write all tables and the store to disk, and close the store."""
         self.topics.close()
         self.groups.close()
+        self.transactions.close(now_ms)
         self.offsets.persist(now_ms)
         self.delays.persist()
         if self.timers is not None:
@@ -180,6 +200,7 @@ class Broker:
     def reconfigure(self, config: BrokerConfig) -> None:
         """Replace the settings by *config*; those that are only read at the start stay."""
         self.config = self.topics.config = self.groups.config = self.clients.config = config
+        self.transactions.config = config
         self.store.reconfigure(config)
 
     def register_again(self, now_ms: int) -> Hashable | None:
@@ -299,6 +320,11 @@ class Broker:
 
     def _make_dlq_topic(self, name: str, now_ms: int) -> None:
         self.ensure_topic(name, 1, now_ms, by="send")
+
+    def _make_own_topic(self, name: str, now_ms: int) -> None:
+        """A topic of one queue for transactions; without it its messages are stored as well."""
+        with suppress(Refusal):
+            self.ensure_topic(name, 1, now_ms, by="transaction check")
 
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
         """Create or change a topic; returns the bell of its registration.

@@ -16,8 +16,10 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.tables.offsets import TOPIC_GROUP_SEPARATOR
 from rocketmq_emulator.facts import BrokerReset, Fact, MessagesWithoutTopic, OffsetsBeyondLog
+from rocketmq_emulator.protocol.messages.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 
 NAMES_MAX = 10
+TRANSACTION_TOPICS = (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)  # 4.x has messages of them before
 
 
 def find_inconsistencies(broker: Broker) -> Iterator[Fact]:
@@ -38,7 +40,7 @@ def _without_topic(broker: Broker) -> dict[str, int]:
     known = broker.topics.topic_config_table
     found: dict[str, int] = {}
     for topic, count in broker.store.messages_by_topic():
-        if topic not in known:
+        if topic not in known and topic not in TRANSACTION_TOPICS:
             found[topic] = found.get(topic, 0) + count
     return found
 
@@ -78,6 +80,7 @@ def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
     broker.locks.reset(broker.clients.consumer_ids(), now_ms)
     broker.clients.refresh_all(now_ms)
     broker.delays.reset(now_ms)
+    broker.transactions.reset(now_ms)
     if broker.timers is not None:
         broker.timers.reset(now_ms)
     broker.note(BrokerReset(tuple(groups), tuple(topics)))

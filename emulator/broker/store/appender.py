@@ -52,14 +52,16 @@ class MessageToStore(msgspec.Struct, gc=False):
     prepared_offset: int = 0
     store_host: bytes | None = None  # packed; None: this broker's
     retries_max: int | None = None  # of a retry: with more reconsume times it is a dead letter
+    is_half: bool = False  # it waits for the outcome of its transaction
 
 
 def stored_again(
     message: StoredMessage, topic: str, queue_id: int, properties: str
 ) -> MessageToStore:
-    """A delayed or timer message as it is stored again, in the queue of its delivery or roll.
+    """A waiting message as it is stored again: delivered, committed, or to wait longer.
 
-    Upstream: ScheduleMessageService.messageTimeup, TimerMessageStore.convertMessage.
+    Upstream: ScheduleMessageService.messageTimeup, TimerMessageStore.convertMessage,
+    EndTransactionProcessor.endMessageTransaction.
     """
     return MessageToStore(
         topic=topic,

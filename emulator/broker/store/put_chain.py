@@ -1,16 +1,18 @@
-"""The transforms of a message before it is stored: dead letters, delay levels, delivery times.
+"""The transforms of a message before it is stored: dead letters, half messages, delays.
 
 A transform takes a message and returns the same or another one, with another topic or other
 properties.  Only messages that clients send and send back go through the chain, not those that
 the broker stores itself.  For batches only the delivery time is handled.  A transform may raise
-``PutRefused``, ``Refusal`` or ``BadFields``: then nothing is stored.  There is no transform for
-transactions yet.
+``PutRefused``, ``Refusal`` or ``BadFields``: then nothing is stored.
+A half message with a delay is put aside twice, as upstream does: when the delay has passed, its
+topic is the half topic, and it is dropped.  The clients of RocketMQ remove such a delay.
 Three properties can set a delivery time (5.x): the first present one counts, and a delay level
 overrides all.  The time is rounded down to a slot, and a time at the start of a slot to the slot
 before: a slot is delivered when it is over, so no message is early and none more than a slot late.
 
 Upstream: PutMessageHook (5.x), AbstractSendMessageProcessor.handleRetryAndDLQ,
-HookUtils.handleScheduleMessage, checkIfTimerMessage, transformTimerMessage.
+HookUtils.handleScheduleMessage, checkIfTimerMessage, transformTimerMessage,
+TransactionalMessageBridge.parseHalfMessageInner.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ import msgspec
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
 from rocketmq_emulator.broker.store.consume_queue import NOT_INDEXED
 from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.flags import TRANSACTION_ROLLBACK
 from rocketmq_emulator.protocol.messages.delay_levels import DelayLevels, queue_of_level
 from rocketmq_emulator.protocol.messages.names import (
     RETRY_GROUP_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
     dlq_topic,
 )
 from rocketmq_emulator.protocol.messages.properties import (
@@ -42,6 +46,8 @@ from rocketmq_emulator.protocol.messages.properties import (
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
     TIMER_OUT_MS,
+    TRANSACTION_ID,
+    UNIQ_KEY,
     property_of,
     with_property,
     without_property,
@@ -62,11 +68,16 @@ def _no_task() -> None:
     """The default of ``on_delayed`` and ``on_timed``: no task delivers the message."""
 
 
+def _no_transactions(_message: MessageToStore, _put: PutResult, _now_ms: int) -> None:
+    """The default of ``on_half``."""
+
+
 class PutChain:
     """Puts into *store* after *transforms*, in their order; batches after *of_batches* only.
 
     ``on_delayed`` is called when a message was stored in the schedule topic, ``on_timed`` when
-    one was stored in the timer topic.
+    one was stored in the timer topic, ``on_half`` with a message that was stored in the half
+    topic, with its place and the time.
     """
 
     def __init__(
@@ -80,6 +91,7 @@ class PutChain:
         self._of_batches = of_batches
         self.on_delayed: Callable[[], object] = _no_task
         self.on_timed: Callable[[], object] = _no_task
+        self.on_half: Callable[[MessageToStore, PutResult, int], object] = _no_transactions
 
     def put(self, message: MessageToStore, now_ms: int) -> PutResult:
         """Transform and store the message; returns its place."""
@@ -91,6 +103,8 @@ class PutChain:
         elif message.topic == TIMER_TOPIC:
             put.timer_text = message.properties
             self.on_timed()
+        elif message.topic == TRANS_HALF_TOPIC:
+            self.on_half(message, put, now_ms)
         return put
 
     def shared(self, message: MessageToStore, now_ms: int) -> MessageToStore:
@@ -125,6 +139,30 @@ def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) ->
         if not may_wait:
             properties = without_property(properties, DELAY)
         return msgspec.structs.replace(message, topic=topic, queue_id=0, properties=properties)
+
+    return transform
+
+
+def prepare_half(*, has_transaction_id: bool) -> PutTransform:
+    """The transform of a half message: it is stored in the half topic, where nobody reads it.
+
+    Upstream: TransactionalMessageBridge.parseHalfMessageInner.
+    """
+
+    def transform(message: MessageToStore, _now_ms: int) -> MessageToStore:
+        if not message.is_half:
+            return message
+        marks = {REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)}
+        key = property_of(message.properties, UNIQ_KEY)
+        if has_transaction_id and key is not None:
+            marks[TRANSACTION_ID] = key
+        return msgspec.structs.replace(
+            message,
+            topic=TRANS_HALF_TOPIC,
+            queue_id=0,
+            sys_flag=message.sys_flag & ~TRANSACTION_ROLLBACK,  # both bits of its type
+            properties=with_properties(message.properties, marks),
+        )
 
     return transform
 

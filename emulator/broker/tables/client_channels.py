@@ -44,11 +44,13 @@ from rocketmq_emulator.settings.releases import BROADCAST_NOT_NOTIFIED
 
 if TYPE_CHECKING:
     from rocketmq_emulator.protocol.bodies.groups import HeartbeatData
+    from rocketmq_emulator.protocol.fields import Header
     from rocketmq_emulator.settings.config import BrokerConfig
 
 
 BROADCASTING = "BROADCASTING"
 LEAVES_PER_SLICE_MAX = 500  # groups, about 20 µs each
+PRODUCERS_TRIED_MAX = 3  # ProducerManager.GET_AVAILABLE_CHANNEL_RETRY_COUNT
 
 
 class ClientChannel(msgspec.Struct):
@@ -90,7 +92,9 @@ class ClientChannels:
         self.config = config
         self._broadcast_notified = config.parsed_release < BROADCAST_NOT_NOTIFIED
         self._note = note
+        self._push = push
         self._later = later
+        self._asked_count = 0  # producers that were asked for a transaction
         self._consumer_groups_of: dict[Peer, dict[str, None]] = {}
         self._producer_groups_of: dict[Peer, dict[str, None]] = {}
         notices = MemberNotices(self._connections_of, note=note, push=push, later=later)
@@ -116,6 +120,22 @@ class ClientChannels:
     def producers(self, group: str) -> list[ClientChannel]:
         """The connections of a producer group."""
         return list(self.producer_table.get(group, {}).values())
+
+    def ask_producer(self, group: str, header: Header, body: bytes, *, code: int) -> str:
+        """Send a one-way request to one connection of a producer group, to each in turn.
+
+        Returns the client that was asked, by its id or else its address; empty if none could
+        be.  One count serves all groups.  Upstream: ProducerManager.getAvailableChannel.
+        """
+        channels = self.producers(group)
+        if not channels:
+            return ""
+        self._asked_count += 1
+        for nth in range(PRODUCERS_TRIED_MAX):
+            channel = channels[(self._asked_count + nth) % len(channels)]
+            if channel.peer.is_open and self._push(channel.peer, code, header, body):
+                return channel.client_id or channel.peer.address
+        return ""
 
     def subscribes(self, name: str, topic: str) -> bool:
         """Whether the group has members and subscribes to *topic*."""

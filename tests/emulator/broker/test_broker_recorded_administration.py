@@ -20,7 +20,6 @@ OF_ONE_BROKER = {
     "namesrvAddr",
     "storePathRootDir",
     "mappedFileSizeCommitLog",
-    "rejectTransactionMessage",  # true here: transactions are not supported
     "traceOn",  # read when the broker starts: a change is ignored, with a warning
 }
 

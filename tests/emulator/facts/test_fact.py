@@ -107,7 +107,7 @@ def test_a_queue_is_an_object_with_named_fields() -> None:
 
 
 def test_a_node_says_which_schema_its_journal_has() -> None:
-    assert NodeStarted("broker", "127.0.0.1:1", "4.9.7").schema == SCHEMA_VERSION == 4
+    assert NodeStarted("broker", "127.0.0.1:1", "4.9.7").schema == SCHEMA_VERSION == 5
 
 
 def test_only_facts_on_demand_can_be_asked_for_by_name() -> None:

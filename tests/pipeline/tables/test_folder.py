@@ -138,15 +138,15 @@ def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp
         (
             newer.name,
             0,
-            "facts of schema 5, and this emulator reads up to 4: use the emulator that wrote it",
+            "facts of schema 6, and this emulator reads up to 5: use the emulator that wrote it",
         ),
         ("notes.jsonl.gz", 0, "cannot be read (Not a gzipped file (b'no'))"),
         ("run 1.jsonl", 2, no_json),
         ("run 1.jsonl", 4, no_json),
         ("run 1.jsonl", 5, no_fact),
         ("run 1.jsonl", 6, no_json),
-        ("run 1.jsonl", 7, "MessageEaten is no fact of schema 4: a newer emulator's?"),
-        ("run 1.jsonl", 8, "a MessageStored that is not as schema 4 says"),
+        ("run 1.jsonl", 7, "MessageEaten is no fact of schema 5: a newer emulator's?"),
+        ("run 1.jsonl", 8, "a MessageStored that is not as schema 5 says"),
         ("run 1.jsonl", 11, no_json),
     ]
     assert {row.text for row in found if row.line == 2} == {"hello"}

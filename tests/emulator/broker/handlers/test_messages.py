@@ -24,7 +24,6 @@ from rocketmq_emulator.protocol.messages.records import decode_records
 from rocketmq_emulator.protocol.messages.subscription import tag_code
 from rocketmq_emulator.protocol.requests.admin import (
     QueryConsumeQueueRequest,
-    ResumeCheckHalfMessageRequest,
 )
 from rocketmq_emulator.protocol.requests.groups import (
     ConsumeMessageDirectlyRequest,
@@ -386,10 +385,3 @@ async def test_queues_of_a_topic_that_is_no_longer_in_the_table_are_dropped() ->
     assert bench.broker.store.queue("Lost", 0) is None
     assert bench.broker.store.max_offset("Orders", 0) == 1
     assert bench.broker.store.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 1
-
-
-async def test_a_half_message_is_not_checked_again_and_the_refusal_names_the_request() -> None:
-    header = ResumeCheckHalfMessageRequest(msg_id="00" * 16)
-    answer = Bench().client().must(catalog.RESUME_CHECK_HALF_MESSAGE, header)
-    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-    assert "RESUME_CHECK_HALF_MESSAGE" in (answer.remark or "")

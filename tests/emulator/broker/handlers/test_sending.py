@@ -275,8 +275,8 @@ async def test_a_topic_whose_end_no_disk_would_remember_stays_whole() -> None:
     assert client.sent("Orders", queue_id=0).queue_offset == 0
 
 
-async def test_a_half_message_is_refused_because_nobody_here_could_commit_it() -> None:
-    bench = Bench()
+async def test_a_half_message_is_refused_if_the_configuration_says_so() -> None:
+    bench = Bench(reject_transactions=True)
     answer = bench.client().send_message("Orders", properties="TRAN_MSG\x01true\x02PGROUP\x01pg")
     assert answer.code == ResponseCode.NO_PERMISSION
     assert answer.remark == "the broker[127.0.0.1] sending transaction message is forbidden"

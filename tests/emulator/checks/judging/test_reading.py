@@ -48,11 +48,11 @@ DAMAGE = {
     "this line is damaged": lambda lines: [*lines[:5], b'{"seq":6,"at_ms":zzz}\n'],
     "this is no journal: its first line is not JSON": lambda lines: [b"# a log file\n", *lines],
     "this is no journal of this emulator": lambda lines: [b'{"level":"info"}\n', *lines],
-    "is no fact of schema 4": lambda lines: [
+    "is no fact of schema 5": lambda lines: [
         *lines[:5],
         lines[5].replace(b'"kind":"', b'"kind":"Very'),
     ],
-    "that is not as schema 4 says": lambda lines: [
+    "that is not as schema 5 says": lambda lines: [
         *lines[:1],
         lines[1].replace(b'"retained_hours_max":72', b'"retained_hours_max":"many"'),
     ],
@@ -83,7 +83,7 @@ def test_a_reader_that_skips_goes_on_and_counts(tmp_path: Path, what: str) -> No
 def test_a_newer_schema_is_named(tmp_path: Path) -> None:
     line = a_consumed_journal().note("n", NodeStarted("broker", "", "4.9.7", 9)).lines()[-1]
     newer = line.replace(b'"kind":"NodeStarted"', b'"kind":"NodeBegan"')
-    with pytest.raises(BadJournal, match="facts of schema 9, and this emulator reads up to 4"):
+    with pytest.raises(BadJournal, match="facts of schema 9, and this emulator reads up to 5"):
         list(read_journals([a_file(tmp_path, [newer])]))
 
 
