@@ -14,19 +14,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from rocketmq_emulator.client import LitePullConsumer as CoreLitePullConsumer
 from rocketmq_emulator.client import Producer as CoreProducer
 from rocketmq_emulator.client import PullConsumer as CorePullConsumer
 from rocketmq_emulator.client import PushConsumer as CoreConsumer
+from rocketmq_emulator.client import TransactionProducer as CoreTransactionProducer
 from rocketmq_emulator.client.consumer.group.listeners import takes_context
 from rocketmq_emulator.client.consumer.push.message_loop import MessageLoop
 from rocketmq_emulator.client.producer.outgoing_message import check
 from rocketmq_emulator.client.settings.arguments import (
+    TRANSACTION_METHODS,
     check_background_send,
     check_listener,
+    check_transaction_listener,
     is_coroutine_function,
 )
 from rocketmq_emulator.portal import public_names
@@ -36,8 +40,9 @@ from rocketmq_emulator.portal.aio_methods import (
     ProducerMethods,
     PullConsumerMethods,
     PushConsumerMethods,
+    TransactionProducerMethods,
 )
-from rocketmq_emulator.portal.client_host import core_of
+from rocketmq_emulator.portal.client_host import PortalClient, core_of
 from rocketmq_emulator.portal.public_names import *  # noqa: F403  # its __all__ is ours
 from rocketmq_emulator.portal.public_names import (
     AVG,
@@ -54,6 +59,8 @@ from rocketmq_emulator.portal.public_names import (
     SendResult,
     Strategy,
     TooManySends,
+    TransactionListener,
+    TransactionProducerConfig,
 )
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
 
@@ -75,6 +82,7 @@ __all__ = [
     "PullConsumer",
     "PushConsumer",
     "Sending",
+    "TransactionProducer",
 ]
 __all__ += public_names.__all__
 
@@ -130,6 +138,62 @@ class Producer(ProducerMethods):
 
         self.portal.soon(begin)
         return sending
+
+
+class TransactionProducer(TransactionProducerMethods, Producer):
+    """A producer that also sends transactional messages, whose local transactions *listener* runs.
+
+    A method of *listener* that is a coroutine function runs in the loop that the producer is
+    started in; a plain function runs in threads.  Settings are those of
+    ``TransactionProducerConfig``: give a whole one, or single fields by name.
+    """
+
+    def __init__(
+        self,
+        listener: TransactionListener,
+        config: TransactionProducerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        **settings: object,
+    ) -> None:
+        check_transaction_listener(listener)
+        methods = {name: getattr(listener, name) for name in TRANSACTION_METHODS}
+        self._in_loop = {
+            name: _InStartLoop(method)
+            for name, method in methods.items()
+            if is_coroutine_function(method)
+        }
+        core = CoreTransactionProducer(
+            cast("TransactionListener", SimpleNamespace(**{**methods, **self._in_loop})),
+            config,
+            process=core_of(process, ClientProcess),
+            **settings,
+        )
+        PortalClient.__init__(self, core)
+
+    @property
+    def config(self) -> TransactionProducerConfig:
+        """The settings."""
+        return self._core.config
+
+    def _before_open(self, host: ClientTask) -> None:
+        for method in self._in_loop.values():
+            method.start(self._loop_inbox, host)
+
+
+class _InStartLoop:
+    """A coroutine function that trio's thread calls, and that runs in the start loop."""
+
+    def __init__(self, function: Callable[..., Awaitable[Any]]) -> None:
+        self._function = function
+        self._running: LoopFunction[Any] | None = None
+
+    def start(self, home: LoopInbox, host: ClientTask) -> None:
+        self._running = LoopFunction(home, host, self._function)
+
+    async def __call__(self, *arguments: object) -> object:
+        assert self._running is not None, "_before_open runs first"
+        return await self._running.wait_done(*arguments)
 
 
 class Sending:

@@ -20,15 +20,18 @@ from rocketmq_emulator.client import LitePullConsumer as CoreLitePullConsumer
 from rocketmq_emulator.client import Producer as CoreProducer
 from rocketmq_emulator.client import PullConsumer as CorePullConsumer
 from rocketmq_emulator.client import PushConsumer as CoreConsumer
+from rocketmq_emulator.client import TransactionProducer as CoreTransactionProducer
 from rocketmq_emulator.client.consumer.push.message_loop import MessageLoop
 from rocketmq_emulator.client.producer.outgoing_message import check
 from rocketmq_emulator.client.settings.arguments import (
+    TRANSACTION_METHODS,
     check_background_send,
     check_timeout_s,
+    check_transaction_listener,
     is_coroutine_function,
 )
 from rocketmq_emulator.portal import public_names
-from rocketmq_emulator.portal.client_host import core_of
+from rocketmq_emulator.portal.client_host import PortalClient, core_of
 from rocketmq_emulator.portal.portal import Portal
 from rocketmq_emulator.portal.public_names import *  # noqa: F403  # its __all__ is ours
 from rocketmq_emulator.portal.public_names import (
@@ -45,6 +48,8 @@ from rocketmq_emulator.portal.public_names import (
     SendResult,
     Strategy,
     TooManySends,
+    TransactionListener,
+    TransactionProducerConfig,
 )
 from rocketmq_emulator.portal.sync_client import ClientProcess, in_callback_thread
 from rocketmq_emulator.portal.sync_methods import (
@@ -52,6 +57,7 @@ from rocketmq_emulator.portal.sync_methods import (
     ProducerMethods,
     PullConsumerMethods,
     PushConsumerMethods,
+    TransactionProducerMethods,
 )
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
 
@@ -72,6 +78,7 @@ __all__ = [
     "PullConsumer",
     "PushConsumer",
     "Sending",
+    "TransactionProducer",
 ]
 __all__ += public_names.__all__
 
@@ -127,6 +134,39 @@ class Producer(ProducerMethods):
 
         self.portal.soon(begin)
         return sending
+
+
+class TransactionProducer(TransactionProducerMethods, Producer):
+    """A producer that also sends transactional messages, whose local transactions *listener* runs.
+
+    The methods of *listener* are plain functions; they are called in threads.  Settings are those
+    of ``TransactionProducerConfig``: give a whole one, or single fields by name.
+    """
+
+    def __init__(
+        self,
+        listener: TransactionListener,
+        config: TransactionProducerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        **settings: object,
+    ) -> None:
+        check_transaction_listener(listener)
+        for name in TRANSACTION_METHODS:
+            if is_coroutine_function(getattr(listener, name)):
+                raise ClientMisuse(
+                    f"{name} of a listener of rocketmq_emulator.sync is a plain function; "
+                    "for async functions use rocketmq_emulator.aio"
+                )
+        core = CoreTransactionProducer(
+            listener, config, process=core_of(process, ClientProcess), **settings
+        )
+        PortalClient.__init__(self, core)
+
+    @property
+    def config(self) -> TransactionProducerConfig:
+        """The settings."""
+        return self._core.config
 
 
 class Sending:

@@ -341,13 +341,15 @@ def encode_request(
     ext: msgspec.Raw,
     body: bytes,
     language: Language = "JAVA",
+    remark: str | None = None,
 ) -> bytes:
     """The frame of a JSON request, with the same bytes as from ``encode_command``.
 
     No ``RemotingCommand`` is constructed.  Raises ``ValueError`` for a frame that is too long.
     """
     fields = b'"extFields":%b,' % ext if ext else b""
-    text = _JSON_HEADER % (code, fields, flag, _LANGUAGE[language], opaque, b"", version)
+    said = b'"remark":%b,' % java_json.write_texts(remark) if remark is not None else b""
+    text = _JSON_HEADER % (code, fields, flag, _LANGUAGE[language], opaque, said, version)
     return encode_frame(JSON, text, body)
 
 

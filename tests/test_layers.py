@@ -111,6 +111,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "client.instance.topic_routes": "trio",
     "client.producer.producer": "trio",
     "client.producer.send_attempts": "trio",
+    "client.producer.transactions": "trio",
     "clocks.clock": "time trio",
     "cluster.control.facts_feed": "trio",
     "cluster.control.routes": "os",

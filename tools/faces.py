@@ -18,7 +18,13 @@ from typing import NamedTuple, TypeAlias
 
 import rocketmq_emulator
 import rocketmq_emulator.client
-from rocketmq_emulator.client import LitePullConsumer, Producer, PullConsumer, PushConsumer
+from rocketmq_emulator.client import (
+    LitePullConsumer,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    TransactionProducer,
+)
 
 PACKAGE = Path(__file__).parents[1] / "rocketmq_emulator" / "portal"
 
@@ -34,6 +40,7 @@ class Core(NamedTuple):
 
 CLIENTS = (
     Core(Producer, frozenset({"instance", "pipeline", "start_send"})),
+    Core(TransactionProducer, frozenset()),
     Core(PushConsumer, frozenset({"loops", "messages"})),
     Core(PullConsumer, frozenset()),
     Core(
@@ -48,6 +55,7 @@ CLIENTS = (
         ),
     ),
 )
+_CLIENT_TYPES = {core.client for core in CLIENTS}
 
 
 class Face(NamedTuple):
@@ -156,8 +164,11 @@ def _opening(name: str, face: Face) -> str:
 
 def _class(core: Core, face: Face) -> str:
     name = core.client.__name__
-    head = f"class {name}Methods({face.base}[{name}]):\n"
+    bases = [f"{base.__name__}Methods" for base in core.client.__bases__ if base in _CLIENT_TYPES]
+    head = f"class {name}Methods({', '.join(bases) or f'{face.base}[{name}]'}):\n"
     idea = f'    """The methods of ``{name}`` that are alike in all clients."""\n\n'
+    if bases:
+        idea += f"    _core: {name}\n\n"
     return head + idea + "\n\n".join(_method(method, face) for method in _methods(core))
 
 

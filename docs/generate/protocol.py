@@ -20,6 +20,7 @@ from rocketmq_emulator.broker.handlers.table import handler_table as broker_tabl
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.client.instance.instance import ClientRemotingProcessor
 from rocketmq_emulator.client.instance.instance import handler_table as client_table
+from rocketmq_emulator.client.instance.interfaces import RegisteredMembers
 from rocketmq_emulator.clocks.clock import StoppedClock
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts.journal import Journal, discard_fact
@@ -89,7 +90,11 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
     return {
         "nameserver": _own("nameserver").union(name_server_table(name_server)),
         "broker": _own("broker").union(broker_table(broker, random.Random(0), 0)),
-        "client": frozenset(client_table(ClientRemotingProcessor({}, wake=str), release)),
+        "client": frozenset(
+            client_table(
+                ClientRemotingProcessor(RegisteredMembers(""), wake=str, release=release), release
+            )
+        ),
     }
 
 

@@ -23,6 +23,7 @@ from rocketmq_emulator.client import (
     ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
+    TransactionProducerConfig,
 )
 from rocketmq_emulator.client.settings.config import ConsumeFromConfig, GroupMemberConfig
 from rocketmq_emulator.nameserver.state import settings as nameserver
@@ -51,6 +52,7 @@ SERVERS: dict[str, type[RoleConfig]] = {"NameServer": NameServerConfig, "Broker"
 CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
     "Every client": (ClientConfig,),
     "Producer": (ProducerConfig,),
+    "TransactionProducer": (TransactionProducerConfig,),
     "PushConsumer": (ConsumerConfig, GroupMemberConfig, ConsumeFromConfig, PushConsumerConfig),
     "LitePullConsumer": (
         ConsumerConfig,

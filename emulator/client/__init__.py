@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client.producer.publish_info import by_hash, by_random
     from rocketmq_emulator.client.producer.send_attempts import Sending
     from rocketmq_emulator.client.producer.send_kernel import SendResult, SendStatus
+    from rocketmq_emulator.client.producer.transaction_producer import TransactionProducer
+    from rocketmq_emulator.client.producer.transactions import (
+        LocalTransactionState,
+        TransactionListener,
+        TransactionSendResult,
+    )
     from rocketmq_emulator.client.settings.config import (
         ClientConfig,
         ConsumerConfig,
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
         ProducerConfig,
         PullConsumerConfig,
         PushConsumerConfig,
+        TransactionProducerConfig,
     )
     from rocketmq_emulator.errors.call_errors import (
         BadArgument,
@@ -102,6 +109,7 @@ __all__ = [
     "GroupTaken",
     "LitePullConsumer",
     "LitePullConsumerConfig",
+    "LocalTransactionState",
     "MaybeStored",
     "Message",
     "MessageExt",
@@ -134,6 +142,10 @@ __all__ = [
     "Sending",
     "Strategy",
     "TooManySends",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionProducerConfig",
+    "TransactionSendResult",
     "by_hash",
     "by_random",
     "run",
@@ -147,6 +159,7 @@ _NAMES_OF = {  # by the module that has them
         "ProducerConfig",
         "PullConsumerConfig",
         "PushConsumerConfig",
+        "TransactionProducerConfig",
     ),
     "rocketmq_emulator.client.consumer.group.allocation": (
         "AVG",
@@ -177,6 +190,12 @@ _NAMES_OF = {  # by the module that has them
     "rocketmq_emulator.client.producer.send_kernel": (
         "SendResult",
         "SendStatus",
+    ),
+    "rocketmq_emulator.client.producer.transaction_producer": ("TransactionProducer",),
+    "rocketmq_emulator.client.producer.transactions": (
+        "LocalTransactionState",
+        "TransactionListener",
+        "TransactionSendResult",
     ),
     "rocketmq_emulator.protocol.allocation": ("CannotAllocate",),
     "rocketmq_emulator.protocol.error_families": (

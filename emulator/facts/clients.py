@@ -41,6 +41,21 @@ class MessageSent(Fact, frozen=True):
     status: str  # SEND_OK, or the guarantee that was not met (FLUSH_DISK_TIMEOUT …)
 
 
+class HalfMessageSent(Fact, frozen=True):
+    """The send of a half message was acknowledged: instead of MessageSent.
+
+    Whether the message is delivered is decided by its transaction.
+    """
+
+    topic: str
+    queue: Queue  # to which it was sent
+    offset: int  # in the queue of the half topic
+    uniq_key: str
+    attempts: int  # how many there were
+    took_ms: int  # from the call to its return, over all attempts
+    status: str  # SEND_OK, or the guarantee that was not met: then it is rolled back
+
+
 class SendFailed(Fact, frozen=True):
     """A send raised an error; of a batch: for each message."""
 
@@ -57,6 +72,56 @@ class BrokerIsolated(Fact, frozen=True):
     broker: str
     for_ms: int  # how long, from now
     available_in_ms: int = -1  # until no isolation holds, older ones included; -1: not noted
+
+
+# Transactions -----------------------------------------------------------------------------
+
+
+TransactionOutcome = Literal["commit", "rollback", "unknown"]
+
+
+class LocalTransactionEnded(Fact, frozen=True):
+    """A transactional send ended: its local transaction ran, or was not run (then: rollback).
+
+    The client reported the outcome to the broker, one-way: the report may be lost.
+    """
+
+    topic: str
+    queue: Queue  # to which the half message was sent
+    offset: int  # of the half message, in the queue of the half topic
+    group: str  # the producer's
+    uniq_key: str
+    outcome: TransactionOutcome  # as its listener returned; rollback: also if it did not run
+    error: str  # of the listener, or why nothing was reported; empty: none
+
+
+class TransactionAnswered(Fact, frozen=True):
+    """A producer answered a broker's check of a half message, one-way."""
+
+    group: str  # the producer's
+    uniq_key: str
+    outcome: TransactionOutcome  # as its listener returned
+    error: str  # of the listener; empty: none
+
+
+class TransactionCheckDropped(Fact, frozen=True):
+    """A producer dropped a broker's check, because too many wait for its listener.
+
+    The broker asks again, if it has not asked transactionCheckMax times.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "a listener that hangs or is slow holds up the checks of its group"
+
+    group: str  # the producer's
+    uniq_key: str
+    waiting_count: int  # of checks
+
+    def sentence(self) -> str:
+        return (
+            f"{self.group}: a check of a half message is dropped, {self.waiting_count} wait: "
+            f"{self.advice}"
+        )
 
 
 # Routes -----------------------------------------------------------------------------------
@@ -215,7 +280,7 @@ class CallbackRaised(Fact, frozen=True):
     severity: ClassVar[Severity] = "error"
 
     group: str
-    function: str  # "callback" of a send, "strategy" or "on_queues"
+    function: str  # "callback" of a send, "strategy", "on_queues", "check_local_transaction" …
     error: str  # the exception's type and text
     traceback: str
 

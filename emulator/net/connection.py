@@ -199,11 +199,13 @@ class Connection:
         self._pending[opaque] = (on_done, timer)
         self.write(data, means)
 
-    def send_oneway(self, code: int, header: Ext | None, body: bytes = b"") -> bool:
+    def send_oneway(
+        self, code: int, header: Ext | None, body: bytes = b"", *, remark: str | None = None
+    ) -> bool:
         """Send a one-way request; False, and a fact, if no frame can hold it."""
         opaque = next(self._opaques)
         try:
-            data, means = self._encode(code, header, body, opaque, ONE_WAY)
+            data, means = self._encode(code, header, body, opaque, ONE_WAY, remark=remark)
         except (ValueError, TypeError):
             self._remoting.note(PushDropped(self.peer.address, code, self.waiting_bytes()))
             return False
@@ -295,7 +297,14 @@ class Connection:
             on_done(TimedOut(self.peer.address, "no answer in time"))
 
     def _encode(
-        self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int
+        self,
+        code: int,
+        header: Ext | None,
+        body: bytes,
+        opaque: int,
+        flag: int,
+        *,
+        remark: str | None = None,
     ) -> tuple[bytes, RemotingCommand | None]:
         """The frame of a request, and its command if ``sign`` or ``values`` needs it.
 
@@ -312,6 +321,7 @@ class Connection:
                 ext=ext,
                 body=body,
                 language=remoting.language,
+                remark=remark,
             )
             return data, None
         command = RemotingCommand(
@@ -322,6 +332,7 @@ class Connection:
             ext=ext,
             body=body,
             language=remoting.language,
+            remark=remark,
         )
         if remoting.sign is not None:
             remoting.sign(self.peer.address, command)

@@ -176,6 +176,8 @@ class RemotingClient(Remoting):
         rpc: Rpc[Request, Reply],
         header: Request | msgspec.Raw | None = None,
         body: bytes = b"",
+        *,
+        remark: str | None = None,
     ) -> None:
         """Send a one-way request; nothing reports whether it arrives.
 
@@ -184,7 +186,7 @@ class RemotingClient(Remoting):
 
         def send_when_connected(found: Connection | RemoteError) -> None:
             if isinstance(found, Connection):
-                found.send_oneway(rpc.code, header, body)
+                found.send_oneway(rpc.code, header, body, remark=remark)
 
         if self._has_ended:
             return

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketmq_emulator.client import LitePullConsumer, Producer, PullConsumer, PushConsumer
+from rocketmq_emulator.client import (
+    LitePullConsumer,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    TransactionProducer,
+)
 from rocketmq_emulator.portal.sync_client import SyncClient
 from rocketmq_emulator.protocol.messages.subscription import SUB_ALL, TAG
 
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client.consumer.group.pull_kernel import PullResult
     from rocketmq_emulator.client.producer.publish_info import Selector
     from rocketmq_emulator.client.producer.send_kernel import SendResult
+    from rocketmq_emulator.client.producer.transactions import TransactionSendResult
     from rocketmq_emulator.protocol.messages.message import Message, MessageExt
     from rocketmq_emulator.protocol.queues import MessageQueue
 
@@ -98,6 +105,32 @@ class ProducerMethods(SyncClient[Producer]):
         Upstream: fetchPublishMessageQueues.
         """
         return self._call(self._core.publish_queues, topic)
+
+
+class TransactionProducerMethods(ProducerMethods):
+    """The methods of ``TransactionProducer`` that are alike in all clients."""
+
+    _core: TransactionProducer
+
+    def send_in_transaction(
+        self,
+        message: Message,
+        argument: object = None,
+        *,
+        timeout_ms: int | None = None,
+        worker: int = 0,
+    ) -> TransactionSendResult:
+        """Send *message* as a half message, run the local transaction, and report its state.
+
+        The listener gets *message* and *argument*.  If the half message is stored, but not as
+        safely as configured (``status``), the state is ROLLBACK_MESSAGE and no local transaction
+        runs.  Reporting is one-way; a broker without a report asks later.  A delay level of
+        *message* is cleared.  The other arguments and the errors are those of ``send``: after an
+        error no local transaction ran.  Upstream: TransactionMQProducer.sendMessageInTransaction.
+        """
+        return self._call(
+            self._core.send_in_transaction, message, argument, timeout_ms=timeout_ms, worker=worker
+        )
 
 
 class PushConsumerMethods(SyncClient[PushConsumer]):

@@ -137,7 +137,7 @@ INVARIANTS = (
         24,
         "a half message that is not SEND_OK is rolled back, its transaction is not executed",
         (),
-        "transactions, which this emulator does not have",
+        "whether the local transaction ran",
     ),
     Invariant(25, "undisturbed, a pass every 20 s", ("pass_times",), "a pass that never came"),
     Invariant(

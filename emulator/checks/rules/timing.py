@@ -22,6 +22,7 @@ from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
     ConsumerStarted,
     FaultBegan,
+    HalfMessageSent,
     MessageConsumed,
     MessagePolled,
     MessageSent,
@@ -116,9 +117,13 @@ class Sends(Checker):
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
-        return {MessageSent: self._sent, SendFailed: self._failed}
+        return {
+            MessageSent: self._sent,
+            HalfMessageSent: self._sent,
+            SendFailed: self._failed,
+        }
 
-    def _sent(self, fact: MessageSent, entry: Entry) -> None:
+    def _sent(self, fact: MessageSent | HalfMessageSent, entry: Entry) -> None:
         try:
             count = self._topics[fact.topic]
         except KeyError:

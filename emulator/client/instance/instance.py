@@ -5,9 +5,9 @@ brokers that do not answer delays the route poll.
 
 A round of heartbeats sends to one broker after the other; two rounds never overlap.  It sends to
 the brokers in known routes, not to every broker of a cluster, and only to masters, unless there
-is a consumer, which may have to read from a slave.  A client handles five requests of brokers: a
-notice to rebalance, and four about one consumer group.  It does not handle
-CHECK_TRANSACTION_STATE (39) and PUSH_REPLY_MESSAGE_TO_CLIENT (326).
+is a consumer, which may have to read from a slave.  A client handles six requests of brokers: a
+notice to rebalance, four about one consumer group, and the check of a half message.  It does not
+handle PUSH_REPLY_MESSAGE_TO_CLIENT (326).
 
 Upstream: MQClientInstance (sendHeartbeatToAllBrokerWithLock), ClientRemotingProcessor.
 """
@@ -15,7 +15,7 @@ Upstream: MQClientInstance (sendHeartbeatToAllBrokerWithLock), ClientRemotingPro
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.client.instance.interfaces import RegisteredMembers
@@ -48,10 +48,16 @@ from rocketmq_emulator.protocol.bodies.groups import HeartbeatData, ProducerData
 from rocketmq_emulator.protocol.catalog import HEART_BEAT, UNREGISTER_CLIENT
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import ext_of
+from rocketmq_emulator.protocol.messages.message import decode_messages
 from rocketmq_emulator.protocol.messages.misuses import FoundMisuse, Misuses
 from rocketmq_emulator.protocol.messages.names import MASTER_ID
+from rocketmq_emulator.protocol.messages.properties import PGROUP
 from rocketmq_emulator.protocol.requests.groups import UnregisterClientRequest
-from rocketmq_emulator.settings.releases import HEARTBEAT_ON_CONNECT
+from rocketmq_emulator.settings.releases import (
+    COMPRESSED_BIT_CLEARED,
+    HEARTBEAT_ON_CONNECT,
+    RECORD_MAGIC_MATTERS,
+)
 
 if TYPE_CHECKING:
     import trio
@@ -72,6 +78,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.protocol.command import RemotingCommand
     from rocketmq_emulator.protocol.messages.message_ids import UniqKeys
     from rocketmq_emulator.protocol.requests.groups import (
+        CheckTransactionStateRequest,
         ConsumeMessageDirectlyRequest,
         GetConsumerRunningInfoRequest,
         GetConsumerStatusRequest,
@@ -199,7 +206,9 @@ class ClientInstance:
     # Periodic tasks -------------------------------------------------------------------
 
     def _remoting_client(self, network: Network) -> RemotingClient:
-        processor = ClientRemotingProcessor(self.consumers, self.rebalance_service.wake)
+        processor = ClientRemotingProcessor(
+            self.members, self.rebalance_service.wake, self.release
+        )
         remoting = RemotingClient(
             network,
             self.nursery,
@@ -370,13 +379,18 @@ class Heartbeats:
 
 
 class ClientRemotingProcessor:
-    """Handles brokers' requests for the *consumers* of one instance; *wake* rebalances them."""
+    """Handles brokers' requests for the *members* of one instance; *wake* rebalances them."""
 
     def __init__(
-        self, consumers: Mapping[str, RegisteredConsumer], wake: Callable[[RebalanceCause], object]
+        self,
+        members: RegisteredMembers,
+        wake: Callable[[RebalanceCause], object],
+        release: Release,
     ) -> None:
-        self._consumers = consumers
+        self._consumers = members.consumers
+        self._producers = members.producers
         self._wake = wake
+        self._release = release
 
     def ids_changed(self, _call: Call[NotifyConsumerIdsChangedRequest]) -> Result:
         """Rebalance every consumer of the instance, not only those of the group."""
@@ -399,6 +413,23 @@ class ClientRemotingProcessor:
         """Call the group's listener with one message; reply when it has returned."""
         return self._requests_of(call.request.consumer_group).consume_directly(call)
 
+    def check_transaction(self, call: Call[CheckTransactionStateRequest]) -> Result:
+        """Pass the half message of the body to the producer of its group, if there is one.
+
+        Otherwise it is ignored, as is a body that is no message.
+        """
+        found = decode_messages(
+            call.body,
+            call.request.bname or "",
+            magic_matters=self._release >= RECORD_MAGIC_MATTERS,
+            clears_compressed=self._release >= COMPRESSED_BIT_CLEARED,
+        )
+        if found:
+            producer = self._producers.get(found[0].properties.get(PGROUP, ""))
+            if producer is not None and producer.transaction_checks is not None:
+                producer.transaction_checks.check(found[0], call.request, call.peer.address)
+        return NO_REPLY
+
     def _requests_of(self, group: str) -> ConsumerRequests:
         if (consumer := self._consumers.get(group)) is not None:
             return consumer.requests
@@ -414,5 +445,6 @@ def handler_table(processor: ClientRemotingProcessor, release: Release) -> Table
         Row(catalog.GET_CONSUMER_STATUS_FROM_CLIENT, processor.consumer_status),
         Row(catalog.GET_CONSUMER_RUNNING_INFO, processor.running_info),
         Row(catalog.CONSUME_MESSAGE_DIRECTLY, processor.consume_directly),
+        Row(catalog.CHECK_TRANSACTION_STATE, processor.check_transaction),
     )
     return table_of(rows, release)

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from rocketmq_emulator.net.results import Call, Result
     from rocketmq_emulator.protocol.bodies.groups import ConsumerData
     from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
-    from rocketmq_emulator.protocol.messages.message import Message
+    from rocketmq_emulator.protocol.messages.message import Message, MessageExt
     from rocketmq_emulator.protocol.queues import MessageQueue
     from rocketmq_emulator.protocol.requests.groups import (
+        CheckTransactionStateRequest,
         ConsumeMessageDirectlyRequest,
         GetConsumerRunningInfoRequest,
         GetConsumerStatusRequest,
@@ -41,12 +42,27 @@ class Documents(Protocol):
         ...
 
 
+class TransactionChecks(Protocol):
+    """Answers brokers' questions about the half messages of one group."""
+
+    def check(
+        self, message: MessageExt, request: CheckTransactionStateRequest, address: str, /
+    ) -> None:
+        """CHECK_TRANSACTION_STATE (39) from *address*: answered there, later."""
+        ...
+
+
 class RegisteredProducer(Protocol):
     """One producer group on an instance."""
 
     @property
     def group(self) -> str:
         """The producer group, unique on the instance."""
+        ...
+
+    @property
+    def transaction_checks(self) -> TransactionChecks | None:
+        """None for a producer that sends no transactional messages."""
         ...
 
     def topics(self) -> Collection[str]:

@@ -15,8 +15,8 @@ MQClientAPIImpl.getMaxOffset as ServiceDetector.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NoReturn, Self
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
 import trio
 
@@ -36,6 +36,7 @@ from rocketmq_emulator.errors.call_errors import (
     MessageIllegal,
     NotRunning,
     RemoteError,
+    SendError,
     check_not_running,
     refuse_sync_with,
 )
@@ -47,7 +48,7 @@ from rocketmq_emulator.protocol.messages.validation import (
     client_refuses_topic,
 )
 from rocketmq_emulator.protocol.requests.offsets import GetMaxOffsetRequest
-from rocketmq_emulator.settings.releases import DETECTOR_EXISTS
+from rocketmq_emulator.settings.releases import DETECTOR_EXISTS, START_QUERIES_ROUTES
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -68,6 +69,8 @@ class Producer:
     Upstream: DefaultMQProducer.
     """
 
+    _CONFIG_TYPE: ClassVar[type[ProducerConfig]] = ProducerConfig
+
     def __init__(
         self,
         config: ProducerConfig | None = None,
@@ -75,7 +78,7 @@ class Producer:
         process: ClientProcess | None = None,
         **settings: object,
     ) -> None:
-        self.config = merged_config(ProducerConfig, config, settings)
+        self.config = merged_config(self._CONFIG_TYPE, config, settings)
         _check_group(self.config.group)
         check_process(process)
         self._process = process
@@ -94,11 +97,14 @@ class Producer:
             instance = await process.instance(self.config)
             stack.callback(process.release, instance)
             pipeline = SendPipeline(instance, self.config)
+            await self._prepare(process, pipeline, stack)
             instance.register_producer(pipeline)
             stack.push_async_callback(instance.unregister_producer, self.config.group)
             stack.callback(pipeline.close)
             if self._detects:
                 instance.nursery.start_soon(probe_brokers, pipeline, instance)
+            if self.config.rules >= START_QUERIES_ROUTES:
+                await self._query_routes(pipeline)
             await instance.heartbeats.send_round()
             self._pipeline = pipeline
             self._stack = stack.pop_all()
@@ -247,6 +253,17 @@ class Producer:
         return list((await self.pipeline.table.find(topic)).queues)
 
     # Inside ---------------------------------------------------------------------------
+
+    async def _prepare(
+        self, process: ClientProcess, pipeline: SendPipeline, stack: AsyncExitStack
+    ) -> None:
+        """Called before *pipeline* is registered; *stack* is closed at the end of the block."""
+
+    async def _query_routes(self, pipeline: SendPipeline) -> None:
+        """So that the first heartbeat reaches the brokers.  Upstream: initTopicRoute."""
+        for topic in self.config.topics:
+            with suppress(SendError):  # the route is polled, and queried again by a send
+                await pipeline.table.find(topic)
 
     @property
     def _detects(self) -> bool:

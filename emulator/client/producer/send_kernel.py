@@ -34,10 +34,11 @@ from rocketmq_emulator.errors.call_errors import (
     SendError,
     TimedOut,
 )
-from rocketmq_emulator.facts import MessageSent, Queue, SendAttempted, SendFailed
+from rocketmq_emulator.facts import HalfMessageSent, MessageSent, Queue, SendAttempted, SendFailed
 from rocketmq_emulator.protocol.catalog import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2
 from rocketmq_emulator.protocol.codes import ResponseCode, response_name
 from rocketmq_emulator.protocol.fields import BadFields
+from rocketmq_emulator.protocol.flags import transaction_type
 from rocketmq_emulator.protocol.messages.names import DEFAULT_REGION
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.sending import SendMessageReply
@@ -197,16 +198,14 @@ class SendKernel:
         self, outgoing: OutgoingMessage, result: SendResult, attempts: int, took_ms: int
     ) -> None:
         """Note a successful send: one fact for each message, also of a batch."""
-        if not self._wants(MessageSent):
+        is_half = bool(transaction_type(outgoing.sys_flag))
+        if not self._wants(HalfMessageSent if is_half else MessageSent):
             return
-        queue = _as_fact(result.queue)
+        queue, status = _as_fact(result.queue), result.status.value
         for place, key in enumerate(outgoing.uniq_keys):
             offset = result.queue_offset + place
-            self._note(
-                MessageSent(
-                    outgoing.topic, queue, offset, key, attempts, took_ms, result.status.value
-                )
-            )
+            fields = outgoing.topic, queue, offset, key, attempts, took_ms, status
+            self._note(HalfMessageSent(*fields) if is_half else MessageSent(*fields))
 
     def note_failed(self, outgoing: OutgoingMessage, error: SendError, attempts: int) -> None:
         """Note a failed send: one fact for each message, also of a batch."""

@@ -52,6 +52,7 @@ from rocketmq_emulator.settings.quirks import class_for
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client.instance.instance import ClientInstance
+    from rocketmq_emulator.client.instance.interfaces import TransactionChecks
     from rocketmq_emulator.client.producer.publish_info import Selector, TopicPublishInfo
     from rocketmq_emulator.client.producer.send_kernel import SendResult
     from rocketmq_emulator.net.remoting_client import RemotingClient
@@ -68,6 +69,7 @@ class SendPipeline:
         self.table = TopicPublishInfoTable(instance, config)
         self.kernel = SendKernel(instance, config, self.table)
         self.instance = instance
+        self.transaction_checks: TransactionChecks | None = None  # without: checks are ignored
         self._in_flight: dict[Sending, AsyncSend] = {}
         self._async_send = class_for(AsyncSend, "producer", config.quirks)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 from rocketmq_emulator.errors.call_errors import BadArgument, BadSubscription, MessageIllegal
@@ -133,6 +134,8 @@ def check_text(name: str, value: object) -> None:
 
 def check_plain_function(name: str, function: object, *, takes: str) -> None:
     """Check for a plain function with the parameters *takes*, as in ``queues, message``."""
+    if _is_plain_taking(function, takes.count(",") + 1):
+        return
     if not callable(function):
         raise BadArgument(type_error_text(name, f"a function of ({takes})", function))
     if is_coroutine_function(function):
@@ -154,10 +157,50 @@ def check_listener(listener: object) -> None:
     _check_parameters("a listener", listener, takes, {1, 2})
 
 
+def check_transaction_listener(listener: object) -> None:
+    """Check for an object with the two methods of a ``TransactionListener``."""
+    for name, takes in TRANSACTION_METHODS.items():
+        method = getattr(listener, name, None)
+        if isinstance(listener, type) or not callable(method):
+            both = " and ".join(f"{name}({takes})" for name, takes in TRANSACTION_METHODS.items())
+            raise BadArgument(type_error_text("listener", f"an object with {both}", listener))
+        if _yields(method):
+            raise BadArgument(
+                f"{name} returns its state: {_named(method)} is a generator function"
+            )
+        _check_parameters(name, method, takes, {len(takes.split(", "))})
+
+
+TRANSACTION_METHODS = {
+    "execute_local_transaction": "message, argument",
+    "check_local_transaction": "message",
+}
+
+
 def is_coroutine_function(function: object) -> bool:
     """Whether *function* is async, or an object whose ``__call__`` is."""
     call = getattr(function, "__call__", None)  # noqa: B004  # an object's own call may be async
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _is_plain_taking(function: object, count: int) -> bool:
+    """Whether *function* is surely a plain one that *count* arguments fit; False: look closer.
+
+    For the callback of every send: ``inspect.signature`` costs a third of the send, and a cache
+    would not help, as most callbacks are functions that the application makes for one send.
+    """
+    if type(function) is MethodType:
+        function, count = function.__func__, count + 1
+    if type(function) is not FunctionType or function.__dict__:  # it may be a decorated one
+        return False
+    code = function.__code__
+    if code.co_flags & NOT_PLAIN or code.co_kwonlyargcount:
+        return False
+    optional = len(function.__defaults__ or ())
+    return code.co_argcount - optional <= count <= code.co_argcount
+
+
+NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def _check_parameters(

@@ -148,6 +148,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     """One producer's settings.  Upstream: DefaultMQProducer."""
 
     group: str
+    topics: tuple[str, ...] = ()  # topics (5.2.0): their routes are queried at the start
     create_topic_key: str = "TBW102"  # createTopicKey
     default_topic_queues: int = 4  # defaultTopicQueueNums
     send_timeout_ms: int = 3_000  # sendMsgTimeout, for the whole call
@@ -165,6 +166,28 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     detect_interval_ms: int = 2_000  # detectInterval (5.1.4)
     async_sends_max: int = 50_000  # queue of the async sender pool; more sends are refused
     setting_rules: ClassVar[SettingRules] = PRODUCER_RULES
+
+
+TRANSACTION_PRODUCER_RULES = SettingRules(
+    ranges(
+        (Range(1, 1_000), "check_threads_max local_transactions_max"),
+        (Range(1), "check_requests_max"),
+        (Range(0), "listener_ms"),
+    )
+)
+
+
+class TransactionProducerConfig(
+    ProducerConfig, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
+    """Settings of a producer of transactional messages.  Upstream: TransactionMQProducer."""
+
+    check_threads_max: int = 1  # checkThreadPoolMinSize and checkThreadPoolMaxSize
+    check_requests_max: int = 2_000  # checkRequestHoldMax: checks that wait; more are dropped
+    local_transactions_max: int = 64  # ours: plain functions that run at once, in threads
+    listeners_inline: bool = False  # ours: plain functions run on the event loop, in every world
+    listener_ms: int | None = None  # ours: duration of an inline call of a plain function
+    setting_rules: ClassVar[SettingRules] = TRANSACTION_PRODUCER_RULES
 
 
 class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -470,6 +493,9 @@ UPSTREAM_NAMES: Mapping[str, str] = {  # the setters of DefaultMQProducer and De
     "startDetectorEnable": "start_detector_enable",
     "detectTimeout": "detect_timeout_ms",
     "detectInterval": "detect_interval_ms",
+    "checkThreadPoolMinSize": "check_threads_max",
+    "checkThreadPoolMaxSize": "check_threads_max",
+    "checkRequestHoldMax": "check_requests_max",
     "messageModel": "model",
     "consumeFromWhere": "consume_from",
     "consumeTimestamp": "consume_from_time_ms",

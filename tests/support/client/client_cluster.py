@@ -33,6 +33,7 @@ from rocketmq_emulator.settings.releases import R_4_9_7
 from rocketmq_emulator.sim.stream import Latency
 from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
+LOG_START = 4_000  # the position of a fake broker's first message
 SILENT = object()  # an answer that never comes
 
 
@@ -195,6 +196,8 @@ class FakeBroker(FakeServer):
         self.unregistered: list[Any] = []
         self.probes: list[Any] = []  # GET_MAX_OFFSET
         self.recalls: list[Any] = []
+        self.ends: list[Any] = []  # END_TRANSACTION: (time, command)
+        self.clients: list[Any] = []  # the connections that sent a heartbeat
         self.answers: list[Any] = []
         self.always = None
         self.slow_ms = 0
@@ -208,6 +211,7 @@ class FakeBroker(FakeServer):
             320: (catalog.SEND_BATCH_MESSAGE, self._send),
             30: (catalog.GET_MAX_OFFSET, self._max_offset),
             370: (catalog.RECALL_MESSAGE, self._recall),
+            37: (catalog.END_TRANSACTION, self._end),
             34: (catalog.HEART_BEAT, self._heartbeat),
             35: (catalog.UNREGISTER_CLIENT, self._unregister),
         }
@@ -225,7 +229,9 @@ class FakeBroker(FakeServer):
         offset = self._offsets[queue]
         self._offsets[queue] += 1
         header = SendMessageReply(
-            msg_id=offset_msg_id(bytes(8), offset), queue_id=queue[1], queue_offset=offset
+            msg_id=offset_msg_id(bytes(8), LOG_START + offset),
+            queue_id=queue[1],
+            queue_offset=offset,
         )
         return self._later(call, Reply(header, code=code))
 
@@ -243,8 +249,20 @@ class FakeBroker(FakeServer):
         self.recalls.append((self.now_s(), call.request))
         return NO_REPLY if self.always is SILENT else Reply(RecallMessageReply(msg_id="recalled"))
 
+    def _end(self, call):
+        self.ends.append((self.now_s(), call.command))
+        return NO_REPLY
+
+    def ask(self, request, body) -> None:
+        """Send CHECK_TRANSACTION_STATE to the client that was first to send a heartbeat."""
+        code = catalog.CHECK_TRANSACTION_STATE.code
+        with self.server.turn:
+            assert self.server.push(self.clients[0], code, request, body)
+
     def _heartbeat(self, call):
         self.heartbeats.append((self.now_s(), decode_body(call.command.body, HeartbeatData)))
+        if call.peer not in self.clients:
+            self.clients.append(call.peer)
         return Reply() if self.heartbeats_answered else NO_REPLY
 
     def _unregister(self, call):

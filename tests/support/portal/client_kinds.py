@@ -7,10 +7,12 @@ in a separate thread, as in a server, which runs their async methods.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import trio
@@ -27,12 +29,20 @@ class Face:
 
     opened: Callable[[Any], Any]  # a context manager with the running client
     listener: Callable[[Any], Any]
+    function: Callable[[Any], Any]  # of the kind that listeners of this face usually are
 
     def __init__(self, module) -> None:
         self._module = module
 
     def producer(self, **settings):
         return self.opened(self._module.Producer(**SHORT_TIMERS, **settings))
+
+    def transaction_producer(self, execute, check, **settings):
+        listener = SimpleNamespace(
+            execute_local_transaction=self.function(execute),
+            check_local_transaction=self.function(check),
+        )
+        return self.opened(self._module.TransactionProducer(listener, **SHORT_TIMERS, **settings))
 
     def consumer(self, listener=None, subscriptions=None, **settings):
         wanted = None if listener is None else self.listener(listener)
@@ -55,6 +65,8 @@ class ThreadsFace(Face):
     def listener(self, function):
         return function
 
+    function = listener
+
 
 class LoopFace(Face):
     """*run* calls an async function in the loop and blocks until it is done."""
@@ -76,6 +88,13 @@ class LoopFace(Face):
             return function(messages, context)
 
         return listen
+
+    def function(self, function):
+        @functools.wraps(function)
+        async def called(*arguments):
+            return function(*arguments)
+
+        return called
 
 
 class TrioFace(LoopFace):
@@ -104,6 +123,14 @@ class TrioFace(LoopFace):
             yield Blocking(client, self.run)
         finally:
             self.run(close)
+
+
+def with_core(client, function):
+    """``function(core)`` in trio's thread; *core* is the trio client behind *client*."""
+    inner = getattr(client, "_client", client)
+    if isinstance(client, Blocking) and not hasattr(inner, "core"):
+        return client._in_loop(lambda: function(inner))
+    return inner.portal.wait_plain(function, inner.core)
 
 
 class Blocking:

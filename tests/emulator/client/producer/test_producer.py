@@ -406,3 +406,37 @@ def test_a_group_that_no_broker_would_take_is_refused_at_once(group) -> None:
 def test_settings_that_do_not_exist_are_refused_at_once() -> None:
     with pytest.raises(BadArgument, match=r"sync_retrys.: did you mean sync_retries?"):
         Producer(group="pg", sync_retrys=3)
+
+
+# The start --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "is_known"), [("5.1.4", False), ("5.2.0", True)])
+def test_from_5_2_0_a_producer_with_topics_is_known_to_their_brokers_when_it_has_started(
+    release, is_known
+) -> None:
+    async def main(cluster):
+        await cluster.start("a", topics={"t": 4})
+        settings = {"topics": ["t"], "release": release}
+        async with cluster.process() as process, cluster.a_producer(process, **settings):
+            groups = [
+                data.group_name
+                for _, heartbeat in cluster.brokers["a"].heartbeats
+                for data in heartbeat.producer_data_set
+            ]
+            assert ("pg" in groups) == is_known
+
+    in_world(main)
+
+
+def test_a_producer_starts_although_a_topic_of_its_setting_has_no_route() -> None:
+    async def main(cluster):
+        await cluster.start("a", topics={"t": 4})
+        settings = {"topics": ["none"], "release": "5.3.3"}
+        async with (
+            cluster.process() as process,
+            cluster.a_producer(process, **settings) as producer,
+        ):
+            await producer.send(a_message())
+
+    in_world(main)
