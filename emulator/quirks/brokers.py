@@ -1,16 +1,24 @@
-"""Bugs of a broker: a pull that is not woken, a heartbeat that waits for every NameServer."""
+"""Bugs of a broker: a pull that is not woken, a heartbeat that waits for every NameServer.
+
+And of its transactions: checks that nobody gets, ends that a kill loses, a rollback that delivers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from rocketmq_emulator.broker.handlers.clients import ClientManageProcessor
+from rocketmq_emulator.broker.handlers.transactions import EndTransactionProcessor
 from rocketmq_emulator.broker.state.broker import Announce, Broker
+from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
 from rocketmq_emulator.net.results import Call, CallLater, Peer, Push, Result, Ring, Wait
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData
 from rocketmq_emulator.protocol.fields import Header
+from rocketmq_emulator.protocol.flags import TRANSACTION_ROLLBACK
 from rocketmq_emulator.protocol.messages.names import retry_topic
+from rocketmq_emulator.protocol.messages.records import StoredMessage
+from rocketmq_emulator.protocol.requests.sending import EndTransactionRequest
 
 LOST_EVERY = 3
 
@@ -61,3 +69,46 @@ class WaitsForNameServers(ClientManageProcessor):
 
     def _counts(self, _peer: Peer) -> bool:
         return True
+
+
+class AsksNobody(Broker):
+    """``ask_nobody``: a check is counted as sent to a producer, and not sent."""
+
+    def connect(self, ring: Ring, push: Push, announce: Announce, later: CallLater) -> None:
+        super().connect(ring, push, announce, later)
+
+        def name_one(group: str, _header: Header, _body: bytes) -> str:
+            known = self.clients.producers(group)
+            return known[0].client_id or "" if known else ""
+
+        self.transactions.ask = name_one
+
+
+LATE_MS = 25_000
+
+
+class LosesEnds(TransactionalMessageService):
+    """``lose_ends``: the records of ends are collected for 25 s, in every release."""
+
+    def ended(self, half: StoredMessage, now_ms: int) -> None:
+        """As upstream since 5.1.0, but for the time."""
+        self._is_batching = True
+        super().ended(half, now_ms)
+
+    def _ops_due_ms(self) -> int | None:
+        due_ms = super()._ops_due_ms()
+        return None if due_ms is None else due_ms + LATE_MS
+
+
+class DeliversRollbacks(EndTransactionProcessor):
+    """``deliver_rollbacks``: the message is stored in its queue also when it is rolled back."""
+
+    def _end(
+        self,
+        call: Call[EndTransactionRequest],
+        half: StoredMessage,
+        properties: dict[str, str],
+    ) -> Result:
+        if call.request.commit_or_rollback == TRANSACTION_ROLLBACK:
+            self._put(self._committed(half, properties), call.now_ms)
+        return super()._end(call, half, properties)

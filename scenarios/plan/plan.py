@@ -82,12 +82,18 @@ class ConsumersPlan(PlanPart, frozen=True, kw_only=True):
 
 
 class LoadPlan(PlanPart, frozen=True, kw_only=True):
-    """Messages sent to a topic by producers called ``producer-1`` … (counted over all loads)."""
+    """Messages sent to a topic by producers called ``producer-1`` … (counted over all loads).
+
+    In the mode transaction each message is the half message of a transaction.  Its outcome follows
+    from the seed: what is neither rolled back, unknown nor a crash is committed, and what is asked
+    about later is committed or rolled back in the same proportion.  The producers stay connected
+    to be asked, so such a load needs until_ms or count_max.
+    """
 
     topic: str
     rate: float  # messages a second, of all its producers together
     producers: int = 1  # all start at the time from
-    mode: Literal["sync", "async", "oneway"] = "sync"
+    mode: Literal["sync", "async", "oneway", "transaction"] = "sync"
     from_ms: int = 0
     until_ms: int | None = None  # None: until the timeline has ended
     burst: int = 1  # this many messages at once, at the same mean rate
@@ -100,6 +106,10 @@ class LoadPlan(PlanPart, frozen=True, kw_only=True):
     delay_levels: tuple[int, ...] = ()  # each message has one of them, by chance; 0: no delay
     timer_ms: tuple[int, ...] = ()  # the same with delay times, by timers of 5.x brokers
     count_max: int | None = None
+    rollbacks: float = 0.0  # transactions, from 0 to 1: the share that is rolled back
+    unknowns: float = 0.0  # of them: their outcome is not known yet, so the broker has to ask
+    crashes: float = 0.0  # of them: no end is sent, as if the producer had died before it
+    decides_ms: float = 0.0  # how long a local transaction takes
     settings: dict[str, Any] = {}  # of its producers, as sync_retries: see configuration.md
 
 

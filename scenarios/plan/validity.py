@@ -235,6 +235,7 @@ def _load(load: LoadPlan, names: PlanNames) -> FoundProblems:
         yield ("key_skew",), "needs keys, the number of different keys"
     yield from _delays(load)
     yield from _batch(load)
+    yield from _transactions(load)
     yield from _settings(("settings",), ProducerConfig, load.settings)
 
 
@@ -256,6 +257,30 @@ def _batch(load: LoadPlan) -> FoundProblems:
         yield ("batch",), f"a batch is sent in the mode sync, not {load.mode}"
     if load.batch > 1 and (load.keys or load.delay_levels or load.timer_ms):
         yield ("batch",), "messages of a batch share a queue and have no delays: leave keys out"
+
+
+SHARES = ("rollbacks", "unknowns", "crashes")
+
+
+def _transactions(load: LoadPlan) -> FoundProblems:
+    shares = {name: getattr(load, name) for name in SHARES}
+    if load.mode != "transaction":
+        for name in (*SHARES, "decides_ms"):
+            if getattr(load, name):
+                yield (name,), f"is for loads of transactions, and the mode is {load.mode}"
+        return
+    yield from _positive(("decides_ms",), load.decides_ms, least=0)
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            yield (name,), f"is a share from 0 to 1, not {share}"
+    if sum(shares.values()) > 1:
+        yield (), f"the shares {', '.join(SHARES)} are more than 1 together"
+    if load.until_ms is None and load.count_max is None:
+        yield (), "its producers stay to be asked: say when sends end (until, or count_max)"
+    if load.keys:
+        yield ("keys",), "a transaction chooses no queue: leave keys out"
+    if load.delay_levels or load.timer_ms:
+        yield (), "a transaction drops the delay of its message: leave it out"
 
 
 def _settings(path: Path, kind: type[msgspec.Struct], given: Mapping[str, Any]) -> FoundProblems:

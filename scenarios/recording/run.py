@@ -257,6 +257,10 @@ class Run(FaultsAndActions):
         loads.append(plan)
         return _RecordedLoad(self._line, loads)
 
+    def transactions(self, topic: str, rate: float | str, **fields: object) -> _RecordedLoad:
+        """A load of transactions: its fields are ``rollbacks``, ``unknowns``, ``crashes`` …"""
+        return self.load(topic, rate, mode="transaction", **fields)
+
     def program(
         self,
         name: str,

@@ -28,10 +28,12 @@ from rocketmq_emulator.client import (
     ClientError,
     ConsumeResult,
     LitePullConsumer,
+    LocalTransactionState,
     Message,
     Producer,
     PushConsumer,
     SendError,
+    TransactionProducer,
     by_hash,
 )
 from rocketmq_emulator.clocks.clock import Alarm, TrioAlarm
@@ -193,22 +195,48 @@ async def _produce(
         "group": part.name,
         **part.load.settings,
     }
+    if part.load.mode == "transaction":
+        await _produce_transactions(part, process, settings, report_open_work, ending)
+        return
     async with Producer(process=process, **settings) as producer:
         sender = _Sender(producer, part)
-        report_open_work(lambda: f"{sender.in_flight} sends under way" if sender.in_flight else "")
+        report_open_work(sender.open_work)
         await _until(ending, lambda: sender.send_all(process))
+
+
+async def _produce_transactions(
+    part: ProducerSpec,
+    process: ClientProcess,
+    settings: dict[str, Any],
+    report_open_work: ReportOpenWork,
+    ending: trio.Event,
+) -> None:
+    """Send, and stay until *ending*: brokers may ask about the last transactions."""
+    decided = PlannedTransactions(part.load, part.seed)
+    async with TransactionProducer(decided, process=process, **settings) as producer:
+        sender = _Sender(producer, part)
+        report_open_work(sender.open_work)
+
+        async def send_and_stay() -> None:
+            await sender.send_all(process)
+            await ending.wait()
+
+        await _until(ending, send_and_stay)
 
 
 class _Sender:
     """Sends the messages that are due, each call in a task of its own."""
 
-    def __init__(self, producer: Producer, part: ProducerSpec) -> None:
+    def __init__(self, producer: Producer | TransactionProducer, part: ProducerSpec) -> None:
         self._producer = producer
         self._part = part
         self._contents = Contents(part.load, part.seed)
-        self._send = {"sync": self._sync, "async": self._async, "oneway": self._one_way}[
-            part.load.mode
-        ]
+        self._send = {
+            "sync": self._sync,
+            "async": self._async,
+            "oneway": self._one_way,
+            "transaction": self._transaction,
+        }[part.load.mode]
         self._free_workers: list[int] = []  # a heap: each is a thread with its own round robin
         self.in_flight = 0
 
@@ -224,6 +252,10 @@ class _Sender:
                 await alarm.wait_until(began_s + due.at_ms / 1_000)
                 if self.in_flight < SENDS_IN_FLIGHT_MAX:
                     nursery.start_soon(self._send_call, due.numbers)
+
+    def open_work(self) -> str:
+        """What it still does, in a few words; empty: nothing."""
+        return f"{self.in_flight} sends under way" if self.in_flight else ""
 
     async def _send_call(self, numbers: tuple[int, ...]) -> None:
         messages = [self._contents.message(number) for number in numbers]
@@ -254,10 +286,64 @@ class _Sender:
         queue = await self._queue_of(message)
         await self._producer.send_oneway(message, queue=queue, worker=worker)
 
+    async def _transaction(self, message: Message, worker: int) -> None:
+        """Send a half message; a crash of its local transaction cancels the call."""
+        assert isinstance(self._producer, TransactionProducer)
+        with trio.CancelScope() as crash:
+            await self._producer.send_in_transaction(message, crash, worker=worker)
+
     async def _queue_of(self, message: Message) -> MessageQueue | None:
         if message.keys is None:
             return None
         return by_hash(await self._producer.publish_queues(message.topic), message, message.keys)
+
+
+COMMIT, ROLLBACK = LocalTransactionState.COMMIT_MESSAGE, LocalTransactionState.ROLLBACK_MESSAGE
+
+
+class PlannedTransactions:
+    """The local transactions of a load: their outcome follows from the seed and the number.
+
+    A broker that asks gets the outcome that an application has written down by then: it is known,
+    also after the producer has died, and also if it was not known when the message was sent.
+    """
+
+    def __init__(self, load: LoadPlan, seed: int) -> None:
+        self._load = load
+        self._seed = seed
+
+    async def execute_local_transaction(
+        self, message: Message, crash: trio.CancelScope
+    ) -> LocalTransactionState:
+        """The outcome; a crash cancels *crash*, so that the broker is told nothing."""
+        if self._load.decides_ms:
+            await trio.sleep(self._load.decides_ms / 1_000)
+        is_known, state = self._decided(message.body)
+        if is_known is None:
+            crash.cancel()
+            await trio.sleep_forever()
+        return state if is_known else LocalTransactionState.UNKNOW
+
+    async def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        """The outcome, for a broker that asks; what this application never sent is no success."""
+        if message.topic != self._load.topic:
+            return ROLLBACK
+        return self._decided(message.body)[1]
+
+    def _decided(self, body: bytes) -> tuple[bool | None, LocalTransactionState]:
+        """Whether the outcome is known at once (None: it crashes), and the outcome."""
+        load, number = self._load, body[:HEAD_BYTES].split()[1].decode()
+        rng = random.Random(f"{self._seed}/{load.topic}/{number}/transaction")
+        drawn, ends = rng.random(), 1 - load.unknowns - load.crashes
+        is_back = drawn < load.rollbacks if drawn < ends else rng.random() * ends < load.rollbacks
+        state = (
+            LocalTransactionState.ROLLBACK_MESSAGE
+            if is_back
+            else LocalTransactionState.COMMIT_MESSAGE
+        )
+        if drawn < ends:
+            return True, state
+        return (False if drawn < ends + load.unknowns else None), state
 
 
 # Programs -------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from rocketmq_emulator.facts import (
     DelayedDelivered,
     DelayedMessageDropped,
     FaultEnded,
+    HalfMessageStored,
     MessageConsumed,
     MessageStored,
     NodeKilled,
@@ -38,10 +39,18 @@ from rocketmq_emulator.facts import (
     TimerMessagePutAside,
     TimerMessageRecalled,
     TimerMessageRolled,
+    TransactionChecked,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.delay_levels import queue_of_level
-from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC, retry_topic
+from rocketmq_emulator.protocol.messages.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
+    retry_topic,
+)
 from rocketmq_emulator.scenarios.plan.plan import Plan, When
 
 TEMPORARY_RELEASES = ("not mine", "pull expired", "reset")  # reasons: a later claim is expected
@@ -78,7 +87,8 @@ class RunObserver:
         self.healed_us: int | None = None  # when the last fault ended
         self._awaited: list[AwaitedFact] = []
         self._delayed_messages = DelayedMessageCounter()
-        self._positions = QueuePositions(on_lost=self._delayed_messages.lost)
+        self._open_transactions = OpenTransactions()
+        self._positions = QueuePositions(on_lost=self._lost)
         self._groups = {
             group.group: (*group.topics, retry_topic(group.group))
             for group in plan.consumers
@@ -101,6 +111,10 @@ class RunObserver:
             TimerMessageDelivered: self._delayed_messages.timer_over,
             TimerMessageRecalled: self._delayed_messages.timer_over,
             TimerMessageDropped: self._delayed_messages.timer_over,
+            HalfMessageStored: self._open_transactions.stored,
+            TransactionChecked: self._open_transactions.checked,
+            TransactionEnded: self._open_transactions.over,
+            TransactionGivenUp: self._open_transactions.over,
             MessageConsumed: self._consumed,
             ConsumerStopped: self._stopped,
             NodeKilled: self._killed,
@@ -135,6 +149,11 @@ class RunObserver:
         """The number of messages that wait at brokers for a retry, a delay or their time."""
         return self._delayed_messages.count
 
+    @property
+    def open_transaction_count(self) -> int:
+        """The number of half messages whose transactions have not ended."""
+        return self._open_transactions.count
+
     def given_up(self) -> dict[str, int]:
         """The number of queues with messages that a broadcasting member has released, by member.
 
@@ -154,6 +173,10 @@ class RunObserver:
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
         self._positions.stored(fact, entry)
         self._delayed_messages.stored(entry.node, fact)
+
+    def _lost(self, node: str, fact: MessageStored) -> None:
+        self._delayed_messages.lost(node, fact)
+        self._open_transactions.lost(node, fact)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         self.consumed_us = entry.mono_us
@@ -200,6 +223,8 @@ def reasons_not_quiet(
     ]
     if watch.delayed_count:
         reasons.append(f"{watch.delayed_count} messages wait for their retry or delay")
+    if watch.open_transaction_count:
+        reasons.append(f"{watch.open_transaction_count} transactions have not ended")
     if now_us - watch.consumed_us < CONSUMED_SETTLED_S * 1_000_000:
         reasons.append("messages were consumed just now")
     settling_s = settled_s - ((now_us - max(watch.queues_changed_us, settled_from_us)) / 1_000_000)
@@ -281,3 +306,40 @@ class DelayedMessageCounter:
             self._delayed[node, queue_id, key] = left
         else:
             del self._delayed[node, queue_id, key]
+
+
+# Transactions ----------------------------------------------------------------------------
+
+
+class OpenTransactions:
+    """Counts the half messages whose transactions have not ended."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, str], set[int]] = {}  # by broker and key: newest offsets
+
+    @property
+    def count(self) -> int:
+        """The number of half messages without an end."""
+        return sum(map(len, self._places.values()))
+
+    def stored(self, fact: HalfMessageStored, entry: Entry) -> None:
+        """Count a half message."""
+        self._places.setdefault((entry.node, fact.uniq_key), set()).add(fact.offset)
+
+    def checked(self, fact: TransactionChecked, entry: Entry) -> None:
+        """Move a half message to its new record; an ended one, asked about again, counts not."""
+        places = self._places.get((entry.node, fact.uniq_key), set())
+        if fact.offset in places:
+            places.remove(fact.offset)
+            places.add(fact.copy_offset)
+
+    def over(self, fact: TransactionEnded | TransactionGivenUp, entry: Entry) -> None:
+        """Remove a half message; *fact* may name an older record of it."""
+        places = self._places.get((entry.node, fact.uniq_key), set())
+        if places:
+            places.remove(fact.offset if fact.offset in places else min(places))
+
+    def lost(self, node: str, fact: MessageStored) -> None:
+        """Remove a half message whose newest record was lost with the broker's power."""
+        if fact.queue.topic == TRANS_HALF_TOPIC:
+            self._places.get((node, fact.uniq_key), set()).discard(fact.offset)

@@ -89,6 +89,7 @@ class PlanRunner:
         self._began_wall_ms = 0
         self._actions = TimelineActions(environment, self)
         self._producers: list[str] = []
+        self._askable: list[str] = []  # producers of transactions: they stay after their last send
         self._endless: list[str] = []  # producers that are stopped after the timeline
         self._entered: dict[str, tuple[int, trio.Event]] = {}  # clients: when, and that it was
         self._fault_ids: dict[str, int] = {}  # by the name of the step that began the fault
@@ -146,7 +147,9 @@ class PlanRunner:
 
     async def _enter_on_time(self, start: ClientStart) -> None:
         await self.wait_until_ms(start.at_ms)
-        if isinstance(start.plan, LoadPlan):
+        if isinstance(start.plan, LoadPlan) and start.plan.mode == "transaction":
+            self._askable.append(start.name)
+        elif isinstance(start.plan, LoadPlan):
             self._producers.append(start.name)
             if start.plan.until_ms is None and start.plan.count_max is None:
                 self._endless.append(start.name)
@@ -234,6 +237,10 @@ class PlanRunner:
         for name in self._producers:
             if not self.environment.client_has_ended(name):
                 return f"{name} still sends"
+        work = self.environment.open_work() if self._askable else {}
+        for name in self._askable:
+            if name in work:
+                return f"{name} has {work[name]}"
         settled_s = self.plan.settled_ms / 1_000
         return reasons_not_quiet(
             self.environment.watch, self.environment.mono_us(), healed_us, settled_s

@@ -43,6 +43,11 @@ FEATURES: Mapping[str, Feature] = {
     "batches": Feature(0.25, "a load is sent in batches of 2, 3 or 8 messages"),
     "one_way": Feature(0.25, "a load is sent one way"),
     "async": Feature(0.5, "that load is sent asynchronously, unless it is one-way"),
+    "transactions": Feature(
+        0.3,
+        "that load is sent in transactions: 20 % are rolled back, 10 % not known at first, 5 % "
+        "never ended by their producer",
+    ),
     "keys": Feature(0.3, "that load has keys, which choose the queue; steps always have some"),
     "avoids_slow_brokers": Feature(0.4, "producers of orders have sendLatencyFaultEnable"),
     "detects": Feature(0.5, "these have startDetectorEnable, which 5.1.4 and later use"),
@@ -91,6 +96,7 @@ OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
 FIVE = Release.parse("5.0.0")
 TAGS = ("TagA", "TagB", "TagC")
 BUSY = 0.25  # the share of the time that listeners are busy, at most
+ROLLBACKS, UNKNOWNS, CRASHES = 0.2, 0.1, 0.05  # shares of transactions
 SHORT_HOLD = {"pull_hold_ms_max": 2_000}  # brokerSuspendMaxTimeMillis
 THREADS = 20  # of a consumer
 HOT = 0.5  # the share of messages with keys that may go to one queue
@@ -345,9 +351,21 @@ class Clients:
 
     def _other_load(self) -> LoadPlan:
         mode: Literal["sync", "async", "oneway"] = "async" if self.has("async") else "sync"
-        settings = self._avoids()
+        settings, delays = self._avoids(), self._delays()
         if self.has("mixed_producers"):
             settings["release"] = self._other_release
+        if self.has("transactions"):
+            return LoadPlan(
+                topic="orders",
+                rate=self._shape.rate * 0.3,
+                mode="transaction",
+                until_ms=self._until_ms,
+                tags=self._tags,
+                settings=settings,
+                rollbacks=ROLLBACKS,
+                unknowns=UNKNOWNS,
+                crashes=CRASHES,
+            )
         return LoadPlan(
             topic="orders",
             rate=self._shape.rate * 0.3,
@@ -356,7 +374,7 @@ class Clients:
             tags=self._tags,
             keys=5 if self.has("keys") else 0,
             settings=settings,
-            **self._delays(),
+            **delays,
         )
 
     def _steps_load(self) -> LoadPlan:

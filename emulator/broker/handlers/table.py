@@ -46,7 +46,7 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
 def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, ...]:
     """The calls of producers and consumers."""
     sending = SendMessageProcessor(broker, rng)
-    transactions = EndTransactionProcessor(broker)
+    transactions = class_for(EndTransactionProcessor, "broker", broker.config.quirks)(broker)
     sending_back = SendMessageBackProcessor(broker, rng)
     recalling = RecallMessageProcessor(broker)
     pulling = PullMessageProcessor(broker, now_ms)

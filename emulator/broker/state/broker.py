@@ -53,6 +53,7 @@ from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.messages.message_ids import host_bytes
 from rocketmq_emulator.protocol.messages.misuses import Misuses
 from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.settings.quirks import class_for
 from rocketmq_emulator.settings.releases import (
     BROKER_PERM_MASKS_TOPIC,
     DEAD_LETTERS_NEVER_WAIT,
@@ -152,9 +153,8 @@ class Broker:
         return puts
 
     def _transactions(self, now_ms: int) -> TransactionalMessageService:
-        transactions = TransactionalMessageService(
-            self.store, self.offsets, self.config, note=self.note, began_ms=now_ms
-        )
+        kind = class_for(TransactionalMessageService, "broker", self.config.quirks)
+        transactions = kind(self.store, self.offsets, self.config, note=self.note, began_ms=now_ms)
         transactions.ask = partial(
             self.clients.ask_producer, code=RequestCode.CHECK_TRANSACTION_STATE
         )

@@ -136,8 +136,8 @@ INVARIANTS = (
     Invariant(
         24,
         "a half message that is not SEND_OK is rolled back, its transaction is not executed",
-        (),
-        "whether the local transaction ran",
+        ("transactions",),
+        "whether the listener was called",
     ),
     Invariant(25, "undisturbed, a pass every 20 s", ("pass_times",), "a pass that never came"),
     Invariant(

@@ -27,6 +27,7 @@ from rocketmq_emulator.checks.rules.ownership import OneOwner
 from rocketmq_emulator.checks.rules.pull_wakeups import HeldPullsWake
 from rocketmq_emulator.checks.rules.rebalances import Churn, RebalanceGaps
 from rocketmq_emulator.checks.rules.timing import DeliveryTimes, Sends
+from rocketmq_emulator.checks.rules.transactions import TransactionsAreSettled
 from rocketmq_emulator.checks.state.checker import Checker, Metric
 
 KINDS: tuple[type[Checker], ...] = (
@@ -51,6 +52,7 @@ KINDS: tuple[type[Checker], ...] = (
     SharesAreFairAgain,
     BrokerShares,
     HeldPullsWake,
+    TransactionsAreSettled,
     *MONITORS.values(),
 )
 ALL: dict[str, type[Checker]] = {kind.name: kind for kind in KINDS}

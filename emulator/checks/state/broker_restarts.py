@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
+from rocketmq_emulator.checks.state.half_messages import HalfMessages
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy
 from rocketmq_emulator.checks.state.queue_positions import UnflushedRecords
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
@@ -29,6 +30,7 @@ from rocketmq_emulator.facts import (
     TopicDeleted,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
+from rocketmq_emulator.protocol.messages.names import TRANS_HALF_TOPIC
 
 RECORD_BYTES_MIN = 91  # of a record without topic, body and properties (CommitLog.calMsgLength)
 UNFLUSHED_MAX = 1_000_000  # records of a broker; beyond it the oldest count as flushed
@@ -38,11 +40,16 @@ class LogEnds:
     """The ends of all brokers' logs; lost messages are removed from *queues* and *pending*."""
 
     def __init__(
-        self, cluster: ClusterState, queues: Mapping[Queue, QueueRecords], pending: PendingMessages
+        self,
+        cluster: ClusterState,
+        queues: Mapping[Queue, QueueRecords],
+        pending: PendingMessages,
+        halves: HalfMessages,
     ) -> None:
         self._cluster = cluster
         self._queues = queues
         self._chains = pending
+        self._halves = halves
         self._unflushed = UnflushedRecords[tuple[QueueRecords, int]](UNFLUSHED_MAX)
         self._without_power: set[str] = (
             set()
@@ -166,6 +173,8 @@ class LogEnds:
         records.cut(offset)
         if records.topic_kind == "waiting":
             self._chains.cut(records, offset)
+        elif records.queue.topic == TRANS_HALF_TOPIC:
+            self._halves.cut(records.queue.broker, offset)
         for reading in records.readings:
             reading.cut(offset)
             self._chains.reopens(reading, offset)

@@ -3,7 +3,8 @@
 A place is an offset of a queue.  The record of each message (the time and entry of its storing,
 its key, its tags, its acknowledgement) is dropped once all readers have consumed it, and beyond
 ``MESSAGES_KEPT_MAX`` messages from the oldest on.  The name of a queue's topic shows what its
-messages wait for: a reader, their time, a retry, or nothing, as dead letters.
+messages wait for: a reader, their time, a retry, the end of a transaction, or nothing, as dead
+letters.
 
 A message that is consumed twice is explained by two claims that both include it
 (``QueueClaim``), or by an offset that went back; else it is not explained.
@@ -25,6 +26,9 @@ from rocketmq_emulator.protocol.messages.names import (
     RETRY_GROUP_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
 )
 
 MESSAGES_KEPT_MAX = 1 << 18  # messages of one queue that some reader has not consumed
@@ -145,7 +149,9 @@ class QueueRecords:
     def _trim(self) -> None:
         """Drop messages that all readers have consumed; keep a few older open ones separately."""
         alone: list[int] = []
-        if self.topic_kind == "waiting" and not self.readings:
+        if self.topic_kind == "half":
+            needed = self.end_offset
+        elif self.topic_kind == "waiting" and not self.readings:
             needed = self.delivered_to
         else:
             needed = min((each.read_to() for each in self.readings), default=0)
@@ -444,7 +450,8 @@ class QueueReading:
 # Kinds of topics ----------------------------------------------------------------------
 
 
-TopicKind: TypeAlias = Literal["topic", "waiting", "retry", "dead"]
+TopicKind: TypeAlias = Literal["topic", "waiting", "retry", "dead", "half"]
+HALF_TOPICS = (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC)
 
 
 def topic_kind_of(topic: str) -> TopicKind:
@@ -453,4 +460,6 @@ def topic_kind_of(topic: str) -> TopicKind:
         return "retry"
     if topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
         return "dead"
+    if topic in HALF_TOPICS:
+        return "half"
     return "waiting" if topic in (SCHEDULE_TOPIC, TIMER_TOPIC) else "topic"

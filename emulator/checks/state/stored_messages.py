@@ -12,11 +12,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from rocketmq_emulator.checks.state.broker_restarts import Deliveries, LogEnds
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
+from rocketmq_emulator.checks.state.half_messages import HalfMessages
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy, group_of
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     DelayedDelivered,
+    HalfMessageSent,
+    HalfMessageStored,
     LogRecovered,
     MessageSent,
     MessageSentBack,
@@ -25,10 +28,17 @@ from rocketmq_emulator.facts import (
     RunStarted,
     TimerMessageDelivered,
     TimerMessagePutAside,
+    TransactionChecked,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
-from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_emulator.protocol.messages.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
+)
 
 KEYS_MAX = 1 << 16  # then the numbers in keys begin again
 KEY_CHARS, PROCESS_CHARS = 32, 20  # of a unique key, and of its part that names the process
@@ -61,6 +71,7 @@ class StoredMessages:
         self._cluster = cluster
         self.queues: dict[Queue, QueueRecords] = {}
         self.pending = PendingMessages()
+        self.halves = HalfMessages()
         self.has_sent = False
         self.anomalies: list[PlaceAnomaly] = []
         self.seen: Counter[str] = Counter()  # how often a rule about places applied
@@ -71,7 +82,7 @@ class StoredMessages:
         self.excused_lost_places = 0  # delivered although their brokers had lost them
         self.stored_us = 0  # when the last consumable message was stored
         self._deliveries = Deliveries(cluster, self.pending)
-        self._ends = LogEnds(cluster, self.queues, self.pending)
+        self._ends = LogEnds(cluster, self.queues, self.pending, self.halves)
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
@@ -83,6 +94,11 @@ class StoredMessages:
             TimerMessagePutAside: self._put_aside,
             DelayedDelivered: self._delivered,
             TimerMessageDelivered: self._timer_delivered,
+            HalfMessageStored: self._half_stored,
+            HalfMessageSent: self._half_sent,
+            TransactionChecked: self._checked,
+            TransactionEnded: self._transaction_ended,
+            TransactionGivenUp: self._given_up,
             LogRecovered: self._recovered,
             **self._ends.table(),
         }
@@ -114,6 +130,9 @@ class StoredMessages:
             self._stored_elsewhere(fact, entry, records)
         records.unnoted = False
         records.store(fact, entry)
+        if records.topic_kind == "half":
+            self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
+            return
         self._newest[entry.node] = fact, entry
         self.pending.stored(fact, records)
         if records.topic_kind == "topic":
@@ -371,6 +390,44 @@ class StoredMessages:
     def _put_aside(self, fact: TimerMessagePutAside, entry: Entry) -> None:
         due_us = entry.mono_us + (fact.out_ms - entry.at_ms) * 1_000
         self.pending.put_aside(entry.node, fact.uniq_key, fact.offset, due_us)
+
+    # Transactions -------------------------------------------------------------------------
+
+    def _half_stored(self, fact: HalfMessageStored, entry: Entry) -> None:
+        here = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self.halves.stored(fact, self.records(Queue(TRANS_HALF_TOPIC, entry.node, 0)), here)
+
+    def _half_sent(self, fact: HalfMessageSent, entry: Entry) -> None:
+        self.halves.sent(fact, EntryKey(entry.mono_us, entry.node, entry.seq))
+
+    def _checked(self, fact: TransactionChecked, entry: Entry) -> None:
+        self.halves.checked(fact, EntryKey(entry.mono_us, entry.node, entry.seq), entry.node)
+
+    def _given_up(self, fact: TransactionGivenUp, entry: Entry) -> None:
+        half = self.halves.at(entry.node, fact.offset)
+        if half is not None:
+            half.given_up = EntryKey(entry.mono_us, entry.node, entry.seq)
+
+    def _transaction_ended(self, fact: TransactionEnded, entry: Entry) -> None:
+        """A committed message is promised from now on; it was stored just before this fact."""
+        half = self.halves.at(entry.node, fact.offset)
+        if half is not None:
+            here = EntryKey(entry.mono_us, entry.node, entry.seq)
+            half.ended = half.ended or here
+            half.commits += fact.outcome == "commit"
+        stored, _ = self._newest.get(entry.node, (None, None))
+        if fact.outcome == "rollback" or stored is None or stored.uniq_key != fact.uniq_key:
+            return
+        records, sent = self.records(stored.queue), None if half is None else half.sent
+        self.pending.is_no_send(fact.uniq_key, records, stored.offset)
+        records.acked.add(stored.offset)
+        records.unsafe.add(stored.offset)  # ends are one-way: nobody waits for the flush
+        if sent is None:
+            return
+        records.sent[stored.offset] = sent
+        for copy in self.pending.waiting.get(fact.uniq_key, ()):
+            if copy.records is records and copy.offset == stored.offset:
+                copy.sent = sent
 
     def note_anomaly(self, kind: Kind, what: str, *entries: EntryKey) -> None:
         """Keep a wrong place; *entries* show it."""

@@ -303,6 +303,32 @@ WRONG = {
             "leave keys out"
         ),
     ),
+    "shares of no transactions": (
+        {"rate": 'rate = "5/s"\nrollbacks = 0.5'},
+        "it.toml:12: load.rollbacks: is for loads of transactions, and the mode is sync",
+    ),
+    "too many shares of transactions": (
+        {
+            "rate": 'rate = "5/s"\nmode = "transaction"\nuntil = "5s"\nrollbacks = 0.6\n'
+            "unknowns = 0.5"
+        },
+        "it.toml:9: load: the shares rollbacks, unknowns, crashes are more than 1 together",
+    ),
+    "transactions without an end": (
+        {"rate": 'rate = "5/s"\nmode = "transaction"'},
+        (
+            "it.toml:9: load: its producers stay to be asked: say when sends end "
+            "(until, or count_max)"
+        ),
+    ),
+    "transactions with keys": (
+        {"rate": 'rate = "5/s"\nmode = "transaction"\nuntil = "5s"\nkeys = 3'},
+        "it.toml:14: load.keys: a transaction chooses no queue: leave keys out",
+    ),
+    "transactions with delays": (
+        {"rate": 'rate = "5/s"\nmode = "transaction"\nuntil = "5s"\ndelay_levels = 3'},
+        "it.toml:9: load: a transaction drops the delay of its message: leave it out",
+    ),
     "a push consumer that seeks": (
         {"members": 'seeks = ["5s"]'},
         "it.toml:8: consumers.seeks: only lite pull consumers seek",

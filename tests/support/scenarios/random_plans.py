@@ -168,7 +168,23 @@ LOAD = some(
     until_ms=st.none(),
     tags=st.lists(WORDS).map(tuple),
     count_max=st.none() | WHOLE,
+    rollbacks=st.just(0.0),
+    unknowns=st.just(0.0),
+    crashes=st.just(0.0),
+    decides_ms=st.just(0.0),
     settings=st.just({}),
+)
+TRANSACTIONS = st.tuples(*[st.sampled_from([0.0, 0.25, 0.3])] * 3).map(
+    lambda shares: LoadPlan(
+        topic="orders",
+        rate=5.0,
+        mode="transaction",
+        count_max=9,
+        rollbacks=shares[0],
+        unknowns=shares[1],
+        crashes=shares[2],
+        decides_ms=7.0,
+    )
 )
 BATCHES = st.integers(2, 1_000).map(lambda n: LoadPlan(topic="orders", rate=5.0, batch=n))
 DELAYED = st.lists(st.integers(0, 18)).map(
@@ -218,7 +234,9 @@ PLANS = some(
         }
     ),
     consumers=st.tuples(*map(_consumers, GROUPS), _readers("audit")),
-    load=st.lists(LOAD | BATCHES | DELAYED | TIMED, min_size=1, max_size=2).map(tuple),
+    load=st.lists(LOAD | BATCHES | TRANSACTIONS | DELAYED | TIMED, min_size=1, max_size=2).map(
+        tuple
+    ),
     programs=st.just(())
     | st.just((ProgramPlan(name="reader", run="a.b:c", arguments={"x": [1, {"y$": 2.5}]}),)),
     timeline=_steps(),

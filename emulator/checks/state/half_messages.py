@@ -1,0 +1,116 @@
+"""Half messages of transactions: where each waits, who was asked about it, and how it ended.
+
+A half message is stored in the half topic of its broker, where no consumer reads it.  Each check
+stores it there again, behind the others, and asks its producer's group.  A commit stores it in the
+queue it was sent to; a rollback stores nothing.  An end of a transaction may name any of its
+records, so a message that was asked about and is ended at the same moment may be committed twice.
+
+Tables have limits; the oldest half messages are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from rocketmq_emulator.checks.state.queue_records import QueueRecords
+from rocketmq_emulator.facts import HalfMessageSent, HalfMessageStored, Queue, TransactionChecked
+from rocketmq_emulator.facts.journal import EntryKey
+
+HALVES_MAX = 100_000
+
+
+class HalfMessage(msgspec.Struct, eq=False):
+    """One half message; a send that was retried may have stored several with one key."""
+
+    key: str
+    queue: Queue  # to which it was sent
+    group: str  # its producers
+    records: QueueRecords  # of the half topic
+    stored: EntryKey
+    offset: int  # of its newest record in the half topic
+    sent: EntryKey | None = None  # its producer's HalfMessageSent
+    checked: EntryKey | None = None  # the last check
+    check_times: int = 0
+    commits: int = 0
+    ended: EntryKey | None = None  # the first commit or rollback
+    given_up: EntryKey | None = None
+    is_lost: bool = False  # its broker lost all its records with the end of its log
+
+    @property
+    def broker(self) -> str:
+        """The broker that has it."""
+        return self.records.queue.broker
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its broker has to ask about it."""
+        return self.ended is None and self.given_up is None and not self.is_lost
+
+
+class HalfMessages:
+    """All half messages, by key, and by broker and offset in the half topic."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, list[HalfMessage]] = {}
+        self._at: dict[tuple[str, int], HalfMessage] = {}
+        self._order: dict[HalfMessage, list[int]] = {}  # its offsets, the oldest first
+
+    def stored(self, fact: HalfMessageStored, records: QueueRecords, at: EntryKey) -> HalfMessage:
+        """Add a half message, which the broker has just stored in *records*."""
+        half = HalfMessage(fact.uniq_key, fact.queue, fact.group, records, at, fact.offset)
+        self.by_key.setdefault(half.key, []).append(half)
+        self._order[half] = []
+        self._place(half, fact.offset)
+        if len(self._order) > HALVES_MAX:
+            self._drop(next(iter(self._order)))
+        return half
+
+    def at(self, broker: str, offset: int) -> HalfMessage | None:
+        """The half message with a record at *offset* of the broker's half topic, if known."""
+        return self._at.get((broker, offset))
+
+    def sent(self, fact: HalfMessageSent, at: EntryKey) -> None:
+        """A broker has acknowledged the half message."""
+        half = self.at(fact.queue.broker, fact.offset)
+        if half is not None:
+            half.sent = half.sent or at
+
+    def checked(self, fact: TransactionChecked, at: EntryKey, node: str) -> HalfMessage | None:
+        """The half message was stored again, and its group asked.  None: it is not known."""
+        half = self.at(node, fact.offset)
+        if half is not None:
+            half.checked, half.check_times = at, fact.check_times
+            self._place(half, fact.copy_offset)
+        return half
+
+    def cut(self, broker: str, offset: int) -> None:
+        """The broker lost its half topic from *offset* on: older records of a message stay."""
+        for half, offsets in self._order.items():
+            if half.broker != broker or half.offset < offset:
+                continue
+            for lost in [each for each in offsets if each >= offset]:
+                offsets.remove(lost)
+                if self._at.get((broker, lost)) is half:
+                    del self._at[broker, lost]
+            half.is_lost = not offsets
+            half.offset = offsets[-1] if offsets else half.offset
+
+    def __iter__(self) -> Iterator[HalfMessage]:
+        """Every half message, the oldest first."""
+        return iter(self._order)
+
+    def _place(self, half: HalfMessage, offset: int) -> None:
+        half.offset = offset
+        self._at[half.broker, offset] = half
+        self._order[half].append(offset)
+
+    def _drop(self, half: HalfMessage) -> None:
+        for offset in self._order.pop(half):
+            if self._at.get((half.broker, offset)) is half:
+                del self._at[half.broker, offset]
+        alike = self.by_key[half.key]
+        alike.remove(half)
+        if not alike:
+            del self.by_key[half.key]

@@ -1,0 +1,61 @@
+"""Loads of transactions in the virtual world: sent, ended, asked about, and waited for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from rocketmq_emulator.cluster.fault_values import Kill
+from rocketmq_emulator.facts import (
+    HalfMessageStored,
+    LocalTransactionEnded,
+    MessageConsumed,
+    TransactionAnswered,
+    TransactionChecked,
+    TransactionEnded,
+)
+from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, LoadPlan, Plan, Step
+from rocketmq_emulator.scenarios.running.virtual_run import finished_run
+from tests.support.scenarios.running_plans import a_plan, facts_of
+
+
+def transactions(release: str, *steps: Step, **shares: float) -> Plan:
+    load = LoadPlan(topic="orders", rate=10, mode="transaction", until_ms=10_000, **shares)
+    return a_plan(*steps, load=(load,), cluster=ClusterPlan(brokers=2, release=release))
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_what_is_committed_is_consumed_and_what_is_not_known_is_asked_about(release) -> None:
+    plan = transactions(release, rollbacks=0.2, unknowns=0.2, crashes=0.1)
+    result, entries = finished_run(plan, seed=1)
+    assert result.verdict == "passed", result.reason
+    assert len(facts_of(entries, HalfMessageStored)) == 100
+    local = Counter(fact.outcome for fact in facts_of(entries, LocalTransactionEnded))
+    assert all(5 < local[outcome] < 40 for outcome in ("rollback", "unknown"))
+    crashed = 100 - local.total()
+    assert 0 < crashed < 25
+    asked = facts_of(entries, TransactionChecked)
+    assert len(asked) == local["unknown"] + crashed
+    assert len(facts_of(entries, TransactionAnswered)) == len(asked)
+    ended = Counter(fact.outcome for fact in facts_of(entries, TransactionEnded))
+    assert ended.total() == 100
+    assert len(facts_of(entries, MessageConsumed)) == ended["commit"]
+    assert result.metrics["open_transactions"] == 0
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("node", ["broker-a", "producer-1"])
+def test_a_kill_between_half_message_and_end_loses_nothing(release, node) -> None:
+    step = Step(at_ms=4_050, does=Kill(node=node), for_ms=3_000)
+    result, entries = finished_run(transactions(release, step, crashes=0.3), seed=2)
+    assert result.verdict == "passed", result.reason
+    assert facts_of(entries, TransactionAnswered)
+    keys = {fact.uniq_key for fact in facts_of(entries, HalfMessageStored)}
+    assert {fact.uniq_key for fact in facts_of(entries, MessageConsumed)} == keys
+
+
+def test_one_seed_decides_every_outcome() -> None:
+    plan = transactions("5.3.3", rollbacks=0.3, unknowns=0.2)
+    runs = [finished_run(plan, seed=3)[1] for _ in range(2)]
+    assert runs[0] == runs[1]
