@@ -21,6 +21,7 @@ from rocketmq_emulator.broker.state.pools import install_busy_pools
 from rocketmq_emulator.broker.state.topic_routes import TopicRoutePolling
 from rocketmq_emulator.broker.store.store import StoreLoading
 from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
+from rocketmq_emulator.broker.tables.consumer_filters import PERSIST_INTERVAL_MS
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.disk.port import Disk
 from rocketmq_emulator.facts import NodeStarted, NodeStopped, StartedWithoutNameServer, StoreOpened
@@ -223,6 +224,7 @@ class ScheduledTasks:
             (self._scan_clients, config.client_scan_interval_ms, config.client_scan_interval_ms),
             (self._persist_offsets, config.persist_offsets_interval_ms, 10_000),
             (self._broker.delays.persist, config.persist_delays_interval_ms, 10_000),
+            (self._persist_filters, PERSIST_INTERVAL_MS, 10_000),
             (self._drop_expired, RETENTION_INTERVAL_MS, 60_000),
         )
         nursery.start_soon(every_service, services, self._clock.new_alarm())
@@ -244,6 +246,9 @@ class ScheduledTasks:
 
     def _persist_offsets(self) -> None:
         self._run_slice(self._broker.offsets.persisting(self._clock.now_ms()))
+
+    def _persist_filters(self) -> None:
+        self._broker.filters.persist(self._clock.now_ms())
 
     def _run_slice(self, slices: Iterator[None], _now_ms: int = 0) -> None:
         """Run one slice; the next one runs after the other tasks that are ready."""

@@ -136,6 +136,9 @@ BROKER_RULES = SettingRules(
         (Range(0), "transaction_immunity_ms transaction_checks_max"),
         (Range(0), "transaction_check_interval_ms"),
         (Range(1), "transaction_op_interval_ms transaction_op_bytes_max"),
+        (Range(0, LONG_MAX), "filter_dead_ms_max"),
+        (Range(1, 1_000_000), "filter_groups_expected"),
+        (Range(1, 99), "filter_error_percent"),
         (Range(1, LONG_MAX), "journal_bytes_max"),
         (Range(1), "journal_files_max"),
     ),
@@ -298,6 +301,10 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     trace_topic: bool = False  # BrokerConfig.traceTopicEnable
     reject_transactions: bool = False  # BrokerConfig.rejectTransactionMessage
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
+    filter_retries: bool = False  # BrokerConfig.filterSupportRetry
+    filter_dead_ms_max: int = 86_400_000  # BrokerConfig.filterDataCleanTimeSpan
+    filter_groups_expected: int = 32  # BrokerConfig.expectConsumerNumUseFilter
+    filter_error_percent: int = 20  # BrokerConfig.maxErrorRateOfBloomFilter
     server_side_reset: bool = True  # BrokerConfig.useServerSideResetOffset (5.2; before, never)
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
     behind_bytes_max: int = (

@@ -100,6 +100,7 @@ EMPTY_QUEUE_HAS_NO_OFFSET = Release(5, 1, 0)  # QUERY_CONSUMER_OFFSET: 22 instea
 SEARCH_BY_TIME_EXACT = Release(5, 1, 1)  # first message at or after t, instead of the nearest
 REGISTER_TOPIC_SYNCHRONOUSLY = Release(5, 1, 4)  # the route is there before the send is answered
 RESET_TOPIC_CODED = Release(5, 3, 2)  # a reset by the members: 17 for an unknown topic
+RETRIES_BY_TAG_NOT_FILTERED = Release(5, 1, 4)  # filterSupportRetry: before, by the expression
 SERVER_SIDE_RESET = Release(5, 2, 0)  # INVOKE_BROKER_TO_RESET_OFFSET: on unless switched off
 BROADCAST_NOT_NOTIFIED = Release(5, 3, 1)  # no NOTIFY_CONSUMER_IDS_CHANGED for broadcasting groups
 GROUP_NEEDED_TO_REGISTER = Release(5, 1, 1)  # a heartbeat's group that cannot be made is skipped

@@ -159,6 +159,40 @@ class SubscriptionGroupList(Body, frozen=True):
     group_config_list: list[SubscriptionGroupConfig] = []
 
 
+class BloomFilterData(Body, frozen=True):
+    """The positions of a group in a filter of ``bit_num`` bits.  Upstream: BloomFilterData."""
+
+    bit_num: int = 0
+    bit_pos: tuple[int, ...] | None = None
+
+
+class ConsumerFilterData(Body, frozen=True):
+    """The expression of a group for a topic; times in ms.  Upstream: ConsumerFilterData."""
+
+    consumer_group: str | None = None
+    topic: str | None = None
+    expression: str | None = None
+    expression_type: str | None = None
+    born_time: int = 0
+    dead_time: int = 0  # when the last member left; 0 while one is connected
+    dead: bool = False  # written, never read
+    bloom_filter_data: BloomFilterData | None = None
+    client_version: int = 0
+
+
+class FilterDataMapByTopic(Body, frozen=True):
+    """The expressions of one topic, by group.  Upstream: FilterDataMapByTopic."""
+
+    group_filter_data: ConcurrentMap[str, ConsumerFilterData] = {}
+    topic: str | None = None
+
+
+class ConsumerFilterTable(Body, frozen=True):
+    """The broker's file ``consumerFilter.json``.  Upstream: ConsumerFilterManager."""
+
+    filter_data_by_topic: ConcurrentMap[str, FilterDataMapByTopic] = {}
+
+
 class GroupForbidden(Body, frozen=True):
     """Upstream: GroupForbidden."""
 

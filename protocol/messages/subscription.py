@@ -29,6 +29,11 @@ _JAVA_BLANKS = "".join(map(chr, range(33)))  # the characters that String.trim r
 class BadExpression(Misuse, ValueError):
     """An expression that cannot be parsed: the subscriber is at fault, nothing was changed."""
 
+    @property
+    def remark(self) -> str:
+        """The remark of a broker's reply that refuses the expression."""
+        return str(self)
+
 
 class TooManyTags(BadExpression):
     """More than ``TAGS_MAX``."""

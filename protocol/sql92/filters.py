@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -42,7 +43,7 @@ from rocketmq_emulator.protocol.sql92.values import (
 )
 from rocketmq_emulator.protocol.versions import TEXT_SEARCH_KNOWN, Release
 
-FILTERS_KEPT_MAX = 100  # upstream keeps as many: SelectorParser.PARSE_CACHE
+FILTERS_KEPT_MAX = 100  # without a user; upstream keeps as many: SelectorParser.PARSE_CACHE
 
 Get: TypeAlias = Callable[[str], str | None]
 Evaluate: TypeAlias = Callable[[Get], Any]  # a Value; of a boolean expression a bool or None
@@ -51,7 +52,7 @@ Evaluate: TypeAlias = Callable[[Get], Any]  # a Value; of a boolean expression a
 class Filter:
     """One compiled expression; ``compile_filter`` makes it.  It has no state."""
 
-    __slots__ = ("_evaluate", "expression")
+    __slots__ = ("__weakref__", "_evaluate", "expression")
 
     def __init__(self, expression: str, evaluate: Evaluate) -> None:
         self.expression = expression
@@ -79,9 +80,16 @@ def compile_filter(expression: str, release: Release) -> Filter:
     return _compiled(expression, release >= TEXT_SEARCH_KNOWN)
 
 
+_in_use: weakref.WeakValueDictionary[tuple[str, bool], Filter] = weakref.WeakValueDictionary()
+
+
 @functools.lru_cache(FILTERS_KEPT_MAX)
 def _compiled(expression: str, text_search: bool) -> Filter:
-    return Filter(expression, _closure(parse(expression, text_search=text_search)))
+    found = _in_use.get((expression, text_search))
+    if found is None:
+        found = Filter(expression, _closure(parse(expression, text_search=text_search)))
+        _in_use[expression, text_search] = found
+    return found
 
 
 def _closure(node: Node) -> Evaluate:

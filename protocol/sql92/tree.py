@@ -48,7 +48,13 @@ class BadFilter(BadExpression):
         if len(java_message) > _MESSAGE_CHARACTERS_MAX:
             java_message = java_message[: _MESSAGE_CHARACTERS_MAX - 1] + "…"
         super().__init__(f"Invalid MessageSelector. {java_message}{hint and ' ' + hint}")
-        self.java_class, self.java_message = java_class, java_message
+        self.java_class, self.java_message, self.hint = java_class, java_message, hint
+
+    @property
+    def remark(self) -> str:
+        """The remark of a broker's reply: upstream's line, then the hint, if there is one."""
+        line = f"{self.java_class}: {self.java_message}"
+        return f"{line}\n{self.hint}" if self.hint else line
 
 
 class FilterTooLarge(BadExpression):

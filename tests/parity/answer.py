@@ -30,6 +30,7 @@ _TIMES = {
 }
 _PORTS = {"listenPort", "haListenPort"}
 _TIME_TEXT = re.compile(r"20\d\d-\d\d-\d\d#[\d:]+")
+_TIME_IN_TEXT = re.compile(r'(?<=Time":)\d{13}\b')  # JSON in a text: a group's filter
 _PATH = re.compile(r"(?<=^commitLogDiskRatio_).*")
 _MADE_KEY = re.compile(r"[0-9A-F]{32}|[0-9A-F]{56}")
 _ADDRESS = re.compile(r"/?127\.0\.0\.1:\d+")
@@ -72,7 +73,7 @@ def _text(text: str) -> str:
         return "<key>"
     if _TIME_TEXT.fullmatch(text):
         return "<time>"
-    return _OFFSET_ID.sub("<host>", _ADDRESS.sub("<host>", text))
+    return _TIME_IN_TEXT.sub("<time>", _OFFSET_ID.sub("<host>", _ADDRESS.sub("<host>", text)))
 
 
 def _body(body: bytes) -> Any:

@@ -8,6 +8,7 @@ from tests.parity import questions_of_tools as tools
 from tests.parity.question import Question, Step
 from tests.parity.questions_of_administrators import ADMINISTRATION
 from tests.parity.questions_of_transactions import TRANSACTIONS
+from tests.parity.questions_of_filters import FILTERS
 
 STEPS: tuple[Step, ...] = (
     *tools.FIRST,
@@ -32,4 +33,9 @@ def titles_of(main: tuple[Step, ...]) -> list[str]:
 
 
 TITLES = titles_of(STEPS)
-STEPS_OF = {"parity": STEPS, "administration": ADMINISTRATION, "transactions": TRANSACTIONS}
+STEPS_OF = {
+    "parity": STEPS,
+    "administration": ADMINISTRATION,
+    "transactions": TRANSACTIONS,
+    "filters": FILTERS,
+}

@@ -157,7 +157,7 @@ class ClientManageProcessor:
         if request.consumer_group is not None:
             name = request.consumer_group
             config = broker.groups.find(name, call.now_ms, by="unregister")
-            broker.clients.unregister_consumer(name, call.peer)
+            broker.clients.unregister_consumer(name, call.peer, call.now_ms)
             if config is None or config.notify_consumer_ids_changed_enable:
                 broker.clients.notify(name, call.now_ms)
         return Reply(Header())
@@ -196,7 +196,7 @@ class ClientManageProcessor:
         try:
             compiled(data.sub_string, data.expression_type, self._broker.release)
         except BadExpression as error:
-            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, error.remark) from error
         return Reply()
 
 

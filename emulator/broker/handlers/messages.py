@@ -4,7 +4,8 @@ Answers VIEW_MESSAGE_BY_ID, QUERY_MESSAGE and QUERY_CONSUME_QUEUE in every relea
 key reads the log in steps; other requests are answered between them.  It compares times in
 milliseconds, where upstream's index has whole seconds, and finds neither messages of a deleted
 topic nor, in a very long log, the oldest ones: then its refusal names the limit.
-Entries of a queue are never extended ones, so a group's filter is not evaluated.
+Entries of a queue are never extended ones (``enableConsumeQueueExt``), so that a group's filter is
+shown and not evaluated.
 
 Upstream: QueryMessageProcessor, AdminBrokerProcessor.queryConsumeQueue.
 """
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.store.reading import KeySearch
+from rocketmq_emulator.broker.tables.checks import NOT_SET
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
-from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.body import encode_body, encode_config_file
 from rocketmq_emulator.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueReply
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields
@@ -25,6 +27,7 @@ from rocketmq_emulator.protocol.requests.pulling import (
     QueryMessageRequest,
     ViewMessageRequest,
 )
+from rocketmq_emulator.settings.releases import Release
 
 FOUND_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
 FOUND_BY_UNIQUE_KEY_MAX = 32  # MessageStoreConfig.defaultQueryMaxNum
@@ -110,12 +113,21 @@ class QueryMessageProcessor:
             max_queue_index=end,
             min_queue_index=first,
         )
-        return Reply(body=encode_body(body, broker.release))
+        return Reply(remark=NOT_SET, body=encode_body(body, broker.release))
 
     def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
-        """The group's subscription, and upstream's text for its filter; there are no filters."""
+        """The group's subscription, and its filter as a text: JSON, or why there is none."""
         if group is None:
             return None, None
-        online = self._broker.clients.group(group)
+        broker = self._broker
+        online = broker.clients.group(group)
         found = online.subscription_table.get(topic) if online is not None else None
-        return found, f"{group}@{topic} is not online!" if found is None else "null"
+        if found is None:
+            return None, f"{group}@{topic} is not online!"
+        kept = broker.filters.get(topic, group)
+        return found, _pretty(kept and kept.body(), broker.release)
+
+
+def _pretty(value: object, release: Release) -> str:
+    """Upstream: JSON.toJSONString(value, true)."""
+    return encode_config_file(value, release).decode()

@@ -14,15 +14,12 @@ Upstream: PullMessageProcessor, its generateOffsetMovedEvent, PullRequestHoldSer
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
-from rocketmq_emulator.broker.store.reading import (
-    GetResult,
-    GetStatus,
-    MessageFilter,
-)
+from rocketmq_emulator.broker.store.reading import GetResult, GetStatus, MessageFilter
 from rocketmq_emulator.broker.tables.checks import check_property_filter
 from rocketmq_emulator.broker.tables.client_channels import BROADCASTING
 from rocketmq_emulator.broker.tables.consumer_filters import compiled
@@ -37,10 +34,22 @@ from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields, Header, Int
 from rocketmq_emulator.protocol.flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from rocketmq_emulator.protocol.messages.message_ids import host_bytes
-from rocketmq_emulator.protocol.messages.names import MASTER_ID, OFFSET_MOVED_EVENT
-from rocketmq_emulator.protocol.messages.properties import DELAY, KEYS, TAGS, properties_text
+from rocketmq_emulator.protocol.messages.names import (
+    MASTER_ID,
+    OFFSET_MOVED_EVENT,
+    RETRY_GROUP_TOPIC_PREFIX,
+    is_retry_topic,
+)
+from rocketmq_emulator.protocol.messages.properties import (
+    DELAY,
+    KEYS,
+    RETRY_TOPIC,
+    TAGS,
+    properties_text,
+)
 from rocketmq_emulator.protocol.messages.subscription import (
     SUB_ALL,
+    TAG,
     BadExpression,
     SubscriptionData,
     TooManyTags,
@@ -55,10 +64,12 @@ from rocketmq_emulator.settings.releases import (
     LAST_PROPERTY_OPEN,
     MOVED_OFFSETS_NOT_STORED,
     PULL_REPLY_HAS_FLAGS,
+    RETRIES_BY_TAG_NOT_FILTERED,
     SUSPENSION_READ_WHEN_HELD,
 )
 
 Wanted = MessageFilter | None  # None: every message
+Typed = tuple[str | None, Wanted]  # the type of the expression, and its filter
 Arrival = tuple[int, int]  # the queue's new max offset, the tags code of the message
 
 SHORT_SWEEP_MS = 1_000  # PullRequestHoldService.run, without long polling
@@ -276,8 +287,11 @@ class PullMessageProcessor:
             _wait_ms(request)
         self._check_queue(call, broker.topics.topic_config_table.get(request.topic))
         if request.sys_flag & SUBSCRIPTION:
-            return self._carried_filter(request)
-        return self._registered_filter(request, broadcast=group.consume_broadcast_enable)
+            kind, wanted = self._carried_filter(request)
+        else:
+            broadcast = group.consume_broadcast_enable
+            kind, wanted = self._registered_filter(request, broadcast=broadcast)
+        return self._with_retries(request.topic, kind, wanted)
 
     def _forbidden(self, kind: int, remark: str) -> Refusal:
         """The refusal; since 5.x with a number for its reason.  Upstream: ForbiddenType."""
@@ -302,7 +316,26 @@ class PullMessageProcessor:
                 f"consumer:[/{call.peer.address}]",
             )
 
-    def _registered_filter(self, request: PullMessageRequest, *, broadcast: bool) -> Wanted:
+    def _with_retries(self, topic: str, kind: str | None, wanted: Wanted) -> Wanted:
+        """*wanted*, or, with ``filterSupportRetry``, a filter that fits a retry topic.
+
+        A retried message is compared with the group's expression for the topic it came from.
+        Upstream: ExpressionForRetryMessageFilter, which passes over tags since 5.1.4; and the
+        subscription to a retry topic is always by tags.
+        """
+        if not self._broker.config.filter_retries or not is_retry_topic(topic):
+            return wanted
+        if is_tag_type(kind) and self._broker.release >= RETRIES_BY_TAG_NOT_FILTERED:
+            return wanted
+        group, filters = topic.removeprefix(RETRY_GROUP_TOPIC_PREFIX), self._broker.filters
+
+        def matches(properties: Mapping[str, str]) -> bool:
+            found = filters.get(properties.get(RETRY_TOPIC, ""), group)
+            return found is None or found.matches(properties)
+
+        return MessageFilter(_any_code if wanted is None else wanted.by_code, matches)
+
+    def _registered_filter(self, request: PullMessageRequest, *, broadcast: bool) -> Typed:
         """The filter of the subscription that the group's heartbeats have brought."""
         group_name, topic = request.consumer_group, request.topic
         group = self._broker.clients.consumer_table.get(group_name)
@@ -322,8 +355,9 @@ class PullMessageProcessor:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
-        if is_tag_type(known.expression_type):
-            return _by_tags(known)
+        kind = known.expression_type
+        if kind == TAG or is_tag_type(kind):
+            return kind, _by_tags(known)
         found = self._broker.filters.get(topic, group_name)
         if found is None:
             raise Refusal(
@@ -333,10 +367,10 @@ class PullMessageProcessor:
         if found.client_version < request.sub_version:
             remark = "the consumer's consumer filter data not latest"
             raise Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
-        check_property_filter(known.expression_type, self._broker.config)
-        return MessageFilter(_any_code, found.matches)
+        check_property_filter(kind, self._broker.config)
+        return kind, MessageFilter(_any_code, found.matches)
 
-    def _carried_filter(self, request: PullMessageRequest) -> Wanted:
+    def _carried_filter(self, request: PullMessageRequest) -> Typed:
         """The filter that the pull carries.
 
         Upstream delivers every message if an expression other than tags cannot be compiled: an
@@ -352,12 +386,12 @@ class PullMessageProcessor:
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             ) from error
         if is_tag_type(kind):
-            return _by_tags(carried)
+            return kind, _by_tags(carried)
         check_property_filter(kind, self._broker.config)
         try:
-            return MessageFilter(_any_code, compiled(expression, kind, self._broker.release))
+            return kind, MessageFilter(_any_code, compiled(expression, kind, self._broker.release))
         except BadExpression:
-            return None
+            return kind, None
 
     def _wakes(self, request: PullMessageRequest, wanted: MessageFilter, arrived: Arrival) -> bool:
         """Whether a message that has arrived ends the wait of a held pull.

@@ -110,7 +110,8 @@ class Broker:
         self.locks = RebalanceLocks(config.lock_ms_max)
         self.misuses = Misuses(lambda found: note(MisuseNoticed(*found)))
         self.clients = ClientChannels(config, now_ms, note=note, push=self.push, later=self.later)
-        self.filters = ConsumerFilters(self.release)
+        self.filters = ConsumerFilters(disk, config, note=self.note, now_ms=now_ms)
+        self.clients.on_group_left = self.filters.unregister
         self.store_host = host_bytes(config.listen_address)  # packed; records carry it
         self.store = Store(
             disk,
@@ -190,6 +191,7 @@ class Broker:
         self.groups.close()
         self.transactions.close(now_ms)
         self.offsets.persist(now_ms)
+        self.filters.persist(now_ms)
         self.delays.persist()
         if self.timers is not None:
             self.timers.persist(now_ms, at_the_end=True)

@@ -75,6 +75,7 @@ def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
     broker.groups.reset(groups, now_ms)
     broker.offsets.replace_all(_ends_of(broker, groups, topics), now_ms)
     broker.request_modes.reset()
+    broker.filters.reset(groups)
     broker.routes.subscribe_info.clear()
     broker.misuses.clear()
     broker.locks.reset(broker.clients.consumer_ids(), now_ms)

@@ -90,6 +90,7 @@ class ClientChannels:
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
         self.member_count = 0  # a connection counts once for each of its groups
         self.config = config
+        self.on_group_left: Callable[[str, int], object] = _no_outlet  # the last member has left
         self._broadcast_notified = config.parsed_release < BROADCAST_NOT_NOTIFIED
         self._note = note
         self._push = push
@@ -249,11 +250,12 @@ class ClientChannels:
 
     # Leaving --------------------------------------------------------------------------
 
-    def unregister_consumer(self, name: str, peer: Peer) -> None:
+    def unregister_consumer(self, name: str, peer: Peer, now_ms: int) -> None:
         """Remove a member from its group.  Upstream: ConsumerManager.unregisterConsumer."""
         left = self._remove_member(name, peer)
         if left is not None:
             self._note(MemberLeft(name, left.client_id or "", peer.address, "unregistered"))
+            self._report_left(name, now_ms)
 
     def unregister_producer(self, group: str, peer: Peer) -> None:
         """Remove a connection from a producer group.
@@ -282,6 +284,7 @@ class ClientChannels:
             left = self._remove_member(name, peer)
             if left is not None:
                 self._note(MemberLeft(name, left.client_id or "", peer.address, "channel closed"))
+                self._report_left(name, now_ms)
                 self.notify(name, now_ms)
         if peer in self._producer_groups_of or peer in self._consumer_groups_of:
             self._later(now_ms, lambda at_ms: self.close(peer, at_ms))
@@ -313,6 +316,11 @@ class ClientChannels:
             return
         self._notices.changed(name, now_ms)
 
+    def _report_left(self, name: str, now_ms: int) -> None:
+        # Upstream reports no group whose members have expired.
+        if name not in self.consumer_table:
+            self.on_group_left(name, now_ms)
+
     def _connections_of(self, name: str) -> Iterable[Peer]:
         group = self.consumer_table.get(name)
         return () if group is None else group.channel_info_table
@@ -338,6 +346,10 @@ class ClientChannels:
     def _silent(self, channels: dict[Peer, ClientChannel], now_ms: int) -> list[ClientChannel]:
         silence_ms_max = self.config.client_silence_ms_max
         return [c for c in channels.values() if now_ms - c.last_update_ms > silence_ms_max]
+
+
+def _no_outlet(_group: str, _now_ms: int) -> None:
+    pass
 
 
 def _joined(data: ConsumerData, channel: ClientChannel) -> MemberJoined:

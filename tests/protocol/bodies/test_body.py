@@ -58,6 +58,7 @@ ODD_NAMES = {  # upstream's class: ours, where the names differ
     "QueryAssignmentResponseBody": running.QueryAssignmentReply,
     "SetMessageRequestModeRequestBody": running.SetMessageRequestModeBody,
     "SubscriptionGroupManager": groups.SubscriptionGroupWrapper,
+    "ConsumerFilterManager": groups.ConsumerFilterTable,
     "ConsumerOffsetManager": offsets.ConsumerOffsetSerializeWrapper,
 }
 MODULES = (groups, groups, offsets, registration, routes, running, stats, topics)
@@ -181,7 +182,15 @@ def test_a_topic_config_has_a_one_line_form(line: str) -> None:
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize(
     "name",
-    ["topics", "consumerOffset", "subscriptionGroup", "delayOffset", "kvConfig", "offsets"],
+    [
+        "topics",
+        "consumerOffset",
+        "consumerFilter",
+        "subscriptionGroup",
+        "delayOffset",
+        "kvConfig",
+        "offsets",
+    ],
 )
 def test_a_configuration_file_is_written_as_upstream_writes_it(name: str, line: str) -> None:
     for case in cases("config-files.jsonl", f"file_{name}", line):

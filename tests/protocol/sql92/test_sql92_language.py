@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -189,11 +191,14 @@ def test_equal_expressions_share_a_filter_within_a_language() -> None:
     assert compile_filter("a = 77", R_4_9_7) is not one
 
 
-def test_filters_are_forgotten_beyond_the_limit() -> None:
-    one = compile_filter("a = 78", R_5_3_3)
+def test_filters_that_nobody_uses_are_forgotten_beyond_the_limit() -> None:
+    used, unused = compile_filter("a = 78", R_5_3_3), weakref.ref(compile_filter("a", R_5_3_3))
+    assert unused() is not None
     for number in range(FILTERS_KEPT_MAX):
         compile_filter(f"b = {number}", R_5_3_3)
-    assert compile_filter("a = 78", R_5_3_3) is not one
+    gc.collect()
+    assert unused() is None
+    assert compile_filter("a = 78", R_5_3_3) is used, "users of equal expressions share one"
 
 
 def test_the_parser_library_is_imported_at_the_first_expression() -> None:

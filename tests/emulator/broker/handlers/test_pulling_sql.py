@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import encode_body
@@ -10,6 +12,7 @@ from rocketmq_emulator.protocol.bodies.groups import CheckClientRequestBody
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.flags import SUBSCRIPTION
 from rocketmq_emulator.protocol.messages.subscription import SQL92, build_subscription
+from rocketmq_emulator.protocol.requests.groups import UnregisterClientRequest
 from tests.support.broker.bench import Bench, Client, next_offset
 
 DEAR = "price > 5"
@@ -121,3 +124,57 @@ async def test_a_client_can_ask_whether_its_expression_is_read(expression, is_on
     )
     assert answer is not None
     assert answer.code == code
+
+
+@pytest.mark.parametrize(
+    ("release", "is_on", "expected"),
+    [
+        ("5.1.3", True, [b"7", b"1"]),
+        ("5.1.4", True, [b"3", b"7", b"1"]),
+        ("4.9.7", True, [b"7", b"1"]),
+        ("4.9.7", False, [b"3", b"7", b"1"]),
+    ],
+)
+async def test_retried_messages_are_filtered_by_the_expression_of_their_topic_before_5_1_4(
+    release: str, is_on: bool, expected: list[bytes]
+) -> None:
+    bench = Bench(property_filter=True, filter_retries=is_on, release=release)
+    consumer = bench.client()
+    topics = {"Orders": (DEAR, SQL92), "%RETRY%g": "*"}
+    consumer.heartbeat("c", topics=topics)
+    for price, topic in ((3, "Orders"), (7, "Orders"), (1, "Elsewhere")):
+        properties = f"price\x01{price}\x02RETRY_TOPIC\x01{topic}"
+        consumer.sent("%RETRY%g", b"%d" % price, properties=properties)
+    assert [record.body for record in consumer.pulled("%RETRY%g")] == expected
+
+
+async def test_a_group_whose_last_member_leaves_has_a_dead_filter() -> None:
+    bench = Bench(property_filter=True)
+    first, last = a_consumer(bench), a_consumer(bench)
+    filters = bench.broker.filters
+    first.close()
+    assert not filters.get("Orders", "g").is_dead
+    header = UnregisterClientRequest(client_id="c", consumer_group="g")
+    last.must(catalog.UNREGISTER_CLIENT, header)
+    assert filters.get("Orders", "g").is_dead
+    third = a_consumer(bench)
+    assert not filters.get("Orders", "g").is_dead
+    third.close()
+    assert filters.get("Orders", "g").is_dead
+
+
+async def test_filters_are_saved_every_ten_seconds_and_when_the_broker_stops(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench(property_filter=True)
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        a_consumer(bench)
+        await trio.sleep(10.5)
+        written = bench.disk.read("consumerFilter.json")
+        assert written is not None
+        assert b'"expression":"price > 5"' in written
+        a_consumer(bench, "price > 6", version=2)
+        bench.broker.close(bench.clock.now_ms())
+        assert b'"expression":"price > 6"' in (bench.disk.read("consumerFilter.json") or b"")
+        nursery.cancel_scope.cancel()
