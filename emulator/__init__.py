@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         TransactionSendResult,
         by_hash,
         by_random,
+        by_sql,
         run,
     )
     from rocketmq_emulator.cluster.node_view import NodeView
@@ -187,6 +188,7 @@ __all__ = [
     "__version__",
     "by_hash",
     "by_random",
+    "by_sql",
     "run",
 ]
 

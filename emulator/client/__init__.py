@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         RefusedByServer,
     )
     from rocketmq_emulator.protocol.messages.message import Message, MessageExt
+    from rocketmq_emulator.protocol.messages.subscription import by_sql
     from rocketmq_emulator.protocol.queues import MessageQueue
 
 __all__ = [
@@ -148,6 +149,7 @@ __all__ = [
     "TransactionSendResult",
     "by_hash",
     "by_random",
+    "by_sql",
     "run",
 ]
 
@@ -209,6 +211,7 @@ _NAMES_OF = {  # by the module that has them
         "Message",
         "MessageExt",
     ),
+    "rocketmq_emulator.protocol.messages.subscription": ("by_sql",),
     "rocketmq_emulator.protocol.queues": ("MessageQueue",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}

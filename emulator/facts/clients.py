@@ -178,7 +178,7 @@ class ConsumerStarted(Fact, frozen=True):
     broadcast: bool  # every member gets every message
     orderly: bool  # its listener gets a queue's messages one after the other, under a lock
     topics: tuple[str, ...]  # subscribed at the start, without its retry topic
-    expressions: tuple[str, ...]  # which messages of each: "*", "TagA || TagB"
+    expressions: tuple[str, ...]  # which messages of each: "*", "TagA || TagB", "SQL92: a > 5"
     release: str  # the RocketMQ release that it behaves as
 
 

@@ -60,6 +60,7 @@ from rocketmq_emulator.client import (
     TransactionSendResult,
     by_hash,
     by_random,
+    by_sql,
 )
 
 __all__ = [
@@ -117,4 +118,5 @@ __all__ = [
     "TransactionSendResult",
     "by_hash",
     "by_random",
+    "by_sql",
 ]

@@ -200,7 +200,8 @@ class PullConsumerMethods(SyncClient[PullConsumer]):
         """Pull *queue* from *offset* on; the broker replies at once, also without messages.
 
         Raises ``GroupCallRefused`` if the broker refuses or does not answer in time
-        (``pull_timeout_ms``), ``BadSubscription``, and ``Misuse`` for a negative offset.
+        (``pull_timeout_ms``), ``BadSubscription``, also for an SQL92 expression that no broker
+        can read, and ``Misuse`` for a negative offset.
         """
         return self._call(
             self._core.pull,

@@ -23,6 +23,11 @@ from rocketmq_emulator.protocol.catalog import (
 from rocketmq_emulator.protocol.flags import pull_flag
 from rocketmq_emulator.protocol.messages.names import TOOLS_CONSUMER_GROUP
 from rocketmq_emulator.protocol.messages.records import stored_at_ms
+from rocketmq_emulator.protocol.messages.subscription import (
+    SUB_ALL,
+    SubscriptionData,
+    build_subscription,
+)
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.offsets import (
     GetMaxOffsetRequest,
@@ -147,7 +152,7 @@ def commit(
 
 
 def pull_request(
-    group: str, queue: MessageQueue, offset: int, *, count: int, tags: str
+    group: str, wanted: SubscriptionData, queue: MessageQueue, offset: int, *, count: int
 ) -> PullMessageRequest:
     """A pull request that is answered at once, commits nothing and carries its subscription."""
     return PullMessageRequest(
@@ -160,8 +165,8 @@ def pull_request(
         commit_offset=0,
         suspend_timeout_millis=0,
         sub_version=0,
-        subscription=tags,
-        expression_type="TAG",
+        subscription=wanted.sub_string,
+        expression_type=wanted.expression_type,
     )
 
 
@@ -170,7 +175,8 @@ def _offset(connection: BlockingConnection, number: int) -> int:
 
 
 def _stored_ms(connection: BlockingConnection, queue: MessageQueue, offset: int) -> int:
-    header = pull_request(TOOLS_CONSUMER_GROUP, queue, offset, count=1, tags="*")
+    everything = build_subscription(queue.topic, SUB_ALL)
+    header = pull_request(TOOLS_CONSUMER_GROUP, everything, queue, offset, count=1)
     body = connection.call(PULL_MESSAGE, header).body
     if not body:
         raise MessagesLost(f"{queue} has no message at {offset}, which is within its bounds")

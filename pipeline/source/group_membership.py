@@ -41,7 +41,6 @@ from rocketmq_emulator.protocol.catalog import (
     UNREGISTER_CLIENT,
 )
 from rocketmq_emulator.protocol.codes import ResponseCode
-from rocketmq_emulator.protocol.messages.subscription import build_subscription
 from rocketmq_emulator.protocol.requests.groups import (
     GetConsumerListByGroupRequest,
     UnregisterClientRequest,
@@ -181,7 +180,7 @@ class StreamMembership:
             consume_type="CONSUME_ACTIVELY",
             message_model="CLUSTERING",
             consume_from_where="CONSUME_FROM_LAST_OFFSET",
-            subscription_data_set=[build_subscription(t, options.tags) for t in options.topics],
+            subscription_data_set=[options.subscription(topic) for topic in options.topics],
         )
         data = HeartbeatData(client_id=self._id, consumer_data_set=[member])
         return encode_body(data, R_4_9_7)

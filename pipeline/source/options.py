@@ -23,8 +23,10 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, MapType, Strin
 from rocketmq_emulator.pipeline.source.errors import BadOption
 from rocketmq_emulator.protocol.messages.names import TOOLS_CONSUMER_GROUP
 from rocketmq_emulator.protocol.messages.subscription import (
+    SQL92,
     SUB_ALL,
     BadExpression,
+    SubscriptionData,
     build_subscription,
 )
 from rocketmq_emulator.protocol.messages.validation import (
@@ -43,6 +45,7 @@ SOURCE_OPTIONS = (
     "topic",
     "group",
     "tags",
+    "sql",
     "startingOffsets",
     "endingOffsets",
     "maxOffsetsPerTrigger",
@@ -72,6 +75,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...]
     group: str = ""  # empty: pulls with the group of RocketMQ's tools, and commits nothing
     tags: str = SUB_ALL
+    sql: str = ""  # an SQL92 expression instead of tags
     start: PlaceInQueues | None = None
     end: PlaceInQueues | None = None
     offsets_per_trigger_max: int = 0  # 0: no limit
@@ -88,6 +92,17 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.group or TOOLS_CONSUMER_GROUP
 
     @property
+    def takes_all(self) -> bool:
+        """Whether every message is wanted, so that offsets have no gaps."""
+        return self.tags == SUB_ALL and not self.sql
+
+    def subscription(self, topic: str) -> SubscriptionData:
+        """What brokers compare the messages of *topic* with."""
+        if self.sql:
+            return build_subscription(topic, self.sql, SQL92)
+        return build_subscription(topic, self.tags)
+
+    @property
     def commits(self) -> bool:
         """Whether a stream commits the group's offsets to the brokers."""
         return bool(self.group) and self.commit_offsets
@@ -100,6 +115,10 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     topics = topic_names(options)
     if not topics:
         raise BadOption('option("topic", "orders") is missing: topics, separated by commas')
+    if "tags" in options and "sql" in options:
+        raise BadOption(
+            "tags and sql cannot be combined: an expression can name tags, as in TAGS = 'paid'"
+        )
     if (group := options.get("group", "").strip()) == TOOLS_CONSUMER_GROUP:
         raise BadOption(f"group cannot be {group}: it is the tools'; leave it out instead")
     return SourceOptions(
@@ -107,6 +126,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         topics=topics,
         group=group,
         tags=_tags(options.get("tags")),
+        sql=_sql(options.get("sql")),
         start=_where(options, "startingOffsets"),
         end=_where(options, "endingOffsets"),
         offsets_per_trigger_max=whole(options, "maxOffsetsPerTrigger", 0),
@@ -135,6 +155,19 @@ def _tags(text: str | None) -> str:
     except BadExpression as error:
         raise BadOption(f"tags are '*' or 'TagA || TagB', not {text!r}: {error}") from None
     return text or SUB_ALL
+
+
+def _sql(text: str | None) -> str:
+    """The expression, checked in the newest language; each broker that is read checks it, too."""
+    if text is None:
+        return ""
+    from rocketmq_emulator.protocol.sql92.filters import check_readable  # noqa: PLC0415  # loads a parser
+
+    try:
+        check_readable(text)
+    except BadExpression as error:
+        raise BadOption(f"sql is an SQL92 expression, not {text!r:.200}: {error}") from None
+    return text
 
 
 def _where(options: Mapping[str, str], name: str) -> PlaceInQueues | None:

@@ -21,17 +21,21 @@ from rocketmq_emulator.pipeline.source.connection import BlockingConnection, ref
 from rocketmq_emulator.pipeline.source.errors import (
     MessagesLost,
     RetryLimit,
+    ServerRefused,
     ServerUnavailable,
     TopicUnknown,
 )
 from rocketmq_emulator.pipeline.source.options import SourceOptions
 from rocketmq_emulator.pipeline.source.queue_offsets import QueueRange
 from rocketmq_emulator.pipeline.source.routing import NameServers, RoutedQueues
-from rocketmq_emulator.protocol.catalog import PULL_MESSAGE
+from rocketmq_emulator.protocol.bodies.body import encode_body
+from rocketmq_emulator.protocol.bodies.groups import CheckClientRequestBody
+from rocketmq_emulator.protocol.catalog import CHECK_CLIENT_CONFIG, PULL_MESSAGE
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.command import RemotingCommand
-from rocketmq_emulator.protocol.messages.subscription import SUB_ALL
+from rocketmq_emulator.protocol.messages.subscription import NEEDS_PROPERTY_FILTER
 from rocketmq_emulator.protocol.requests.pulling import PullMessageReply
+from rocketmq_emulator.protocol.versions import R_4_9_7
 
 PULLS_IN_FLIGHT_MAX = 16  # of 32 messages each, the brokers' limit
 FIRST_WINDOW = 1024  # offsets; the first answer shows how many the broker returns
@@ -57,6 +61,7 @@ def record_blocks(wanted: QueueRange, options: SourceOptions) -> Iterator[bytes]
     while at < wanted.end:
         try:
             with _connected(address, wanted, options) as connection:
+                _check_expression(connection, wanted.queue.topic, options)
                 for body, next_at in PullWindows(connection, wanted, options).blocks(at):
                     at = next_at
                     patience.renew()
@@ -76,7 +81,8 @@ class PullWindows:
         self._connection = connection
         self._wanted = wanted
         self._options = options
-        self._depth = PULLS_IN_FLIGHT_MAX if options.tags == SUB_ALL else 1
+        self._depth = PULLS_IN_FLIGHT_MAX if options.takes_all else 1
+        self._subscription = options.subscription(wanted.queue.topic)
         self._pulls: deque[Pull] = deque()
 
     def blocks(self, at: int) -> Iterator[tuple[bytes, int]]:
@@ -108,7 +114,7 @@ class PullWindows:
 
     def _pull(self, at: int, end: int) -> Pull:
         queue, options = self._wanted.queue, self._options
-        header = pull_request(options.pull_group, queue, at, count=end - at, tags=options.tags)
+        header = pull_request(options.pull_group, self._subscription, queue, at, count=end - at)
         return Pull(self._connection.send(PULL_MESSAGE, header), at, end)
 
     def _take(self, pull: Pull) -> tuple[bytes, int]:
@@ -166,6 +172,25 @@ def _connected(address: str, wanted: QueueRange, options: SourceOptions) -> Bloc
     if not address:
         raise ServerUnavailable(f"no NameServer knows where {wanted.queue.broker_name} is")
     return BlockingConnection(address, options.request_ms_max)
+
+
+def _check_expression(connection: BlockingConnection, topic: str, options: SourceOptions) -> None:
+    """Raises ``ServerRefused`` if the broker cannot read the SQL92 expression.
+
+    Without this it would return every message.
+    """
+    if not options.sql:
+        return
+    body = CheckClientRequestBody(
+        client_id="", group=options.pull_group, subscription_data=options.subscription(topic)
+    )
+    number = connection.send(CHECK_CLIENT_CONFIG, None, encode_body(body, R_4_9_7))
+    reply = connection.reply(number)
+    if reply.code == ResponseCode.SYSTEM_ERROR:
+        remark = f"{reply.remark}; {NEEDS_PROPERTY_FILTER}"
+        raise ServerRefused(connection.address, CHECK_CLIENT_CONFIG.name, reply.code, remark)
+    if reply.code != ResponseCode.SUCCESS:
+        raise refusal(connection.address, CHECK_CLIENT_CONFIG.name, reply)
 
 
 def _next_address(wanted: QueueRange, options: SourceOptions, failed: str) -> str:

@@ -54,7 +54,6 @@ from rocketmq_emulator.pipeline.source.queue_offsets import (
 )
 from rocketmq_emulator.pipeline.source.routing import RoutedQueues
 from rocketmq_emulator.pipeline.source.topic_snapshot import SnapshotReader, TopicSnapshot
-from rocketmq_emulator.protocol.messages.subscription import build_subscription
 from rocketmq_emulator.protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def batches_of(
     if not isinstance(partition, QueueRange):
         return
     arrow = to_arrow_schema(schema, timezone="UTC")
-    tags = build_subscription("", options.tags).tags_set
+    tags = options.subscription("").tags_set
     offsets = range(partition.start, partition.end)
     for data in _gathered(record_blocks(partition, options)):
         batch = record_batch(data, arrow, partition.queue, offsets, tags)

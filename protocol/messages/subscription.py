@@ -101,6 +101,29 @@ def _split_tags(expression: str) -> tuple[str, ...]:
     return tuple(tag for part in parts if (tag := part.strip(_JAVA_BLANKS)))
 
 
+def by_sql(expression: str) -> tuple[str, str]:
+    """The expression with its type, as subscriptions take it.  Upstream: MessageSelector.bySql."""
+    return expression, SQL92
+
+
+_SQL92_MARK = f"{SQL92}: "
+
+
+def typed_expression(text: str) -> tuple[str, str]:
+    """The expression and its type, of a text such as ``TagA || TagB`` or ``SQL92: price > 5``.
+
+    Plans of scenarios and facts have an expression as one text.
+    """
+    if text.startswith(_SQL92_MARK):
+        return text.removeprefix(_SQL92_MARK), SQL92
+    return text, TAG
+
+
+def expression_text(expression: str, kind: str) -> str:
+    """The text of which ``typed_expression`` makes *expression* and *kind*."""
+    return expression if is_tag_type(kind) else f"{kind}: {expression}"
+
+
 def code_filter(subscription: SubscriptionData) -> Callable[[int | None], bool]:
     """The broker's filter: whether a message with this tags code may be sent.
 

@@ -80,6 +80,14 @@ def compile_filter(expression: str, release: Release) -> Filter:
     return _compiled(expression, release >= TEXT_SEARCH_KNOWN)
 
 
+def check_readable(expression: str) -> None:
+    """Raises as ``compile_filter`` for an expression that no release can read.
+
+    For clients, whose brokers deliver every message to a pull that carries a wrong expression.
+    """
+    compile_filter(expression, TEXT_SEARCH_KNOWN)
+
+
 _in_use: weakref.WeakValueDictionary[tuple[str, bool], Filter] = weakref.WeakValueDictionary()
 
 

@@ -45,6 +45,28 @@ async def members_subscribe_different_tags(run: Run, consistent: bool = False) -
     run.expect(nothing_lost(), metric("filtered") == 0)
 
 
+@scenario(issue="apache/rocketmq#2954")
+async def members_subscribe_by_tag_and_by_sql(run: Run, consistent: bool = False) -> None:
+    """One member of a group subscribes by SQL92, a later one to a tag.
+
+    The broker keeps only the newest subscription of a group, and a member's is the newest when its
+    queues have changed.  It filters the queues of both members by that one.  So one member gets no
+    message at all, or is given messages that its expression excludes, as clients do not compare
+    expressions again; most messages are never consumed.
+    """
+    filtering = {"property_filter": True}
+    await run.cluster(brokers=1, topics={"orders": 2}, broker_settings=filtering)
+    both = "TAGS IN ('TAG1', 'TAG2')"
+    await run.consumers("billing", topic="orders", sql=both if consistent else "TAGS = 'TAG2'")
+    await run.sleep(1)
+    later = {"sql": both} if consistent else {"tags": "TAG1"}
+    await run.consumers("billing", topic="orders", **later)
+    with run.load("orders", rate=20, tags=("TAG1", "TAG2")):
+        await run.sleep(30)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("filtered") == 0)
+
+
 # Different strategies in one group ----------------------------------------------------
 
 

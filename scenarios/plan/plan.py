@@ -65,7 +65,7 @@ class ConsumersPlan(PlanPart, frozen=True, kw_only=True):
     """
 
     group: str
-    topics: dict[str, str]  # topic: tag expression
+    topics: dict[str, str]  # topic: tag expression, or SQL92: and an expression
     members: int = 1
     kind: Literal["push", "lite_pull"] = "push"
     orderly: bool = False

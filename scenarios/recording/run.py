@@ -23,6 +23,7 @@ import msgspec
 
 from rocketmq_emulator.client.consumer.group.allocation import Strategy
 from rocketmq_emulator.cluster.fault_values import Fault
+from rocketmq_emulator.protocol.messages.subscription import SQL92, expression_text
 from rocketmq_emulator.scenarios.files.quantities import UNITS, parse
 from rocketmq_emulator.scenarios.files.reading import ALL_TAGS
 from rocketmq_emulator.scenarios.plan.plan import (
@@ -226,12 +227,16 @@ class Run(FaultsAndActions):
         *,
         topic: str = "",
         tags: str = ALL_TAGS,
+        sql: str = "",
         strategy: str | Strategy = "averagely",
         **fields: object,
     ) -> RecordedGroup:
-        """Start members of a group now, by the fields of ``ConsumersPlan``."""
+        """Start members of a group now, by the fields of ``ConsumersPlan``.
+
+        *sql* is an SQL92 expression instead of *tags*, for brokers with ``property_filter``.
+        """
         if topic:
-            fields["topics"] = {topic: tags}
+            fields["topics"] = {topic: expression_text(sql, SQL92) if sql else tags}
         if (now_ms := self._line.now_ms) is None:
             raise NotRecordable("a group starts at a time: after run.until use join")
         fields = {"starts_ms": now_ms, **fields, "strategy": _name_of(strategy)}

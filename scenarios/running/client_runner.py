@@ -39,6 +39,7 @@ from rocketmq_emulator.client import (
 from rocketmq_emulator.clocks.clock import Alarm, TrioAlarm
 from rocketmq_emulator.net.tasks import joining_nursery
 from rocketmq_emulator.protocol.error_families import Misuse
+from rocketmq_emulator.protocol.messages.subscription import typed_expression
 from rocketmq_emulator.scenarios.plan.plan import ListenerPlan, LoadPlan
 from rocketmq_emulator.scenarios.plan.strategies import strategy_named
 from rocketmq_emulator.scenarios.running.client_specs import (
@@ -132,7 +133,7 @@ async def _consume(
         lambda: f"{listener.in_flight} messages at its listener" if listener.in_flight else ""
     )
     strategy = strategy_named(plan.strategy)
-    topics = dict(plan.topics)
+    topics = {topic: typed_expression(text) for topic, text in plan.topics.items()}
     if plan.kind == "push":
         async with PushConsumer(
             listener.listen,

@@ -125,7 +125,7 @@ class FiltersAreKept(Checker):
             return
         self.count_tried()
         is_wanted = self.cluster.wants(fact.group, queue.topic, tags) == "all"
-        if not is_wanted and not consumer.wants(queue.topic, tags):
+        if not is_wanted and consumer.wants(queue.topic, tags) is False:
             self.add_to_metric("unwanted", 1, fact.group)
             self.report_violation(
                 f"{entry.node} was given offset {fact.offset} of {place_of(queue)} with the tags "

@@ -28,6 +28,9 @@ from rocketmq_emulator.facts import (
     StoreOpened,
 )
 from rocketmq_emulator.facts.journal import Entry
+from rocketmq_emulator.protocol.messages.properties import TAGS
+from rocketmq_emulator.protocol.messages.subscription import SQL92, BadExpression, typed_expression
+from rocketmq_emulator.protocol.versions import Release
 
 PRODUCERS_MAX = 100_000  # of a load
 EVERYTHING = ("", "*")  # expressions that match every message
@@ -55,15 +58,41 @@ class ConsumerRecord(msgspec.Struct):
         """The topics that it subscribes."""
         return self.started.topics
 
-    def wants(self, topic: str, tags: str) -> bool:
-        """Whether it wants messages of *topic* with *tags*."""
-        wanted = dict(zip(self.topics, self.started.expressions, strict=False)).get(topic, "*")
-        return wanted in EVERYTHING or tags in {each.strip() for each in wanted.split("||")}
+    def wants(self, topic: str, tags: str) -> bool | None:
+        """Whether it wants messages of *topic* with *tags*.
+
+        None if its SQL92 expression depends on properties that facts do not have.
+        """
+        text = self._wanted_of(topic)
+        expression, kind = typed_expression(text)
+        if kind == SQL92:
+            return _matches_by_tags(expression, tags, self.started.release)
+        return text in EVERYTHING or tags in {each.strip() for each in text.split("||")}
 
     def takes_all_of(self, topic: str) -> bool:
         """Whether it wants every message of *topic*."""
-        wanted = dict(zip(self.topics, self.started.expressions, strict=False))
-        return wanted.get(topic, "*") in EVERYTHING
+        return self._wanted_of(topic) in EVERYTHING
+
+    def _wanted_of(self, topic: str) -> str:
+        return dict(zip(self.topics, self.started.expressions, strict=False)).get(topic, "*")
+
+
+class _OnlyTags(dict[str, str]):
+    """The properties of a message of which only the tags are known."""
+
+    def get(self, name: str, _default: object = None) -> str | None:  # type: ignore[override]
+        """The tags.  Raises ``KeyError`` for any other property."""
+        return self[name] or None
+
+
+def _matches_by_tags(expression: str, tags: str, release: str) -> bool | None:
+    from rocketmq_emulator.protocol.sql92.filters import compile_filter  # noqa: PLC0415  # loads a parser
+
+    try:
+        compiled = compile_filter(expression, Release.parse(release))
+        return compiled.matches(_OnlyTags({TAGS: tags}))
+    except (BadExpression, KeyError):
+        return None
 
 
 class MissingRoute(msgspec.Struct):
@@ -228,7 +257,10 @@ class ClusterState(Disturbances):
                 for consumer in self.consumers.get(group, ())
                 if topic in consumer.topics
             }
-            known = "some" if len(answers) > 1 else "none" if answers == {False} else "all"
+            if len(answers) > 1 or None in answers:
+                known = "some"
+            else:
+                known = "none" if answers == {False} else "all"
             self._wants[group, topic, tags] = known
         return known
 
@@ -242,7 +274,8 @@ class ClusterState(Disturbances):
         if knows_tags and self.wants(group, topic, tags or "") == "all":
             return True  # also those that ran at other times
         return all(
-            consumer.takes_all_of(topic) or (knows_tags and consumer.wants(topic, tags or ""))
+            consumer.takes_all_of(topic)
+            or (knows_tags and consumer.wants(topic, tags or "") is True)
             for consumer in self.consumers.get(group, ())
             if topic in consumer.topics
             and consumer.from_us <= until_us

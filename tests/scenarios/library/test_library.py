@@ -23,6 +23,8 @@ CASES: list[
     ("identity:three_containers_have_one_client_id", {"distinct": True}, "passed", ""),
     ("identity:members_subscribe_different_tags", {}, "failed", "filtered == 0"),
     ("identity:members_subscribe_different_tags", {"consistent": True}, "passed", ""),
+    ("identity:members_subscribe_by_tag_and_by_sql", {}, "failed", "filtered == 0"),
+    ("identity:members_subscribe_by_tag_and_by_sql", {"consistent": True}, "passed", ""),
     ("read_only", {}, "failed", "idle_members.billing == 0 was expected, it is 1"),
     ("read_only", {"strategy": "by_circle", "leaves": True}, "passed", ""),
     ("read_only", {"strategy": "averagely_auto(4.9.6)"}, "passed", ""),

@@ -30,13 +30,13 @@ from rocketmq_emulator.sim.stream import Latency
 from rocketmq_emulator.sim.world import EPOCH_MS, run_virtual
 
 
-def in_cluster(steps, *, seed=1, release="4.9.7", **topics):
+def in_cluster(steps, *, seed=1, release="4.9.7", broker_settings=None, **topics):
     """Run ``main(cluster)``; *topics* are created with that many queues on one broker."""
 
     async def main(world):
         cluster = WholeCluster(world, release)
         await cluster.start_name_server()
-        await cluster.start_broker("broker-a")
+        await cluster.start_broker("broker-a", **(broker_settings or {}))
         for topic, queues in topics.items():
             await cluster.create_topic(topic, queues)
         return await steps(cluster)

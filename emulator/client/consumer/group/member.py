@@ -38,7 +38,13 @@ from rocketmq_emulator.protocol.messages.names import (
     is_retry_topic,
     retry_topic,
 )
-from rocketmq_emulator.protocol.messages.subscription import TAG, BadExpression, build_subscription
+from rocketmq_emulator.protocol.messages.subscription import (
+    SQL92,
+    TAG,
+    BadExpression,
+    build_subscription,
+    expression_text,
+)
 from rocketmq_emulator.protocol.messages.validation import client_refuses_group, type_error_text
 from rocketmq_emulator.settings.quirks import class_for
 
@@ -243,6 +249,22 @@ def subscription_to(topic: str, expression: str, kind: str, now_ms: int) -> Subs
         raise BadSubscription(f"{topic}: {error}") from error
 
 
+def check_compiles(subscription: SubscriptionData) -> None:
+    """Raises ``BadSubscription`` for an SQL92 expression that no broker can read.
+
+    A broker delivers every message to a pull that carries such an expression, and upstream's
+    client does not check it.
+    """
+    if subscription.expression_type != SQL92:
+        return
+    from rocketmq_emulator.protocol.sql92.filters import check_readable  # noqa: PLC0415  # loads a parser
+
+    try:
+        check_readable(subscription.sub_string)
+    except BadExpression as error:
+        raise BadSubscription(f"{subscription.topic}: {error}") from error
+
+
 def check_misuses(member: Member, subscriptions: Iterable[SubscriptionData]) -> None:
     """Warn of likely mistakes in *subscriptions*; with ``strict`` raise ``BadSubscription``."""
     for data in subscriptions:
@@ -306,7 +328,9 @@ def note_started(
             broadcast=member.is_broadcasting,
             orderly=orderly,
             topics=tuple(each.topic for each in wanted),
-            expressions=tuple(each.sub_string for each in wanted),
+            expressions=tuple(
+                expression_text(each.sub_string, each.expression_type) for each in wanted
+            ),
             release=member.config.release,
         )
     )

@@ -26,7 +26,12 @@ from rocketmq_emulator.protocol.flags import LITE_PULL, SUBSCRIPTION, SUSPEND
 from rocketmq_emulator.protocol.messages.message import MessageExt, decode_messages
 from rocketmq_emulator.protocol.messages.names import MASTER_ID
 from rocketmq_emulator.protocol.messages.properties import MAX_OFFSET, MIN_OFFSET
-from rocketmq_emulator.protocol.messages.subscription import filters_tags, is_tag_type, matches_tag
+from rocketmq_emulator.protocol.messages.subscription import (
+    NEEDS_PROPERTY_FILTER,
+    filters_tags,
+    is_tag_type,
+    matches_tag,
+)
 from rocketmq_emulator.protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from rocketmq_emulator.settings.releases import (
     COMPRESSED_BIT_CLEARED,
@@ -114,6 +119,7 @@ class PullKernel:
         )
         if (status := STATUSES.get(reply.code)) is None:
             text = f"{address} answered {reply.code}: {reply.remark}"
+            text += _advice(subscription, reply)
             raise GroupCallRefusedByBroker(text, code=reply.code)
         try:
             header, found = self.read(reply, queue, subscription)
@@ -188,3 +194,10 @@ class PullKernel:
 def flag_of(*, suspend: bool, lite_pull: bool) -> int:
     """The flag of a pull that carries its subscription's text and commits nothing."""
     return SUBSCRIPTION | suspend * SUSPEND | lite_pull * LITE_PULL
+
+
+def _advice(subscription: SubscriptionData, reply: RemotingCommand) -> str:
+    """What to do about a refused expression, as the end of an error's text."""
+    is_off = reply.code == ResponseCode.SYSTEM_ERROR
+    by_tag = is_tag_type(subscription.expression_type)
+    return f"; {NEEDS_PROPERTY_FILTER}" if is_off and not by_tag else ""

@@ -19,6 +19,7 @@ from rocketmq_emulator.client.consumer.group.group_calls import no_answer_is_ref
 from rocketmq_emulator.client.consumer.group.group_consumer import GroupConsumer
 from rocketmq_emulator.client.consumer.group.member import (
     PullMember,
+    check_compiles,
     subscription_of,
     subscriptions_to,
 )
@@ -140,7 +141,8 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
         """Pull *queue* from *offset* on; the broker replies at once, also without messages.
 
         Raises ``GroupCallRefused`` if the broker refuses or does not answer in time
-        (``pull_timeout_ms``), ``BadSubscription``, and ``Misuse`` for a negative offset.
+        (``pull_timeout_ms``), ``BadSubscription``, also for an SQL92 expression that no broker
+        can read, and ``Misuse`` for a negative offset.
         """
         check_timing(timeout_ms)
         wait_ms = self.config.pull_timeout_ms if timeout_ms is None else timeout_ms
@@ -180,6 +182,7 @@ class PullConsumer(GroupConsumer[PullConsumerConfig, "_PullPipeline"]):
         check_whole("messages_max", options.messages_max, least=1)
         check_subscriptions({queue.topic: expression})
         subscription = subscription_of(queue.topic, expression, now.member.now_ms())
+        check_compiles(subscription)
         now.member.subscriptions.setdefault(queue.topic, build_subscription(queue.topic, SUB_ALL))
         with no_answer_is_refused():
             return await now.kernel.pull(queue, subscription, options)

@@ -146,6 +146,31 @@ def test_what_only_some_members_want_may_be_passed_over_by_the_others() -> None:
     assert judgement.metrics["filtered.billing"] == 2
 
 
+def test_an_sql92_expression_over_tags_is_judged_as_tags_are() -> None:
+    def filtered(expression: str, *given: int) -> AJournal:
+        journal = a_started_journal(expressions=(f"SQL92: {expression}",))
+        journal.sent(0, tags="TagC").sent(1, tags="TagB").pulled(0, 2)
+        for offset in given:
+            journal.consumed("billing-1", offset)
+        return journal.committed(2)
+
+    judgement = filtered("TAGS IN ('TagA', 'TagB')", 1).judged()
+    assert objections(judgement, "lost") == objections(judgement, "filters") == []
+    assert judgement.metrics["filtered.billing"] == 1
+    assert len(lost(filtered("TAGS <> 'TagC'"))) == 1
+    assert len(objections(filtered("TAGS = 'TagB'", 0, 1).judged(), "filters")) == 1
+
+
+def test_what_depends_on_other_properties_than_tags_is_not_judged() -> None:
+    for given in ((), (0,), (0, 1)):
+        journal = a_started_journal(expressions=("SQL92: price > 5 OR TAGS = 'TagZ'",))
+        journal.sent(0, tags="TagA").sent(1, tags="TagB").pulled(0, 2)
+        for offset in given:
+            journal.consumed("billing-1", offset)
+        judgement = journal.committed(2).judged()
+        assert objections(judgement, "lost") == objections(judgement, "filters") == []
+
+
 def test_a_member_that_is_given_what_it_does_not_subscribe_is_objected_to() -> None:
     journal = a_started_journal(expressions=("TagA",)).sent(0, tags="TagB").pulled(0, 1)
     judgement = journal.consumed("billing-1", 0).committed(1).judged()
