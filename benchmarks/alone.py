@@ -6,17 +6,27 @@ import json
 import statistics
 import subprocess
 import sys
+import time
+import timeit
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks.clusters import OURS, ROOT, Cluster, running
 from benchmarks.held_pulls import held_pulls
 from benchmarks.pipelined import echo_per_s, sends_per_s
-from benchmarks.side_by_side import Figures, Plan
+from benchmarks.side_by_side import DEAR, Figures, Plan
+from rocketmq_emulator.protocol.messages.properties import decode_properties
+from rocketmq_emulator.protocol.sql92.filters import compile_filter
+from rocketmq_emulator.protocol.versions import R_5_3_3
 
 MODULE_S_MAX = 600
 EMBEDDED_STARTS = 5
 RESTARTS = 7
+CALLS, REPEATS = 2_000, 60
+# As a Java producer sends a message of the priced backlog.
+PROPERTIES = (
+    b"UNIQ_KEY\x017F000001000000000000000000000001\x02price\x017\x02WAIT\x01true\x02region\x01eu"
+)
 
 
 def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
@@ -27,6 +37,7 @@ def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
         "our client": lambda: _own_client(plan),
         "three clients": lambda: _three_clients(plan),
         "pipelined": lambda: _pipelined(plan),
+        "SQL92 filter": _sql_filter,
         "held pulls": _held,
         "virtual time": lambda: {
             "virtual": run_module("virtual_life", plan.virtual_s)["virtual_per_real_s"]
@@ -72,6 +83,22 @@ def _pipelined(plan: Plan) -> Figures:
 
 def _pair(cluster: Cluster, plan: Plan) -> tuple[float, float]:
     return echo_per_s(plan.load_s), sends_per_s(cluster, plan.load_s)
+
+
+def _sql_filter() -> Figures:
+    """The CPU time of one message, the least of many repetitions."""
+    matches = compile_filter(DEAR, R_5_3_3).matches
+    properties = decode_properties(PROPERTIES)
+    assert matches(properties)
+    return {
+        "sql_us": _cpu_us(lambda: matches(properties)),
+        "sql_decoded_us": _cpu_us(lambda: matches(decode_properties(PROPERTIES))),
+    }
+
+
+def _cpu_us(action: Callable[[], object]) -> float:
+    took = timeit.repeat(action, number=CALLS, repeat=REPEATS, timer=time.process_time)
+    return min(took) / CALLS * 1e6
 
 
 def _held() -> Figures:

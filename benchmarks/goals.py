@@ -48,6 +48,7 @@ BESIDE_REAL = (
     Goal("sync_1", "Java sends, SYNC_FLUSH, 1 thread", "/s", at_least=0.8),
     Goal("sync_32", "Java sends, SYNC_FLUSH, 32 threads", "/s", at_least=1.0),
     Goal("consume", "Java push consumer, backlog", "/s", at_least=1.0, aim=1.6),
+    Goal("consume_sql", "… filtered by SQL92, half of it matches", "/s", at_least=1.0),
 )
 
 # The emulator alone.
@@ -74,6 +75,8 @@ ALONE = (
     Goal("echo", "a server without a broker: pipelined echo", "/s"),
     Goal("send_v2", "one broker: pipelined SEND_MESSAGE_V2", "/s"),
     Goal("send_share", "… as a fraction of the echo", "", aim=0.25),
+    Goal("sql_us", "an SQL92 filter of three comparisons: CPU", "µs", at_most=3),
+    Goal("sql_decoded_us", "… with the decoding of a message's properties", "µs", at_most=6),
     Goal("held_pull_bytes", "memory of one of 10,000 held pulls", "B"),
     Goal("wake_ms", "a queue's ten pulls woken, median", "ms"),
     Goal("wake_ms_max", "… the slowest of a hundred queues", "ms"),

@@ -11,6 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -25,8 +26,8 @@ import org.apache.rocketmq.common.message.Message;
  * <pre>
  *   Bench NAMESRV send    THREADS SECONDS BYTES [TOPIC]    synchronous sends per second, and the time of one
  *   Bench NAMESRV async   IN_FLIGHT SECONDS BYTES [TOPIC]  asynchronous sends per second
- *   Bench NAMESRV fill    COUNT BYTES [TOPIC]              exactly COUNT messages, as fast as possible
- *   Bench NAMESRV consume COUNT SECONDS [TOPIC]            messages per second, from the first to the last of COUNT
+ *   Bench NAMESRV fill    COUNT BYTES [TOPIC [PRICES]]     exactly COUNT messages, as fast as possible; their prices are 0 to PRICES - 1 in turns
+ *   Bench NAMESRV consume COUNT SECONDS [TOPIC [SQL]]      messages per second, from the first to the last of COUNT
  *   Bench NAMESRV first   [TOPIC]                          milliseconds from its start to the first message consumed
  * </pre>
  */
@@ -108,11 +109,17 @@ public final class Bench {
         int count = given.number(2);
         byte[] body = body(given.number(3));
         String topic = given.text(4, "BenchTopic");
+        int prices = Integer.parseInt(given.text(5, "0"));
         DefaultMQProducer producer = producer(namesrv);
         Window window = new Window(FILL_IN_FLIGHT);
         while (window.done.get() < count) { // failed sends are repeated
             for (long left = count - window.done.get(); left > 0; left--) {
-                window.send(producer, new Message(topic, body));
+                Message message = new Message(topic, body);
+                if (prices > 0) {
+                    message.putUserProperty("price", Long.toString(left % prices));
+                    message.putUserProperty("region", "eu");
+                }
+                window.send(producer, message);
             }
             window.waitEmpty();
         }
@@ -128,6 +135,9 @@ public final class Bench {
         AtomicLong last = new AtomicLong();
         CountDownLatch enough = new CountDownLatch(1);
         DefaultMQPushConsumer consumer = consumer(namesrv, given.text(4, "BenchTopic"), "bench_consumer_" + System.nanoTime());
+        if (!given.text(5, "").isEmpty()) {
+            consumer.subscribe(given.text(4, "BenchTopic"), MessageSelector.bySql(given.text(5, "")));
+        }
         consumer.setConsumeMessageBatchMaxSize(32);
         consumer.setPullBatchSize(32);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {

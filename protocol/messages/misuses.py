@@ -60,6 +60,11 @@ MISUSES: Mapping[str, MisuseKind] = {
         "give the type SQL92 with the expression, at a broker that evaluates it, or list tags",
         client_warns=True,
     ),
+    "property_filter_off": MisuseKind(
+        "{client} of group {group} subscribes to {topic} by {detail}, which this broker refuses: "
+        "it does not filter by properties",
+        "start brokers with enablePropertyFilter=true",
+    ),
     "tags_match_nothing": MisuseKind(
         "no message of {topic} has a tag of group {group} since {client} subscribed: {detail}",
         "correct the tag of the messages or that of the subscription; case counts",

@@ -41,7 +41,12 @@ from rocketmq_emulator.protocol.messages.misuses import (
     in_expression,
 )
 from rocketmq_emulator.protocol.messages.names import retry_topic
-from rocketmq_emulator.protocol.messages.subscription import BadExpression, is_tag_type
+from rocketmq_emulator.protocol.messages.subscription import (
+    TAG,
+    BadExpression,
+    SubscriptionData,
+    is_tag_type,
+)
 from rocketmq_emulator.protocol.requests.groups import (
     GetConsumerListByGroupRequest,
     UnregisterClientRequest,
@@ -140,6 +145,7 @@ class ClientManageProcessor:
                 found = FoundMisuse("subscriptions_differ", client, group, topic, detail)
                 misuses.notice(found)
         for each in given:
+            self._look_for_filters_off(client, group, each)
             if (seen := in_expression(each)) is not None:
                 misuse, detail = seen
                 misuses.notice(
@@ -148,6 +154,12 @@ class ClientManageProcessor:
                 )
             else:
                 misuses.tags.subscribed(group, client, each)
+
+    def _look_for_filters_off(self, client: str, group: str, data: SubscriptionData) -> None:
+        kind = data.expression_type
+        if kind != TAG and not is_tag_type(kind) and not self._broker.config.property_filter:
+            found = FoundMisuse("property_filter_off", client, group, data.topic, kind)
+            self._broker.misuses.notice(found)
 
     def unregister(self, call: Call[UnregisterClientRequest]) -> Result:
         """Remove the client from the groups that it names, and notify the other consumers."""
@@ -192,6 +204,7 @@ class ClientManageProcessor:
         data = request.subscription_data
         if data is None or is_tag_type(data.expression_type):
             return Reply()
+        self._look_for_filters_off(request.client_id or "", request.group or "", data)
         check_property_filter(data.expression_type, self._broker.config)
         try:
             compiled(data.sub_string, data.expression_type, self._broker.release)

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketmq_emulator.facts import MisuseNoticed
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import encode_body
 from rocketmq_emulator.protocol.bodies.groups import CheckClientRequestBody
@@ -178,3 +179,19 @@ async def test_filters_are_saved_every_ten_seconds_and_when_the_broker_stops(
         bench.broker.close(bench.clock.now_ms())
         assert b'"expression":"price > 6"' in (bench.disk.read("consumerFilter.json") or b"")
         nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_does_not_filter_warns_once_and_names_its_setting() -> None:
+    bench = Bench()
+    body = CheckClientRequestBody(
+        client_id="c", group="g", subscription_data=build_subscription("Orders", DEAR, SQL92)
+    )
+    data = encode_body(body, bench.broker.release)
+    for _ in range(2):
+        bench.client().must(catalog.CHECK_CLIENT_CONFIG, body=data)
+    a_consumer(bench)
+    (noticed,) = bench.facts(MisuseNoticed)
+    assert (noticed.misuse, noticed.group, noticed.topic) == ("property_filter_off", "g", "Orders")
+    bench = Bench(property_filter=True)
+    a_consumer(bench)
+    assert bench.facts(MisuseNoticed) == []
