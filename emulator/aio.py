@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from rocketmq_emulator.client import LitePullConsumer as CoreLitePullConsumer
 from rocketmq_emulator.client import Producer as CoreProducer
@@ -55,6 +55,7 @@ from rocketmq_emulator.portal.public_names import (
     ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
+    RequestUnanswered,
     SendError,
     SendResult,
     Strategy,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client.consumer.pull.lite_pull_pipeline import TopicQueuesChanged
     from rocketmq_emulator.client.consumer.push.message_loop import HandOver
     from rocketmq_emulator.client.instance.interfaces import Documents
+    from rocketmq_emulator.client.producer.requests import RequestCallback
     from rocketmq_emulator.client.producer.send_attempts import Callback
     from rocketmq_emulator.portal.client_host import ClientTask
 
@@ -81,10 +83,13 @@ __all__ = [
     "Producer",
     "PullConsumer",
     "PushConsumer",
+    "Requesting",
     "Sending",
     "TransactionProducer",
 ]
 __all__ += public_names.__all__
+
+T = TypeVar("T")
 
 
 class Producer(ProducerMethods):
@@ -138,6 +143,37 @@ class Producer(ProducerMethods):
 
         self.portal.soon(begin)
         return sending
+
+    def start_request(
+        self,
+        message: Message,
+        callback: RequestCallback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> Requesting:
+        """Begin a request without waiting; ``await requesting.wait_reply()`` returns the reply.
+
+        *callback* gets the reply, the ``SendError`` or ``RequestUnanswered``, the last up to a
+        second late, in the loop of the caller.
+        Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
+        """
+        check_background_send(message, callback, queue, timeout_ms, 0)
+        check(message, self.config)
+        if self.portal.backlog >= self.config.async_sends_max:
+            raise TooManySends(f"{self.portal.backlog} sends have not begun yet")
+        requesting = Requesting(LoopInbox.of_running_loop(), callback)
+
+        def begin() -> None:
+            try:
+                self._core.start_request(
+                    message, requesting.end, queue=queue, timeout_ms=timeout_ms
+                )
+            except Exception as error:  # noqa: BLE001  # any error ends the request
+                requesting.end(error)
+
+        self.portal.soon(begin)
+        return requesting
 
 
 class TransactionProducer(TransactionProducerMethods, Producer):
@@ -196,36 +232,60 @@ class _InStartLoop:
         return await self._running.wait_done(*arguments)
 
 
-class Sending:
-    """A send in progress.  ``result`` is set once it has ended."""
+class _InBackground(Generic[T]):
+    """A call in progress.  ``result`` is set once it has ended."""
 
-    def __init__(self, inbox: LoopInbox, callback: Callback | None = None) -> None:
-        self.result: SendResult | SendError | None = None
+    results: ClassVar[tuple[type, ...]]  # all others are misuses, which get no callback
+
+    def __init__(self, inbox: LoopInbox, callback: Callable[..., object] | None = None) -> None:
+        self.result: Any = None
         self._inbox = inbox
         self._callback = callback
-        self._done: asyncio.Future[SendResult | Exception] = inbox.loop.create_future()
+        self._done: asyncio.Future[T | Exception] = inbox.loop.create_future()
+
+    def end(self, result: T | Exception) -> None:
+        """Called once, in trio's thread, with the result of the call."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._inbox.soon(self._end, result)
+
+    async def _wait(self) -> T:
+        result = await asyncio.shield(self._done)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _end(self, result: T | Exception) -> None:
+        self._done.set_result(result)
+        if isinstance(result, self.results):
+            self.result = result
+            if self._callback is not None:
+                self._inbox.loop.call_soon(self._callback, result)
+
+
+class Sending(_InBackground[SendResult]):
+    """A send in progress.  ``result`` is set once it has ended."""
+
+    results = (SendResult, SendError)
 
     async def wait_sent(self) -> SendResult:
         """Wait for the result.  Raises the ``SendError`` of the send.
 
         Cancelling this does not cancel the send.
         """
-        result = await asyncio.shield(self._done)
-        if isinstance(result, Exception):
-            raise result
-        return result
+        return await self._wait()
 
-    def end(self, result: SendResult | Exception) -> None:
-        """Called once, in trio's thread, with the result of the send."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._inbox.soon(self._end, result)
 
-    def _end(self, result: SendResult | Exception) -> None:
-        self._done.set_result(result)
-        if isinstance(result, SendResult | SendError):
-            self.result = result
-            if self._callback is not None:
-                self._inbox.loop.call_soon(self._callback, result)
+class Requesting(_InBackground[MessageExt]):
+    """A request in progress.  ``result`` is set once it has ended."""
+
+    results = (MessageExt, SendError, RequestUnanswered)
+
+    async def wait_reply(self) -> MessageExt:
+        """Wait for the reply.  Raises ``SendError`` or ``RequestUnanswered``.
+
+        Cancelling this does not cancel the request.
+        """
+        return await self._wait()
 
 
 class PushConsumer(PushConsumerMethods):

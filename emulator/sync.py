@@ -13,8 +13,8 @@ used, ``start`` and ``close`` do the same.  Ctrl-C cancels the call that waits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from rocketmq_emulator.client import LitePullConsumer as CoreLitePullConsumer
 from rocketmq_emulator.client import Producer as CoreProducer
@@ -44,6 +44,7 @@ from rocketmq_emulator.portal.public_names import (
     ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
+    RequestUnanswered,
     SendError,
     SendResult,
     Strategy,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client.consumer.pull.lite_pull_pipeline import TopicQueuesChanged
     from rocketmq_emulator.client.consumer.push.message_loop import HandOver
     from rocketmq_emulator.client.instance.interfaces import Documents
+    from rocketmq_emulator.client.producer.requests import RequestCallback
     from rocketmq_emulator.client.producer.send_attempts import Callback
 
 
@@ -77,10 +79,13 @@ __all__ = [
     "Producer",
     "PullConsumer",
     "PushConsumer",
+    "Requesting",
     "Sending",
     "TransactionProducer",
 ]
 __all__ += public_names.__all__
+
+T = TypeVar("T")
 
 
 class Producer(ProducerMethods):
@@ -135,6 +140,37 @@ class Producer(ProducerMethods):
         self.portal.soon(begin)
         return sending
 
+    def start_request(
+        self,
+        message: Message,
+        callback: RequestCallback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> Requesting:
+        """Begin a request without waiting; ``requesting.wait_reply()`` returns the reply.
+
+        *callback* gets the reply, the ``SendError`` or ``RequestUnanswered``, the last up to a
+        second late, in the thread of the callbacks.
+        Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
+        """
+        check_background_send(message, callback, queue, timeout_ms, 0)
+        check(message, self.config)
+        if self.portal.backlog >= self.config.async_sends_max:
+            raise TooManySends(f"{self.portal.backlog} sends have not begun yet")
+        requesting = Requesting(self.portal, callback)
+
+        def begin() -> None:
+            try:
+                self._core.start_request(
+                    message, requesting.end, queue=queue, timeout_ms=timeout_ms
+                )
+            except Exception as error:  # noqa: BLE001  # any error ends the request
+                requesting.end(error)
+
+        self.portal.soon(begin)
+        return requesting
+
 
 class TransactionProducer(TransactionProducerMethods, Producer):
     """A producer that also sends transactional messages, whose local transactions *listener* runs.
@@ -169,41 +205,66 @@ class TransactionProducer(TransactionProducerMethods, Producer):
         return self._core.config
 
 
-class Sending:
-    """A send in progress.  ``result`` is set once it has ended."""
+class _InBackground(Generic[T]):
+    """A call in progress.  ``result`` is set once it has ended."""
 
-    def __init__(self, portal: Portal, callback: Callback | None = None) -> None:
-        self.result: SendResult | SendError | None = None
+    name: ClassVar[str]
+    results: ClassVar[tuple[type, ...]]  # all others are misuses, which get no callback
+
+    def __init__(self, portal: Portal, callback: Callable[..., object] | None = None) -> None:
+        self.result: Any = None
         self._portal = portal
         self._callback = callback
         self._failure: Exception | None = None
         self._done_lock = threading.Lock()
         self._done_lock.acquire()  # until it ends
 
+    def end(self, result: T | Exception) -> None:
+        """Called once, in trio's thread, with the result of the call."""
+        if isinstance(result, Exception):
+            self._failure = result
+        if isinstance(result, self.results):
+            self.result = result
+            if self._callback is not None:
+                self._portal.call_back(self._callback, result)
+        self._done_lock.release()
+
+    def _wait(self, timeout_s: float | None) -> T:
+        check_timeout_s(timeout_s)
+        patience_s = -1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)
+        if not self._done_lock.acquire(timeout=patience_s):
+            raise TimeoutError(f"the {self.name} is still under way after {timeout_s} s")
+        self._done_lock.release()
+        if self._failure is not None:
+            raise self._failure
+        result: T = self.result
+        return result
+
+
+class Sending(_InBackground[SendResult]):
+    """A send in progress.  ``result`` is set once it has ended."""
+
+    name, results = "send", (SendResult, SendError)
+
     def wait_sent(self, timeout_s: float | None = None) -> SendResult:
         """Wait for the result.  Raises the ``SendError`` of the send.
 
         Raises ``TimeoutError`` if the send has not ended after *timeout_s*; ``BadArgument``.
         """
-        check_timeout_s(timeout_s)
-        patience_s = -1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)
-        if not self._done_lock.acquire(timeout=patience_s):
-            raise TimeoutError(f"the send is still under way after {timeout_s} s")
-        self._done_lock.release()
-        if self._failure is not None:
-            raise self._failure
-        assert isinstance(self.result, SendResult), "the send ended without a result"
-        return self.result
+        return self._wait(timeout_s)
 
-    def end(self, result: SendResult | Exception) -> None:
-        """Called once, in trio's thread, with the result of the send."""
-        if isinstance(result, Exception):
-            self._failure = result
-        if isinstance(result, SendResult | SendError):
-            self.result = result
-            if self._callback is not None:
-                self._portal.call_back(self._callback, result)
-        self._done_lock.release()
+
+class Requesting(_InBackground[MessageExt]):
+    """A request in progress.  ``result`` is set once it has ended."""
+
+    name, results = "request", (MessageExt, SendError, RequestUnanswered)
+
+    def wait_reply(self, timeout_s: float | None = None) -> MessageExt:
+        """Wait for the reply.  Raises ``SendError`` or ``RequestUnanswered``.
+
+        Raises ``TimeoutError`` if the request has not ended after *timeout_s*; ``BadArgument``.
+        """
+        return self._wait(timeout_s)
 
 
 class PushConsumer(PushConsumerMethods):

@@ -39,7 +39,7 @@ class Core(NamedTuple):
 
 
 CLIENTS = (
-    Core(Producer, frozenset({"instance", "pipeline", "start_send"})),
+    Core(Producer, frozenset({"instance", "pipeline", "start_request", "start_send"})),
     Core(TransactionProducer, frozenset()),
     Core(PushConsumer, frozenset({"loops", "messages"})),
     Core(PullConsumer, frozenset()),
@@ -79,6 +79,7 @@ NAMES = PACKAGE / "public_names.py"
 OF_TRIO = {
     "ClientProcess",
     "NotUnderTrio",
+    "Requesting",
     "Sending",
     "run",
     *(c.client.__name__ for c in CLIENTS),

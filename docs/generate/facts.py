@@ -33,6 +33,7 @@ TYPE_WORDS: Mapping[object, str] = {int: "integer", bool: "boolean", Queue: "que
 EVERYWHERE = {  # explanations of fields without a comment
     "broker": "its name",
     "cluster": "its name",
+    "correlation_id": "of the request, in its property CORRELATION_ID",
     "error": "the exception's type and text",
     "group": "name of the consumer group",
     "members": "client ids",

@@ -21,6 +21,7 @@ from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.client.instance.instance import ClientRemotingProcessor
 from rocketmq_emulator.client.instance.instance import handler_table as client_table
 from rocketmq_emulator.client.instance.interfaces import RegisteredMembers
+from rocketmq_emulator.client.instance.request_futures import RequestFutureTable
 from rocketmq_emulator.clocks.clock import StoppedClock
 from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts.journal import Journal, discard_fact
@@ -92,7 +93,13 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
         "broker": _own("broker").union(broker_table(broker, random.Random(0), 0)),
         "client": frozenset(
             client_table(
-                ClientRemotingProcessor(RegisteredMembers(""), wake=str, release=release), release
+                ClientRemotingProcessor(
+                    RegisteredMembers(""),
+                    wake=str,
+                    requests=RequestFutureTable(discard_fact),
+                    release=release,
+                ),
+                release,
             )
         ),
     }

@@ -4,8 +4,8 @@
 
 ``instance`` (the parts that the clients of a process share) is imported by ``producer`` and
 ``consumer``, which never import each other.  A public name is imported at its first use, so
-that a program loads only the modules that it uses.  This module also registers the function
-that makes an instance's inner producer.
+that a program loads only the modules that it uses.  This module also registers the functions
+that make an instance's inner producer and producers of traces.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client.instance.process import ClientProcess, run
     from rocketmq_emulator.client.producer.producer import Producer
     from rocketmq_emulator.client.producer.publish_info import by_hash, by_random
+    from rocketmq_emulator.client.producer.requests import Requesting
     from rocketmq_emulator.client.producer.send_attempts import Sending
     from rocketmq_emulator.client.producer.send_kernel import SendResult, SendStatus
     from rocketmq_emulator.client.producer.transaction_producer import TransactionProducer
@@ -64,12 +65,15 @@ if TYPE_CHECKING:
         NoBrokerAnswered,
         NoNameServer,
         NoRoute,
+        NotARequest,
         NotRunning,
         NotStored,
         NotUnderTrio,
         RecallFailed,
         RecallRefused,
         RecallUnanswered,
+        RequesterGone,
+        RequestUnanswered,
         SendError,
         SendNotWritten,
         TooManySends,
@@ -121,6 +125,7 @@ __all__ = [
     "NoNameServer",
     "NoRoute",
     "NobodyAnswered",
+    "NotARequest",
     "NotRunning",
     "NotStored",
     "NotUnderTrio",
@@ -136,6 +141,9 @@ __all__ = [
     "RecallRefused",
     "RecallUnanswered",
     "RefusedByServer",
+    "RequestUnanswered",
+    "RequesterGone",
+    "Requesting",
     "SendError",
     "SendNotWritten",
     "SendResult",
@@ -183,6 +191,7 @@ _NAMES_OF = {  # by the module that has them
         "ClientProcess",
         "run",
     ),
+    "rocketmq_emulator.client.producer.requests": ("Requesting",),
     "rocketmq_emulator.client.producer.send_attempts": ("Sending",),
     "rocketmq_emulator.client.producer.producer": ("Producer",),
     "rocketmq_emulator.client.producer.publish_info": (
@@ -231,4 +240,11 @@ def _inner_producer(instance: ClientInstance) -> interfaces.InnerProducer:
     return inner_producer(instance)
 
 
+def _trace_producer(instance: ClientInstance, group: str) -> object:
+    from rocketmq_emulator.client.producer.send_pipeline import trace_producer  # noqa: PLC0415
+
+    return trace_producer(instance, group)
+
+
 interfaces.make_inner_producer = _inner_producer
+interfaces.make_trace_producer = _trace_producer

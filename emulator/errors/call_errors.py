@@ -15,7 +15,7 @@ Each also belongs to one of the families (``error_families``), which do not depe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rocketmq_emulator.protocol.error_families import (
     CannotDoHere,
@@ -25,6 +25,9 @@ from rocketmq_emulator.protocol.error_families import (
     RefusedByServer,
     public,
 )
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.protocol.queues import MessageQueue
 
 # Remote calls -------------------------------------------------------------------------
 
@@ -62,6 +65,8 @@ class ClientErrorCode:
     BROKER_NOT_EXIST = 10003
     NO_NAME_SERVER = 10004
     NOT_FOUND_TOPIC = 10005
+    REQUEST_TIMEOUT = 10006
+    CREATE_REPLY_MESSAGE = 10007
 
 
 @public
@@ -126,6 +131,11 @@ class MessageIllegal(ClientMisuse, ValueError):
 
 
 @public
+class NotARequest(ClientMisuse, ValueError):
+    """A reply to a message that no requester sent: a property of requests is missing."""
+
+
+@public
 class BadSubscription(ClientMisuse, ValueError):
     """The expression of a subscription is invalid for every broker."""
 
@@ -158,6 +168,16 @@ class SendError(ClientError):
     def attempts(self) -> int:
         """The number of attempts; 0 if there was no broker to try."""
         return len(self.brokers)
+
+
+@public
+class RequesterGone(SendError, RefusedByServer):
+    """A broker could not push a reply to its requester, which has left or reconnects.
+
+    The reply may be stored in the topic of replies, where no requester looks for it.
+    """
+
+    maybe_stored = True
 
 
 @public
@@ -204,6 +224,29 @@ class MaybeStored(SendError, NobodyAnswered):
     """Some attempt was sent and never answered."""
 
     maybe_stored = True
+
+
+@public
+class RequestUnanswered(ClientError, NobodyAnswered):
+    """A request got no reply in time; a reply that comes later is dropped.
+
+    The request is stored at ``queue_offset`` of ``queue``, and may still be consumed.  They are
+    None if its send was not answered either.
+    """
+
+    maybe_stored = True
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        code: int | None = None,
+        queue: MessageQueue | None = None,
+        queue_offset: int | None = None,
+    ) -> None:
+        super().__init__(text, code=code)
+        self.queue = queue
+        self.queue_offset = queue_offset
 
 
 @public

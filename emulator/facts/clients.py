@@ -66,12 +66,79 @@ class SendFailed(Fact, frozen=True):
     maybe_stored: bool  # some attempt ended without an answer
 
 
+RequestEnd = Literal["replied", "timeout", "not sent", "closed", "cancelled"]
+ReplyDropReason = Literal[
+    "second",  # its request has a reply already
+    "late",  # its request was given up
+    "unwanted",  # this client has sent no such request, or long ago
+    "unreadable",
+]
+
+
+class RequestSent(Fact, frozen=True):
+    """A request was stored, and waits for its reply."""
+
+    topic: str
+    correlation_id: str
+    uniq_key: str
+    timeout_ms: int  # for its send and its reply together
+
+
+class ReplyReceived(Fact, frozen=True):
+    """A request got its reply."""
+
+    topic: str  # of the request
+    correlation_id: str
+    took_ms: int  # since the call
+
+
+class RequestGivenUp(Fact, frozen=True):
+    """A request ended without a reply."""
+
+    topic: str
+    correlation_id: str
+    after_ms: int  # since the call
+    stored: bool  # its send was acknowledged, so it may still be consumed
+    reason: str  # "timeout", "not sent" (see SendFailed), "closed", "cancelled"
+
+
+class ReplyDropped(Fact, frozen=True):
+    """A client dropped a reply that no request waits for."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    topic: str  # of the reply
+    correlation_id: str
+    sender: str  # address of the client that replied
+    reason: ReplyDropReason
+    error: str  # of an unreadable reply, else empty
+
+
 class BrokerIsolated(Fact, frozen=True):
     """A producer avoids a broker that was slow or failed (LatencyFaultTolerance)."""
 
     broker: str
     for_ms: int  # how long, from now
     available_in_ms: int = -1  # until no isolation holds, older ones included; -1: not noted
+
+
+class TracesLost(Fact, frozen=True):
+    """Message traces of a client were not stored; its messages are not affected."""
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "brokers create the topic of traces with traceTopicEnable=true"
+
+    group: str  # of the client that traces
+    topic: str  # of the traces
+    count: int  # of the traces lost; 0: all that the client would write
+    reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.count or 'all'} message traces of {self.group} are not stored in "
+            f"{self.topic}: "
+            f"{self.reason}; {self.advice}"
+        )
 
 
 # Transactions -----------------------------------------------------------------------------

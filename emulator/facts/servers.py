@@ -247,6 +247,29 @@ class SendRefused(Fact, frozen=True):
     remark: str
 
 
+class ReplyPushed(Fact, frozen=True):
+    """A broker pushed a reply to the client that requested it, and the client accepted it."""
+
+    severity: ClassVar[Severity] = "debug"
+
+    topic: str  # of the reply
+    correlation_id: str  # of the request
+    client: str  # its client id
+    took_ms: int  # until the client answered
+
+
+class ReplyNotPushed(Fact, frozen=True):
+    """A broker could not push a reply to the client that requested it."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    topic: str  # of the reply
+    correlation_id: str  # of the request; empty if the reply has none
+    client: str  # its client id; empty if the reply has none
+    reason: str  # "no client id", "no channel", "refused", "no answer"
+    stored: bool  # in the reply's topic, where no client looks for it
+
+
 class PullHeld(Fact, frozen=True):
     """A pull found nothing and waits for messages."""
 

@@ -87,6 +87,28 @@ class ProducerMethods(AioClient[Producer]):
         """
         await self._call(self._core.send_oneway, message, queue=queue, worker=worker)
 
+    async def request(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> MessageExt:
+        """Send *message* as a request; returns the reply of a consumer (``reply_to``).
+
+        *timeout_ms* is for the send and the reply together.
+        Raises ``Misuse``, ``NotStored``, ``MaybeStored``; ``RequestUnanswered``, which has the
+        place of the request, if no reply comes in time.  Upstream: DefaultMQProducer.request.
+        """
+        return await self._call(self._core.request, message, queue=queue, timeout_ms=timeout_ms)
+
+    async def reply_to(
+        self, request: MessageExt, body: bytes, *, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Send *body* as the reply to *request*, a consumed message.
+
+        It returns when the requester has the reply.  Raises ``NotARequest`` for a message
+        that is no request; ``RequesterGone`` if no broker that was tried could push the reply;
+        the errors of ``send``.  Upstream: MessageUtil.createReplyMessage.
+        """
+        return await self._call(self._core.reply_to, request, body, timeout_ms=timeout_ms)
+
     async def recall_message(
         self, topic: str, recall_handle: str, *, timeout_ms: int | None = None
     ) -> str:

@@ -20,6 +20,7 @@ from rocketmq_emulator.protocol.messages.delay_levels import (
     DEFAULT_DELAY_LEVELS,
     parse_delay_levels,
 )
+from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
 from rocketmq_emulator.protocol.messages.validation import MESSAGE_BYTES_MAX
 from rocketmq_emulator.settings.property_names import BROKER, NAME_SERVER
 from rocketmq_emulator.settings.quirks import check_quirks
@@ -298,8 +299,10 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     default_topic_queues: int = 8  # BrokerConfig.defaultTopicQueueNums
     cluster_topic: bool = True  # BrokerConfig.clusterTopicEnable
     broker_topic: bool = True  # BrokerConfig.brokerTopicEnable
-    trace_topic: bool = False  # BrokerConfig.traceTopicEnable
     reject_transactions: bool = False  # BrokerConfig.rejectTransactionMessage
+    trace_topic: bool = False  # BrokerConfig.traceTopicEnable: create the topic of traces
+    trace_topic_name: str = TRACE_TOPIC  # BrokerConfig.msgTraceTopicName
+    store_replies: bool = True  # BrokerConfig.storeReplyMessageEnable
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
     filter_retries: bool = False  # BrokerConfig.filterSupportRetry
     filter_dead_ms_max: int = 86_400_000  # BrokerConfig.filterDataCleanTimeSpan

@@ -121,6 +121,8 @@ DEAD_LETTERS_NEVER_WAIT = Release(5, 0, 0)  # a send to %RETRY%: as a dead lette
 CORRECTIONS_ARE_COMPARED = Release(5, 1, 0)  # before, group and topic were swapped
 EMPTY_BODY_REFUSED = Release(5, 0, 0)  # of a message: MESSAGE_ILLEGAL
 EMPTY_BODY_FAILS = Release(5, 1, 0)  # before the message is checked
+EXPIRED_PRODUCER_COMPARED = Release(5, 1, 4)  # before, its client got no replies on newer ones
+RECONSUME_TIMES_PUSHED = Release(5, 3, 0)  # with a reply: 0 if the sender leaves them out
 EMPTY_BODY_CHECKS_NOTHING = Release(5, 3, 0)  # CHECK_CLIENT_CONFIG; before, it fails
 FILTER_SERVERS_GONE = Release(5, 1, 1)  # and the setting of their number
 FORBIDDEN_TABLE_SENT = Release(5, 0, 0)  # GET_ALL_SUBSCRIPTIONGROUP_CONFIG
@@ -174,6 +176,9 @@ LAST_PROPERTY_OPEN = ReleaseSpan(Release(4, 9, 1), Release(5, 2, 0))  # no \x02 
 # Clients: producers and consumers (reference: client-behaviour §0.1) ------------------
 
 DEFAULT_TOPIC_IS_FIXED = Release(5, 1, 1)  # always TBW102, which is no longer polled
+TRACE_GROUPS_NUMBERED = Release(4, 9, 1)  # groups of trace producers; before, without a number
+TRACES_GATHERED = Release(4, 9, 4)  # for half a second; before, until 5 ms pass without a trace
+TRACES_GO_IN_TENS = Release(5, 3, 1)  # traceMsgBatchNum, or after 5 s
 ONE_NAMESRV_A_CALL = Release(5, 3, 0)  # a failing route call tries one server, not each
 HEARTBEAT_ON_CONNECT = Release(5, 2, 0)  # a new connection sends a heartbeat at once
 
@@ -204,6 +209,7 @@ PULLS_KNOW_THEIR_QUEUE = Release(4, 9, 0)  # a pull of a released queue changes 
 START_ERRORS_WAIT_LONGER = Release(4, 9, 1)  # 3 s if the start offset cannot be queried (#2708)
 SEEK_CANCELS_PULL = Release(4, 9, 2)  # before, the pull in flight ended by itself (#3215)
 COMMIT_IS_IN_MEMORY = Release(4, 9, 4)  # broadcasting too; before, that wrote the file
+LITE_POLL_TRACED = Release(5, 0, 0)  # before, a lite pull consumer traces what it pulls
 LITE_PULL_SHOWS_QUEUES = Release(5, 1, 1)  # GET_CONSUMER_RUNNING_INFO: the queues it has
 STREAMS_MARKED = Release(4, 9, 4)  # ReqT on every request, @STREAM behind the client id
 LITE_PULL_HAS_CODE = Release(5, 0, 0)  # LITE_PULL_MESSAGE; before, PULL_MESSAGE with a flag

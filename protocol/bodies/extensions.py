@@ -293,6 +293,7 @@ PoolName: TypeAlias = Literal[
     "heartbeat",
     "end_transaction",
     "load_balance",
+    "reply",
     "admin",
 ]
 POOL_NAMES: tuple[PoolName, ...] = get_args(PoolName)

@@ -80,6 +80,7 @@ TTL = "TTL"
 MSG_TYPE = "MSG_TYPE"
 ARRIVE_TIME = "ARRIVE_TIME"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+REPLY = "reply"  # the value of MSG_TYPE; upstream: MixAll.REPLY_MESSAGE_FLAG
 
 # Delays of any length (5.x).
 TIMER_DELAY_SEC = "TIMER_DELAY_SEC"

@@ -172,9 +172,13 @@ def tag_code(tag: str | None) -> int:
     return _cached_hash(tag) if tag else 0
 
 
-def java_hash(text: str) -> int:
-    """``text.hashCode()`` as Java computes it, a signed 32-bit number."""
-    code = 0
+def java_hash(text: str, before: int = 0) -> int:
+    """``text.hashCode()`` as Java computes it, a signed 32-bit number.
+
+    *before* is the hash of the text in front of it: ``java_hash("bc", java_hash("a"))`` is that
+    of ``abc``.
+    """
+    code = before
     for unit in _utf16_units(text):
         code = 31 * code + unit & 0xFFFFFFFF
     return to_int32(code)

@@ -89,13 +89,13 @@ TRANSACTION_NOT, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK = 0, 8, 12
 
 
 class EndTransactionRequest(Header):
-    """Upstream: EndTransactionRequestHeader."""
+    """Upstream: EndTransactionRequestHeader; a broker does not insist on group and message id."""
 
-    producer_group: str
     tran_state_table_offset: Long
     commit_log_offset: Long
     commit_or_rollback: Int
-    msg_id: str
+    producer_group: str | None = None
+    msg_id: str | None = None
     from_transaction_check: bool = False
     transaction_id: str | None = None
     topic: str | None = None  # 5.x

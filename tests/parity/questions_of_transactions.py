@@ -95,7 +95,6 @@ _REFUSED: tuple[Step, ...] = (
     end("a rollback of another offset", "{h0}", "7", ROLLBACK),
     end("a rollback beyond the log", str(1 << 40), "0", ROLLBACK),
     end("an end of one that is no half message", "{no}", "0"),
-    end("a rollback of one that is no half message", "{no}", "0", ROLLBACK),
     end("a late commit by the producer", "{h5}", "5"),
     end("a late rollback by the producer", "{h5}", "5", ROLLBACK),
     end("a late commit by another group", "{h5}", "5", producerGroup="other"),
@@ -113,8 +112,6 @@ _ENDED: tuple[Step, ...] = (
     end("a commit of one with all flags", "{h3}", "3"),
     end("a commit of one that was a retry", "{h4}", "4"),
     end("a late commit that answers a check", "{h5}", "5", fromTransactionCheck="true"),
-    plain("the topic goes", RequestCode.DELETE_TOPIC_IN_BROKER, topic="Going"),
-    end("a commit for a topic that is gone", "{h7}", "7"),
     Sleep(ms=300),
     pull("all committed messages", queueId="1"),
 )
@@ -135,4 +132,12 @@ _RESUMED: tuple[Step, ...] = (
     plain("the name of the topics of the system", RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER),
 )
 
-TRANSACTIONS: tuple[Step, ...] = (*_SENT, *_REFUSED, *_ENDED, *_RESUMED)
+# At upstream the rollback of an ordinary message stores a record.  4.9 drops the half messages
+# with the deleted topic, if its first check is still to come.
+_LAST: tuple[Step, ...] = (
+    end("a rollback of one that is no half message", "{no}", "0", ROLLBACK),
+    plain("the topic goes", RequestCode.DELETE_TOPIC_IN_BROKER, topic="Going"),
+    end("a commit for a topic that is gone", "{h7}", "7"),
+)
+
+TRANSACTIONS: tuple[Step, ...] = (*_SENT, *_REFUSED, *_ENDED, *_RESUMED, *_LAST)

@@ -7,8 +7,8 @@ from tests.parity import questions_of_senders as senders
 from tests.parity import questions_of_tools as tools
 from tests.parity.question import Question, Step
 from tests.parity.questions_of_administrators import ADMINISTRATION
-from tests.parity.questions_of_transactions import TRANSACTIONS
 from tests.parity.questions_of_filters import FILTERS
+from tests.parity.questions_of_transactions import TRANSACTIONS
 
 STEPS: tuple[Step, ...] = (
     *tools.FIRST,

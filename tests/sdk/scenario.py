@@ -23,9 +23,9 @@ COMMIT_S_MAX = 10.0
 class Producer:
     """One producer in an SDK's process."""
 
-    def __init__(self, process: SdkProcess, name: str, group: str) -> None:
+    def __init__(self, process: SdkProcess, name: str, group: str, **how: object) -> None:
         self._process, self._name = process, name
-        process.invoke("start producer", producer=name, group=group)
+        process.invoke("start producer", producer=name, group=group, **how)
 
     def send(self, messages: list[Event], way: str = "sync") -> list[Event]:
         """Send; return a result for each message, one for a whole batch, none for one-way."""
@@ -100,8 +100,9 @@ class Scenario:
             for i in range(start, start + count)
         ]
 
-    def producer(self, process: SdkProcess) -> Producer:
-        producer = Producer(process, f"{self.topic}-producer", f"producers-{self.topic}")
+    def producer(self, process: SdkProcess, **how: object) -> Producer:
+        name, group = f"{self.topic}-producer", f"producers-{self.topic}"
+        producer = Producer(process, name, group, **how)
         self._cleanup.callback(producer.stop)
         return producer
 

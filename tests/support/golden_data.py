@@ -12,12 +12,13 @@ from tests.support.paths import GOLDEN
 def cases(file: str, kind: str, line: str = "4.9") -> list[dict[str, Any]]:
     """The cases of one kind that hold for one release line; "both" holds for either."""
     lines = (line, "both")
-    found = [c for c in _lines(file) if c["kind"] == kind and c["line"] in lines]
+    found = [c for c in golden_lines(file) if c["kind"] == kind and c["line"] in lines]
     assert found, f"{file} has no {kind} for {line}"
     return found
 
 
-def _lines(file: str) -> Iterator[dict[str, Any]]:
+def golden_lines(file: str) -> Iterator[dict[str, Any]]:
+    """All lines of a file."""
     with (GOLDEN / file).open(encoding="utf-8") as lines:
         for text in lines:
             yield json.loads(text)

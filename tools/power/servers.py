@@ -248,10 +248,10 @@ _CONSUMING = (
         does="only one tag of a subscription to several tags is compared",
         breaks="a subscription to TagA || TagB gets the messages of both",
         file=PULLING,
-        function="PullMessageProcessor._allowed",
-        old="return None if wanted.sub_string == SUB_ALL else code_filter(wanted)",
-        new="""codes = wanted.code_set[:1]
-        return None if wanted.sub_string == SUB_ALL else lambda code: code in codes""",
+        function="_by_tags",
+        old="return None if is_for_all else MessageFilter(code_filter(subscription))",
+        new="""codes = subscription.code_set[:1]
+    return None if is_for_all else MessageFilter(lambda code: code in codes)""",
         invariants=("server 50",),
     ),
     Bug(

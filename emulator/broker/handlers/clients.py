@@ -165,7 +165,8 @@ class ClientManageProcessor:
         """Remove the client from the groups that it names, and notify the other consumers."""
         request, broker = call.request, self._broker
         if request.producer_group is not None:
-            broker.clients.unregister_producer(request.producer_group, call.peer)
+            group = request.producer_group
+            broker.clients.unregister_producer(group, call.peer, request.client_id or "")
         if request.consumer_group is not None:
             name = request.consumer_group
             config = broker.groups.find(name, call.now_ms, by="unregister")

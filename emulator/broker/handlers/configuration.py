@@ -28,7 +28,6 @@ from rocketmq_emulator.protocol.bodies.topics import DataVersion
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.java import java_properties
-from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
 from rocketmq_emulator.protocol.requests.admin import GetBrokerConfigReply
 from rocketmq_emulator.settings.releases import (
     BROKER_HAS_BLACK_LIST,
@@ -83,6 +82,7 @@ FIXED = {
     "maxErrorRateOfBloomFilter": "filter_error_percent",
     "maxMessageSize": "message_bytes_max",
     "messageDelayLevel": "delay_levels",
+    "msgTraceTopicName": "trace_topic_name",
     "namesrvAddr": "namesrv",
     "regionId": "region",
     "registerNameServerPeriod": "register_interval_ms",
@@ -92,7 +92,6 @@ FIXED = {
 }
 CONSTANT_SETTINGS = {  # the same for every broker of the emulator
     "brokerRole": "ASYNC_MASTER",
-    "msgTraceTopicName": TRACE_TOPIC,
     "useTLS": "false",
 }
 CONSTANT_SETTINGS_4 = {**CONSTANT_SETTINGS, "filterServerNums": "0"}

@@ -1,9 +1,10 @@
 """Looking messages up for tools: by log position, by key, and by the entries of a queue.
 
 Answers VIEW_MESSAGE_BY_ID, QUERY_MESSAGE and QUERY_CONSUME_QUEUE in every release.  A search by
-key reads the log in steps; other requests are answered between them.  It compares times in
-milliseconds, where upstream's index has whole seconds, and finds neither messages of a deleted
-topic nor, in a very long log, the oldest ones: then its refusal names the limit.
+key reads the log in steps; other requests are answered between them.  It compares hashes, as
+upstream's index does, so some records have another key; tools discard them.  It compares times in
+milliseconds, where the index has whole seconds, and finds neither messages of a deleted topic
+nor, in a very long log, the oldest ones: then its refusal names the limit.
 Entries of a queue are never extended ones (``enableConsumeQueueExt``), so that a group's filter is
 shown and not evaluated.
 

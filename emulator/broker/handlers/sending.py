@@ -4,7 +4,7 @@ Answers SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE in every release.  
 order and their codes are upstream's, oddities included: a topic's own write permission is not
 checked here, and a queue id between the write and the read count is accepted.
 A message of a transaction (TRAN_MSG) is stored as a half message; its reply has the offset in the
-half topic.  Does not support reply messages to producers, and has no static topics.
+half topic.  There are no static topics.  ``replies`` uses the same checks.
 
 Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 """
@@ -12,6 +12,7 @@ Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 
 from rocketmq_emulator.broker.state.broker import Broker
@@ -134,7 +135,7 @@ class SendMessageProcessor:
         self._reply_header = partial(
             SendMessageReply, region_id=self._region, trace_on=self._trace
         )
-        self._refused_extra = {MSG_REGION: self._region, TRACE_ON: self._trace}
+        self.region_extra = {MSG_REGION: self._region, TRACE_ON: self._trace}
         ip = broker.store_host[:-4]
         self._uniq_keys = UniqKeys(ip, pid=0, loader_hash=rng.getrandbits(32))
         added = {CLUSTER: broker.config.cluster}
@@ -152,34 +153,29 @@ class SendMessageProcessor:
             code, form = PUT_REFUSALS[refused.status]
             bytes_max = self._broker.config.message_bytes_max
             remark = form.format(reason=refused.reason, bytes_max=bytes_max)
-            return self._refused(call, code, remark, refused.reason)
+            return self.refused(call, code, remark, refused.reason)
         except Refusal as refusal:
-            return self._refused(call, refusal.code, refusal.remark, refusal.remark)
+            return self.refused(call, refusal.code, refusal.remark, refusal.remark)
 
-    def _refused(self, call: Call[SendRequest], code: int, remark: str, reason: str) -> Reply:
+    def refused(self, call: Call[SendRequest], code: int, remark: str, reason: str) -> Reply:
         """Refusals carry MSG_REGION too: Java clients read it before the code.
 
         Failures (``BadFields``) do not carry it: upstream creates another reply for them.
         """
         if self._broker.wants(SendRefused):
             self._broker.note(SendRefused(call.request.topic or "", code, reason))
-        return Reply(code=code, remark=remark, extra=self._refused_extra)
+        return Reply(code=code, remark=remark, extra=self.region_extra)
 
     def _send(self, call: Call[SendRequest]) -> Result:
-        broker, request = self._broker, call.request
+        request = call.request
         name = request.topic
         if name is None:
             if self._release >= ABSENT_NAMES_FAIL:
                 raise BadFields("a message without a topic")
             name = ""
-        topic = broker.topics.topic_config_table.get(name)
-        if topic is None or name in TOPICS_NOT_SENDABLE:
-            self._check_name(name)
-            topic = self._create(name, request, call.now_ms)
-            if (bell := broker.registering(name)) is not None:
-                # Since 5.1.4 a new topic is registered at every NameServer before the answer.
-                return self._after_registration(bell, call)
-        queue_id = self._queue(call, topic)
+        queue_id = self.checked_queue(call, name, self.send)
+        if not isinstance(queue_id, int):
+            return queue_id
         if not call.command.body and self._release >= EMPTY_BODY_REFUSED:
             if self._release >= EMPTY_BODY_FAILS:
                 raise BadFields("a message without a body")
@@ -199,7 +195,7 @@ class SendMessageProcessor:
             if uniq_key is None:
                 uniq_key = self._uniq_keys.make(call.now_ms)
                 properties = with_property(properties, UNIQ_KEY, uniq_key, trailing=True)
-        message = self._message(call, queue_id, self._with_added(properties), call.command.body)
+        message = self.message(call, queue_id, self._with_added(properties), call.command.body)
         message.retries_max = retries_max
         if _TRANSACTIONAL in properties:
             message.is_half = self._is_half(message)
@@ -261,6 +257,23 @@ class SendMessageProcessor:
         return Wait(UpTo(FLUSHED_TO, end), until_ms, then)
 
     # Checks ---------------------------------------------------------------------------
+
+    def checked_queue(
+        self, call: Call[SendRequest], name: str, again: Callable[[Call[SendRequest]], Result]
+    ) -> int | Wait:
+        """The queue of a message to topic *name*; a missing topic may be created.
+
+        A ``Wait`` if the new topic is being registered: then *again* handles the call.
+        Raises ``Refusal``.  Upstream: AbstractSendMessageProcessor.msgCheck.
+        """
+        topic = self._broker.topics.topic_config_table.get(name)
+        if topic is None or name in TOPICS_NOT_SENDABLE:
+            self._check_name(name)
+            topic = self._create(name, call.request, call.now_ms)
+            if (bell := self._broker.registering(name)) is not None:
+                # Since 5.1.4 a new topic is registered at every NameServer before the answer.
+                return self._after_registration(bell, call, again)
+        return self._queue(call, topic)
 
     def _check_name(self, name: str) -> None:
         if (problem := broker_refuses_topic(name)) is not None:
@@ -333,9 +346,10 @@ class SendMessageProcessor:
 
     # Storing --------------------------------------------------------------------------
 
-    def _message(
+    def message(
         self, call: Call[SendRequest], queue_id: int, properties: str, body: bytes
     ) -> MessageToStore:
+        """The message of a request, with *properties* instead of the request's."""
         request = call.request
         return MessageToStore(
             topic=request.topic or "",
@@ -366,13 +380,13 @@ class SendMessageProcessor:
         properties = request.properties or ""
         if delay_level(properties) > 0 or transaction_type(request.sys_flag):
             raise PutRefused(PutStatus.MESSAGE_ILLEGAL, "a batch with a delay level, or prepared")
-        whole = self._message(call, queue_id, self._with_added(properties), b"")
+        whole = self.message(call, queue_id, self._with_added(properties), b"")
         whole = broker.puts.shared(whole, call.now_ms)
         shared = whole.properties.encode()
         messages = []
         for member in members:
             text = str(with_batch_properties(member.properties, shared), "utf-8", "replace")
-            message = self._message(call, whole.queue_id, text, member.body)
+            message = self.message(call, whole.queue_id, text, member.body)
             message.topic, message.flag = whole.topic, member.flag
             messages.append(message)
         puts = broker.puts.put_all(messages, call.now_ms)
@@ -416,10 +430,15 @@ class SendMessageProcessor:
             retries_max = config.retry_max_times
         return retries_max if self._release >= DEAD_AFTER_ONE_MORE_RETRY else retries_max - 1
 
-    def _after_registration(self, bell: object, call: Call[SendRequest]) -> Wait:
+    def _after_registration(
+        self,
+        bell: object,
+        call: Call[SendRequest],
+        again: Callable[[Call[SendRequest]], Result],
+    ) -> Wait:
         def then(now_ms: int, _expired: bool) -> Result:
             call.now_ms = now_ms
-            return self.send(call)  # creates the topic again if it was deleted meanwhile
+            return again(call)  # creates the topic again if it was deleted meanwhile
 
         return Wait(bell, call.now_ms + self._broker.register_call_ms_max, then)
 

@@ -21,6 +21,7 @@ from rocketmq_emulator.broker.handlers.overview import OverviewProcessor
 from rocketmq_emulator.broker.handlers.pulling import PullMessageProcessor
 from rocketmq_emulator.broker.handlers.queues import QueryAssignmentProcessor, QueueProcessor
 from rocketmq_emulator.broker.handlers.recalling import RecallMessageProcessor
+from rocketmq_emulator.broker.handlers.replies import ReplyMessageProcessor
 from rocketmq_emulator.broker.handlers.runtime_info import ReplicaProcessor, RuntimeInfoProcessor
 from rocketmq_emulator.broker.handlers.send_back import SendMessageBackProcessor
 from rocketmq_emulator.broker.handlers.sending import SendMessageProcessor
@@ -47,6 +48,7 @@ def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, 
     """The calls of producers and consumers."""
     sending = SendMessageProcessor(broker, rng)
     transactions = class_for(EndTransactionProcessor, "broker", broker.config.quirks)(broker)
+    replies = ReplyMessageProcessor(broker, sending)
     sending_back = SendMessageBackProcessor(broker, rng)
     recalling = RecallMessageProcessor(broker)
     pulling = PullMessageProcessor(broker, now_ms)
@@ -59,6 +61,8 @@ def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, 
         Row(catalog.SEND_BATCH_MESSAGE, sending.send),
         Row(catalog.END_TRANSACTION, transactions.end),
         Row(catalog.RESUME_CHECK_HALF_MESSAGE, transactions.resume_check),
+        Row(catalog.SEND_REPLY_MESSAGE, replies.send_reply),
+        Row(catalog.SEND_REPLY_MESSAGE_V2, replies.send_reply),
         Row(catalog.CONSUMER_SEND_MSG_BACK, sending_back.send_back),
         Row(catalog.RECALL_MESSAGE, recalling.recall),
         Row(catalog.PULL_MESSAGE, pulling.pull),

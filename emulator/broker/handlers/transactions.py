@@ -169,7 +169,7 @@ class EndTransactionProcessor:
                 real_queue(properties, self._broker.config.name),
                 half.queue_offset,
                 "commit" if is_commit else "rollback",
-                request.producer_group,
+                request.producer_group or "",
                 request.from_transaction_check,
                 stored_offset,
                 properties.get(UNIQ_KEY, ""),
@@ -220,7 +220,7 @@ class EndTransactionProcessor:
         self, request: EndTransactionRequest, properties: dict[str, str], code: int, remark: str
     ) -> None:
         topic = properties.get(REAL_TOPIC, "")
-        group = request.producer_group
+        group = request.producer_group or ""
         self._broker.note(EndTransactionRefused(group, topic, code, remark))
 
     # Checked again --------------------------------------------------------------------

@@ -188,6 +188,7 @@ SIZES: Mapping[PoolName, _Size] = {
     "heartbeat": _Size(min(32, PROCESSORS), 50_000, 31_000),
     "end_transaction": _Size(max(8 + 2 * PROCESSORS, 16), 100_000, 3_000),
     "load_balance": _Size(32, 100_000),
+    "reply": _Size(16 + 2 * PROCESSORS, 10_000),
     "admin": _Size(16, 10_000, 5_000),
 }
 assert set(SIZES) == set(POOL_NAMES)
@@ -198,6 +199,8 @@ _POOL_OF: Mapping[int, PoolName] = {  # all other requests: the default processo
     RequestCode.SEND_BATCH_MESSAGE: "send",
     RequestCode.CONSUMER_SEND_MSG_BACK: "send",
     RequestCode.RECALL_MESSAGE: "send",
+    RequestCode.SEND_REPLY_MESSAGE: "reply",
+    RequestCode.SEND_REPLY_MESSAGE_V2: "reply",
     RequestCode.PULL_MESSAGE: "pull",
     RequestCode.LITE_PULL_MESSAGE: "lite_pull",
     RequestCode.QUERY_MESSAGE: "query",

@@ -5,11 +5,12 @@ neighbours in the log are sent as one slice.  By time: two rules, for older and 
 store times never decrease along a queue, so both are a binary search that reads times from the
 log.  By key: only tools need it, so there is no index, which every send would have to update: a
 search reads the topic's queues from the newest message back, in short steps, so that other
-requests need not wait.  It keeps a position in the log and so continues after retention.
+requests need not wait.  It keeps a position in the log and so continues after retention.  It
+compares what upstream's index does: 32-bit hashes of topic and key, so it also finds messages of
+other keys, and of other topics if they have the same length.
 
 Upstream: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime,
-IndexService.queryOffset, IndexFile.selectPhyOffset (whose 32-bit hashes find some messages of
-other keys as well, and whose times are whole seconds).
+IndexService.queryOffset, IndexFile.selectPhyOffset (whose times are whole seconds).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import bisect
 import enum
 import heapq
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,10 +33,10 @@ from rocketmq_emulator.protocol.messages.properties import (
 )
 from rocketmq_emulator.protocol.messages.records import (
     STORE_TIME_END,
-    decode_record,
     properties_block,
     stored_at_ms,
 )
+from rocketmq_emulator.protocol.messages.subscription import java_hash
 from rocketmq_emulator.settings.releases import OVERFLOW_GOES_TO_MAX, SEARCH_BY_TIME_EXACT, Release
 
 if TYPE_CHECKING:
@@ -268,22 +270,32 @@ def _nearest(queue: ConsumeQueue, log: CommitLog, time_ms: int) -> int:
 # By key -------------------------------------------------------------------------------
 
 
-STEP_ENTRIES_MAX = 4_000  # ours: about ten milliseconds
+JAVA_INT_MAX = 2**31 - 1
+STEP_ENTRIES_MAX = 1_000  # ours: about ten milliseconds
 SEARCH_ENTRIES_MAX = 1_000_000  # ours: upstream's index has no such limit
 
 
-class KeySearch:
-    """A search for the newest *count_max* records with *key* as UNIQ_KEY or among their KEYS.
+# Records whose keys are hashed even if none contains the key as text.  Unique keys that clients
+# make are not among them: two of them have the same hash by chance only.
+_HAS_OWN_KEYS = re.compile(
+    rb"(?:^|\x02)(?:KEYS\x01|UNIQ_KEY\x01(?!(?:[0-9A-F]{32}|[0-9A-F]{56})(?:\x02|$)))"
+)
+_LENGTHS_MADE_BY_CLIENTS = (32, 56)
 
-    The time span includes both ends, ``begin_ms`` and ``end_ms``.  ``found`` holds stored bytes,
-    the newest first; a record that has the key several times is in it as often.
+
+class KeySearch:
+    """A search for the newest *count_max* records whose UNIQ_KEY or one of KEYS has the hash.
+
+    *topic_and_key* are those of the hash.  The time span includes both ends, ``begin_ms`` and
+    ``end_ms``.  ``found`` holds stored bytes, the newest first; a record that has the hash several
+    times is in it as often.
     """
 
     def __init__(
         self,
         queues: Callable[[], Sequence[ConsumeQueue]],
         log: CommitLog,
-        key: str,
+        topic_and_key: tuple[str, str],
         count_max: int,
         *,
         begin_ms: int,
@@ -293,8 +305,10 @@ class KeySearch:
         self.examined = 0
         self._queues = queues
         self._log = log
-        self._key = key
-        self._key_bytes = key.encode()
+        topic, self._key = topic_and_key
+        self._key_bytes = self._key.encode()
+        self._hash_of_topic = java_hash(f"{topic}#")
+        self._hash = self._key_hash(self._key)
         self._count_max = count_max
         self._begin_ms = begin_ms
         self._end_ms = end_ms
@@ -321,17 +335,30 @@ class KeySearch:
             store_ms = stored_at_ms(record)
             if store_ms < self._begin_ms:
                 return True  # all remaining records are older
-            if store_ms <= self._end_ms and self._key_bytes in bytes(record):
-                self._take(record)
+            if store_ms <= self._end_ms:
+                self._take_if_found(record)
                 if len(self.found) >= self._count_max:
                     return True
         return True
 
-    def _take(self, record: memoryview) -> None:
-        properties = decode_record(record).property_map()
-        keys = [properties.get(UNIQ_KEY), *split_keys(properties.get(KEYS))]
+    def _take_if_found(self, record: memoryview) -> None:
+        block = properties_block(record)
+        if self._key_bytes not in block and _HAS_OWN_KEYS.search(block) is None:
+            return
+        properties = decode_properties(block)
+        keys = [key for key in split_keys(properties.get(KEYS)) if key]
+        uniq_key = properties.get(UNIQ_KEY)
+        is_made = uniq_key is not None and len(uniq_key) in _LENGTHS_MADE_BY_CLIENTS
+        if uniq_key is not None and (uniq_key == self._key or not is_made):
+            keys.append(uniq_key)
+        count = sum(self._key_hash(key) == self._hash for key in keys)
         room = self._count_max - len(self.found)
-        self.found += [record] * min(keys.count(self._key), room)
+        self.found += [record] * min(count, room)
+
+    def _key_hash(self, key: str) -> int:
+        """The hash by which a record is found.  Upstream: IndexFile.indexKeyHashMethod."""
+        positive = abs(java_hash(key, self._hash_of_topic))
+        return positive if positive <= JAVA_INT_MAX else 0
 
 
 def _backwards(queue: ConsumeQueue, below: int) -> Iterator[tuple[int, int]]:

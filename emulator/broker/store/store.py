@@ -54,6 +54,7 @@ from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_emulator.protocol.messages.properties import REAL_TOPIC, TAGS, UNIQ_KEY, property_of
 from rocketmq_emulator.protocol.messages.records import StoredMessage, check_record, decode_record
+from rocketmq_emulator.protocol.messages.subscription import java_hash
 from rocketmq_emulator.settings.releases import SYSTEM_TOPICS_NOT_COUNTED
 
 if TYPE_CHECKING:
@@ -311,11 +312,17 @@ class Store:
     def search_by_key(
         self, topic: str, key: str, count_max: int, *, begin_ms: int, end_ms: int
     ) -> KeySearch:
-        """A search among the messages of *topic*; its caller runs it step by step."""
+        """A search among the messages of *topic*; its caller runs it step by step.
+
+        Topics with the same length and hash are searched too.
+        """
+        same_length = [name for name in self._index.topics() if len(name) == len(topic)]
+        wanted = java_hash(topic)
+        topics = [name for name in same_length if java_hash(name) == wanted]
         return KeySearch(
-            lambda: self._index.of_topic(topic),
+            lambda: [queue for name in topics for queue in self._index.of_topic(name)],
             self.log,
-            key,
+            (topic, key),
             count_max,
             begin_ms=begin_ms,
             end_ms=end_ms,

@@ -1,7 +1,8 @@
 """Connected clients: members of consumer groups, producers, and notices of changed members.
 
 Upstream's tables are here: ``consumer_table`` (group to members), ``channel_info_table``
-(connection to client), ``subscription_table`` and ``producer_table``.  A heartbeat replaces the
+(connection to client), ``subscription_table``, ``producer_table``, and ``client_channel_table``
+(client id to the connection of a producer, for replies).  A heartbeat replaces the
 group's subscriptions: topics that it does not list are removed, so members with different topics
 remove each other's subscriptions.  Each join and leave is a fact.  A table of groups by
 connection lets a closed connection be removed without reading all groups.
@@ -40,7 +41,10 @@ from rocketmq_emulator.protocol.bodies.groups import (
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.messages.subscription import SubscriptionData
 from rocketmq_emulator.protocol.requests.groups import NotifyConsumerIdsChangedRequest
-from rocketmq_emulator.settings.releases import BROADCAST_NOT_NOTIFIED
+from rocketmq_emulator.settings.releases import (
+    BROADCAST_NOT_NOTIFIED,
+    EXPIRED_PRODUCER_COMPARED,
+)
 
 if TYPE_CHECKING:
     from rocketmq_emulator.protocol.bodies.groups import HeartbeatData
@@ -88,10 +92,12 @@ class ClientChannels:
     ) -> None:
         self.consumer_table: dict[str, ConsumerGroup] = {}
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
+        self.client_channel_table: dict[str, Peer] = {}  # of producers, by client id
         self.member_count = 0  # a connection counts once for each of its groups
         self.config = config
         self.on_group_left: Callable[[str, int], object] = _no_outlet  # the last member has left
         self._broadcast_notified = config.parsed_release < BROADCAST_NOT_NOTIFIED
+        self._compares_expired = config.parsed_release >= EXPIRED_PRODUCER_COMPARED
         self._note = note
         self._push = push
         self._later = later
@@ -137,6 +143,13 @@ class ClientChannels:
             if channel.peer.is_open and self._push(channel.peer, code, header, body):
                 return channel.client_id or channel.peer.address
         return ""
+
+    def find_channel(self, client_id: str) -> Peer | None:
+        """The connection to which replies for a producer's client are pushed, maybe a closed one.
+
+        Upstream: ProducerManager.findChannel.
+        """
+        return self.client_channel_table.get(client_id)
 
     def subscribes(self, name: str, topic: str) -> bool:
         """Whether the group has members and subscribes to *topic*."""
@@ -194,6 +207,11 @@ class ClientChannels:
         new = {producer.group_name or "" for producer in data.producer_data_set}
         count = len(self.producer_table) + len(new - self.producer_table.keys())
         check_size(count, config.producer_groups_max, "producer groups")
+        if new:
+            # It has at most one entry for each member, unless clients unregister under other ids.
+            is_new = data.client_id not in self.client_channel_table
+            count = len(self.client_channel_table) + is_new
+            check_size(count, config.members_max, "client ids of producers")
 
     def check_room_of_members(self, groups: Iterable[ConsumerData], peer: Peer) -> None:
         """Raises ``Refusal`` if there is no room for the connection in each of the groups."""
@@ -244,8 +262,19 @@ class ClientChannels:
         return has_joined or bool(added or removed)
 
     def register_producer(self, group: str, channel: ClientChannel) -> None:
-        """Add a connection to a producer group.  Upstream: ProducerManager.registerProducer."""
-        self.producer_table.setdefault(group, {})[channel.peer] = channel
+        """Add a connection to a producer group, or note its heartbeat.
+
+        Only a connection that is new in the group is used for replies from now on.
+        Upstream: ProducerManager.registerProducer.
+        """
+        channels = self.producer_table.setdefault(group, {})
+        if (known := channels.get(channel.peer)) is not None:
+            known.last_update_ms = channel.last_update_ms
+            return
+        # A copy: a client may have one channel for all its groups, and each has its own time.
+        channels[channel.peer] = msgspec.structs.replace(channel)
+        if channel.client_id is not None:
+            self.client_channel_table[channel.client_id] = channel.peer
         self._producer_groups_of.setdefault(channel.peer, {})[group] = None
 
     # Leaving --------------------------------------------------------------------------
@@ -257,28 +286,28 @@ class ClientChannels:
             self._note(MemberLeft(name, left.client_id or "", peer.address, "unregistered"))
             self._report_left(name, now_ms)
 
-    def unregister_producer(self, group: str, peer: Peer) -> None:
-        """Remove a connection from a producer group.
+    def unregister_producer(self, group: str, peer: Peer, client_id: str) -> None:
+        """Remove a connection from a producer group, and the client from those that get replies.
 
+        The client gets none any more, even if another of its groups stays registered.
         Upstream: ProducerManager.unregisterProducer.
         """
-        channels = self.producer_table.get(group)
-        if channels is None:
-            return
-        if channels.pop(peer, None) is not None:
-            _drop(self._producer_groups_of, peer, group)
-        if not channels:
-            del self.producer_table[group]
+        if group in self.producer_table:
+            self.client_channel_table.pop(client_id, None)
+            self._remove_producer(group, peer)
 
     def close(self, peer: Peer, now_ms: int) -> None:
         """Remove a closed connection from all its groups, and notify their members.
 
-        Many groups take several slices.  Queue locks stay until they expire.
+        Many groups take several slices.  Queue locks stay until they expire.  A producer's client
+        gets no more replies, even if it has registered a newer connection before this one closed.
         Upstream: doChannelCloseEvent of both tables.
         """
         producing = list(islice(self._producer_groups_of.get(peer, ()), LEAVES_PER_SLICE_MAX))
         for group in producing:
-            self.unregister_producer(group, peer)
+            closed = self._remove_producer(group, peer)
+            if closed is not None and closed.client_id is not None:
+                self.client_channel_table.pop(closed.client_id, None)
         room = LEAVES_PER_SLICE_MAX - len(producing)
         for name in list(islice(self._consumer_groups_of.get(peer, ()), room)):
             left = self._remove_member(name, peer)
@@ -303,7 +332,8 @@ class ClientChannels:
                 gone[channel.peer] = None
         for name, channels in list(self.producer_table.items()):
             for channel in self._silent(channels, now_ms):
-                self.unregister_producer(name, channel.peer)
+                self._remove_producer(name, channel.peer)
+                self._forget_expired(channel)
                 gone[channel.peer] = None
         return list(gone)
 
@@ -342,6 +372,22 @@ class ClientChannels:
         if not group.channel_info_table:
             del self.consumer_table[name]
         return left
+
+    def _remove_producer(self, group: str, peer: Peer) -> ClientChannel | None:
+        """Remove a connection from a producer group, and the group with its last connection."""
+        channels = self.producer_table[group]
+        left = channels.pop(peer, None)
+        if left is not None:
+            _drop(self._producer_groups_of, peer, group)
+        if not channels:
+            del self.producer_table[group]
+        return left
+
+    def _forget_expired(self, channel: ClientChannel) -> None:
+        client_id = channel.client_id or ""
+        is_newest = self.client_channel_table.get(client_id) is channel.peer
+        if is_newest or not self._compares_expired:
+            self.client_channel_table.pop(client_id, None)
 
     def _silent(self, channels: dict[Peer, ClientChannel], now_ms: int) -> list[ClientChannel]:
         silence_ms_max = self.config.client_silence_ms_max

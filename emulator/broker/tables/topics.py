@@ -295,7 +295,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (always, config.name, 1, _TEMPLATE if config.broker_topic else PERM_INHERIT),
         (always, names.OFFSET_MOVED_EVENT, 1, PERM_READ_WRITE),
         (always, names.SCHEDULE_TOPIC, 18, PERM_READ_WRITE),
-        (config.trace_topic, names.TRACE_TOPIC, 1, PERM_READ_WRITE),
+        (config.trace_topic, config.trace_topic_name, 1, PERM_READ_WRITE),
         (always, names.reply_topic(config.cluster), 1, PERM_READ_WRITE),
         (has_more, f"rmq_sys_REVIVE_LOG_{config.cluster}", 8, PERM_READ_WRITE),
         (has_more, f"rmq_sys_SYNC_BROKER_MEMBER_{config.name}", 1, PERM_INHERIT),

@@ -26,6 +26,7 @@ from rocketmq_emulator.checks.rules.locks import LocksAreSafe
 from rocketmq_emulator.checks.rules.ownership import OneOwner
 from rocketmq_emulator.checks.rules.pull_wakeups import HeldPullsWake
 from rocketmq_emulator.checks.rules.rebalances import Churn, RebalanceGaps
+from rocketmq_emulator.checks.rules.requests import Requests
 from rocketmq_emulator.checks.rules.timing import DeliveryTimes, Sends
 from rocketmq_emulator.checks.rules.transactions import TransactionsAreSettled
 from rocketmq_emulator.checks.state.checker import Checker, Metric
@@ -48,6 +49,7 @@ KINDS: tuple[type[Checker], ...] = (
     Retries,
     LivenessReturns,
     Sends,
+    Requests,
     ProducerFailover,
     SharesAreFairAgain,
     BrokerShares,

@@ -1,4 +1,4 @@
-"""``message get | by-key``: finds stored messages; nothing is consumed."""
+"""``message get | by-key | trace``: finds stored messages, and traces; nothing is consumed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
+from rich.text import Text
 
+from rocketmq_emulator.admin.calls import NotFound
+from rocketmq_emulator.admin.message_traces import find_life
 from rocketmq_emulator.admin.messages import BadMessageId, find_by_id, find_by_key
+from rocketmq_emulator.cli.messages.message_life import (
+    Timeline,
+    head_text,
+    life_table,
+    note_text,
+)
 from rocketmq_emulator.cli.messages.printer import (
     AsJsonLines,
     Format,
@@ -18,13 +27,23 @@ from rocketmq_emulator.cli.messages.printer import (
 )
 from rocketmq_emulator.cli.options.completion import complete_topic
 from rocketmq_emulator.cli.options.errors import BadUse, Missing
-from rocketmq_emulator.cli.options.shared import NAMESRV, Namesrv, call_cluster
+from rocketmq_emulator.cli.options.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    call_cluster,
+    make_console,
+    show,
+    show_json,
+    show_line,
+)
+from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cli.messages.printer import Line
     from rocketmq_emulator.protocol.messages.message import MessageExt
 
-app = typer.Typer(no_args_is_help=True, help="Find stored messages by their id or key.")
+app = typer.Typer(no_args_is_help=True, help="Find stored messages, and what was done with them.")
 COPIES_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
 
 
@@ -77,6 +96,40 @@ def by_key_(
     if not found:
         raise Missing(f"no message in {topic} has the key {key}")
     show_lines(found, line)
+
+
+@app.command()
+def trace(
+    msg_id: Annotated[str, typer.Argument(metavar="ID", help="The id that a send printed.")],
+    topic: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPIC", autocompletion=complete_topic, help="The topic of the traces."
+        ),
+    ] = TRACE_TOPIC,
+    as_json: AsJson = False,
+    namesrv: Namesrv = NAMESRV,
+) -> None:
+    """Show the life of a message, from the traces that its clients wrote."""
+    try:
+        life = call_cluster(namesrv, lambda admin: find_life(admin, msg_id, topic))
+    except NotFound as error:
+        raise Missing(f"{error}: {WHO_WRITES_TRACES}") from None
+    if life is None:
+        raise Missing(f"no trace of {msg_id} is in {topic}: {WHO_WRITES_TRACES}")
+    if as_json:
+        show_json(life)
+        return
+    show_line(head_text(life))
+    show(life_table(life))
+    if make_console().is_terminal:
+        show(Text())
+        show(Timeline(life))
+    if note := note_text(life):
+        show_line(f"({note})")
+
+
+WHO_WRITES_TRACES = "clients with trace=True (enableMsgTrace) write traces, within seconds"
 
 
 def show_lines(messages: list[MessageExt], line: Line) -> None:

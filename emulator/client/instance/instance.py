@@ -5,9 +5,8 @@ brokers that do not answer delays the route poll.
 
 A round of heartbeats sends to one broker after the other; two rounds never overlap.  It sends to
 the brokers in known routes, not to every broker of a cluster, and only to masters, unless there
-is a consumer, which may have to read from a slave.  A client handles six requests of brokers: a
-notice to rebalance, four about one consumer group, and the check of a half message.  It does not
-handle PUSH_REPLY_MESSAGE_TO_CLIENT (326).
+is a consumer, which may have to read from a slave.  A client handles seven requests of brokers: a
+notice to rebalance, four about one consumer group, the check of a half message, a pushed reply.
 
 Upstream: MQClientInstance (sendHeartbeatToAllBrokerWithLock), ClientRemotingProcessor.
 """
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.client.instance.interfaces import RegisteredMembers
+from rocketmq_emulator.client.instance.request_futures import RequestFutureTable
 from rocketmq_emulator.client.instance.services import (
     Periodic,
     PullMessageService,
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         GetConsumerRunningInfoRequest,
         GetConsumerStatusRequest,
         NotifyConsumerIdsChangedRequest,
+        ReplyMessageRequest,
     )
     from rocketmq_emulator.protocol.requests.offsets import ResetOffsetRequest
     from rocketmq_emulator.settings.releases import Release
@@ -131,6 +132,7 @@ class ClientInstance:
         self.members = RegisteredMembers(client_id)
         self.producers, self.consumers = self.members.producers, self.members.consumers
         self.brokers = BrokerAddresses()
+        self.requests = RequestFutureTable(self.note)
         self.rebalance_service = RebalanceService(
             self.consumers,
             self.release,
@@ -207,7 +209,7 @@ class ClientInstance:
 
     def _remoting_client(self, network: Network) -> RemotingClient:
         processor = ClientRemotingProcessor(
-            self.members, self.rebalance_service.wake, self.release
+            self.members, self.rebalance_service.wake, self.requests, self.release
         )
         remoting = RemotingClient(
             network,
@@ -379,18 +381,23 @@ class Heartbeats:
 
 
 class ClientRemotingProcessor:
-    """Handles brokers' requests for the *members* of one instance; *wake* rebalances them."""
+    """Handles brokers' requests for the *members* of one instance; *wake* rebalances them.
+
+    *requests* are those of its producers that wait for a reply.
+    """
 
     def __init__(
         self,
         members: RegisteredMembers,
         wake: Callable[[RebalanceCause], object],
+        requests: RequestFutureTable,
         release: Release,
     ) -> None:
         self._consumers = members.consumers
         self._producers = members.producers
         self._wake = wake
         self._release = release
+        self._requests = requests
 
     def ids_changed(self, _call: Call[NotifyConsumerIdsChangedRequest]) -> Result:
         """Rebalance every consumer of the instance, not only those of the group."""
@@ -430,6 +437,10 @@ class ClientRemotingProcessor:
                 producer.transaction_checks.check(found[0], call.request, call.peer.address)
         return NO_REPLY
 
+    def push_reply(self, call: Call[ReplyMessageRequest]) -> Result:
+        """Pass the reply to the request that waits for it."""
+        return self._requests.receive(call)
+
     def _requests_of(self, group: str) -> ConsumerRequests:
         if (consumer := self._consumers.get(group)) is not None:
             return consumer.requests
@@ -446,5 +457,6 @@ def handler_table(processor: ClientRemotingProcessor, release: Release) -> Table
         Row(catalog.GET_CONSUMER_RUNNING_INFO, processor.running_info),
         Row(catalog.CONSUME_MESSAGE_DIRECTLY, processor.consume_directly),
         Row(catalog.CHECK_TRANSACTION_STATE, processor.check_transaction),
+        Row(catalog.PUSH_REPLY_MESSAGE_TO_CLIENT, processor.push_reply),
     )
     return table_of(rows, release)

@@ -212,4 +212,8 @@ class RegisteredMembers:
 
 MakeInnerProducer: TypeAlias = Callable[[Any], InnerProducer]  # called with a ClientInstance
 
-make_inner_producer: MakeInnerProducer | None = None  # set by ``rocketmq_emulator.client``
+MakeTraceProducer: TypeAlias = Callable[[Any, str], Any]  # with an instance and the group
+
+# Set by ``rocketmq_emulator.client``.
+make_inner_producer: MakeInnerProducer | None = None
+make_trace_producer: MakeTraceProducer | None = None

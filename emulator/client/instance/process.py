@@ -127,6 +127,7 @@ class ClientProcess:
         self._make_inner_producer = inner_producer or interfaces.make_inner_producer
         self._starting: dict[str, trio.Event] = {}
         self._named = 0
+        self.trace_producers = 0  # made so far; their number is in their group's name
         self._nursery: trio.Nursery | None = None
         self._stack = AsyncExitStack()
 

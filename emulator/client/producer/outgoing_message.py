@@ -62,6 +62,7 @@ class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
     flag: int = 0
     sys_flag: int = 0
     is_batch: bool = False
+    is_reply: bool = False  # to a request
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 
@@ -119,6 +120,7 @@ def prepare(
         uniq_keys=(key,),
         flag=message.flag,
         sys_flag=sys_flag,
+        is_reply=message.properties.get(properties.MSG_TYPE) == properties.REPLY,
         reconsume_times=times or 0,
         max_reconsume_times=times_max,
     )

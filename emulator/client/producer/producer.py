@@ -21,12 +21,15 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 import trio
 
 from rocketmq_emulator.client.instance.process import ClientProcess, check_process, note_left
+from rocketmq_emulator.client.instance.tracing import start_tracing
+from rocketmq_emulator.client.producer.requests import create_reply_message
 from rocketmq_emulator.client.producer.send_pipeline import SendPipeline
 from rocketmq_emulator.client.settings.arguments import (
     check_background_send,
     check_message,
     check_plain_function,
     check_queue,
+    check_request,
     check_text,
     check_timing,
     messages_of,
@@ -55,9 +58,10 @@ if TYPE_CHECKING:
 
     from rocketmq_emulator.client.instance.instance import ClientInstance
     from rocketmq_emulator.client.producer.publish_info import Selector
+    from rocketmq_emulator.client.producer.requests import RequestCallback, Requesting
     from rocketmq_emulator.client.producer.send_attempts import Callback, Sending
     from rocketmq_emulator.client.producer.send_kernel import SendResult
-    from rocketmq_emulator.protocol.messages.message import Message
+    from rocketmq_emulator.protocol.messages.message import Message, MessageExt
     from rocketmq_emulator.protocol.queues import MessageQueue
 
 
@@ -96,16 +100,19 @@ class Producer:
                 process = await stack.enter_async_context(ClientProcess())
             instance = await process.instance(self.config)
             stack.callback(process.release, instance)
-            pipeline = SendPipeline(instance, self.config)
+            group = self.config.group
+            dispatcher = await start_tracing(stack, process, self.config, group, "PRODUCE")
+            pipeline = SendPipeline(instance, self.config, dispatcher)
             await self._prepare(process, pipeline, stack)
             instance.register_producer(pipeline)
-            stack.push_async_callback(instance.unregister_producer, self.config.group)
+            stack.push_async_callback(instance.unregister_producer, group)
             stack.callback(pipeline.close)
             if self._detects:
                 instance.nursery.start_soon(probe_brokers, pipeline, instance)
             if self.config.rules >= START_QUERIES_ROUTES:
                 await self._query_routes(pipeline)
             await instance.heartbeats.send_round()
+            instance.requests.start_sweeps(trio.current_time())
             self._pipeline = pipeline
             self._stack = stack.pop_all()
         return self
@@ -224,6 +231,54 @@ class Producer:
         return self.pipeline.start_send(
             message, callback, queue=queue, timeout_ms=timeout_ms, worker=worker
         )
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> MessageExt:
+        """Send *message* as a request; returns the reply of a consumer (``reply_to``).
+
+        *timeout_ms* is for the send and the reply together.
+        Raises ``Misuse``, ``NotStored``, ``MaybeStored``; ``RequestUnanswered``, which has the
+        place of the request, if no reply comes in time.  Upstream: DefaultMQProducer.request.
+        """
+        check_background_send(message, None, queue, timeout_ms, 0)
+        return await self.pipeline.request(message, queue, timeout_ms)
+
+    def start_request(
+        self,
+        message: Message,
+        callback: RequestCallback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> Requesting:
+        """Start a request in the background; ``await requesting.wait_reply()`` returns the reply.
+
+        *callback* gets the reply, the ``SendError`` or ``RequestUnanswered``, the last up to a
+        second late; it must neither wait nor raise.
+        Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
+        """
+        check_background_send(message, callback, queue, timeout_ms, 0)
+        return self.pipeline.start_request(message, callback, queue=queue, timeout_ms=timeout_ms)
+
+    async def reply_to(
+        self, request: MessageExt, body: bytes, *, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Send *body* as the reply to *request*, a consumed message.
+
+        It returns when the requester has the reply.  Raises ``NotARequest`` for a message
+        that is no request; ``RequesterGone`` if no broker that was tried could push the reply;
+        the errors of ``send``.  Upstream: MessageUtil.createReplyMessage.
+        """
+        check_timing(timeout_ms)
+        check_request(request)
+        reply = create_reply_message(request, body)
+        check_message(reply)
+        return await self.pipeline.send(reply, timeout_ms)
 
     async def recall_message(
         self, topic: str, recall_handle: str, *, timeout_ms: int | None = None

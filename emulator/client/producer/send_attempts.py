@@ -112,6 +112,7 @@ class SyncSend:
         if left_ms <= 0:
             return None
         outcome = await kernel.attempt(self._outgoing, queue, left_ms)
+        kernel.trace(self._outgoing, queue, began_ms, outcome)
         attempts.record(queue.broker_name, outcome)
         kernel.note_attempt(self._outgoing, queue, len(attempts.brokers), began_ms, outcome)
         return outcome
@@ -246,6 +247,7 @@ class AsyncSend:
         "_end",
         "_is_over",
         "_kernel",
+        "_launched_ms",
         "_maybe_stored",
         "_outgoing",
         "_queue",
@@ -283,6 +285,7 @@ class AsyncSend:
         if self._is_over:
             return
         self._queue = queue
+        self._launched_ms = now_ms
         self._request = self._kernel.request(self._outgoing, queue, now_ms)
         self._try(queue.broker_name, address, now_ms)
 
@@ -341,7 +344,7 @@ class AsyncSend:
     def _read(self, broker: str, reply: RemotingCommand | RemoteError) -> AttemptOutcome:
         if isinstance(reply, RemoteError):
             return reply
-        return read_reply(reply, self._queue_at(broker), self._outgoing.msg_id)
+        return read_reply(reply, self._queue_at(broker), self._outgoing)
 
     def _try_again(self, error: RemoteError, now_ms: int) -> None:
         kernel = self._kernel
@@ -358,6 +361,7 @@ class AsyncSend:
         took_ms = now_ms - self._began_ms
         self._is_over = True
         self._note_attempt(result)
+        self._kernel.trace(self._outgoing, self._queue, self._launched_ms, result)
         self._kernel.note_sent(self._outgoing, result, len(self._brokers), took_ms)
         self._end(result)
 

@@ -9,7 +9,7 @@ MQClientAPIImpl.sendMessage, processSendResponse; DefaultMQProducer.retryRespons
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,11 +31,16 @@ from rocketmq_emulator.errors.call_errors import (
     NoAnswer,
     NoBrokerAnswered,
     RemoteError,
+    RequesterGone,
     SendError,
     TimedOut,
 )
 from rocketmq_emulator.facts import HalfMessageSent, MessageSent, Queue, SendAttempted, SendFailed
-from rocketmq_emulator.protocol.catalog import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2
+from rocketmq_emulator.protocol.catalog import (
+    SEND_BATCH_MESSAGE,
+    SEND_MESSAGE_V2,
+    SEND_REPLY_MESSAGE_V2,
+)
 from rocketmq_emulator.protocol.codes import ResponseCode, response_name
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.flags import transaction_type
@@ -58,8 +63,11 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     # The ext fields, as encoded text.
     SendRequest: TypeAlias = tuple[Rpc[SendMessageRequestV2, SendMessageReply], msgspec.Raw]
+    # Called with a message, the broker's address, the begin of the attempt and its result.
+    OnAnswered: TypeAlias = "Callable[[OutgoingMessage, str, int, SendResult], None]"
 
 
+NOT_STORED = "0"  # the id of a reply that was pushed and not stored
 ONE_WAY = "ONE_WAY"  # the outcome of a one-way attempt, which has no reply
 
 
@@ -67,7 +75,11 @@ class SendKernel:
     """Makes single attempts, for every form of sending."""
 
     def __init__(
-        self, instance: ClientInstance, config: ProducerConfig, table: TopicPublishInfoTable
+        self,
+        instance: ClientInstance,
+        config: ProducerConfig,
+        table: TopicPublishInfoTable,
+        trace: OnAnswered | None = None,
     ) -> None:
         self.config = config
         self.table = table
@@ -85,6 +97,7 @@ class SendKernel:
         self._uniq_keys = instance.uniq_keys
         self._note = instance.note
         self._wants = instance.wants
+        self._trace = trace
 
     def new_key(self) -> str:
         """A unique key for one message.  Upstream: MessageClientIDSetter.setUniqID."""
@@ -109,7 +122,7 @@ class SendKernel:
             )
         except RemoteError as error:
             return error
-        return read_reply(reply, queue, outgoing.msg_id)
+        return read_reply(reply, queue, outgoing)
 
     def attempt_async(
         self, address: str, request: SendRequest, body: bytes, timeout_ms: int, on_done: OnDone
@@ -136,7 +149,9 @@ class SendKernel:
 
     def request(self, outgoing: OutgoingMessage, queue: MessageQueue, born_ms: int) -> SendRequest:
         """The RPC and the encoded ext fields of a request."""
-        rpc = SEND_BATCH_MESSAGE if outgoing.is_batch else SEND_MESSAGE_V2
+        rpc = SEND_MESSAGE_V2
+        if outgoing.is_batch or outgoing.is_reply:
+            rpc = SEND_BATCH_MESSAGE if outgoing.is_batch else SEND_REPLY_MESSAGE_V2
         return rpc, self._headers.text(outgoing, queue, born_ms)
 
     def address(self, broker: str) -> str | None:
@@ -194,12 +209,25 @@ class SendKernel:
             )
         )
 
+    def trace(
+        self,
+        outgoing: OutgoingMessage,
+        queue: MessageQueue,
+        began_ms: int,
+        outcome: AttemptOutcome,
+    ) -> None:
+        """Trace an attempt at *queue* that was answered, if the producer traces."""
+        if self._trace is not None and isinstance(outcome, SendResult):
+            store_host = self.address(queue.broker_name) or ""
+            self._trace(outgoing, store_host, began_ms, outcome)
+
     def note_sent(
         self, outgoing: OutgoingMessage, result: SendResult, attempts: int, took_ms: int
     ) -> None:
         """Note a successful send: one fact for each message, also of a batch."""
         is_half = bool(transaction_type(outgoing.sys_flag))
-        if not self._wants(HalfMessageSent if is_half else MessageSent):
+        is_wanted = self._wants(HalfMessageSent if is_half else MessageSent)
+        if not is_wanted or result.offset_msg_id == NOT_STORED:
             return
         queue, status = _as_fact(result.queue), result.status.value
         for place, key in enumerate(outgoing.uniq_keys):
@@ -287,6 +315,10 @@ class ErrorReply(msgspec.Struct, frozen=True):
     remark: str
 
 
+class NotPushed(ErrorReply, frozen=True):
+    """A broker could not push a reply to its requester; it may have stored the reply."""
+
+
 class NoMaster(msgspec.Struct, frozen=True):
     """No route has a master of *broker*: nothing was sent."""
 
@@ -297,14 +329,15 @@ AttemptOutcome: TypeAlias = SendResult | ErrorReply | NoMaster | RemoteError
 
 
 def read_reply(
-    reply: RemotingCommand, queue: MessageQueue, msg_id: str
+    reply: RemotingCommand, queue: MessageQueue, outgoing: OutgoingMessage
 ) -> SendResult | ErrorReply | NoAnswer:
     """The outcome that a broker's *reply* to a send into *queue* means.
 
     Upstream: MQClientAPIImpl.processSendResponse.
     """
     if (status := STATUS_OF_CODE.get(reply.code)) is None:
-        return ErrorReply(reply.code, reply.remark or "")
+        is_pushing = outgoing.is_reply and reply.code == ResponseCode.SYSTEM_ERROR
+        return (NotPushed if is_pushing else ErrorReply)(reply.code, reply.remark or "")
     try:
         header = reply.decode(SendMessageReply)
     except BadFields as error:
@@ -315,7 +348,7 @@ def read_reply(
         queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendResult(
         status=status,
-        msg_id=msg_id,
+        msg_id=outgoing.msg_id,
         offset_msg_id=header.msg_id,
         queue=queue,
         queue_offset=header.queue_offset,
@@ -353,7 +386,9 @@ def send_error(
     attempts = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'}"
     text = f"{topic}: {attempts} in {took_ms} ms at {where}: {why}"
     kind: type[SendError] = NoBrokerAnswered
-    if maybe_stored:
+    if isinstance(last, NotPushed):
+        kind = RequesterGone
+    elif maybe_stored:
         kind = MaybeStored
     elif isinstance(last, ErrorReply):
         kind = BrokerRefused

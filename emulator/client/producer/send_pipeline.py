@@ -20,8 +20,10 @@ from rocketmq_emulator.client.producer.outgoing_message import (
     prepare_batch,
 )
 from rocketmq_emulator.client.producer.publish_info import TopicPublishInfoTable
+from rocketmq_emulator.client.producer.requests import RequestCallback, Requesting, RequestSender
 from rocketmq_emulator.client.producer.send_attempts import AsyncSend, Callback, Sending, SyncSend
 from rocketmq_emulator.client.producer.send_kernel import SendKernel
+from rocketmq_emulator.client.producer.send_traces import SendTraces
 from rocketmq_emulator.client.settings.config import ClientConfig, ProducerConfig
 from rocketmq_emulator.errors.call_errors import (
     BadSelector,
@@ -53,24 +55,33 @@ from rocketmq_emulator.settings.quirks import class_for
 if TYPE_CHECKING:
     from rocketmq_emulator.client.instance.instance import ClientInstance
     from rocketmq_emulator.client.instance.interfaces import TransactionChecks
+    from rocketmq_emulator.client.instance.tracing import TraceDispatcher
     from rocketmq_emulator.client.producer.publish_info import Selector, TopicPublishInfo
     from rocketmq_emulator.client.producer.send_kernel import SendResult
     from rocketmq_emulator.net.remoting_client import RemotingClient
     from rocketmq_emulator.protocol.bodies.routes import TopicRouteData
-    from rocketmq_emulator.protocol.messages.message import Message
+    from rocketmq_emulator.protocol.messages.message import Message, MessageExt
 
 
 class SendPipeline:
     """One producer group on an instance; applications use it through ``Producer``."""
 
-    def __init__(self, instance: ClientInstance, config: ProducerConfig) -> None:
+    def __init__(
+        self,
+        instance: ClientInstance,
+        config: ProducerConfig,
+        dispatcher: TraceDispatcher | None = None,
+    ) -> None:
         self.config = config
         self.group = config.group
         self.table = TopicPublishInfoTable(instance, config)
-        self.kernel = SendKernel(instance, config, self.table)
+        self.traces = None if dispatcher is None else SendTraces(dispatcher)
+        trace = None if self.traces is None else self.traces.sent
+        self.kernel = SendKernel(instance, config, self.table, trace)
         self.instance = instance
         self.transaction_checks: TransactionChecks | None = None  # without: checks are ignored
         self._in_flight: dict[Sending, AsyncSend] = {}
+        self.requests = RequestSender(self)
         self._async_send = class_for(AsyncSend, "producer", config.quirks)
 
     # As a member of the instance ------------------------------------------------------
@@ -140,6 +151,15 @@ class SendPipeline:
         remoting, timeout_ms = self.instance.remoting, self._timeout_ms(timeout_ms)
         return await recall_message(self.kernel, remoting, topic, handle, timeout_ms=timeout_ms)
 
+    async def request(
+        self, message: Message, queue: MessageQueue | None, timeout_ms: int | None = None
+    ) -> MessageExt:
+        """Send, and wait for the reply of a consumer.
+
+        Raises ``Misuse``, ``NotStored``, ``MaybeStored``, ``RequestUnanswered``.
+        """
+        return await self.requests.request(message, queue, self._timeout_ms(timeout_ms))
+
     # Not awaited ----------------------------------------------------------------------
 
     async def send_oneway(
@@ -199,10 +219,29 @@ class SendPipeline:
             self.instance.nursery.start_soon(self._launch_later, send, None, worker)
         return sending
 
+    def start_request(
+        self,
+        message: Message,
+        callback: RequestCallback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> Requesting:
+        """Start a request in the background.
+
+        Raises ``Misuse``, ``TooManySends``.
+        """
+        wait_ms = self._timeout_ms(timeout_ms)
+        return self.requests.start_request(message, callback, queue, wait_ms)
+
     def close(self) -> None:
-        """End all background sends: their callbacks get ``MaybeStored`` or ``NotStored``."""
+        """End all background sends and requests.
+
+        Callbacks get ``MaybeStored`` or ``NotStored``; of a stored request ``RequestUnanswered``.
+        """
         for send in list(self._in_flight.values()):
             send.abandon()
+        self.requests.close()
 
     # Inside ---------------------------------------------------------------------------
 
@@ -248,6 +287,23 @@ def inner_producer(instance: ClientInstance) -> SendPipeline:
     return SendPipeline(
         instance, ProducerConfig(**{**shared, "group": CLIENT_INNER_PRODUCER_GROUP})
     )
+
+
+TRACE_SEND_MS_MAX = 5_000  # AsyncTraceDispatcher.sendTraceDataByMQ
+TRACE_BYTES_MAX = 128_000  # maxMsgSize
+TRACE_SENDS_MAX = 2_048  # appenderQueue
+
+
+def trace_producer(instance: ClientInstance, group: str) -> SendPipeline:
+    """A producer of trace messages.  Upstream: AsyncTraceDispatcher.getAndCreateTraceProducer."""
+    shared = {name: getattr(instance.config, name) for name in ClientConfig.__struct_fields__}
+    own = {
+        "group": group,
+        "send_timeout_ms": TRACE_SEND_MS_MAX,
+        "message_bytes_max": TRACE_BYTES_MAX,
+        "async_sends_max": TRACE_SENDS_MAX,
+    }
+    return SendPipeline(instance, ProducerConfig(**{**shared, **own}))
 
 
 def _selected(

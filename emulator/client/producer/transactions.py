@@ -270,6 +270,7 @@ class Transactions:
             position = position_of(result.offset_msg_id or result.msg_id)
         except ValueError as error:
             return f"not reported: the broker's message id is none: {error}"
+        self._trace(message, address, outcome, from_check=False)
         self._send(
             address,
             EndTransactionRequest(
@@ -289,6 +290,7 @@ class Transactions:
 
     def _answer(self, asked: TransactionCheck, outcome: LocalOutcome) -> None:
         message, request = asked.message, asked.request
+        self._trace(message, asked.address, outcome, from_check=True)
         self._send(
             asked.address,
             EndTransactionRequest(
@@ -324,6 +326,18 @@ class Transactions:
             end.topic = None
         remark = None if error is None else f"{what}: {_text_of(error)}"
         self._remoting.send_oneway(address, END_TRANSACTION, end, remark=remark)
+
+    def _trace(
+        self, message: Message, address: str, outcome: LocalOutcome, *, from_check: bool
+    ) -> None:
+        if (traces := self._pipeline.traces) is not None:
+            traces.transaction_ended(
+                message.topic,
+                message.properties,
+                store_host=address,
+                state=outcome.state.name,
+                from_check=from_check,
+            )
 
     def _note_raised(self, method: ListenerMethod, outcome: LocalOutcome) -> None:
         if outcome.error is not None:

@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from rocketmq_emulator.errors.call_errors import BadArgument, BadSubscription, MessageIllegal
-from rocketmq_emulator.protocol.messages.message import Message
+from rocketmq_emulator.protocol.messages.message import Message, MessageExt
 from rocketmq_emulator.protocol.messages.subscription import TAG
 from rocketmq_emulator.protocol.messages.validation import is_legal, short_repr, type_error_text
 from rocketmq_emulator.protocol.queues import MessageQueue
@@ -49,6 +49,12 @@ def check_background_send(
         check_queue(queue, message.topic)  # type: ignore[attr-defined]
     if callback is not None:
         check_plain_function("callback", callback, takes="result")
+
+
+def check_request(request: object) -> None:
+    """Check for a consumed message, to which a reply is sent."""
+    if not isinstance(request, MessageExt):
+        raise BadArgument(type_error_text("the request", "a consumed MessageExt", request))
 
 
 def messages_of(batch: object) -> list[Message]:

@@ -62,7 +62,7 @@ CLIENT_RULES = SettingRules(
         (Range(1), "route_poll_interval_ms heartbeat_interval_ms offset_persist_interval_ms"),
         (Range(0), "route_poll_first_ms heartbeat_first_ms offset_persist_first_ms"),
         (Range(0), "route_lock_wait_ms_max rebalance_interval_ms_min"),
-        (Range(1), "rebalance_interval_ms api_timeout_ms"),
+        (Range(1), "rebalance_interval_ms api_timeout_ms trace_batch_max"),
     ),
     {"release": known_release, "namesrv": _check_namesrv, "quirks": check_quirks},
     (
@@ -109,6 +109,9 @@ class ClientConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     api_timeout_ms: int = 3_000  # mqClientApiTimeout
     stream_requests: bool = False  # enableStreamRequestType (4.9.4)
     vip_channel_enabled: bool = False  # vipChannelEnabled
+    trace: bool = False  # enableMsgTrace: write message traces; a pull consumer writes none
+    trace_topic: str = ""  # customizedTraceTopic; empty = RMQ_SYS_TRACE_TOPIC
+    trace_batch_max: int = 10  # traceMsgBatchNum (5.3.1), 20 at most
     quirks: tuple[str, ...] = ()  # ours: bugs switched on by name
     strict: bool = False  # ours: likely mistakes raise errors instead of warnings
     net: NetConfig = NetConfig()
@@ -478,6 +481,11 @@ UPSTREAM_NAMES: Mapping[str, str] = {  # the setters of DefaultMQProducer and De
     "persistConsumerOffsetInterval": "offset_persist_interval_ms",
     "mqClientApiTimeout": "api_timeout_ms",
     "vipChannelEnabled": "vip_channel_enabled",
+    "enableMsgTrace": "trace",
+    "enableTrace": "trace",
+    "customizedTraceTopic": "trace_topic",
+    "traceTopic": "trace_topic",
+    "traceMsgBatchNum": "trace_batch_max",
     "producerGroup": "group",
     "consumerGroup": "group",
     "createTopicKey": "create_topic_key",

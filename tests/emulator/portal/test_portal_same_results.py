@@ -20,6 +20,7 @@ from rocketmq_emulator import (
     Misuse,
     NoNameServer,
     NoRoute,
+    RequestUnanswered,
     by_hash,
 )
 from rocketmq_emulator.admin.calls import admin_over_tcp
@@ -134,6 +135,26 @@ def test_every_way_of_sending_stores_messages_that_are_consumed(face, subject) -
     assert all(result.is_ok for result in [*results, *told, batch])
     assert len({result.queue for result in results[6:9]}) == 1
     assert {result.msg_id for result in told} == {result.msg_id for result in results[3:6]}
+
+
+def test_a_request_gets_its_reply_and_without_a_replier_an_error(face, subject) -> None:
+    told = []
+    with face.producer(**subject.producing()) as producer:
+        one, two, three = subject.messages(3)
+        with pytest.raises(RequestUnanswered) as caught:
+            producer.request(one, timeout_ms=300)
+        assert (caught.value.queue.topic, caught.value.queue_offset) == (one.topic, 0)
+        with face.consumer(subject.listener("one"), **subject.consuming()):
+            requesting = producer.start_request(two, told.append, timeout_ms=60_000)
+            subject.wait_delivered(2)
+            (request,) = [m for m in subject.by("one") if m.keys == two.keys]
+            assert producer.reply_to(request, b"an answer").is_ok
+            reply = requesting.wait_reply()
+            assert (reply.body, requesting.result) == (b"an answer", reply)
+        wait_until(lambda: told == [reply])
+        late = producer.start_request(three, timeout_ms=100)
+        with pytest.raises(RequestUnanswered):
+            late.wait_reply()
 
 
 def test_a_subscription_to_tags_gets_those_tags_only(face, subject) -> None:

@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 from rocketmq_emulator.protocol.java.java_convert import convert
 from rocketmq_emulator.protocol.messages.subscription import (
     SQL92,
+    TAG,
     TAGS_MAX,
     BadExpression,
     SubscriptionData,
     TooManyTags,
     build_subscription,
+    by_sql,
     code_filter,
+    expression_text,
     is_tag_type,
     matches_tag,
     tag_code,
+    typed_expression,
 )
 from tests.support.golden_data import cases
 
@@ -140,3 +144,9 @@ def test_more_tags_than_a_pull_may_cost_are_refused_with_the_limit() -> None:
     assert build_subscription("T", "||".join(["tag"] * TAGS_MAX)).tags_set == ("tag",)
     with pytest.raises(TooManyTags, match=f"the limit is {TAGS_MAX}"):
         build_subscription("T", "||".join(["tag"] * (TAGS_MAX + 1)))
+
+
+@pytest.mark.parametrize("pair", [("TagA || TagB", TAG), ("price > 5", SQL92), ("*", TAG)])
+def test_an_expression_and_its_type_are_one_text_in_plans_and_facts(pair) -> None:
+    assert typed_expression(expression_text(*pair)) == pair
+    assert expression_text(*by_sql("a > 1")) == "SQL92: a > 1"

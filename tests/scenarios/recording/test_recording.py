@@ -48,6 +48,18 @@ async def a_broker_turns_read_only(run: Run) -> None:
     assert billing.members[-1] == "billing-8"
 
 
+@scenario
+async def a_group_filters_by_sql(run: Run) -> None:
+    await run.cluster(brokers=1, topics={"orders": 1})
+    await run.consumers("billing", topic="orders", sql="TAGS = 'paid'")
+    await run.sleep(1)
+
+
+def test_an_sql92_expression_stands_in_the_plan_with_its_type() -> None:
+    (part,) = a_group_filters_by_sql.plan().consumers
+    assert part.topics == {"orders": "SQL92: TAGS = 'paid'"}
+
+
 def test_the_example_of_the_page_is_recorded() -> None:
     plan = a_broker_turns_read_only.plan()
     assert (plan.name, plan.issue) == ("a_broker_turns_read_only", "apache/rocketmq#3465")

@@ -32,7 +32,7 @@ func startConsumer(request Request) (any, error) {
 	if tags == "" {
 		tags = "*"
 	}
-	client, err := rocketmq.NewPushConsumer(
+	options := []consumer.Option{
 		consumer.WithNameServer([]string{namesrv}),
 		consumer.WithGroupName(request.Group),
 		consumer.WithInstance(instance(request.Consumer)),
@@ -40,7 +40,11 @@ func startConsumer(request Request) (any, error) {
 		consumer.WithConsumerModel(model),
 		consumer.WithConsumerOrder(request.Orderly),
 		consumer.WithStrategy(started.allocate),
-	)
+	}
+	if request.Trace {
+		options = append(options, consumer.WithTrace(traceConfig()))
+	}
+	client, err := rocketmq.NewPushConsumer(options...)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ type Request struct {
 	Topics       []string       `json:"topics"`
 	Broker       string         `json:"broker"`
 	Queues       int            `json:"queues"`
+	Trace        bool           `json:"trace"`
 }
 
 type command func(Request) (any, error)

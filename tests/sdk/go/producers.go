@@ -34,12 +34,16 @@ var statuses = map[primitive.SendStatus]string{
 }
 
 func startProducer(request Request) (any, error) {
-	client, err := rocketmq.NewProducer(
+	options := []producer.Option{
 		producer.WithNameServer([]string{namesrv}),
 		producer.WithGroupName(request.Group),
 		producer.WithInstanceName(instance(request.Producer)),
 		producer.WithSendMsgTimeout(sendTimeout),
-	)
+	}
+	if request.Trace {
+		options = append(options, producer.WithTrace(traceConfig()))
+	}
+	client, err := rocketmq.NewProducer(options...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +135,11 @@ func described(result *primitive.SendResult) map[string]any {
 		"queue":     result.MessageQueue.QueueId,
 		"offset":    result.QueueOffset,
 	}
+}
+
+// traceConfig lets a client write its traces to the same cluster.
+func traceConfig() *primitive.TraceConfig {
+	return &primitive.TraceConfig{Access: primitive.Local, NamesrvAddrs: []string{namesrv}}
 }
 
 // instance returns a new name, so that each producer and each consumer is a separate client.

@@ -10,6 +10,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -40,7 +41,8 @@ final class Consumers {
 
     private Object start(JSONObject asked) throws Exception {
         String name = asked.getString("consumer");
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(asked.getString("group"));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
+                asked.getString("group"), null, new AllocateMessageQueueAveragely(), asked.getBooleanValue("trace"), null);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(name + "-" + System.nanoTime()); // two consumers of one group are two clients
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

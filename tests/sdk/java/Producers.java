@@ -42,7 +42,8 @@ final class Producers {
     }
 
     private Object start(JSONObject asked) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(asked.getString("group"));
+        boolean traces = asked.getBooleanValue("trace");
+        DefaultMQProducer producer = new DefaultMQProducer(asked.getString("group"), null, traces, null);
         producer.setNamesrvAddr(namesrv);
         producer.setSendMsgTimeout(TIMEOUT_MS);
         producer.start();

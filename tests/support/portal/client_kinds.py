@@ -32,30 +32,30 @@ class Face:
     function: Callable[[Any], Any]  # of the kind that listeners of this face usually are
 
     def __init__(self, module) -> None:
-        self._module = module
+        self.module = module
 
     def producer(self, **settings):
-        return self.opened(self._module.Producer(**SHORT_TIMERS, **settings))
+        return self.opened(self.module.Producer(**SHORT_TIMERS, **settings))
 
     def transaction_producer(self, execute, check, **settings):
         listener = SimpleNamespace(
             execute_local_transaction=self.function(execute),
             check_local_transaction=self.function(check),
         )
-        return self.opened(self._module.TransactionProducer(listener, **SHORT_TIMERS, **settings))
+        return self.opened(self.module.TransactionProducer(listener, **SHORT_TIMERS, **settings))
 
     def consumer(self, listener=None, subscriptions=None, **settings):
         wanted = None if listener is None else self.listener(listener)
         settings = {"consume_from": "CONSUME_FROM_FIRST_OFFSET", **SHORT_TIMERS, **settings}
         settings["pull_error_delay_ms"] = 20
-        return self.opened(self._module.PushConsumer(wanted, subscriptions, **settings))
+        return self.opened(self.module.PushConsumer(wanted, subscriptions, **settings))
 
     def pull_consumer(self, **settings):
-        return self.opened(self._module.PullConsumer(**SHORT_TIMERS, **settings))
+        return self.opened(self.module.PullConsumer(**SHORT_TIMERS, **settings))
 
     def lite_pull_consumer(self, subscriptions=None, **settings):
         settings = {**SHORT_TIMERS, "heartbeat_first_ms": 50, **settings}
-        return self.opened(self._module.LitePullConsumer(subscriptions, **settings))
+        return self.opened(self.module.LitePullConsumer(subscriptions, **settings))
 
 
 class ThreadsFace(Face):
@@ -149,7 +149,8 @@ class Blocking:
             if inspect.iscoroutinefunction(found):
                 return self._run(lambda: found(*arguments, **named))
             result = self._in_loop(lambda: found(*arguments, **named))
-            return Blocking(result, self._run) if hasattr(result, "wait_sent") else result
+            is_under_way = hasattr(result, "wait_sent") or hasattr(result, "wait_reply")
+            return Blocking(result, self._run) if is_under_way else result
 
         return call
 

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
+from rocketmq_emulator.client.consumer.group.consume_traces import ConsumeTraces
 from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls
 from rocketmq_emulator.client.consumer.group.member import (
     Member,
@@ -27,6 +28,7 @@ from rocketmq_emulator.client.consumer.group.member import (
 )
 from rocketmq_emulator.client.instance.interfaces import RegisteredConsumer
 from rocketmq_emulator.client.instance.process import note_left
+from rocketmq_emulator.client.instance.tracing import start_tracing
 from rocketmq_emulator.client.settings.config import GroupMemberConfig, merged_config
 from rocketmq_emulator.errors.call_errors import NotRunning, check_not_running, refuse_sync_with
 from rocketmq_emulator.net.tasks import cancelling_nursery
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.client.instance.instance import ClientInstance
     from rocketmq_emulator.client.instance.interfaces import Documents
     from rocketmq_emulator.client.instance.process import ClientProcess
+    from rocketmq_emulator.client.instance.tracing import TraceDispatcher
 
 
 class Membership(RegisteredConsumer, Protocol):
@@ -98,6 +101,7 @@ class GroupConsumer(ABC, Generic[Config, Running]):
         self._documents = documents
         self._on_queues = on_queues
         self._stack = AsyncExitStack()
+        self._dispatcher: TraceDispatcher | None = None
         self._pipeline: Running | None = None
 
     async def __aenter__(self) -> Self:
@@ -107,6 +111,9 @@ class GroupConsumer(ABC, Generic[Config, Running]):
             process = await process_for(stack, self._process)
             self._prepare(process)
             instance = await instance_for(stack, process, self.config)
+            self._dispatcher = await start_tracing(
+                stack, process, self.config, self.config.group, "CONSUME"
+            )
             nursery = await stack.enter_async_context(cancelling_nursery())
             running = self._build(instance, nursery)
             check_misuses(running.member, running.member.subscriptions.values())
@@ -155,6 +162,11 @@ class GroupConsumer(ABC, Generic[Config, Running]):
     def _is_orderly(self) -> bool:
         return False
 
+    @property
+    def _traced_timeout_ms(self) -> int:
+        """How long a listener may take before its trace shows a timeout."""
+        return 0
+
     def _prepare(self, process: ClientProcess) -> None:  # most kinds need nothing
         """Called before the instance is made.  Raises ``Misuse`` if *process* is unsuitable."""
 
@@ -181,5 +193,8 @@ class GroupConsumer(ABC, Generic[Config, Running]):
         calls = GroupCalls(instance, self.config.group)
         offsets = offset_store(self.config, instance, calls, self._documents)
         member = make(self.config, instance, calls, offsets, nursery)
+        if self._dispatcher is not None:
+            timeout_ms = self._traced_timeout_ms
+            member.traces = ConsumeTraces(self._dispatcher, instance.uniq_keys, timeout_ms)
         offsets.load()
         return member

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from contextlib import AsyncExitStack
 
+    from rocketmq_emulator.client.consumer.group.consume_traces import ConsumeTraces
     from rocketmq_emulator.client.consumer.group.group_calls import GroupCalls
     from rocketmq_emulator.client.consumer.group.offsets import OffsetStore, StartOffsetPolicy
     from rocketmq_emulator.client.consumer.group.process_queue import ProcessQueue
@@ -102,6 +103,7 @@ class Member:
         self.started_ms = self.now_ms()
         self.is_running = False
         self.nursery = nursery
+        self.traces: ConsumeTraces | None = None
 
     def call_later(self, delay_ms: int, action: Callable[[], object]) -> Timer:
         """Call *action*, which must not wait, after *delay_ms*, unless the consumer is closed."""

@@ -52,6 +52,7 @@ from rocketmq_emulator.settings.quirks import class_for
 from rocketmq_emulator.settings.releases import (
     COMMIT_IS_IN_MEMORY,
     COMMITTED_IS_IN_MEMORY,
+    LITE_POLL_TRACED,
     LITE_PULL_SHOWS_QUEUES,
     SEEK_CANCELS_PULL,
 )
@@ -310,6 +311,8 @@ class LitePullPipeline:
                         uniq_key=message.msg_id,
                     )
                 )
+        if self.member.traces is not None and self.member.release >= LITE_POLL_TRACED:
+            self.member.traces.polled(batch.messages)
         return batch.messages
 
 

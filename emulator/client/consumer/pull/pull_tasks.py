@@ -28,6 +28,7 @@ from rocketmq_emulator.protocol.messages.message import MessageExt
 from rocketmq_emulator.protocol.queues import MessageQueue, sorted_queues
 from rocketmq_emulator.settings.releases import (
     BUSY_PULL_IS_SHORT,
+    LITE_POLL_TRACED,
     PULLS_KNOW_THEIR_QUEUE,
     START_ERRORS_WAIT_LONGER,
 )
@@ -201,6 +202,8 @@ class PullTasks:
         seeks = state is not None and state.seek_offset is not None
         if result.messages and not seeks:
             process_queue.put(result.messages)
+            if self._member.traces is not None and self._member.release < LITE_POLL_TRACED:
+                self._member.traces.polled(result.messages)
             self._batches.put(PulledBatch(result.messages, queue, process_queue))
         if result.status is PullStatus.OFFSET_ILLEGAL:
             moved = result.next_begin_offset

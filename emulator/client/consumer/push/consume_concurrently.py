@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import msgspec
 import trio
 
+from rocketmq_emulator.client.consumer.group.consume_traces import traced_outcome
 from rocketmq_emulator.client.consumer.group.listeners import (
     ConsumeContext,
     ConsumeResult,
@@ -70,7 +71,8 @@ class ConsumeConcurrently:
         self._facts = facts
         self._send_back = send_back
         # One run may call the listener several times; if every call must be noted, only once.
-        plain_calls = None if facts.wants_given else invoker.plain_calls
+        notes_calls = facts.wants_given or member.traces is not None
+        plain_calls = None if notes_calls else invoker.plain_calls
         self._plain_calls = plain_calls
         work = self._consume if plain_calls is None else self._consume_batches
         self.pool: WorkerPool[ConsumeRequest] = WorkerPool(member.config.consume_threads_max, work)
@@ -97,7 +99,11 @@ class ConsumeConcurrently:
     async def _consume(self, batch: ConsumeRequest) -> None:
         began_ms = self._member.now_ms()
         if (context := self._begin(batch, began_ms)) is not None:
-            outcome = await self._invoker.wait_outcome(batch.messages, context, LATER)
+            outcome = await traced_outcome(
+                self._member.traces,
+                batch.messages,
+                lambda: self._invoker.wait_outcome(batch.messages, context, LATER),
+            )
             took_ms = self._member.now_ms() - began_ms
             await self._finish_all([(batch, outcome)], took_ms)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import trio
 
+from rocketmq_emulator.client.consumer.group.consume_traces import traced_outcome
 from rocketmq_emulator.client.consumer.group.listeners import (
     ConsumeContext,
     ConsumeResult,
@@ -306,7 +307,11 @@ class ConsumeOrderly:
             if process_queue.dropped:
                 return False
             began_ms = member.now_ms()
-            outcome = await self._invoker.wait_outcome(messages, context, SUSPEND)
+            outcome = await traced_outcome(
+                member.traces,
+                messages,
+                lambda: self._invoker.wait_outcome(messages, context, SUSPEND),
+            )
         acked = 0 if _is_retried(outcome) else len(messages)
         self._facts.note_consumed(turn.queue, messages, acked)
         now_ms = member.now_ms()

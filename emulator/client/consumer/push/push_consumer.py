@@ -195,6 +195,10 @@ class PushConsumer(GroupConsumer[PushConsumerConfig, ConsumePipeline]):
     def _is_orderly(self) -> bool:
         return self.config.orderly
 
+    @property
+    def _traced_timeout_ms(self) -> int:
+        return self.config.consume_timeout_ms
+
     def _prepare(self, process: ClientProcess) -> None:
         """Choose how calls of a plain listener run: as the world defines, or on the event loop."""
         config = self.config

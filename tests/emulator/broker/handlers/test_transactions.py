@@ -165,7 +165,7 @@ async def test_an_unknown_outcome_has_no_reply_and_changes_nothing(release: str)
     bench = a_bench(release)
     client = bench.client()
     half = a_half(client)
-    header = EndTransactionRequest("pg", half.queue_offset, position_in(half), 0, "K1")
+    header = EndTransactionRequest(half.queue_offset, position_in(half), 0, "pg", "K1")
     end_position = bench.broker.store.log.end_position
     assert client.ask(catalog.END_TRANSACTION, header) is None
     assert bench.broker.store.log.end_position == end_position
@@ -244,7 +244,7 @@ async def test_a_check_is_answered_at_the_place_that_it_names(release: str) -> N
     assert int((check.offset_msg_id or "")[-16:], 16) == check.commit_log_offset
     names = (TRANS_HALF_TOPIC, "broker-a") if release == LAST_5 else (None, None)
     assert (check.topic, check.bname) == names
-    header = EndTransactionRequest("pg", *place, 8, "K1", from_transaction_check=True)
+    header = EndTransactionRequest(*place, 8, "pg", "K1", from_transaction_check=True)
     assert client.must(catalog.END_TRANSACTION, header).code == 0
     await passes(bench, 5 * INTERVAL_S[release])
     assert len(asked(client)) == 1
@@ -265,7 +265,7 @@ async def test_a_commit_that_races_with_a_check_is_stored_twice_as_at_upstream(
     (check,) = asked(client)
     assert end(client, half).code == 0
     header = EndTransactionRequest(
-        "pg", check.tran_state_table_offset, check.commit_log_offset, 8, "K1", True
+        check.tran_state_table_offset, check.commit_log_offset, 8, "pg", "K1", True
     )
     assert client.must(catalog.END_TRANSACTION, header).code == 0
     assert bodies(client) == [b"half", b"half"]
@@ -299,14 +299,17 @@ async def test_invariant_42_a_check_without_a_member_counts_and_goes_to_nobody(
     release: str,
 ) -> None:
     bench = a_bench(release)
-    client = bench.client()
+    client, stranger = bench.client(), bench.client()
+    stranger.heartbeat("stranger", producer="other")
     a_half(client)
     await passes(bench, 2 * INTERVAL_S[release] + 1)
+    assert asked(stranger) == asked(client) == []
     checked = [(fact.client, fact.check_times) for fact in bench.facts(TransactionChecked)]
     assert checked == [("", 1), ("", 2)]
     client.heartbeat("late", producer="pg")
     await passes(bench, INTERVAL_S[release])
     assert [check.tran_state_table_offset for check in asked(client)] == [3]
+    assert asked(stranger) == []
 
 
 # Invariant 43 ---------------------------------------------------------------------------
@@ -434,7 +437,7 @@ def test_no_request_harms_another_transaction(
         client, other = bench.client(), bench.client()
         half = a_half(client, PGROUP="mine")
         for position, offset, outcome, by_check in requests:
-            header = EndTransactionRequest("pg", offset, position, outcome, "K", by_check)
+            header = EndTransactionRequest(offset, position, outcome, "pg", "K", by_check)
             other.ask(catalog.END_TRANSACTION, header)
         bench.no_bugs()
         assert end(client, half, producer_group="mine").code == 0
@@ -454,7 +457,7 @@ async def test_a_commit_is_answered_when_it_is_flushed() -> None:
         client = bench.client()
         text = properties_text({**MARKS, "WAIT": "false"}, trailing=True)
         half = client.sent("Orders", b"half", properties=text)
-        committed = EndTransactionRequest("pg", half.queue_offset, position_in(half), 8, "K1")
+        committed = EndTransactionRequest(half.queue_offset, position_in(half), 8, "pg", "K1")
         assert client.must(catalog.END_TRANSACTION, committed).code == 0, "WAIT is false"
         client.post("Orders", b"half", properties=properties_text(MARKS, trailing=True))
         disk.finish()
@@ -462,7 +465,7 @@ async def test_a_commit_is_answered_when_it_is_flushed() -> None:
         answer = client.answer_to(client.last_opaque)
         assert answer is not None
         half = answer.decode(SendMessageReply)
-        committed = EndTransactionRequest("pg", half.queue_offset, position_in(half), 8, "K1")
+        committed = EndTransactionRequest(half.queue_offset, position_in(half), 8, "pg", "K1")
         assert client.ask(catalog.END_TRANSACTION, committed) is None
         disk.finish()
         await trio.sleep(0.01)
@@ -504,7 +507,7 @@ async def test_advancing_time_asks_once_and_a_late_answer_counts(release: str) -
     assert client.must(catalog.ADVANCE_TIME, None, body).code == 0
     (check,) = asked(client)
     header = EndTransactionRequest(
-        "pg", check.tran_state_table_offset, check.commit_log_offset, 8, "K1", True
+        check.tran_state_table_offset, check.commit_log_offset, 8, "pg", "K1", True
     )
     assert client.must(catalog.END_TRANSACTION, header).code == 0
     assert client.must(catalog.ADVANCE_TIME, None, body).code == 0

@@ -342,6 +342,36 @@ def test_messages_are_found_by_their_keys_the_newest_first() -> None:
     assert nowhere.found == []
 
 
+@pytest.mark.parametrize(
+    ("topic", "key", "bodies"),
+    [
+        ("AaTopic", "Aa", [b"2", b"1", b"0"]),
+        ("AaTopic", "BB", [b"2", b"1", b"0"]),
+        ("BBTopic", "BB", [b"2", b"1", b"0"]),
+        ("C#Topic", "Aa", [b"2", b"1", b"0"]),  # a topic without messages
+        ("AaTopic", "AB", []),
+        ("AaTopic", "BBBB", [b"3"]),
+        ("AaTopic", "BB" * 16, []),
+    ],
+)
+def test_a_search_by_key_compares_the_hashes_of_topic_and_key_as_upstream_s_index(
+    topic: str, key: str, bodies: list[bytes]
+) -> None:
+    rig = Rig()
+    made_by_clients = "AA" * 16
+    rows = (
+        ("AaTopic", f"KEYS\x01other Aa\x02UNIQ_KEY\x01{made_by_clients}"),
+        ("BBTopic", "KEYS\x01Aa\x02"),
+        ("AaTopic", "UNIQ_KEY\x01BB\x02WAIT\x01true"),
+        ("AaTopic", "KEYS\x01AaAa\x02"),
+    )
+    for number, (its_topic, properties) in enumerate(rows):
+        rig.put(b"%d" % number, topic=its_topic, properties=properties)
+    search = rig.store.search_by_key(topic, key, 32, begin_ms=0, end_ms=NOW + 99)
+    assert search.run_step()
+    assert [decode_record(record).body for record in search.found] == bodies
+
+
 def test_a_search_by_key_continues_where_it_was_although_messages_have_expired() -> None:
     rig = Rig(TinyDisk(4096))
     for n in range(8):

@@ -6,6 +6,8 @@ Invariants 40, 41 and 43 of the server are tested with whole requests in
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,9 @@ from rocketmq_emulator.broker.store.put_chain import PutChain, prepare_half, set
 from rocketmq_emulator.broker.store.transaction_checks import GROUP, PASS_MS_MAX
 from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
 from rocketmq_emulator.broker.tables.offsets import ConsumerOffsets
+from rocketmq_emulator.disk.files import FileDisk
 from rocketmq_emulator.disk.memory import MemoryDisk
+from rocketmq_emulator.disk.port import Disk
 from rocketmq_emulator.facts import (
     HalfMessageStored,
     Queue,
@@ -41,7 +45,7 @@ BOTH = pytest.mark.parametrize("release", [LAST_4, LAST_5])
 class TransactionRig(Rig):
     """A store with transactions; ``asked`` has the key and the offset of each check."""
 
-    def __init__(self, disk: MemoryDisk | None = None, began_ms: int = NOW, **config: Any) -> None:
+    def __init__(self, disk: Disk | None = None, began_ms: int = NOW, **config: Any) -> None:
         self.asked: list[tuple[str, int]] = []
         self.made: list[str] = []
         self._began_ms = began_ms
@@ -361,6 +365,21 @@ def test_after_a_crash_open_half_messages_are_checked_and_ended_ones_are_not(
     again.run(NOW + 2 * HOUR - 1)
     assert {key for key, _ in again.asked} == {"OPEN"}
     assert again.asked[0] == ("OPEN", 2)
+
+
+@BOTH
+def test_after_a_kill_the_files_have_every_half_message_and_every_written_op(
+    release: str, tmp_path: Path
+) -> None:
+    rig = TransactionRig(FileDisk(tmp_path / "killed"), release=release)
+    halves = [rig.half(f"K{n}") for n in range(6)]
+    for half in halves[:3]:
+        rig.transactions.ended(half, NOW)
+    rig.run(NOW + INTERVAL[release])  # checks the others, and saves no offset
+    shutil.copytree(tmp_path / "killed", tmp_path / "copy", ignore=lambda *_: {"lock"})
+    again = TransactionRig(FileDisk(tmp_path / "copy"), NOW + HOUR, release=release)
+    again.run(NOW + HOUR + INTERVAL[release] + 1_000)
+    assert {key for key, _ in again.asked} == {"K3", "K4", "K5"}
 
 
 def test_an_op_that_was_only_collected_is_lost_by_a_crash_as_upstream_loses_it() -> None:

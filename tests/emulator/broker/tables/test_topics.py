@@ -72,6 +72,15 @@ def test_system_topics_follow_the_settings() -> None:
     assert perms == [1, 1]
 
 
+def test_the_topic_of_traces_may_have_another_name() -> None:
+    topics = Rig(trace_topic=True, trace_topic_name="my-traces").topics
+    assert topics.get("RMQ_SYS_TRACE_TOPIC") is None
+    assert (made := topics.get("my-traces")) is not None
+    assert (made.write_queue_nums, made.perm) == (1, 6)
+    assert topics.is_system("my-traces")
+    assert Rig(trace_topic_name="my-traces").topics.get("my-traces") is None
+
+
 @pytest.mark.parametrize(("client_queues", "made"), [(4, 4), (16, 8), (0, 0), (-3, 0)])
 def test_invariant_17_a_send_makes_as_many_queues_as_both_sides_want(
     client_queues: int, made: int

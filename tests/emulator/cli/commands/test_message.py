@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from rocketmq_emulator import sync
 from rocketmq_emulator.admin.dead_letters import DROPPED, NoOrigin, replayed
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
@@ -83,6 +84,27 @@ def test_what_is_not_there_is_said_in_one_line(rmqemu, arguments, code, complain
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "delete" not in arguments or "topic create" not in done.stderr
+
+
+# Traces -------------------------------------------------------------------------------------
+
+
+def test_the_traces_of_a_message_are_found_by_either_of_its_ids(cluster, rmqemu, topic) -> None:
+    settings = {"namesrv": cluster.namesrv, "release": cluster.spec.release, "trace": True}
+    with sync.Producer(group="shop", **settings) as producer:
+        sent = producer.send(Message(topic, b"two cups", keys="A-1"))
+    for id_ in (sent.msg_id, sent.offset_msg_id):
+        head, _, row = rmqemu("message", "trace", id_).stdout.splitlines()
+        assert head == f"{sent.msg_id}  {topic}  A-1"
+        assert row.split()[1:3] == ["sent", "shop"]
+        assert "8 bytes" in row
+    (life,) = json_lines(rmqemu("message", "trace", sent.msg_id, "--json").stdout)
+    assert (life["topic"], [step["kind"] for step in life["steps"]]) == (topic, ["sent"])
+    untraced = rmqemu("message", "trace", "0" * 32, code=4)
+    assert "no trace of 000" in untraced.stderr
+    assert "enableMsgTrace" in untraced.stderr
+    missing = rmqemu("message", "trace", sent.msg_id, "--topic=nope", code=4)
+    assert "there is no topic nope" in missing.stderr
 
 
 # Dead letters -------------------------------------------------------------------------------

@@ -370,6 +370,17 @@ def test_a_check_is_answered_with_its_own_fields_and_marked(state, flag) -> None
     asked(main, Listener(state))
 
 
+def test_a_check_is_answered_to_the_address_that_asked_and_not_to_the_broker_it_names() -> None:
+    async def main(cluster, producer, listener):
+        await producer.publish_queues("t")
+        await trio.sleep(2)
+        cluster.brokers["b"].ask(a_check(bname="a"), a_half_message())
+        await trio.sleep(0.1)
+        assert [len(broker.ends) for broker in cluster.brokers.values()] == [0, 1]
+
+    transacting(main, "a", "b")
+
+
 def test_a_half_message_without_a_key_is_named_by_the_id_of_its_store() -> None:
     async def main(broker, producer, listener):
         broker.ask(a_check(), a_half_message(key=""))
