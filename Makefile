@@ -83,6 +83,7 @@ page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.checkers
 	$(BIN)/python -m docs.generate.tried
 	$(BIN)/python -m docs.generate.mqadmin
+	$(BIN)/python -m docs.generate.compatibility
 	$(BIN)/python -m docs.generate.quirks
 	$(BIN)/python -m docs.generate.idleness
 	$(BIN)/python -m docs.generate.penalties

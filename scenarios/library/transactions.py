@@ -1,8 +1,8 @@
 """Transactions: what brokers ask about, whom they ask, and what comes of the answers.
 
-A broker that hears of no end asks a producer of the same group, every 60 s (every 30 s since
-5.1.1), at most 15 times.  It compares no end with the ends before it, and knows of producers only
-what their heartbeats say.
+A broker that hears of no end asks a producer of the same group, at fixed intervals, at most 15
+times.  It compares no end with the ends before it, and knows of producers only what their
+heartbeats say.
 """
 
 from __future__ import annotations

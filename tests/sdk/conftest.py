@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,8 +17,7 @@ from tests.sdk import toolchains
 from tests.sdk.administration import cluster_at
 from tests.sdk.scenario import Scenario
 from tests.sdk.sdk_process import SdkProcess
-
-T = TypeVar("T")
+from tests.sdk.toolchains import found_or_skipped
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +34,9 @@ def cluster() -> Iterator[Cluster]:
 def java(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SdkProcess]:
     scratch = tmp_path_factory.mktemp("java")
     process = SdkProcess(
-        "java", _part(lambda: toolchains.java_command(cluster.namesrv, scratch)), os.environ
+        "java",
+        found_or_skipped(lambda: toolchains.java_command(cluster.namesrv, scratch)),
+        os.environ,
     )
     yield process
     process.stop()
@@ -44,15 +44,15 @@ def java(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="session")
 def node(cluster: Cluster) -> Iterator[SdkProcess]:
-    command = _part(lambda: toolchains.node_command(cluster.namesrv))
-    process = SdkProcess("node", command, _part(toolchains.node_environment))
+    command = found_or_skipped(lambda: toolchains.node_command(cluster.namesrv))
+    process = SdkProcess("node", command, found_or_skipped(toolchains.node_environment))
     yield process
     process.stop()
 
 
 @pytest.fixture(scope="session")
 def go(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SdkProcess]:
-    command = _part(lambda: toolchains.go_command(cluster.namesrv))
+    command = found_or_skipped(lambda: toolchains.go_command(cluster.namesrv))
     process = SdkProcess("go", command, toolchains.go_environment(tmp_path_factory.mktemp("go")))
     yield process
     process.stop()
@@ -70,13 +70,3 @@ def scenario(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scena
     title = re.sub(r"[^a-z_]", "-", request.node.name.removeprefix("test_"))
     with Scenario(cluster, title) as scenario:
         yield scenario
-
-
-def _part(fetch: Callable[[], T]) -> T:
-    """The result of *fetch*; if a part is missing, skip the test, or fail with REQUIRE_PARTS=1."""
-    try:
-        return fetch()
-    except toolchains.PartMissing as reason:
-        if os.environ.get("REQUIRE_PARTS") == "1":
-            pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
-        pytest.skip(str(reason))

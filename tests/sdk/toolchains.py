@@ -12,8 +12,12 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import pytest
 
 from benchmarks.clusters import ROOT
 from tests.support.paths import TESTS
@@ -22,15 +26,27 @@ HERE = TESTS / "sdk"
 CACHE = ROOT / ".cache" / "sdk"
 FETCH_S_MAX = 600
 
+T = TypeVar("T")
+
 
 class PartMissing(Exception):
     """A part that a test needs is not on this machine and could not be fetched."""
 
 
+def found_or_skipped(fetch: Callable[[], T]) -> T:
+    """The result of *fetch*; if a part is missing, skip the test, or fail with REQUIRE_PARTS=1."""
+    try:
+        return fetch()
+    except PartMissing as reason:
+        if os.environ.get("REQUIRE_PARTS") == "1":
+            pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
+        pytest.skip(str(reason))
+
+
 def java_command(namesrv: str, scratch: Path) -> list[str]:
     """Starts the Java client's process; its logs and local offsets are stored in *scratch*."""
     need("java", "javac", "mvn")
-    jars = _fetched("java-client", [HERE / "java" / "pom.xml"], _copy_jars)
+    jars = java_jars("java-client", HERE / "java" / "pom.xml")
     classes = built_classes("java-actor", HERE / "java", jars)
     return [
         "java",
@@ -66,15 +82,36 @@ def node_packages(name: str, package: Path) -> Path:
 
 def go_command(namesrv: str) -> list[str]:
     """Starts the Go client's process, with the environment of ``go_environment``."""
+    return [str(go_program("go-client", HERE / "go")), namesrv]
+
+
+def go_program(name: str, folder: Path) -> Path:
+    """The program of the Go files and go.mod in *folder*, built."""
     need("go")
-    sources = [HERE / "go" / "go.mod", *sorted((HERE / "go").glob("*.go"))]
-    folder = _fetched("go-client", sources, lambda folder: _build_go(sources, folder))
-    return [str(folder / "program"), namesrv]
+    sources = [folder / "go.mod", *sorted(folder.glob("*.go"))]
+    return _fetched(name, sources, lambda built: _build_go(sources, built)) / "program"
 
 
 def go_environment(scratch: Path) -> dict[str, str]:
     """Offsets of broadcast groups are stored in *scratch*; the client logs only errors."""
     return {**os.environ, "HOME": str(scratch), "ROCKETMQ_GO_LOG_LEVEL": "error"}
+
+
+def java_jars(name: str, pom: Path, **properties: str) -> Path:
+    """The folder with the dependencies of *pom*, given Maven *properties* (``_`` is a dot)."""
+    need("mvn")
+    given = [f"-D{key.replace('_', '.')}={value}" for key, value in properties.items()]
+    return _fetched(name, [pom], lambda folder: _copy_jars(pom, folder, given))
+
+
+def python_packages(name: str, requirements: Path) -> Path:
+    """The folder with the packages of *requirements*, for PYTHONPATH."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return _fetched(
+        name,
+        [requirements],
+        lambda folder: _run([*pip, "--target", str(folder), "-r", str(requirements)]),
+    )
 
 
 def built_classes(name: str, sources: Path, jars: Path) -> Path:
@@ -113,9 +150,9 @@ def _alone(name: str) -> Iterator[None]:
         yield
 
 
-def _copy_jars(folder: Path) -> None:
+def _copy_jars(pom: Path, folder: Path, properties: Sequence[str]) -> None:
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-    _run(["mvn", "-q", "-B", "-f", str(HERE / "java" / "pom.xml"), *goal])
+    _run(["mvn", "-q", "-B", "-f", str(pom), *properties, *goal])
 
 
 def _compile(files: Sequence[Path], jars: Path, folder: Path) -> None:

@@ -55,7 +55,7 @@ def test_constructors_take_the_same(face, name) -> None:
 def test_a_face_has_the_clients_names_and_those_of_errors_and_messages(face) -> None:
     for name in face.__all__:
         assert getattr(face, name)
-    own = {*CLIENTS, "Requesting", "Sending", "ClientProcess", "Messages"}
+    own = {*CLIENTS, "Requesting", "Sending", "ClientProcess", "Messages", "TransactionProducer"}
     for name in set(face.__all__) - own:
         assert getattr(face, name) is getattr(rocketmq_emulator, name)
 

@@ -124,7 +124,7 @@ def test_bad_lines_and_foreign_files_are_rejected_and_the_job_goes_on(spark, tmp
     (journals / "run 1.jsonl").write_bytes(b"".join(lines)[:-30])
     (journals / "junk.jsonl").write_bytes(bytes(range(256)))
     (journals / "notes.jsonl.gz").write_bytes(b"no gzip")
-    newer = write(journals / "newer.jsonl", entries((0, "world", a_start(seed=3, schema=5))))
+    newer = write(journals / "newer.jsonl", entries((0, "world", a_start(seed=3, schema=6))))
     folder = TableFolder(tmp_path / "tables", spark)
     assert counts(folder.add([journals])) == (4, 0, 3, 10)
     assert sorted(run.facts_missing for run in folder.runs()) == [0, 0, 0, 7]

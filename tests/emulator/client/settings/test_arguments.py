@@ -89,7 +89,7 @@ def fits(callback) -> bool:
     return not inspect.iscoroutinefunction(callback)
 
 
-@pytest.mark.parametrize("callback", CALLBACKS, ids=repr)
+@pytest.mark.parametrize("callback", CALLBACKS, ids=range(len(CALLBACKS)))
 def test_a_callback_is_accepted_as_its_signature_says(callback) -> None:
     if fits(callback):
         check_plain_function("callback", callback, takes="result")

@@ -1,7 +1,7 @@
 """Formats that other programs may use: facts, journals and the control address.
 
-``tests/golden/formats.json`` has the formats that docs/compatibility.md promises to keep.
-``python tests/docs/test_compatibility.py`` writes additions to it.  A removal breaks a promise,
+``tests/golden/formats.json`` has the formats that docs/stability.md promises to keep.
+``python tests/docs/test_stability.py`` writes additions to it.  A removal breaks a promise,
 and needs a new schema.
 """
 
@@ -38,7 +38,7 @@ from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 from tests.support.paths import GOLDEN, ROOT
 
 KEPT = GOLDEN / "formats.json"
-PAGE = (ROOT / "docs" / "compatibility.md").read_text()
+PAGE = (ROOT / "docs" / "stability.md").read_text()
 FIRST_READ = 2  # the oldest schema that judge, explain and report read
 ANSWERS = (NodeView, FaultState, ReplyRuleState, TopicMade)
 
