@@ -50,7 +50,7 @@ def _missing_lines(record: Record) -> Iterator[str]:
 
 
 def features_text(record: Record) -> str:
-    """A table for each SDK, and the reasons of what does not work."""
+    """A table of features for each SDK, and the reasons of those that fail."""
     return "\n\n".join(_sdk_text(sdk, rows) for sdk, rows in record.sdks.items())
 
 
@@ -69,7 +69,7 @@ def _sdk_text(sdk: str, rows: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _reasons(sdk: str, rows: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """What was seen where a feature does not work; features with one note are one line."""
+    """The reason of each failure, by feature; features with one reason share a line."""
     groups: dict[object, list[str]] = {}
     for feature, row in rows.items():
         failed = tuple(column for column, outcome in row.items() if outcome != WORKS)
@@ -83,7 +83,7 @@ def _reasons(sdk: str, rows: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def _places(row: Mapping[str, str]) -> str:
-    """The clusters by what was seen there."""
+    """The clusters by the reason of the failure there."""
     places: dict[str, list[str]] = {}
     for column, outcome in row.items():
         if outcome != WORKS:

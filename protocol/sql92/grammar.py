@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from rocketmq_emulator.protocol.sql92 import tree
@@ -136,13 +137,13 @@ def parse(expression: str, *, text_search: bool) -> Node:
     steps = _parser(text_search).parse_interactive(expression)
     last: lark.Token | None = None
     try:
-        for last in _tokens(steps, expression):
-            steps.feed_token(last)
-        last = None
+        # A token that cannot continue the expression ends it: upstream ignores trailing text.
+        with suppress(UnexpectedToken):
+            for last in _tokens(steps, expression):
+                steps.feed_token(last)
+            last = None
     except UnexpectedCharacters as error:
         raise _lexical_error(expression, error.pos_in_stream or 0) from None
-    except UnexpectedToken:
-        pass  # it cannot continue the expression, which may end here
     try:
         return cast("Node", steps.feed_eof())
     except UnexpectedToken:

@@ -122,7 +122,7 @@ def _as_it_is(value: Value) -> Value:
     return value
 
 
-# (type of the left value, type of the right one): what is done to each before they compare.
+# (type of the left value, type of the right one): the conversion of each before they compare.
 # Without a row the left one counts as less.
 _CONVERSIONS: dict[tuple[type, type], tuple[Callable[..., Value], Callable[..., Value]]] = {
     (str, bool): (parse_boolean, _as_it_is),

@@ -1,4 +1,4 @@
-"""Transactions: what brokers ask about, whom they ask, and what comes of the answers.
+"""Transactions that are checked back: commits that come twice, producers that cannot answer.
 
 A broker that hears of no end asks a producer of the same group, at fixed intervals, at most 15
 times.  It compares no end with the ends before it, and knows of producers only what their

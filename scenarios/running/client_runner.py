@@ -255,7 +255,7 @@ class _Sender:
                     nursery.start_soon(self._send_call, due.numbers)
 
     def open_work(self) -> str:
-        """What it still does, in a few words; empty: nothing."""
+        """The sends under way, in a few words; empty if there are none."""
         return f"{self.in_flight} sends under way" if self.in_flight else ""
 
     async def _send_call(self, numbers: tuple[int, ...]) -> None:

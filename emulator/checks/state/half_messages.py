@@ -1,4 +1,4 @@
-"""Half messages of transactions: where each waits, who was asked about it, and how it ended.
+"""Half messages of transactions: their records in the half topic, checks, and ends.
 
 A half message is stored in the half topic of its broker, where no consumer reads it.  Each check
 stores it there again, behind the others, and asks its producer's group.  A commit stores it in the

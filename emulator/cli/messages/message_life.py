@@ -45,7 +45,7 @@ def head_text(life: MessageLife) -> str:
 
 
 def note_text(life: MessageLife) -> str:
-    """What is missing in the traces that were found, or nothing."""
+    """The gaps of these traces, in one line; empty if there are none."""
     notes = []
     if any(step.ok is None and step.kind == "consumed" for step in life.steps):
         notes.append("a call without an outcome runs still, or its end was not traced")
