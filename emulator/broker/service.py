@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 import trio
 
-from rocketmq_emulator.broker.handlers.table import handler_table
+from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
 from rocketmq_emulator.broker.registration import NameServerRegistration
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.state.consistency import find_inconsistencies, reset_broker
@@ -75,24 +75,26 @@ async def serve_broker(
         broker = await _loaded(config, disk, journal, clock, rng)
         try:
             server = _server(broker, clock, journal, rng)
-            listener = await server.serve(network, config.listen_address, nursery)
-            broker.set_listen_address(
-                advertised or listener.address, store_host or listener.address
+            listeners = await server.serve_with_vip_port(
+                network, config.listen_address, nursery, absent=NOT_ON_VIP_PORT
             )
+            address = listeners[0].address
+            broker.set_listen_address(advertised or address, store_host or address)
             client = _client(config, network, nursery, clock, journal)
             registration = _connected(broker, server, client, nursery)
             tasks = ScheduledTasks(broker, server, clock)
             server.on_closed = broker.clients.close
-            _note_started(config, listener.address, disk, journal)
+            _note_started(config, address, disk, journal)
             await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
             tasks.start(nursery)
-            task_status.started(listener.address)
+            task_status.started(address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))
             with trio.move_on_after(UNREGISTER_S_MAX):
                 await registration.unregister(open_nursery)
-            listener.close()
+            for listener in listeners:
+                listener.close()
             server.close_all()
             client.end()
         finally:

@@ -117,6 +117,7 @@ from rocketmq_emulator.facts.servers import (
     TopicChanged,
     TopicCreated,
     TopicDeleted,
+    VipPortNotOpen,
     WritePermChanged,
 )
 from rocketmq_emulator.facts.stores import (
@@ -278,6 +279,7 @@ __all__ = [
     "TransactionEnded",
     "TransactionGivenUp",
     "TransactionOutcome",
+    "VipPortNotOpen",
     "WritePermChanged",
     "all_facts",
     "kinds_on_demand",

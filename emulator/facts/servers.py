@@ -224,6 +224,21 @@ class RegistrationRecovered(Fact, frozen=True):
         )
 
 
+class VipPortNotOpen(Fact, frozen=True):
+    """A broker could not open the second port, two below its own; it runs without."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str  # of the second port
+    reason: str  # as the system says it
+
+    def sentence(self) -> str:
+        return (
+            f"the second port {self.address} is not open, so clients that use the VIP channel "
+            f"(vipChannelEnabled) cannot send to this broker: {self.reason}"
+        )
+
+
 class StartedWithoutNameServer(Fact, frozen=True):
     """A broker was started with no address of a NameServer: it is in no route."""
 

@@ -74,6 +74,7 @@ class Remoting:
     """Connections, the calls held for them, and the table of handlers."""
 
     closes_slow_readers = False
+    has_default_processor = False  # NettyRemotingServer.registerDefaultProcessor
     language: Language = "JAVA"  # of its requests: servers write JAVA, as upstream's do
 
     def __init__(
@@ -157,6 +158,12 @@ class Remoting:
         else:
             self._apply_result(_Pending(connection, command, connection.last_active_ms), result)
 
+    def handle_unknown(self, connection: Connection, command: RemotingCommand) -> None:
+        """Answer as if no handler had the call."""
+        call = Call(command, Header(), connection.peer, connection.last_active_ms)
+        pending = _Pending(connection, command, connection.last_active_ms)
+        self._apply_result(pending, self.chain.handle(call, self._unknown))
+
     def refuse(self, connection: Connection, command: RemotingCommand, error: BadFields) -> None:
         """Answer a request with SYSTEM_ERROR and note it; its handler is not called."""
         self._answer_error(connection, command, error, connection.last_active_ms)
@@ -234,7 +241,7 @@ class Remoting:
             if is_json and connection.values is not None:
                 means = self._reply_command(command, reply)
                 data = encode_command(means)
-            elif is_json or is_error or not self._echoes or command.code not in self.handlers:
+            elif is_json or is_error or not self._echoes_reply_to(command):
                 data = encode_response(
                     command,
                     code=reply.code,
@@ -253,6 +260,11 @@ class Remoting:
             )
             means = None
         connection.write(data, means)
+
+    def _echoes_reply_to(self, command: RemotingCommand) -> bool:
+        """Whether the reply has the request's serialization."""
+        is_processed = self.has_default_processor or command.code in self.handlers
+        return self._echoes and is_processed
 
     def _reply_command(self, command: RemotingCommand, reply: Reply) -> RemotingCommand:
         """The reply as a command, in the request's serialization."""

@@ -1,28 +1,39 @@
 """The server side: listens, keeps its connections, and closes the idle ones.
 
-Upstream: NettyRemotingServer.
+A broker has a second port, two below the first: the VIP channel.  Clients may send there, so that
+pulls do not delay their requests; a few requests are unknown there.  It is the same server with
+the same connections, so a client is reached through either port.
+
+Upstream: NettyRemotingServer; BrokerController.fastRemotingServer is the second port.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketmq_emulator.facts import ConnectionOpened
+from rocketmq_emulator.facts import ConnectionOpened, VipPortNotOpen
 from rocketmq_emulator.net.connection import Connection
 from rocketmq_emulator.net.remoting import Remoting
+from rocketmq_emulator.text.values import split_address, vip_channel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
+    from rocketmq_emulator.net.connection import ConnectionOwner
     from rocketmq_emulator.net.results import Peer
     from rocketmq_emulator.net.tasks import TaskNursery
     from rocketmq_emulator.net.transport import Listener, Network, Transport
+    from rocketmq_emulator.protocol.command import RemotingCommand
+    from rocketmq_emulator.protocol.fields import BadFields
+
+PORT_PAIRS_TRIED_MAX = 50  # until a free port has a free one two below
 
 
 class RemotingServer(Remoting):
     """Accepts connections; ``on_closed(peer, now_ms)`` is called when one has ended."""
 
     closes_slow_readers = True
+    has_default_processor = True
     on_closed: Callable[[Peer, int], object] | None = None
     _accepted = 0
 
@@ -31,10 +42,39 @@ class RemotingServer(Remoting):
         nursery.start_soon(self.timers.run)
         return await network.listen(address, self.accept)
 
+    async def serve_with_vip_port(
+        self, network: Network, address: str, nursery: TaskNursery, *, absent: Container[int]
+    ) -> tuple[Listener, ...]:
+        """As ``serve``, and also at the port two below, where the calls *absent* are unknown.
+
+        Returns the listener of *address* and that of the second port.  The second is missing,
+        and a fact says so, if its port is in use; for port 0 a free pair of ports is found.
+        """
+        nursery.start_soon(self.timers.run)
+        vip_port = VipPort(self, absent)
+        is_any_port = split_address(address)[1] == 0
+        for tried in range(1, PORT_PAIRS_TRIED_MAX + 1):
+            main = await network.listen(address, self.accept)
+            vip_address = vip_channel(main.address)
+            try:
+                vip = await network.listen(vip_address, vip_port.accept, if_unbound=is_any_port)
+            except (OSError, ValueError) as error:  # in use, not allowed, or below 0
+                if not is_any_port or tried == PORT_PAIRS_TRIED_MAX:
+                    self.note(VipPortNotOpen(vip_address, str(error)))
+                    break
+                main.close()
+            else:
+                return main, vip
+        return (main,)
+
     def accept(self, transport: Transport) -> Connection:
         """The endpoint of a new stream; it is closed when it was idle for too long."""
+        return self.admit(transport, self)
+
+    def admit(self, transport: Transport, owner: ConnectionOwner) -> Connection:
+        """As ``accept``; the connection gives its requests to *owner*."""
         self._accepted += 1
-        connection = Connection(transport, self, self._accepted)
+        connection = Connection(transport, owner, self._accepted)
         self.connections[connection.peer] = connection
         self.note(ConnectionOpened(transport.remote, by="peer"))
         self._watch(connection)
@@ -63,3 +103,40 @@ class RemotingServer(Remoting):
         else:
             due_s = self.clock.trio_time(due_ms)
             connection.watch = self.timers.at(due_s, lambda: self._watch(connection))
+
+
+class VipPort:
+    """The owner of the connections to the second port: the server, without the calls *absent*."""
+
+    def __init__(self, server: RemotingServer, absent: Container[int]) -> None:
+        self.clock = server.clock
+        self.config = server.config
+        self.release = server.release
+        self.version = server.version
+        self.language = server.language
+        self.note = server.note
+        self.timers = server.timers
+        self.turn = server.turn
+        self.outboxes = server.outboxes
+        self.sign = server.sign
+        self._server = server
+        self._absent = absent
+
+    def accept(self, transport: Transport) -> Connection:
+        """The endpoint of a new stream."""
+        return self._server.admit(transport, self)
+
+    def handle(self, connection: Connection, command: RemotingCommand) -> None:
+        """Answer a request as the server does, unless it is absent here."""
+        if command.code in self._absent:
+            self._server.handle_unknown(connection, command)
+        else:
+            self._server.handle(connection, command)
+
+    def refuse(self, connection: Connection, command: RemotingCommand, error: BadFields) -> None:
+        """Answer a request with *error*; its handler is not called."""
+        self._server.refuse(connection, command, error)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """The stream of *connection* ended."""
+        self._server.connection_closed(connection)

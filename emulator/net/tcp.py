@@ -48,9 +48,11 @@ class TcpNetwork:
         self._own_task_count = 0  # sockets with a task of their own
         self._ready: EpollReader | None = None  # created above OWN_TASK_SOCKETS_MAX sockets
 
-    async def listen(self, address: str, accept: Accept) -> TcpListener:
+    async def listen(
+        self, address: str, accept: Accept, *, if_unbound: bool = False
+    ) -> TcpListener:
         """Bind and listen.  Raises as ``bound_socket``."""
-        sock = bound_socket(address)
+        sock = bound_socket(address, if_unbound=if_unbound)
         sock.listen(BACKLOG)
         listener = TcpListener(sock, accept, self._open, self._note)
         self._nursery.start_soon(listener.run)
@@ -275,7 +277,7 @@ class TcpListener:
     async def run(self) -> None:
         """Accept until it is closed."""
         try:
-            while True:
+            while self._sock.fileno() >= 0:  # it may be closed before this task runs
                 await trio.lowlevel.wait_readable(self._sock)
                 if not self._accept_all():
                     await self._wait_for_free_files()
@@ -346,18 +348,23 @@ def files_for_peers(files_max: int) -> int:
 # Binding ------------------------------------------------------------------------------
 
 
-def bound_socket(address: str) -> socket.socket:
+def bound_socket(address: str, *, if_unbound: bool = False) -> socket.socket:
     """A non-blocking socket at *address* that does not listen yet; port 0 is any free one.
+
+    A given port may be bound by another socket that does not listen, such as a proxy port that
+    refuses: only one of the two can listen later.  With *if_unbound* that is in use, too, and so
+    is a port whose last connections closed less than a minute ago.
 
     Raises ``AddressInUse``, or ``OSError`` if this host does not have the address.
     """
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, not if_unbound)
     sock.setblocking(False)
     try:
         sock.bind((host, port))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # for its next process
     except OSError as error:
         sock.close()
         if error.errno == errno.EADDRINUSE:

@@ -95,8 +95,11 @@ class Listener(Protocol):
 class Network(Protocol):
     """The network of a node: it can listen and connect.  Its tasks run in a nursery of its own."""
 
-    async def listen(self, address: str, accept: Accept) -> Listener:
-        """Listen on "ip:port" (port 0: any free one).  Raises ``AddressInUse``."""
+    async def listen(self, address: str, accept: Accept, *, if_unbound: bool = False) -> Listener:
+        """Listen on "ip:port" (port 0: any free one).  Raises ``AddressInUse``.
+
+        With *if_unbound* also if a socket that does not listen has the port.
+        """
         ...
 
     async def connect(self, address: str, accept: Accept) -> Transport:

@@ -131,9 +131,16 @@ class Host:
 
     # For the process here (the Network port) ------------------------------------------
 
-    async def listen(self, address: str, accept: Accept) -> VirtualListener:
+    async def listen(
+        self,
+        address: str,
+        accept: Accept,
+        *,
+        if_unbound: bool = False,  # noqa: ARG002  # every bound port here has a listener
+    ) -> VirtualListener:
         """As ``Network.listen``; also raises ``OSError`` for an address of another host."""
-        await trio.lowlevel.checkpoint()
+        if not self._listeners:  # a second port takes no turn: on TCP no listen does
+            await trio.lowlevel.checkpoint()
         where, _, port_text = address.rpartition(":")
         port = int(port_text) or self._free_port()
         if where not in (*ANY_ADDRESS, self.ip, self.name):

@@ -104,7 +104,6 @@ TITLES = {name: title for section in FEATURES.values() for name, title in sectio
 
 NOTES = MappingProxyType(  # since when a broker has it, and why ours has not
     {
-        "send-vip-channel": "the emulator's brokers listen on one port",
         "send-delay-ms": "timer messages: since 5.0",
         "send-deliver-at": "timer messages: since 5.0",
         "recall": "since 5.3.2",

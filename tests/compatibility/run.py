@@ -31,7 +31,9 @@ PROGRAM_S_MAX = 1_200.0
 WHY_CHARS_MAX = 160
 NICENESS = 10
 
-# What the features need and a release does not have by default; and short waits.
+# What the features need and a release does not have by default; and short waits.  A broker of 5.x
+# collects op records for transactionOpBatchInterval: if that is longer than transactionTimeOut, it
+# asks about transactions that have ended, and an answer COMMIT delivers what was rolled back.
 SETTINGS = {
     "enablePropertyFilter": "true",
     "traceTopicEnable": "true",
@@ -39,6 +41,7 @@ SETTINGS = {
     "recallMessageEnable": "true",
     "transactionTimeOut": "2000",
     "transactionCheckInterval": "3000",
+    "transactionOpBatchInterval": "500",
 }
 
 

@@ -33,6 +33,9 @@ from rocketmq_emulator.net.dispatch import Row, Table, table_of
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.settings.quirks import class_for
 
+# Upstream: BrokerController.registerProcessor registers these for the first port only.
+NOT_ON_VIP_PORT = frozenset({catalog.PULL_MESSAGE.code, catalog.LITE_PULL_MESSAGE.code})
+
 
 def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
     """The handlers of *broker* by code.  The sweeps of held pulls are counted from *now_ms*."""

@@ -493,12 +493,3 @@ class NameServerRing:
         if changes and address in self._ring:  # otherwise the ring was replaced
             self._index = self._ring.index(address)
         self.chosen = address
-
-
-def vip_channel(address: str) -> str:
-    """The address of the VIP channel: its port is two below.  Upstream: MixAll.brokerVIPChannel.
-
-    A text that is no address is returned unchanged: connecting to it raises an error.
-    """
-    host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) - 2}" if port.isdigit() and len(port) < 6 else address

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from rocketmq_emulator.client.instance.topic_routes import vip_channel
 from rocketmq_emulator.client.producer.fault_strategy import (
     AttemptEnding,
     MQFaultStrategy,
@@ -48,6 +47,7 @@ from rocketmq_emulator.protocol.messages.names import DEFAULT_REGION
 from rocketmq_emulator.protocol.queues import MessageQueue
 from rocketmq_emulator.protocol.requests.sending import SendMessageReply
 from rocketmq_emulator.settings.releases import BUSY_IS_RETRYABLE, GO_AWAY_IS_RETRYABLE, Release
+from rocketmq_emulator.text.values import vip_channel
 
 if TYPE_CHECKING:
     from rocketmq_emulator.client.instance.instance import ClientInstance

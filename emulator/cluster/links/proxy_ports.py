@@ -27,17 +27,26 @@ LOOK_AGAIN_S = 0.1
 
 
 class ProxyPort:
-    """Forwards connections at *address* to a node; *names* are those of source and target.
+    """Forwards connections to *sock*, which is bound, to a node.
 
-    Raises ``AddressInUse``, or ``OSError`` for an address that is not of this machine.
+    *names* are those of source and target.  The second port of a node is closed together with
+    the first: only that is counted.
     """
 
-    def __init__(self, address: str, names: tuple[Names, Names], *, learns_names: bool) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        names: tuple[Names, Names],
+        *,
+        learns_names: bool,
+        is_second: bool = False,
+    ) -> None:
         self.names = names
         self.node_address = ""  # where the node listens, while it is up
         self.streams: dict[ProxiedStream, None] = {}
         self._learns_names = learns_names
-        self._sock = bound_socket(address)
+        self._is_second = is_second
+        self._sock = sock
         self.address = join_address(self._sock.getsockname())
         self._state: PortState = "refusing"
         self._filler: socket.socket | None = None  # fills the backlog while silent
@@ -50,7 +59,7 @@ class ProxyPort:
         )
         if state == self._state:
             return
-        for rule in causes:
+        for rule in () if self._is_second else causes:
             rule.tally.add(SHUT)
         if self._accepting is not None:
             self._accepting.cancel()

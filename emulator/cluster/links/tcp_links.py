@@ -2,6 +2,7 @@
 
     clients ──port──► broker-a          broker-a ──port──► namesrv
     clients ──port──► namesrv           broker-b ──port──► namesrv
+    clients ──port − 2──► broker-a's VIP channel
 
 Nodes listen at ports that no peer uses directly; brokers register proxy ports, and clients use
 them.  Each broker has its own ports to the NameServers, so the port identifies the source.
@@ -33,8 +34,12 @@ from rocketmq_emulator.cluster.links.streams import ProxyContext
 from rocketmq_emulator.cluster.world import ClusterEnded
 from rocketmq_emulator.faults.links_and_drives import Tally
 from rocketmq_emulator.net.epoll_reader import EpollReader, Readable, epoll_is_supported
+from rocketmq_emulator.net.remoting_server import PORT_PAIRS_TRIED_MAX
+from rocketmq_emulator.net.tcp import bound_socket
 from rocketmq_emulator.net.timers import Timers
+from rocketmq_emulator.net.transport import AddressInUse
 from rocketmq_emulator.settings.config import BrokerConfig
+from rocketmq_emulator.text.values import split_address, vip_channel
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import LinkFault
@@ -49,6 +54,8 @@ FAULTS_MAX = 1_000  # holding at the same time: each is checked for each stream
 END_S_MAX = 5.0
 CALL_S_MAX = 10.0
 FROM_CLIENTS = ""  # the source of clients' proxy ports
+FROM_CLIENTS_BY_VIP = "(VIP)"  # of those two below, the brokers' VIP channels
+CLIENT_SOURCES = (FROM_CLIENTS, FROM_CLIENTS_BY_VIP)
 
 
 class TcpLinks:
@@ -149,9 +156,10 @@ class TcpLinks:
             self._close_proxy_ports()
 
     def _set_node_address(self, name: str, address: str) -> None:
-        for (_, target), proxy_port in self._proxy_ports.items():
+        for (source, target), proxy_port in self._proxy_ports.items():
             if target == name:
-                proxy_port.node_address = address
+                is_vip = source == FROM_CLIENTS_BY_VIP
+                proxy_port.node_address = vip_channel(address) if is_vip else address
                 proxy_port.set_state(self._running_context)
 
     def _begin(self, fault: LinkFault, tally: Tally) -> int:
@@ -178,7 +186,7 @@ class TcpLinks:
         names = {
             name
             for (source, _), proxy_port in self._proxy_ports.items()
-            if source == FROM_CLIENTS
+            if source in CLIENT_SOURCES
             for stream in proxy_port.streams
             for name in stream.source
         }
@@ -194,15 +202,36 @@ class TcpLinks:
             for broker in spec.broker_names:
                 self._bind(broker, name, f"{NODE_HOST}:0")
         for name in spec.broker_names:
-            self._bind(FROM_CLIENTS, name, spec.broker_config(name).listen_address)
+            self._bind_pair(name, spec.broker_config(name).listen_address)
 
-    def _bind(self, source: str, target: str, address: str) -> None:
+    def _bind_pair(self, broker: str, address: str) -> None:
+        """Bind *broker*'s port and its VIP channel; port 0 is any two that are free."""
+        is_any_port = split_address(address)[1] == 0
+        for tries_left in reversed(range(PORT_PAIRS_TRIED_MAX)):
+            main = self._bind(FROM_CLIENTS, broker, address)
+            try:
+                address_below = vip_channel(main.address)
+                self._bind(FROM_CLIENTS_BY_VIP, broker, address_below, if_unbound=is_any_port)
+            except AddressInUse:
+                if not (is_any_port and tries_left):
+                    raise
+                main.close()
+            else:
+                return
+
+    def _bind(
+        self, source: str, target: str, address: str, *, if_unbound: bool = False
+    ) -> ProxyPort:
         names = self._names_of(source), self._names_of(target)
-        learns_names = not source and target in self._spec.broker_names
-        self._proxy_ports[source, target] = ProxyPort(address, names, learns_names=learns_names)
+        learns_names = source in CLIENT_SOURCES and target in self._spec.broker_names
+        is_vip = source == FROM_CLIENTS_BY_VIP
+        sock = bound_socket(address, if_unbound=if_unbound)
+        proxy_port = ProxyPort(sock, names, learns_names=learns_names, is_second=is_vip)
+        self._proxy_ports[source, target] = proxy_port
+        return proxy_port
 
     def _names_of(self, side: str) -> Names:
-        if side == FROM_CLIENTS:
+        if side in CLIENT_SOURCES:
             return SOME_CLIENTS
         return frozenset([side, BROKERS if side in self._spec.broker_names else NAME_SERVERS])
 

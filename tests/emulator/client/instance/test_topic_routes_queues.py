@@ -14,13 +14,11 @@ from rocketmq_emulator.client.instance.topic_routes import (
     has_changed,
     publish_queues,
     subscribe_queues,
-    vip_channel,
     write_queues,
 )
 from rocketmq_emulator.protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.settings.releases import R_4_9_7, R_5_3_3
-from tests.support.golden_data import cases
 
 
 def a_queue_data(broker, read=4, write=4, perm=6) -> QueueData:
@@ -181,13 +179,6 @@ def test_client_invariant_04_addresses_in_no_route_are_forgotten() -> None:
     table = a_table()
     table.keep_only({"a:2"})
     assert list(table.all()) == [("a", 2, "a:2")]
-
-
-def test_the_vip_channel_is_two_ports_below() -> None:
-    found = [case for case in cases("ids.jsonl", "vip_channel") if case["in"]["change"]]
-    for case in found:
-        if isinstance(case["out"], str):  # the other inputs are no addresses
-            assert vip_channel(case["in"]["addr"]) == case["out"]
 
 
 def test_a_name_server_is_kept_while_it_is_connected() -> None:

@@ -24,7 +24,7 @@ from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.faults.links_and_drives import Tally
 from rocketmq_emulator.protocol.codes import RequestCode
 from rocketmq_emulator.protocol.command import RemotingCommand, encode_command
-from rocketmq_emulator.text.values import split_address
+from rocketmq_emulator.text.values import split_address, vip_channel
 
 PATIENCE_S = 10.0
 LINGER_0 = struct.pack("ii", 1, 0)
@@ -150,6 +150,30 @@ def test_a_node_that_is_down_refuses_and_is_reached_again(links: TcpLinks, node:
     near, far = node.pair()
     near.sendall(b"x")
     assert far.recv(1) == b"x"
+
+
+def test_the_vip_channel_two_ports_below_leads_to_that_of_the_node(links: TcpLinks) -> None:
+    while True:  # until the node has two such ports
+        main = socket.create_server(("127.0.0.1", 0))
+        host, port = main.getsockname()
+        try:
+            vip = socket.create_server((host, port - 2))
+            break
+        except OSError:
+            main.close()
+    with main, vip:
+        links.node_is_up(BROKER, f"{host}:{port}")
+        with socket.create_connection(split_address(vip_channel(links.address(BROKER)))) as near:
+            vip.settimeout(PATIENCE_S)
+            far, _ = vip.accept()
+            with far, links.under(Partition(between=(BROKER, CLIENTS))):
+                near.sendall(b"x")
+                far.settimeout(0.1)
+                with pytest.raises(TimeoutError):
+                    far.recv(1)
+                links.node_is_down(BROKER)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(split_address(vip_channel(links.address(BROKER))))
 
 
 def test_a_node_that_died_unseen_resets_who_connects(node: Node) -> None:
