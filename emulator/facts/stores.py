@@ -321,6 +321,21 @@ class TransactionChecked(Fact, frozen=True):
     uniq_key: str
 
 
+class ImmuneHalfStoredAgain(Fact, frozen=True):
+    """A half message is immune by its own property: it was stored again, and nobody was asked.
+
+    That counts as a check: the property is CHECK_IMMUNITY_TIME_IN_SECONDS.
+    """
+
+    queue: Queue  # to which the half message was sent
+    offset: int  # of the record that was checked, in the queue of the half topic
+    copy_offset: int  # of the record that the next check is about
+    check_times: int  # this one included
+    immune_for_ms: int  # from now on
+    group: str  # the producer's
+    uniq_key: str
+
+
 class TransactionGivenUp(Fact, frozen=True):
     """A half message without an outcome is not checked any more, and is not delivered."""
 

@@ -9,6 +9,8 @@ from rocketmq_emulator.checks.judging.judging import Judging
 from rocketmq_emulator.checks.rules.ownership import OneOwner, OwnerTime
 from rocketmq_emulator.facts import (
     ConsumerStarted,
+    ConsumerStopped,
+    MisuseNoticed,
     NodeStarted,
     Queue,
     QueuesClaimed,
@@ -48,6 +50,7 @@ from rocketmq_emulator.scenarios.after.rebalance_changes import (
 from rocketmq_emulator.scenarios.descriptions.queue_history import OwnershipPeriod
 from rocketmq_emulator.scenarios.descriptions.sentences import many
 
+PROPERTY_FILTER_OFF = "property_filter_off"  # the misuse
 ROUTE_POLL_S = 30  # ClientConfig.pollNameServerInterval
 LOCK_EVERY_S = 20  # ConsumeMessageOrderlyService locks queues, and each rebalance does
 LOCK_S = 60  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
@@ -218,6 +221,9 @@ def without_owner(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
     """The sentences of one time in which a queue had no owner, ``SENTENCES_MAX`` at most."""
     history = journal.history(time.group, time.queue, time.from_us)
     last = max(history.holds, key=lambda hold: hold.until_us or time.from_us, default=None)
+    if last is None and (refused := [*_refused_expression(journal, time)]):
+        yield from refused
+        return
     grown = [*_growth(journal, time)]
     start = [*_before_none(journal, time, last), *grown]
     start.append(_became_unowned(journal, time, last, is_told=bool(grown)))
@@ -225,6 +231,24 @@ def without_owner(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
     end = [*_end_of_none(journal, time)]
     room = SENTENCES_MAX - len(start) - len(end)
     yield from [*start, *meanwhile[: max(room, 1)], *end]
+
+
+def _refused_expression(journal: CauseJournal, time: OwnerTime) -> Iterator[str]:
+    """That a broker refused the group's SQL92, so that none of its members could start."""
+    found = journal.of(MisuseNoticed, misuse=PROPERTY_FILTER_OFF, group=time.group)
+    refused = [(e, f) for e, f in found if f.topic == time.queue.topic]
+    if not refused:
+        return
+    entry, fact = refused[0]
+    yield (
+        f"{journal.names.node_of(fact.client)} of {time.group} subscribes to {fact.topic} by "
+        f"{fact.detail}, and {entry.node} refused that at {seconds(entry.mono_us)}: it does not "
+        "filter by properties."
+    )
+    stops = [*journal.of(ConsumerStopped, group=time.group)]
+    nodes = sorted({stop.node for stop, _ in stops})
+    yield f"So {joined(nodes)} could not start, {times(len(stops))} in all."
+    yield "Brokers filter by SQL92 if they are started with enablePropertyFilter=true."
 
 
 def _before_none(

@@ -67,6 +67,23 @@ async def a_producer_dies_before_it_ends_its_transaction(run: Run, producers: in
     run.expect(metric("unasked_checks") == 0, metric("open_transactions") == 0)
 
 
+@scenario(issue="apache/rocketmq#8311")
+async def a_long_immunity_uses_up_the_checks(run: Run, immunity_s: int = 1_800) -> None:
+    """Half messages are immune for 30 minutes, and their broker gives them up without asking.
+
+    A check that finds a half message immune asks nobody, but stores it again and counts.  After 15
+    of them the broker gives it up: 15 minutes after the send, 7.5 minutes since 5.1.1, whose
+    checks come every 30 s.  If the immunity (CHECK_IMMUNITY_TIME_IN_SECONDS) ends before that, the
+    remaining checks ask.
+    """
+    await run.cluster(brokers=1, topics={"orders": 2})
+    await run.consumers("billing", topic="orders")
+    immune = {"CHECK_IMMUNITY_TIME_IN_SECONDS": str(immunity_s)}
+    run.transactions("orders", rate=1, unknowns=1.0, count_max=5, properties=immune)
+    await run.sleep(1_000)
+    run.expect(metric("given_up") == 0, metric("open_transactions") == 0)
+
+
 @scenario(issue="apache/rocketmq#386")
 async def a_restarted_producer_is_not_asked(run: Run, sends_on: bool = False) -> None:
     """A producer that was started again, and has not sent yet, is asked about nothing.

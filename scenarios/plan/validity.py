@@ -23,6 +23,19 @@ from rocketmq_emulator.cluster.faults.register import refusal_of
 from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.world import WorldKind
 from rocketmq_emulator.facts import all_facts
+from rocketmq_emulator.protocol.messages.message import BadProperty, Message
+from rocketmq_emulator.protocol.messages.properties import (
+    CHECK_IMMUNITY_TIME_IN_SECONDS,
+    DELAY,
+    KEYS,
+    PROPERTIES_BYTES_MAX,
+    RESERVED,
+    TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    properties_text,
+)
 from rocketmq_emulator.scenarios.plan.client_starts import named_clients
 from rocketmq_emulator.scenarios.plan.plan import (
     ClusterPlan,
@@ -64,6 +77,12 @@ SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "lite_pull": LitePullConsumerConfig,
 }
 CHANCES = ("fails", "raises", "hangs")
+FIELD_OF_PROPERTY: Mapping[str, str] = {  # of a load, for a property of its messages
+    KEYS: "keys",
+    TAGS: "tags",
+    DELAY: "delay_levels",
+    **dict.fromkeys((TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS), "timer_ms"),
+}
 DELAY_LEVELS_MAX = 18
 BATCH_MAX = 1_000
 
@@ -233,10 +252,31 @@ def _load(load: LoadPlan, names: PlanNames) -> FoundProblems:
         yield ("until_ms",), "must be after the beginning of the load"
     if load.key_skew and not load.keys:
         yield ("key_skew",), "needs keys, the number of different keys"
+    yield from _properties(load)
     yield from _delays(load)
     yield from _batch(load)
     yield from _transactions(load)
     yield from _settings(("settings",), ProducerConfig, load.settings)
+
+
+def _properties(load: LoadPlan) -> FoundProblems:
+    """A problem for each property that a message cannot have, or that the client sets itself."""
+    for name, value in load.properties.items():
+        place = ("properties", name)
+        if (meant := FIELD_OF_PROPERTY.get(name)) is not None:
+            yield place, f"RocketMQ sets this property itself: use the field {meant} instead"
+        elif name in RESERVED:
+            yield place, "RocketMQ sets this property itself: no application can"
+        elif name == CHECK_IMMUNITY_TIME_IN_SECONDS and load.mode != "transaction":
+            yield place, f"is for loads of transactions, and the mode is {load.mode}"
+        else:
+            try:
+                Message("any").put_user_property(name, value)
+            except BadProperty as error:
+                yield place, str(error)
+    text = properties_text(load.properties, trailing=True)
+    if (size_bytes := len(text.encode())) > PROPERTIES_BYTES_MAX:
+        yield ("properties",), f"have {size_bytes:,} bytes, and {PROPERTIES_BYTES_MAX:,} fit"
 
 
 def _delays(load: LoadPlan) -> FoundProblems:

@@ -422,7 +422,15 @@ class Contents:
             if load.timer_ms:
                 timer_ms = rng.choice(load.timer_ms)
         body = f"{load.topic} {number} ".encode().ljust(size_bytes, b".")[: max(1, size_bytes)]
-        return Message(load.topic, body, tags=tag, keys=key, delay_level=level, delay_ms=timer_ms)
+        return Message(
+            load.topic,
+            body,
+            tags=tag,
+            keys=key,
+            delay_level=level,
+            delay_ms=timer_ms,
+            properties=load.properties,
+        )
 
 
 # Listeners as a plan describes them ---------------------------------------------------

@@ -28,6 +28,7 @@ from rocketmq_emulator.facts import (
     DelayedMessageDropped,
     FaultEnded,
     HalfMessageStored,
+    ImmuneHalfStoredAgain,
     MessageConsumed,
     MessageStored,
     NodeKilled,
@@ -113,6 +114,7 @@ class RunObserver:
             TimerMessageDropped: self._delayed_messages.timer_over,
             HalfMessageStored: self._open_transactions.stored,
             TransactionChecked: self._open_transactions.checked,
+            ImmuneHalfStoredAgain: self._open_transactions.checked,
             TransactionEnded: self._open_transactions.over,
             TransactionGivenUp: self._open_transactions.over,
             MessageConsumed: self._consumed,
@@ -326,7 +328,7 @@ class OpenTransactions:
         """Count a half message."""
         self._places.setdefault((entry.node, fact.uniq_key), set()).add(fact.offset)
 
-    def checked(self, fact: TransactionChecked, entry: Entry) -> None:
+    def checked(self, fact: TransactionChecked | ImmuneHalfStoredAgain, entry: Entry) -> None:
         """Move a half message to its new record; an ended one, asked about again, counts not."""
         places = self._places.get((entry.node, fact.uniq_key), set())
         if fact.offset in places:

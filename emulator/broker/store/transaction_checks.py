@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, stored_again
 from rocketmq_emulator.broker.store.put_chain import java_long
 from rocketmq_emulator.broker.store.reading import GetStatus
-from rocketmq_emulator.facts import Queue, TransactionChecked, TransactionGivenUp
+from rocketmq_emulator.facts import (
+    ImmuneHalfStoredAgain,
+    Queue,
+    TransactionChecked,
+    TransactionGivenUp,
+)
 from rocketmq_emulator.protocol.messages.message_ids import offset_msg_id
 from rocketmq_emulator.protocol.messages.names import (
     CID_SYS_RMQ_TRANS,
@@ -251,7 +256,7 @@ class CheckPass:
         if is_young or self._offset >= self._end:
             return None  # those behind it are younger, or copies made by this pass
         is_immune = own_ms is not None and age_ms < immune_ms
-        if is_immune and self._has_moved_on(half, properties, now_ms):
+        if is_immune and self._has_moved_on(half, properties, immune_ms - age_ms, now_ms):
             return self._next()
         if self._needs_check(age_ms, immune_ms):
             return self._check(half, properties, now_ms)
@@ -303,13 +308,22 @@ class CheckPass:
 
     # Storing again --------------------------------------------------------------------
 
-    def _has_moved_on(self, half: StoredMessage, properties: dict[str, str], now_ms: int) -> bool:
+    def _has_moved_on(
+        self, half: StoredMessage, properties: dict[str, str], immune_for_ms: int, now_ms: int
+    ) -> bool:
         """Store an immune half message again; False if the disk refuses it.
 
         Upstream: TransactionalMessageServiceImpl.checkPrepareQueueOffset.
         """
         properties.setdefault(TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
-        return self._put_again(half, {**properties, WAIT: "false"}, now_ms) is not None
+        put = self._put_again(half, {**properties, WAIT: "false"}, now_ms)
+        if put is None:
+            return False
+        queue = real_queue(properties, self._config.name)
+        counts = half.queue_offset, put.queue_offset, check_times(properties), immune_for_ms
+        group, key = properties.get(PGROUP, ""), properties.get(UNIQ_KEY, "")
+        self._note(ImmuneHalfStoredAgain(queue, *counts, group, key))
+        return True
 
     def _check(self, half: StoredMessage, properties: dict[str, str], now_ms: int) -> int:
         put = self._put_again(half, properties, now_ms)

@@ -2,8 +2,9 @@
 
 A half message is in no queue that a consumer reads.  Its producer ends the transaction; if the
 broker hears of no end, it asks a producer of the same group, again at each of its checks, and
-gives the message up after ``transactionCheckMax`` of them.  Each end of a transaction is one that
-a producer has said.
+gives the message up after ``transactionCheckMax`` of them.  While the message is immune by a
+property of its own, a check asks nobody and counts all the same.  Each end of a transaction is one
+that a producer has said.
 
 RocketMQ does not compare an end with the ends before it: an end that the producer sends while a
 check is under way is carried out, and then the answer to the check, too.  So a message may be
@@ -28,6 +29,7 @@ from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     HalfMessageSent,
     HalfMessageStored,
+    ImmuneHalfStoredAgain,
     LocalTransactionEnded,
     MessageConsumed,
     MessageStored,
@@ -57,7 +59,7 @@ COUNTS = {  # metric: sentence
     "committed_again": "committed for a second time, after a check",
     "given_up": "half messages that were given up",
     "open_transactions": "half messages without an end, when the run ended",
-    "ends_forgotten": "asked about after their end: their broker had died",
+    "ends_forgotten": "asked about after their end: a broker died, or they were immune",
 }
 
 
@@ -73,6 +75,7 @@ class TransactionsAreSettled(Checker):
         *(Metric(name, "messages", what, "topic") for name, what in COUNTS.items()),
         Metric("transaction_checks", "checks", "of half messages without an end", "topic"),
         Metric("unasked_checks", "checks", "of these: nobody of the group was connected", "topic"),
+        Metric("immune_checks", "checks", "counted, and nobody was asked: it was immune", "topic"),
         Metric("transaction_s_max", "s", "from half message to end", "topic", total="max"),
         Metric("excused_late_checks", "messages", "late, and a fault touched their broker"),
     )
@@ -100,6 +103,7 @@ class TransactionsAreSettled(Checker):
             LocalTransactionEnded: self._local_ended,
             TransactionAnswered: self._answered,
             TransactionChecked: self._checked,
+            ImmuneHalfStoredAgain: self._immune,
             TransactionEnded: self._ended,
             TransactionGivenUp: self._given_up,
         }
@@ -223,6 +227,15 @@ class TransactionsAreSettled(Checker):
                 here,
             )
 
+    def _immune(self, fact: ImmuneHalfStoredAgain, entry: Entry) -> None:
+        """A check that asks nobody: it counts, and the next one is due an interval later."""
+        half = self._halves.at(entry.node, fact.copy_offset)
+        if half is not None and half.ended is None:
+            here = key_of(entry)
+            self._is_in_time(half, self._since.get(half, half.stored), here)
+            self._since[half] = here
+            self.add_to_metric("immune_checks", 1, fact.queue.topic)
+
     def _ended(self, fact: TransactionEnded, entry: Entry) -> None:
         here, stored = key_of(entry), self._uncommitted.get(entry.node)
         if stored is not None and fact.outcome == "commit" and stored[0].uniq_key == fact.uniq_key:
@@ -330,7 +343,8 @@ class TransactionsAreSettled(Checker):
         died = self.cluster.disturbed((half.broker,), ended_us, ended_us + window_us)
         promise = self.cluster.stores.get(half.broker)
         is_kept = promise is not None and promise.outlives_process
-        if not died and is_kept and not self._lost_power(half.broker, ended_us, here.mono_us):
+        excused = died or half.was_immune or self._lost_power(half.broker, ended_us, here.mono_us)
+        if is_kept and not excused:
             self.report_violation(
                 f"{half.key} has ended, and its producers are asked about it again",
                 half.stored,

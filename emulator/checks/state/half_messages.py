@@ -15,7 +15,13 @@ from collections.abc import Iterator
 import msgspec
 
 from rocketmq_emulator.checks.state.queue_records import QueueRecords
-from rocketmq_emulator.facts import HalfMessageSent, HalfMessageStored, Queue, TransactionChecked
+from rocketmq_emulator.facts import (
+    HalfMessageSent,
+    HalfMessageStored,
+    ImmuneHalfStoredAgain,
+    Queue,
+    TransactionChecked,
+)
 from rocketmq_emulator.facts.journal import EntryKey
 
 HALVES_MAX = 100_000
@@ -33,6 +39,7 @@ class HalfMessage(msgspec.Struct, eq=False):
     sent: EntryKey | None = None  # its producer's HalfMessageSent
     checked: EntryKey | None = None  # the last check
     check_times: int = 0
+    was_immune: bool = False  # stored again then: an end of an older record does not end the copy
     commits: int = 0
     ended: EntryKey | None = None  # the first commit or rollback
     given_up: EntryKey | None = None
@@ -77,11 +84,17 @@ class HalfMessages:
         if half is not None:
             half.sent = half.sent or at
 
-    def checked(self, fact: TransactionChecked, at: EntryKey, node: str) -> HalfMessage | None:
-        """The half message was stored again, and its group asked.  None: it is not known."""
+    def checked(
+        self, fact: TransactionChecked | ImmuneHalfStoredAgain, at: EntryKey, node: str
+    ) -> HalfMessage | None:
+        """The half message was stored again, and its group asked, unless it was immune.
+
+        None: it is not known.
+        """
         half = self.at(node, fact.offset)
         if half is not None:
             half.checked, half.check_times = at, fact.check_times
+            half.was_immune = half.was_immune or isinstance(fact, ImmuneHalfStoredAgain)
             self._place(half, fact.copy_offset)
         return half
 

@@ -20,6 +20,7 @@ from rocketmq_emulator.facts import (
     DelayedDelivered,
     HalfMessageSent,
     HalfMessageStored,
+    ImmuneHalfStoredAgain,
     LogRecovered,
     MessageSent,
     MessageSentBack,
@@ -97,6 +98,7 @@ class StoredMessages:
             HalfMessageStored: self._half_stored,
             HalfMessageSent: self._half_sent,
             TransactionChecked: self._checked,
+            ImmuneHalfStoredAgain: self._checked,
             TransactionEnded: self._transaction_ended,
             TransactionGivenUp: self._given_up,
             LogRecovered: self._recovered,
@@ -400,7 +402,7 @@ class StoredMessages:
     def _half_sent(self, fact: HalfMessageSent, entry: Entry) -> None:
         self.halves.sent(fact, EntryKey(entry.mono_us, entry.node, entry.seq))
 
-    def _checked(self, fact: TransactionChecked, entry: Entry) -> None:
+    def _checked(self, fact: TransactionChecked | ImmuneHalfStoredAgain, entry: Entry) -> None:
         self.halves.checked(fact, EntryKey(entry.mono_us, entry.node, entry.seq), entry.node)
 
     def _given_up(self, fact: TransactionGivenUp, entry: Entry) -> None:

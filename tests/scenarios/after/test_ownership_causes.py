@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_emulator.facts import (
+    MisuseNoticed,
     NodeKilled,
     NodeStarted,
     NodeStopped,
@@ -157,3 +158,16 @@ def test_the_stop_of_a_broker_that_a_route_lacks_is_why_a_share_is_too_small() -
     journal.note(TWO, RouteChanged("orders", ("broker-a",))).passed(TWO, 1, TWO).at_s(50)
     cause = cause_of_expectation(journal.claimed(TWO, Q0).at_s(70).ends())
     assert cause.startswith("broker-b was stopped at 5.0 s and started again at 8.0 s.")
+
+
+def test_a_group_whose_sql_is_refused_is_told_with_the_setting() -> None:
+    journal = expecting("backlog").consumer(ONE, expressions=("SQL92: color = 'red'",))
+    refused = MisuseNoticed("property_filter_off", client_of(ONE), "billing", "orders", "SQL92")
+    journal.note("broker-a", refused).stopped(ONE).at_s(1).consumer(ONE).stopped(ONE)
+    journal.at_s(10).each(range(5), journal.sent)
+    assert cause_of_expectation(journal.at_s(50).ends()) == (
+        "billing has not finished 5 messages of orders@broker-a:0, from 0 on. billing-1 of "
+        "billing subscribes to orders by SQL92, and broker-a refused that at 0.000 s: it does "
+        "not filter by properties. So billing-1 could not start, twice in all. Brokers filter by "
+        "SQL92 if they are started with enablePropertyFilter=true."
+    )

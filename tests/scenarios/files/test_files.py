@@ -329,6 +329,38 @@ WRONG = {
         {"rate": 'rate = "5/s"\nmode = "transaction"\nuntil = "5s"\ndelay_levels = 3'},
         "it.toml:9: load: a transaction drops the delay of its message: leave it out",
     ),
+    "a property that is the message's tag": (
+        {"rate": 'rate = "5/s"\nproperties = { TAGS = "red" }'},
+        (
+            "it.toml:12: load.properties.TAGS: RocketMQ sets this property itself: use the field "
+            "tags instead"
+        ),
+    ),
+    "a property that no application can set": (
+        {"rate": 'rate = "5/s"\nproperties = { PGROUP = "shop" }'},
+        (
+            "it.toml:12: load.properties.PGROUP: RocketMQ sets this property itself: no "
+            "application can"
+        ),
+    ),
+    "an empty property": (
+        {"rate": 'rate = "5/s"\nproperties = { color = "" }'},
+        (
+            "it.toml:12: load.properties.color: The name or value of property can not be null or "
+            "blank string!"
+        ),
+    ),
+    "an immunity of no transaction": (
+        {"rate": 'rate = "5/s"\nproperties = { CHECK_IMMUNITY_TIME_IN_SECONDS = "90" }'},
+        (
+            "it.toml:12: load.properties.CHECK_IMMUNITY_TIME_IN_SECONDS: is for loads of "
+            "transactions, and the mode is sync"
+        ),
+    ),
+    "more properties than a record holds": (
+        {"rate": f'rate = "5/s"\nproperties = {{ color = "{"x" * 32_766}" }}'},
+        "it.toml:12: load.properties: have 32,773 bytes, and 32,767 fit",
+    ),
     "a push consumer that seeks": (
         {"members": 'seeks = ["5s"]'},
         "it.toml:8: consumers.seeks: only lite pull consumers seek",

@@ -133,6 +133,8 @@ CASES: list[
     ("offsets:a_broadcasting_member_asks_beyond_the_log", {"release": "4.9.8"}, "passed", ""),
     ("offsets:a_retry_doubles_at_a_restart", {}, "failed", "duplicates == 0 was expected"),
     ("offsets:a_retry_doubles_at_a_restart", {"interrupts": False}, "passed", ""),
+    ("subscriptions:a_broker_does_not_filter_by_sql", {}, "failed", "backlog == 0"),
+    ("subscriptions:a_broker_does_not_filter_by_sql", {"enabled": True}, "passed", ""),
     ("requests:replies_are_lost_after_a_reconnect", {}, "failed", "unanswered_s <= 5"),
     (
         "requests:replies_are_lost_after_a_reconnect",
@@ -158,6 +160,8 @@ CASES: list[
         "passed",
         "",
     ),
+    ("transactions:a_long_immunity_uses_up_the_checks", {}, "failed", "given_up == 0"),
+    ("transactions:a_long_immunity_uses_up_the_checks", {"immunity_s": 90}, "passed", ""),
     ("transactions:a_restarted_producer_is_not_asked", {}, "failed", "unasked_checks == 0"),
     ("transactions:a_restarted_producer_is_not_asked", {"sends_on": True}, "passed", ""),
     ("power:a_power_loss_hides_new_messages", {}, "failed", "hidden == 0"),

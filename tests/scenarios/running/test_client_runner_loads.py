@@ -76,6 +76,14 @@ def test_each_message_draws_its_delay_once() -> None:
     assert {timers.message(number).delay_ms for number in range(100)} == {0, 5_000}
 
 
+def test_each_message_of_a_load_has_its_properties() -> None:
+    load = LoadPlan(topic="orders", rate=10, tags=("red",), properties={"color": "red"})
+    message = Contents(load, seed=1).message(3)
+    assert message.properties["color"] == "red"
+    assert message.tags == "red"
+    assert load.properties == {"color": "red"}, "the properties of a message are its own"
+
+
 # Listeners ----------------------------------------------------------------------------------
 
 

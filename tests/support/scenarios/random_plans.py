@@ -173,6 +173,7 @@ LOAD = some(
     crashes=st.just(0.0),
     decides_ms=st.just(0.0),
     settings=st.just({}),
+    properties=st.dictionaries(st.sampled_from(["color", "te$t"]), WORDS),
 )
 TRANSACTIONS = st.tuples(*[st.sampled_from([0.0, 0.25, 0.3])] * 3).map(
     lambda shares: LoadPlan(

@@ -22,6 +22,7 @@ from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.disk.port import Disk
 from rocketmq_emulator.facts import (
     HalfMessageStored,
+    ImmuneHalfStoredAgain,
     Queue,
     TransactionChecked,
     TransactionGivenUp,
@@ -256,6 +257,10 @@ def test_an_immunity_of_its_own_delays_the_check_but_each_pass_counts(release: s
     newest = copies[-1].property_map()
     assert newest["TRAN_PREPARED_QUEUE_OFFSET"] == "0"
     assert newest["TRANSACTION_CHECK_TIMES"] == str(passes)
+    facts = rig.facts_of(ImmuneHalfStoredAgain)
+    first_ms = 100_000 - INTERVAL[release]
+    assert facts[0] == ImmuneHalfStoredAgain(facts[0].queue, 0, 1, 1, first_ms, "pg", "K1")
+    assert [fact.check_times for fact in facts] == list(range(1, passes + 1))
     rig.run(NOW + (passes + 1) * INTERVAL[release])
     assert rig.asked == [("K1", passes + 1)]
 

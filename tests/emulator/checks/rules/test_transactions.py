@@ -9,6 +9,7 @@ import pytest
 from rocketmq_emulator.facts import (
     HalfMessageSent,
     HalfMessageStored,
+    ImmuneHalfStoredAgain,
     LocalTransactionEnded,
     NodeKilled,
     NodeStarted,
@@ -67,6 +68,13 @@ class ATransaction(AJournal):
         """The broker stores the half message again, and asks *client*."""
         self.stored(times, HALF, KEY)
         fact = TransactionChecked(Q0, times - 1, times, times, client, GROUP, KEY)
+        self.note("broker-a", fact)
+        return self
+
+    def immune(self, times: int) -> ATransaction:
+        """The broker stores the half message again, and asks nobody."""
+        self.stored(times, HALF, KEY)
+        fact = ImmuneHalfStoredAgain(Q0, times - 1, times, times, 60_000, GROUP, KEY)
         self.note("broker-a", fact)
         return self
 
@@ -203,6 +211,24 @@ def test_a_half_message_is_given_up_after_fifteen_checks_and_not_before() -> Non
     assert given_up(15) == []
     assert given_up(14) == [f"{KEY} was given up after 14 checks"]
     assert f"{KEY} was asked about for the 16th time" in given_up(16)
+
+
+def test_a_check_of_an_immune_half_message_counts_and_asks_nobody() -> None:
+    journal = ATransaction().half("unknown")
+    for number in range(1, 16):
+        journal.at_s(60 * number).immune(number)
+    journal.at_s(960).note("broker-a", TransactionGivenUp(Q0, 15, 15, "checked", KEY))
+    judged = journal.ends().judged()
+    assert objections(judged, "transactions") == []
+    found = (judged.metrics[name] for name in ("immune_checks", "given_up", "open_transactions"))
+    assert [*found] == [15, 1, 0]
+
+
+def test_an_immune_copy_does_not_see_the_end_of_its_first_record() -> None:
+    journal = ATransaction().half("commit").at_s(60).immune(1).commits().at_s(120).asked(2)
+    judged = journal.answers("commit").ends().judged()
+    assert objections(judged, "transactions") == []
+    assert judged.metrics["ends_forgotten"] == 1
 
 
 def test_client_invariant_24_an_unsafe_half_message_is_rolled_back() -> None:
