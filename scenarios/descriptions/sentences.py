@@ -3,15 +3,14 @@
     broker-a    stored 7F… at 6 of orders@broker-a:0
     billing-1   claimed orders@broker-a:0 from 4, for billing
 
-``SENTENCES`` has an entry for each kind of fact that needs its own words; other kinds are shown
-by their fields.
+``SENTENCES`` has an entry for each kind of fact, except those that are warnings with a
+``sentence()`` of their own.  Facts of later versions are shown by their fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, TypeAlias
 
 from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
@@ -19,15 +18,21 @@ from rocketmq_emulator.facts import (
     BrokerIsolated,
     BrokerRegistered,
     BrokerUnregistered,
+    CallbackRaised,
     ConsumerStarted,
     ConsumerStopped,
     DelayedDelivered,
     DelayedMessageDropped,
+    EndTransactionRefused,
     Fact,
     FaultBegan,
     FaultEnded,
     GroupOffsetMoved,
+    HalfMessageSent,
+    HalfMessageStored,
+    ImmuneHalfStoredAgain,
     ListenerRaised,
+    LocalTransactionEnded,
     MemberJoined,
     MemberLeft,
     MembersNotified,
@@ -53,6 +58,12 @@ from rocketmq_emulator.facts import (
     QueuesReleased,
     QueuesUnlocked,
     RebalancePassed,
+    ReplyDropped,
+    ReplyNotPushed,
+    ReplyPushed,
+    ReplyReceived,
+    RequestGivenUp,
+    RequestSent,
     RouteChanged,
     RunEnded,
     SeekRequested,
@@ -62,12 +73,15 @@ from rocketmq_emulator.facts import (
     SubscriptionChanged,
     TopicChanged,
     TopicCreated,
+    TransactionAnswered,
+    TransactionChecked,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames, fault_in_words
-
-Sentence: TypeAlias = Callable[[Any, Entry, NodeNames], str]
+from rocketmq_emulator.scenarios.descriptions.server_sentences import SERVER_SENTENCES, Sentence
 
 CODES = {code: name for name, code in vars(ResponseCode).items() if name.isupper()}
 LISTED_MAX = 8  # of queues or members in one sentence
@@ -137,6 +151,97 @@ def _failed(fact: SendFailed, *_: object) -> str:
     return (
         f"failed to send {fact.uniq_key} to {fact.topic} after {many(fact.attempts, 'attempt')}: "
         f"{fact.error}{stored}"
+    )
+
+
+# Transactions -------------------------------------------------------------------------------
+
+
+def _half_sent(fact: HalfMessageSent, *_: object) -> str:
+    return (
+        f"sent the half message {fact.uniq_key} to {place_of(fact.queue)}: acknowledged "
+        f"({fact.status}, attempt {fact.attempts}, {fact.took_ms} ms)"
+    )
+
+
+def _local_ended(fact: LocalTransactionEnded, *_: object) -> str:
+    error = f" ({fact.error})" if fact.error else ""
+    return f"ended the local transaction of {fact.uniq_key} with {fact.outcome}{error}"
+
+
+def _check_answered(fact: TransactionAnswered, *_: object) -> str:
+    error = f" ({fact.error})" if fact.error else ""
+    return f"answered the check of {fact.uniq_key} with {fact.outcome}{error}"
+
+
+def _ended(fact: TransactionEnded, *_: object) -> str:
+    by = "answered a check" if fact.by_check else "asked"
+    if fact.outcome == "rollback":
+        done = f"rolled back {fact.uniq_key} of {place_of(fact.queue)}"
+    elif fact.stored_offset < 0:
+        done = f"committed {fact.uniq_key} of {place_of(fact.queue)}, which waits for its time"
+    else:
+        done = f"committed {fact.uniq_key}, at {fact.stored_offset} of {place_of(fact.queue)}"
+    return f"{done}, as {fact.group} {by}"
+
+
+def _end_refused(fact: EndTransactionRefused, *_: object) -> str:
+    what = f" of {fact.topic}" if fact.topic else ""
+    return (
+        f"refused to end a transaction{what} for {fact.group}: "
+        f"{code_in_words(fact.response_code)}, {fact.remark}"
+    )
+
+
+def _checked(fact: TransactionChecked, _: Entry, names: NodeNames) -> str:
+    asked = names.node_of(fact.client) if fact.client else "nobody, as no producer is connected"
+    return f"asked about {fact.uniq_key}, check {fact.check_times} of {fact.group}: {asked}"
+
+
+def _immune(fact: ImmuneHalfStoredAgain, *_: object) -> str:
+    return (
+        f"asked nobody about {fact.uniq_key}, check {fact.check_times} of {fact.group}: it is "
+        f"immune for another {fact.immune_for_ms / 1_000:.1f} s"
+    )
+
+
+# Requests and replies -----------------------------------------------------------------------
+
+
+def _request_sent(fact: RequestSent, *_: object) -> str:
+    return (
+        f"sent the request {fact.correlation_id} to {fact.topic}, and waits for its reply, for "
+        f"{fact.timeout_ms / 1_000:g} s in all"
+    )
+
+
+def _request_given_up(fact: RequestGivenUp, *_: object) -> str:
+    stored = "; it is stored and may be consumed" if fact.stored else ""
+    return (
+        f"gave up the request {fact.correlation_id} to {fact.topic} after {fact.after_ms} ms: "
+        f"{fact.reason}{stored}"
+    )
+
+
+def _reply_dropped(fact: ReplyDropped, *_: object) -> str:
+    error = f", {fact.error}" if fact.error else ""
+    return (
+        f"dropped a reply of {fact.sender} to the request {fact.correlation_id or 'of no id'}: "
+        f"{fact.reason}{error}"
+    )
+
+
+def _reply_pushed(fact: ReplyPushed, _: Entry, names: NodeNames) -> str:
+    who = names.node_of(fact.client)
+    return f"pushed the reply to the request {fact.correlation_id} to {who}, {fact.took_ms} ms"
+
+
+def _reply_not_pushed(fact: ReplyNotPushed, _: Entry, names: NodeNames) -> str:
+    who = f" to {names.node_of(fact.client)}" if fact.client else ""
+    stored = f"; it is stored in {fact.topic}, which no client reads" if fact.stored else ""
+    return (
+        f"could not push the reply to the request {fact.correlation_id or 'of no id'}{who}: "
+        f"{fact.reason}{stored}"
     )
 
 
@@ -296,12 +401,38 @@ def _run_ended(fact: RunEnded, *_: object) -> str:
 
 
 SENTENCES: Mapping[type[Fact], Sentence] = {
+    **SERVER_SENTENCES,
     RouteChanged: lambda fact, *_: f"got another route of {fact.topic}: {listed(fact.brokers)}",
     SendAttempted: _attempted,
     MessageSent: _sent,
     SendFailed: _failed,
     SendRefused: lambda fact, *_: (
         f"refused a message of {fact.topic}: {code_in_words(fact.response_code)}, {fact.remark}"
+    ),
+    HalfMessageSent: _half_sent,
+    LocalTransactionEnded: _local_ended,
+    TransactionAnswered: _check_answered,
+    HalfMessageStored: lambda fact, *_: (
+        f"put aside the half message {fact.uniq_key} of {place_of(fact.queue)}, from {fact.group}"
+    ),
+    TransactionEnded: _ended,
+    EndTransactionRefused: _end_refused,
+    TransactionChecked: _checked,
+    ImmuneHalfStoredAgain: _immune,
+    TransactionGivenUp: lambda fact, *_: (
+        f"gave up the half message {fact.uniq_key} of {place_of(fact.queue)}: {fact.reason}"
+    ),
+    RequestSent: _request_sent,
+    ReplyReceived: lambda fact, *_: (
+        f"got the reply to the request {fact.correlation_id} to {fact.topic}, {fact.took_ms} ms "
+        "after the call"
+    ),
+    RequestGivenUp: _request_given_up,
+    ReplyDropped: _reply_dropped,
+    ReplyPushed: _reply_pushed,
+    ReplyNotPushed: _reply_not_pushed,
+    CallbackRaised: lambda fact, *_: (
+        f"got {fact.error} from the {fact.function} of its application, for {fact.group}"
     ),
     BrokerIsolated: lambda fact, *_: f"avoids {fact.broker} for {fact.for_ms / 1_000:g} s",
     ConsumerStarted: _started,

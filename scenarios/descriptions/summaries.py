@@ -16,6 +16,9 @@ import msgspec
 from rocketmq_emulator.checks.state.violation import place_of
 from rocketmq_emulator.facts import (
     Fact,
+    HalfMessageSent,
+    HalfMessageStored,
+    ImmuneHalfStoredAgain,
     LogFlushed,
     MessageConsumed,
     MessageGivenToListener,
@@ -28,6 +31,8 @@ from rocketmq_emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
     SendAttempted,
+    TransactionChecked,
+    TransactionEnded,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.scenarios.descriptions.names import NodeNames, queues_of
@@ -39,8 +44,12 @@ VARYING_FIELDS = frozenset(
         "asked",
         "attempts",
         "cause",
+        "check_times",
         "connection_count",
+        "copy_offset",
         "corrected",
+        "correlation_id",
+        "immune_for_ms",
         "late_by_ms",
         "message_count",
         "next_offset",
@@ -51,6 +60,7 @@ VARYING_FIELDS = frozenset(
         "reconsume_times",
         "since_ms",
         "size_bytes",
+        "stored_offset",
         "tags",
         "took_ms",
         "traceback",
@@ -198,6 +208,21 @@ def _consumed(first: Entry, last: Entry, names: NodeNames) -> str:
     return _messages(did)(first, last, names)
 
 
+def _halves(did: Callable[[Any, NodeNames], str]) -> Many:
+    """Half messages; their offsets are those of the half topic, which no reader looks for."""
+
+    def tell(first: Entry, _: Entry, names: NodeNames) -> str:
+        fact: Any = first.fact
+        return f"half messages of {place_of(fact.queue)} were {did(fact, names)}"
+
+    return tell
+
+
+def _asked_about(fact: TransactionChecked, names: NodeNames) -> str:
+    who = names.node_of(fact.client) if fact.client else "nobody, as no producer is connected"
+    return f"asked about ({fact.group}): {who}"
+
+
 def _attempts(first: Entry, *_: object) -> str:
     fact: Any = first.fact
     return f"attempts to send to {place_of(fact.queue)} ended with {fact.outcome}"
@@ -213,4 +238,11 @@ RUN_SENTENCES: Mapping[type[Fact], Many] = {
     MessagePolled: _messages("were returned by polls"),
     MessageConsumed: _consumed,
     SendAttempted: _attempts,
+    HalfMessageSent: _halves(lambda fact, _: f"acknowledged ({fact.status})"),
+    HalfMessageStored: _halves(lambda fact, _: f"put aside, from {fact.group}"),
+    TransactionChecked: _halves(_asked_about),
+    ImmuneHalfStoredAgain: _halves(lambda fact, _: f"immune: nobody was asked ({fact.group})"),
+    TransactionEnded: _halves(
+        lambda fact, _: "committed" if fact.outcome == "commit" else "rolled back"
+    ),
 }

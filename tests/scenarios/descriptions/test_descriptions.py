@@ -8,6 +8,8 @@ from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
+    HalfMessageStored,
+    ImmuneHalfStoredAgain,
     MessageStored,
     NodeKilled,
     PullAnswered,
@@ -18,6 +20,8 @@ from rocketmq_emulator.facts import (
     RebalancePassed,
     SendRefused,
     TopicCreated,
+    TransactionChecked,
+    TransactionEnded,
     all_facts,
 )
 from rocketmq_emulator.facts.journal import Entry
@@ -151,6 +155,38 @@ def test_every_sentence_can_be_told_of_a_fact_with_any_fields(kind: type[Fact]) 
     }
     entry = Entry(1, EPOCH_MS, 0, "broker-a", kind(**fields))
     assert sentence_of(entry, NodeNames([]))
+
+
+@pytest.mark.parametrize("kind", all_facts(), ids=lambda kind: kind.__name__)
+def test_every_fact_has_a_sentence(kind: type[Fact]) -> None:
+    """A warning has its own, which a node prints, too."""
+    assert kind in SENTENCES or kind.sentence is not Fact.sentence
+
+
+def test_the_steps_of_a_transaction_are_told_by_what_was_done() -> None:
+    journal = a_journal().note("broker-a", HalfMessageStored(Q0, 0, 0, "shop", "K1"))
+    journal.note("broker-a", TransactionChecked(Q0, 0, 1, 1, "", "shop", "K1"))
+    journal.note("broker-a", ImmuneHalfStoredAgain(Q0, 1, 2, 2, 90_000, "shop", "K1"))
+    ended = TransactionEnded(
+        Q0, 2, "commit", "shop", by_check=True, stored_offset=7, uniq_key="K1"
+    )
+    journal.note("broker-a", ended)
+    assert sentences(journal)[-4:] == [
+        "put aside the half message K1 of orders@broker-a:0, from shop",
+        "asked about K1, check 1 of shop: nobody, as no producer is connected",
+        "asked nobody about K1, check 2 of shop: it is immune for another 90.0 s",
+        "committed K1, at 7 of orders@broker-a:0, as shop answered a check",
+    ]
+
+
+def test_half_messages_of_one_queue_are_one_line() -> None:
+    journal = a_journal()
+    for number in range(3):
+        half = HalfMessageStored(Q0, number, 0, "shop", f"K{number}")
+        journal.at_s(number).note("broker-a", half)
+    assert lines(journal)[-1].startswith(
+        "3 half messages of orders@broker-a:0 were put aside, from shop, between 0.0 s and 2.0 s"
+    )
 
 
 def test_what_may_differ_within_a_run_are_names_of_fields() -> None:
