@@ -54,6 +54,11 @@ from rocketmq_emulator.scenarios.after.rebalance_causes import (
     queueless,
 )
 from rocketmq_emulator.scenarios.after.send_causes import failed_sends
+from rocketmq_emulator.scenarios.after.transaction_causes import (
+    COUNTED,
+    unsettled,
+    wrong_transaction,
+)
 from rocketmq_emulator.scenarios.plan.plan import Expectation
 from rocketmq_emulator.scenarios.plan.result import expected_text
 
@@ -73,6 +78,7 @@ OF_RULES: Mapping[str, DrawCause] = {
     "liveness": unfinished,
     "wakes": late_wake,
     "queues_are_pulled": unfinished,
+    "transactions": wrong_transaction,
 }
 OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("overlap_s", "overlap_queue_s", "duplicates_two_owners"), two_owners),
@@ -90,6 +96,7 @@ OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("needless_moves", "moved_queues"), moves),
     **dict.fromkeys(("queueless_members", "skew_queues"), queueless),
     **dict.fromkeys(("hidden", "lost_with_power"), after_power_loss),
+    **dict.fromkeys(COUNTED, unsettled),
     "idle_members": idle_members,
     "locks_refused": refused_locks,
     "expired_queues": expired_queues,
