@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.cli.messages.printer import Line
     from rocketmq_emulator.protocol.messages.message import MessageExt
 
-app = typer.Typer(no_args_is_help=True, help="Find stored messages, and what was done with them.")
+app = typer.Typer(no_args_is_help=True, help="Find stored messages, and their traces.")
 COPIES_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
 
 
@@ -55,7 +55,7 @@ def get(
         typer.Option(
             metavar="TOPIC",
             autocompletion=complete_topic,
-            help="Look only in this topic, which is quicker.",
+            help="Search this topic only, which is faster.",
         ),
     ] = "",
     form: Format = "",
@@ -82,15 +82,20 @@ def by_key_(
     topic: Annotated[
         str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="The topic.")
     ],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A key, as it was given to the send.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="A key of the messages, as their producer set it.")
+    ],
     count: Annotated[
-        int, typer.Option(min=1, max=COPIES_MAX, metavar="N", help="At most so many, the newest.")
+        int,
+        typer.Option(
+            min=1, max=COPIES_MAX, metavar="N", help="Show at most N messages, the newest."
+        ),
     ] = COPIES_MAX,
     form: Format = "",
     as_json: AsJsonLines = False,
     namesrv: Namesrv = NAMESRV,
 ) -> None:
-    """Show the messages of a topic that have a key, oldest first."""
+    """Show the messages of a topic with this key, oldest first."""
     line = line_of(form, short_line, as_json=as_json)
     found = call_cluster(namesrv, lambda admin: find_by_key(admin, topic, key, count))
     if not found:
