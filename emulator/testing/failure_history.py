@@ -20,6 +20,7 @@ from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
+    HalfMessageStored,
     ListenerRaised,
     MemberJoined,
     MemberLeft,
@@ -42,6 +43,9 @@ from rocketmq_emulator.facts import (
     SendFailed,
     SendRefused,
     TimeAdvanced,
+    TransactionChecked,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
@@ -155,6 +159,11 @@ def _state(fates: MessageFates) -> Iterator[str]:
     if fates.conditions:
         yield listed(f"{node} {how}" for node, how in sorted(fates.conditions.items()))
     silent = set(fates.members)
+    for topic, count in sorted(Counter(fates.open_halves.values()).items()):
+        yield (
+            f"{topic}: {many(count, 'half message')} without a commit: no group gets "
+            f"{'it' if count == 1 else 'them'}"
+        )
     for topic, messages in groupby(by_topic, lambda message: message.queue.topic):
         stored = list(messages)
         groups = fates.groups_of(topic)
@@ -239,6 +248,26 @@ def _stored(facts: Sequence[MessageStored], *_: object) -> str:
     tagged = f", tag {named}" if named and len(tags) <= TAGS_SHOWN_MAX else ""
     places = _places(fact.queue for fact in facts)
     return f"{many(len(facts), 'message')} sent to {topic}, stored: {places}{tagged}"
+
+
+def _of_topic(fact: HalfMessageStored | TransactionGivenUp, *_: object) -> Key:
+    return (fact.queue.topic,)
+
+
+def _ended(facts: Sequence[TransactionEnded], *_: object) -> str:
+    fact = facts[0]
+    done = "committed" if fact.outcome == "commit" else "rolled back"
+    after = ", after a check" if fact.by_check else ""
+    return f"{many(len(facts), 'half message')} of {fact.queue.topic} {done}{after}"
+
+
+def _checked(facts: Sequence[TransactionChecked], *_: object) -> str:
+    fact = facts[0]
+    halves = many(len({each.uniq_key for each in facts}), "half message")
+    about = f"about {halves} of {fact.queue.topic}"
+    if not fact.client:
+        return f"{fact.queue.broker} asked nobody {about}: {fact.group} is not connected"
+    return f"{fact.queue.broker} asked {fact.group} {about}"
 
 
 def _send_failed(facts: Sequence[SendFailed], *_: object) -> str:
@@ -357,6 +386,30 @@ def _misuse_key(fact: MisuseNoticed, *_: object) -> Key | None:
 
 WORDS: Mapping[type[Fact], Words] = {
     MessageStored: Words(1, _stored_key, _stored),
+    HalfMessageStored: Words(
+        1,
+        _of_topic,
+        lambda facts, *_: (
+            f"{many(len(facts), 'half message')} sent to {facts[0].queue.topic}, put aside: "
+            f"{_places(fact.queue for fact in facts)}"
+        ),
+    ),
+    TransactionEnded: Words(
+        1, lambda fact, *_: (fact.queue.topic, fact.outcome, fact.by_check), _ended
+    ),
+    TransactionChecked: Words(
+        2,
+        lambda fact, *_: (fact.queue.broker, fact.queue.topic, fact.group, fact.client),
+        _checked,
+    ),
+    TransactionGivenUp: Words(
+        0,
+        _of_topic,
+        lambda facts, *_: (
+            f"{many(len(facts), 'half message')} of {facts[0].queue.topic} given up: "
+            f"{facts[0].reason}"
+        ),
+    ),
     SendFailed: Words(0, lambda fact, *_: (fact.topic, fact.error), _send_failed),
     SendRefused: Words(
         1,

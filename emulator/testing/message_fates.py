@@ -20,6 +20,7 @@ from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
+    HalfMessageStored,
     ListenerRaised,
     MemberJoined,
     MemberLeft,
@@ -40,6 +41,8 @@ from rocketmq_emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
     SubscriptionChanged,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
@@ -128,6 +131,7 @@ class MessageFates:
         self.until_us = until_us
         self.names = NodeNames(known)
         self.messages: list[PlacedMessage] = []
+        self.open_halves: dict[str, str] = {}  # by key: the topics of half messages without an end
         self.members: dict[str, dict[str, str]] = {}  # by group: name, and how it left or ""
         self.expressions: dict[tuple[str, str], str] = {}  # by group and topic
         self.topics: dict[str, set[str]] = {}  # that a group reads
@@ -154,6 +158,9 @@ class MessageFates:
     def _table(self) -> Mapping[type[Fact], Callable[[Entry, Any], None]]:
         return {
             MessageStored: self._stored,
+            HalfMessageStored: self._half_stored,
+            TransactionEnded: self._transaction_over,
+            TransactionGivenUp: self._transaction_over,
             ConsumerStarted: self._started,
             ConsumerStopped: self._ended,
             MemberJoined: self._joined,
@@ -305,6 +312,12 @@ class MessageFates:
                     fact.position + fact.size_bytes,
                 )
             )
+
+    def _half_stored(self, _: Entry, fact: HalfMessageStored) -> None:
+        self.open_halves[fact.uniq_key] = fact.queue.topic
+
+    def _transaction_over(self, _: Entry, fact: TransactionEnded | TransactionGivenUp) -> None:
+        self.open_halves.pop(fact.uniq_key, None)
 
     def _started(self, entry: Entry, fact: ConsumerStarted) -> None:
         self._told.add(fact.group)

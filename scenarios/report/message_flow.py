@@ -5,6 +5,9 @@ MessageStored to MessageConsumed; for consumers without facts (clients of other 
 commit of an offset beyond the message.  The backlog of a group is what RocketMQ's own tools call
 the lag: messages stored, and not yet committed.
 
+Transactions are counted by topic: half messages, their ends, the checks of their brokers.  "open"
+is the number of those without an end at each time.
+
 A message that failed is sent back to a broker, delivered again as a retry, and in the end a dead
 letter: each is a point of its group.  So is a message that was consumed, and is consumed again.
 """
@@ -18,6 +21,8 @@ import msgspec
 from rocketmq_emulator.checks.state.offset_runs import OffsetRuns
 from rocketmq_emulator.facts import (
     ConsumerStarted,
+    HalfMessageStored,
+    ImmuneHalfStoredAgain,
     MessageConsumed,
     MessageSent,
     MessageSentBack,
@@ -26,17 +31,21 @@ from rocketmq_emulator.facts import (
     Queue,
     QueuesClaimed,
     SendFailed,
+    TransactionChecked,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.messages.names import DLQ_GROUP_TOPIC_PREFIX
 
 NOT_STORED = -1
+OVER = {"commit": "transactions committed", "rollback": "transactions rolled back"}  # by outcome
 
 
 class Points(msgspec.Struct):
     """Values by number of fact; *what* names the measurement, *of* its topic or group."""
 
-    what: str  # "sends", "failed sends", "consumed", "committed", "backlog", or one of ``EVENTS``
+    what: str  # "sends", "failed sends", "consumed", "committed", "backlog", "open", or an event
     of: str
     facts: array[int]
     values: array[int]  # µs, or messages
@@ -59,6 +68,7 @@ class MessageFlow:
         self._lags: dict[str, _Lag] = {}
         self._broadcast: set[str] = set()  # groups
         self._consumed: dict[tuple[str, Queue], OffsetRuns] = {}  # by group, or its member
+        self._open: dict[str, set[str]] = {}  # by topic: keys of half messages without an end
 
     def started(self, _number: int, _entry: Entry, fact: ConsumerStarted) -> None:
         """A consumer started: each member of a broadcasting group consumes every message."""
@@ -103,6 +113,32 @@ class MessageFlow:
         """A broker stored a message for a retry, or as a dead letter."""
         is_dead = fact.target_topic.startswith(DLQ_GROUP_TOPIC_PREFIX)
         self._points("dead letters" if is_dead else "sent back", fact.group).add(number, 1)
+
+    def half_stored(self, number: int, _entry: Entry, fact: HalfMessageStored) -> None:
+        """A half message was put aside: its transaction is open."""
+        self._points("half messages", fact.queue.topic).add(number, 1)
+        self._open.setdefault(fact.queue.topic, set()).add(fact.uniq_key)
+        self._note_open(number, fact.queue.topic)
+
+    def transaction_over(
+        self, number: int, _entry: Entry, fact: TransactionEnded | TransactionGivenUp
+    ) -> None:
+        """A transaction has ended, or was given up; a second end of it counts, too."""
+        topic = fact.queue.topic
+        what = OVER[fact.outcome] if isinstance(fact, TransactionEnded) else "given up"
+        self._points(what, topic).add(number, 1)
+        self._open.get(topic, set()).discard(fact.uniq_key)
+        self._note_open(number, topic)
+
+    def checked(
+        self, number: int, _entry: Entry, fact: TransactionChecked | ImmuneHalfStoredAgain
+    ) -> None:
+        """A broker checked a half message: it asked a producer, or nobody."""
+        is_asked = isinstance(fact, TransactionChecked) and fact.client
+        self._points("checks" if is_asked else "checks of nobody", fact.queue.topic).add(number, 1)
+
+    def _note_open(self, number: int, topic: str) -> None:
+        self._points("open", topic).add(number, len(self._open.get(topic, ())))
 
     def _forget_from(self, queue: Queue, offset: int) -> None:
         for (_, name), done in self._consumed.items():

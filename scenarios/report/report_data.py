@@ -29,6 +29,8 @@ from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
+    HalfMessageStored,
+    ImmuneHalfStoredAgain,
     MemberJoined,
     MemberLeft,
     MessageConsumed,
@@ -44,6 +46,9 @@ from rocketmq_emulator.facts import (
     RunEnded,
     RunStarted,
     SendFailed,
+    TransactionChecked,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.protocol.error_families import DamagedData
@@ -219,6 +224,11 @@ class _Fold:
             MessageStored: (self.flow.stored,),
             MessageConsumed: (self.flow.consumed,),
             MessageSentBack: (self.flow.sent_back,),
+            HalfMessageStored: (self.flow.half_stored,),
+            TransactionEnded: (self.flow.transaction_over,),
+            TransactionGivenUp: (self.flow.transaction_over,),
+            TransactionChecked: (self.flow.checked,),
+            ImmuneHalfStoredAgain: (self.flow.checked,),
         }
 
     def data(self, first: Entry, end_us: int, judgement: Judgement | None) -> ReportData:

@@ -123,7 +123,8 @@ def sweep_screen(
     left = sum(row.verdict != "passed" for row in rows) - len(shown)
     if left > 0:
         parts.append(Text(f"… and {left:,} more that did not pass"))
-    parts += [Text(line) for line in (*_summary(tally), *_start_ups(rows))]
+    lines = (*_summary(tally), *_transactions(rows), *_start_ups(rows))
+    parts += [Text(line) for line in lines]
     parts += [Text(f"journal of seed {seed}: {path}") for seed, path in _journals(shown).items()]
     if len(rows) == 1 and rows[0].journal:
         parts.append(Text(_next(rows[0])))
@@ -172,6 +173,30 @@ def _summary(tally: SweepTally) -> list[str]:
         if tally.done == 1:
             value = f"it is {worst.value:g}"
         lines.append(f"  {name} {one.operator} {one.bound:g}: {value}")
+    return lines
+
+
+TRANSACTIONS = {  # metric: its words, after its number
+    "committed": "committed",
+    "rolled_back": "rolled back",
+    "given_up": "given up",
+    "open_transactions": "open",
+}
+UNASKED = ("unasked_checks", "immune_checks")
+
+
+def _transactions(rows: Sequence[RunResult]) -> list[str]:
+    """How the transactions of all *rows* ended, and how often brokers checked them, if any."""
+
+    def total(*names: str) -> int:
+        return round(sum(row.metrics.get(name, 0) for row in rows for name in names))
+
+    if not total("half_messages"):
+        return []
+    ends = ", ".join(f"{total(name):,} {words}" for name, words in TRANSACTIONS.items())
+    lines = [f"  {total('half_messages'):,} half messages: {ends}"]
+    if checks := total("transaction_checks", "immune_checks"):
+        lines.append(f"  {checks:,} checks of half messages: {total(*UNASKED):,} asked nobody")
     return lines
 
 

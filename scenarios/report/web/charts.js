@@ -1,4 +1,4 @@
-// Durations of sends and deliveries, on a logarithmic scale, and the backlogs of groups.
+// Durations of sends and deliveries, on a logarithmic scale; backlogs of groups; transactions of topics.
 
 const CHART = 96, STEPS = 44, DOTS_MAX = 1500;
 const TITLES = {
@@ -6,10 +6,12 @@ const TITLES = {
   consumed: ['Deliveries to', 'from stored to consumed, first deliveries only'],
   committed: ['Deliveries to', 'from stored to the commit of its offset: the journal has no facts of its consumers'],
   backlog: ['Backlog of', 'messages stored and not yet committed'],
+  open: ['Open transactions of', 'half messages that have no end and are not given up'],
 };
+const COUNTS = ['backlog', 'open']; // drawn as bars, others as durations
 
 function addCharts() {
-  for (const what of ['sends', 'consumed', 'committed', 'backlog'])
+  for (const what of ['sends', 'consumed', 'committed', 'backlog', 'open'])
     for (const points of report.series.filter(it => it.what === what)) addChart(what, points);
   const failed = report.series.filter(it => it.what === 'failed sends');
   for (const points of failed)
@@ -25,7 +27,23 @@ const FLOWS = [
   ['dead letters', 'dead letters', 'error'], ['duplicates', 'consumed again', 'error'],
 ];
 
+// What happens to the transactions of a topic.
+const TRANSACTIONS = [
+  ['half messages', 'half messages', 'line'], ['transactions committed', 'committed', 'line'],
+  ['transactions rolled back', 'rolled back', 'warning'], ['checks', 'producers asked', 'line'],
+  ['checks of nobody', 'nobody asked', 'warning'], ['given up', 'given up', 'error'],
+];
+const isOfTopic = what => what.endsWith('sends') || what === 'open' || TRANSACTIONS.some(([name]) => name === what);
+
 function addFlows() {
+  addGroupFlows();
+  for (const topic of new Set(report.series.filter(it => it.what === 'half messages').map(it => it.of)))
+    addFlow(`Transactions of ${topic}`, 'half messages, their ends, and checks by their broker; in brackets the number in the whole run',
+      TRANSACTIONS.map(([what, text, colour]) => ({ text, colour, all: report.series.filter(it => it.what === what && it.of === topic) }))
+        .filter(row => row.all.length), { topics: new Set([topic]) });
+}
+
+function addGroupFlows() {
   for (const group of groupsOf()) {
     const topics = topicsOf(group);
     const rows = FLOWS.map(([what, text, colour]) => {
@@ -33,16 +51,19 @@ function addFlows() {
       return { text, colour, all: report.series.filter(it => it.what === what && (isSend ? topics.has(it.of) : it.of === group)) };
     }).filter(row => row.all.some(it => it.facts.length));
     if (!rows.some(row => row.all.some(it => !it.what.endsWith('sends')))) continue;
-    addTrack(`Messages of ${group}`, 'sent to its topics, consumed, retried, given up, consumed again; in brackets the number in the whole run',
-      () => AXIS + rows.length * FLOW_LANE,
-      pen => {
-        drawAxis(pen);
-        shadeFaults(pen, AXIS);
-        rows.forEach((row, i) => drawFlow(pen, row, AXIS + i * FLOW_LANE));
-      },
-      (x, y, pen) => aroundFlow(rows[Math.floor((y - AXIS) / FLOW_LANE)], timeAt(pen, x), 3 / pen.scale),
-      { group, topics });
+    addFlow(`Messages of ${group}`, 'sent to its topics, consumed, retried, given up, consumed again; in brackets the number in the whole run',
+      rows, { group, topics });
   }
+}
+
+function addFlow(title, note, rows, of) {
+  addTrack(title, note, () => AXIS + rows.length * FLOW_LANE,
+    pen => {
+      drawAxis(pen);
+      shadeFaults(pen, AXIS);
+      rows.forEach((row, i) => drawFlow(pen, row, AXIS + i * FLOW_LANE));
+    },
+    (x, y, pen) => aroundFlow(rows[Math.floor((y - AXIS) / FLOW_LANE)], timeAt(pen, x), 3 / pen.scale), of);
 }
 
 function drawFlow(pen, { text, colour, all }, y) {
@@ -71,8 +92,8 @@ function addChart(what, points) {
   const [title, note] = TITLES[what], chart = { points, failed: null, most: 1 };
   for (const value of points.values) if (value > chart.most) chart.most = value;
   if (what === 'sends') chart.failed = report.series.find(it => it.what === 'failed sends' && it.of === points.of);
-  const of = what === 'sends' ? { topics: new Set([points.of]) } : { group: points.of, topics: topicsOf(points.of) };
-  const isBacklog = what === 'backlog';
+  const of = isOfTopic(what) ? { topics: new Set([points.of]) } : { group: points.of, topics: topicsOf(points.of) };
+  const isBacklog = COUNTS.includes(what);
   addTrack(`${title} ${points.of}`, note, () => AXIS + (isBacklog ? 60 : CHART),
     pen => {
       drawAxis(pen);
@@ -232,5 +253,5 @@ function drawBacklog(pen, chart) {
 function aroundBacklog(chart, at) {
   const { points } = chart, i = firstAt(points.at, at) - 1;
   if (i < 0) return null;
-  return { head: `backlog of ${points.of} at ${clock(at)}`, lines: [`${points.values[i].toLocaleString('en')} messages`], facts: [points.facts[i]] };
+  return { head: `${TITLES[points.what][0]} ${points.of} at ${clock(at)}`, lines: [`${points.values[i].toLocaleString('en')} messages`], facts: [points.facts[i]] };
 }

@@ -59,7 +59,7 @@ function violationItem({ violation, at }, i) {
 
 function addChoices() {
   const groups = new Set(groupsOf()), topics = new Set(report.lanes.map(lane => lane.queue.topic));
-  for (const points of report.series) (points.what.endsWith('sends') ? topics : groups).add(points.of);
+  for (const points of report.series) (isOfTopic(points.what) ? topics : groups).add(points.of);
   const choices = { group: [...groups], topic: [...topics], node: report.nodes.map(node => node.name) };
   for (const [what, names] of Object.entries(choices)) {
     const select = document.getElementById(what);
@@ -91,12 +91,14 @@ function writeFigures() {
   const owned = groupsOf().map(ownedFigures);
   if (owned.length) place.append(table('Queues and their owners, with retry topics and the start-up of groups',
     ['group', 'queues', 'owners', 'two owners, sum over queues', 'no owner, sum over queues', 'no owner, longest of a queue'], owned));
-  const timed = report.series.filter(it => (it.what in TITLES || it.what === 'failed sends') && it.what !== 'backlog' && it.facts.length).map(timedFigures);
+  const timed = report.series.filter(it => (it.what in TITLES || it.what === 'failed sends') && !COUNTS.includes(it.what) && it.facts.length).map(timedFigures);
   if (timed.length) place.append(table('Durations over the whole run', ['', 'count', 'median', '99 %', 'longest'], timed));
   const left = report.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
   if (left.length) place.append(table('Backlog, sum over the queues of a group', ['group', 'most', 'at the end'], left));
   const flows = flowFigures();
   if (flows.length) place.append(table('Messages by group, in the whole run', ['group', ...FLOW_WORDS.map(([, text]) => text)], flows));
+  const transactions = transactionFigures();
+  if (transactions.length) place.append(table('Transactions by topic, in the whole run; open: at its end', ['topic', ...TRANSACTIONS.map(([, text]) => text), 'open'], transactions));
   const expected = report.expected.map(({ text, metric, met, why }) =>
     [text, report.judgement.metrics[metric] ?? '', met === null ? why : met ? 'met' : 'NOT MET']);
   if (expected.length) place.prepend(table('Expectations', ['', 'measured', ''], expected));
@@ -105,6 +107,12 @@ function writeFigures() {
 
 const FLOW_WORDS = [['consumed', 'consumed first'], ['failed', 'failed'], ['sent back', 'sent back'],
   ['retries', 'retried'], ['dead letters', 'dead letters'], ['duplicates', 'consumed again']];
+function transactionFigures() {
+  const series = (what, of) => report.series.find(it => it.what === what && it.of === of);
+  return report.series.filter(it => it.what === 'open').map(({ of, values }) =>
+    [of, ...TRANSACTIONS.map(([what]) => series(what, of)?.facts.length ?? 0), values.at(-1)]);
+}
+
 function flowFigures() {
   const count = (what, of) => report.series.filter(it => it.what === what && it.of === of).reduce((sum, it) => sum + it.facts.length, 0);
   const groups = [...new Set(report.series.filter(it => FLOW_WORDS.some(([what]) => what === it.what)).map(it => it.of))].sort();

@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 import pytest
 
-from rocketmq_emulator.facts import Fact, MessageStored, NodeKilled, Queue
+from rocketmq_emulator.facts import (
+    Fact,
+    HalfMessageStored,
+    MessageStored,
+    NodeKilled,
+    Queue,
+    TransactionChecked,
+    TransactionEnded,
+)
 from rocketmq_emulator.facts.journal import Entry
 from rocketmq_emulator.testing.failure_history import FailedTest, history_of
 from rocketmq_emulator.testing.message_fates import MessageFates
@@ -425,3 +433,23 @@ def test_a_long_history_keeps_what_explains_most() -> None:
     assert [float(text.split()[0]) for text in lines if " s " in text[:12]] == sorted(
         float(text.split()[0]) for text in lines if " s " in text[:12]
     )
+
+
+def test_a_history_tells_half_messages_their_ends_and_those_that_no_group_gets() -> None:
+    queue = Queue("orders", "broker-a", 0)
+    facts: list[Fact] = [
+        *(HalfMessageStored(queue, number, 0, "shop", f"K{number}") for number in range(3)),
+        TransactionEnded(queue, 0, "rollback", "shop", False, -1, "K0"),
+        TransactionChecked(queue, 1, 3, 1, "", "shop", "K1"),
+    ]
+    entries = [
+        Entry(number, 0, number * 1_000, "broker-a", fact) for number, fact in enumerate(facts, 1)
+    ]
+    fates = MessageFates(entries, 1_000_000)
+    assert history_of(entries, FailedTest(0, 1_000_000, "AssertionError"), fates) == [
+        "  0.001 s 3 half messages sent to orders, put aside: broker-a/0",
+        "  0.004 s 1 half message of orders rolled back",
+        "  0.005 s broker-a asked nobody about 1 half message of orders: shop is not connected",
+        "  1.000 s the test failed: AssertionError",
+        "          orders: 2 half messages without a commit: no group gets them",
+    ]

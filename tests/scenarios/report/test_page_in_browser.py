@@ -16,11 +16,14 @@ from rocketmq_emulator.facts import (
     ActionBegan,
     FaultBegan,
     FaultEnded,
+    HalfMessageStored,
     HandlerFailed,
     NodeStarted,
     Queue,
     QueuesClaimed,
     RebalancePassed,
+    TransactionChecked,
+    TransactionEnded,
 )
 from rocketmq_emulator.facts.journal import EntryKey
 from rocketmq_emulator.scenarios.report.page import write_page
@@ -334,3 +337,24 @@ def test_without_a_script_the_page_shows_its_summary_and_nothing_that_needs_one(
     assert browser.tell("eval", "document.documentElement.scrollWidth") <= width
     browser.tell("open", file.as_uri(), width=width)
     assert "need JavaScript" not in browser.tell("eval", "document.body.innerText")
+
+
+def test_transactions_have_their_rows_and_a_table(browser: Browser, tmp_path: Path) -> None:
+    queue = Queue("orders", "broker-a", 0)
+    halves = (HalfMessageStored(queue, number, 0, "shop", f"K{number}") for number in range(3))
+    ended = TransactionEnded(
+        queue, 0, "commit", "shop", by_check=False, stored_offset=0, uniq_key="K0"
+    )
+    noted = [
+        *((number, "broker-a", half) for number, half in enumerate(halves)),
+        (5, "broker-a", ended),
+        (60, "broker-a", TransactionChecked(queue, 1, 3, 1, "", "shop", "K1")),
+    ]
+    page = tmp_path / "transactions.html"
+    page.write_text(write_page(read_report_data(a_journal(*noted)), "Transactions"))
+    browser.tell("open", page.as_uri())
+    assert sections(browser)[-2:] == ["Transactions of orders", "Open transactions of orders"]
+    table = "[...document.querySelectorAll('#figures tr')].map(row => row.innerText)"
+    assert "orders\t3\t1\t0\t0\t1\t0\t2" in browser.tell("eval", table)
+    browser.tell("choose", ["#topic", "orders"])
+    assert sections(browser)[-1] == "Open transactions of orders"

@@ -13,6 +13,8 @@ from rocketmq_emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
+    HalfMessageStored,
+    ImmuneHalfStoredAgain,
     MemberJoined,
     MemberLeft,
     MessageConsumed,
@@ -23,6 +25,9 @@ from rocketmq_emulator.facts import (
     PowerLost,
     RunStarted,
     SendFailed,
+    TransactionChecked,
+    TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.facts.journal import Entry, EntryKey
 from rocketmq_emulator.scenarios.report.ownership import Span, gaps, overlaps
@@ -398,3 +403,21 @@ def test_actions_marks_and_members_that_join_later_are_drawn() -> None:
 
 def test_a_plan_of_another_version_is_compared_with_nothing() -> None:
     assert a_run_that_expects('{"name":"dies","warp":9}').expected == []
+
+
+def test_transactions_of_a_topic_are_open_until_they_end_or_are_given_up() -> None:
+    queue, broker = a_queue(0), "broker-a"
+    halves = [HalfMessageStored(queue, number, 0, "shop", f"K{number}") for number in range(3)]
+    commit = TransactionEnded(queue, 0, "commit", "shop", False, 0, "K0")
+    data = data_of(
+        *((number, broker, half) for number, half in enumerate(halves)),
+        (5, broker, commit),
+        (60, broker, TransactionChecked(queue, 1, 3, 1, "", "shop", "K1")),
+        (61, broker, ImmuneHalfStoredAgain(queue, 2, 4, 1, 9_000, "shop", "K2")),
+        (70, broker, commit),
+        (90, broker, TransactionGivenUp(queue, 3, 15, "checked too often", "K1")),
+    )
+    assert points(data, "open") == [(0, 1), (1, 2), (2, 3), (3, 2), (6, 2), (7, 1)]
+    assert len(points(data, "transactions committed")) == 2
+    assert points(data, "checks of nobody") == [(4, 1), (5, 1)]
+    assert points(data, "given up") == [(7, 1)]

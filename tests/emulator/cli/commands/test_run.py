@@ -76,6 +76,15 @@ def test_a_seed_that_fails_is_exit_code_1_and_names_its_journal(short, tmp_path)
     ]
 
 
+def test_transactions_are_counted_by_their_ends(short, tmp_path) -> None:
+    load = 'mode = "transaction"\nrollbacks = 0.5\nunknowns = 0.5\nuntil = "1s"'
+    short.write_text(A_FILE.replace('until = "1s"', load))
+    found = command(str(short), folder=tmp_path)
+    lines = found.stdout.splitlines()
+    assert "  10 half messages: 0 committed, 10 rolled back, 0 given up, 0 open" in lines
+    assert any(line.endswith(" checks of half messages: 0 asked nobody") for line in lines)
+
+
 def test_journals_of_many_seeds_are_one_line(short, tmp_path) -> None:
     short.write_text(A_FILE.replace("lost = 0", "sends_max = 3"))
     found = command(str(short), "--seeds", "1..4", folder=tmp_path)
