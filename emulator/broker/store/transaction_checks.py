@@ -9,6 +9,8 @@ that too counts as a check; an op for its first record, written later, does not 
 are upstream's rules: it looks for such an op only among those of the half messages to come.
 Where upstream sleeps, a pass returns the time to go on: then it takes no time of its own.  So a
 pass ends after its minute only if it waits that long; a disk that refuses is tried every second.
+With SYNC_FLUSH a pass ends when its copies are flushed: progress that was saved before them would
+lose a half message with the power.  Upstream does not wait; with ASYNC_FLUSH neither do we.
 
 Upstream: TransactionalMessageServiceImpl.check, DefaultTransactionalMessageCheckListener.
 """
@@ -74,6 +76,7 @@ PASS_MS_MAX = 60_000  # TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 OPS_READ_MAX = 32  # TransactionalMessageServiceImpl.OP_MSG_PULL_NUMS
 WAIT_FOR_OPS_MS = 1_000  # TransactionalMessageServiceImpl.SLEEP_WHILE_NO_OP
 TRY_AGAIN_MS = 1_000  # ours, after a refusal by the disk; upstream tries again at once
+WAIT_FOR_FLUSH_MS = 10  # ours; CommitLog.GroupCommitService looks as often for new calls
 STEPS_PER_SLICE_MAX = 1_000  # ours, in one call: other tasks must not wait long
 MISSES_MAX = 2
 _HOUR_MS = 3_600_000
@@ -210,6 +213,7 @@ class CheckPass:
         self._ops = Ops(store, offsets, first_op, self._first, began_ms)
         self._end = store.max_offset(TRANS_HALF_TOPIC, 0)  # upstream compares store times
         self._misses = 0
+        self._copies_end = 0  # of the log, after the last copy
 
     def run(self, now_ms: int) -> int | None:
         """Go on; returns when to call it again, or None if the pass has ended."""
@@ -223,6 +227,9 @@ class CheckPass:
                 return now_ms + wait_ms
         else:
             return now_ms
+        flushing = self._store.flushing
+        if flushing.is_sync and flushing.flushed_to < self._copies_end:
+            return now_ms + WAIT_FOR_FLUSH_MS
         if self._offset != self._first:
             self._offsets.commit(GROUP, TRANS_HALF_TOPIC, 0, self._offset, now_ms)
         self._ops.save(now_ms)
@@ -379,7 +386,7 @@ class CheckPass:
         copy.flag = copy.reconsume_times = 0
         put = self._put(copy, now_ms)
         if put is not None and half.queue_offset in self._moved_ms:
-            self._moved_ms[put.queue_offset] = self._moved_ms[half.queue_offset]
+            self._moved_ms[put.queue_offset] = self._moved_ms.pop(half.queue_offset)
         return put
 
     def _give_up(
@@ -403,9 +410,11 @@ class CheckPass:
 
     def _put(self, message: MessageToStore, now_ms: int) -> PutResult | None:
         try:
-            return self._store.put(message, now_ms)
+            put = self._store.put(message, now_ms)
         except PutRefused:
             return None  # the store has noted why
+        self._copies_end = put.position + put.size
+        return put
 
     def _text(self, properties: dict[str, str]) -> str:
         return properties_text(properties, trailing=self._ends_last)

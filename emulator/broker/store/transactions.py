@@ -4,7 +4,7 @@ A half message is in the half topic, with its real topic as a property.  A commi
 in its real topic; that and a rollback leave an op: a record in the op topic that names the half
 message's offset.  Before 5.1.0 each op is written at once.  Since then ops are collected in memory
 for some seconds, and a broker that dies loses them, as upstream does: such half messages are
-checked again, though their producer has answered.
+checked again, though their producer has answered.  No end waits until its op is flushed.
 A pass over the half messages finds those without an op (``transaction_checks``).  Upstream makes
 one at a fixed interval; here a pass is planned at upstream's time if there is anything to read.
 All state is in the log and in the offsets of a group of the broker's own, but for collected ops.
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
 from rocketmq_emulator.broker.store.transaction_checks import (
+    GROUP,
     REMOVE_TAG,
     Ask,
     CheckPass,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from rocketmq_emulator.settings.config import BrokerConfig
 
 CHECK_INTERVAL_MS, CHECK_INTERVAL_MS_5 = 60_000, 30_000
+TRANSACTION_TOPICS = (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
+MOVED_MAX = 100_000  # ours: open half messages that ``advance`` has made older
 
 
 class TransactionalMessageService:
@@ -83,8 +86,19 @@ class TransactionalMessageService:
         self._op_properties = properties_text(
             {WAIT: "true", TAGS: REMOVE_TAG}, trailing=not LAST_PROPERTY_OPEN.holds(release)
         )
+        self._forget_lost(began_ms)
         self._begin(began_ms)
         self._plan_pass(began_ms)
+
+    def _forget_lost(self, now_ms: int) -> None:
+        """Set progress back that was saved before the log lost its tail.
+
+        Else half messages that are stored later, at the same offsets, would never be checked.
+        """
+        for topic in TRANSACTION_TOPICS:
+            end, committed = self._store.max_offset(topic, 0), self._offsets.query(GROUP, topic, 0)
+            if committed is not None and committed > end:
+                self._offsets.commit(GROUP, topic, 0, end, now_ms)
 
     def _begin(self, now_ms: int) -> None:
         self._ops: deque[bytes] = deque()  # collected: half offsets, each with a comma
@@ -141,9 +155,10 @@ class TransactionalMessageService:
 
         One pass, however many intervals have passed: producers could not answer between two.
         """
-        end = self._store.max_offset(TRANS_HALF_TOPIC, 0)
+        end, moved_ms = self._store.max_offset(TRANS_HALF_TOPIC, 0), self._moved_ms
         for offset in range(self._first_open_offset(), end):
-            self._moved_ms[offset] = self._moved_ms.get(offset, 0) + ms
+            if offset in moved_ms or len(moved_ms) < MOVED_MAX:
+                moved_ms[offset] = moved_ms.get(offset, 0) + ms
         self._pass_ms -= ms
         self._op_tick_ms -= ms
         if self._op_written_ms is not None:
@@ -197,10 +212,10 @@ class TransactionalMessageService:
         self._is_pass_planned = True
 
     def _has_unread(self) -> bool:
-        store, topics = self._store, (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
+        store = self._store
         return any(
             first_offset(store, self._offsets, topic) != store.max_offset(topic, 0)
-            for topic in topics
+            for topic in TRANSACTION_TOPICS
         )
 
     def _first_open_offset(self) -> int:

@@ -43,6 +43,7 @@ class SlowDisk(MemoryDisk):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[tuple[int, OnFlushed]] = []
+        self.flushed_to = 0
         self.flushed_documents: set[str] = set()
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
@@ -57,8 +58,17 @@ class SlowDisk(MemoryDisk):
         """End all waiting flushes, as one."""
         asked, self.asked = self.asked, []
         upto = max(upto for upto, _ in asked)
+        if result is None:
+            self.flushed_to = max(upto, self.flushed_to)
         for _, on_done in asked:
             on_done(result or upto)
+
+    def lose_power(self) -> None:
+        """Of the log only what was flushed is left; documents stay: a worst case for both."""
+        self.asked = []
+        for base, segment in self._segments.items():
+            kept = min(max(self.flushed_to - base, 0), segment.size)
+            segment.view[kept:] = bytes(segment.size - kept)
 
 
 class Rig:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
-from rocketmq_emulator.disk.memory import MemoryDisk
 from rocketmq_emulator.facts import (
     EndTransactionRefused,
     Queue,
@@ -22,7 +18,6 @@ from rocketmq_emulator.facts import (
 from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.extensions import AdvanceTime, encode_extension_body
 from rocketmq_emulator.protocol.codes import RequestCode, ResponseCode
-from rocketmq_emulator.protocol.command import ONE_WAY, RemotingCommand
 from rocketmq_emulator.protocol.flags import TRANSACTION_COMMIT, transaction_type
 from rocketmq_emulator.protocol.messages.names import (
     SCHEDULE_TOPIC,
@@ -31,81 +26,30 @@ from rocketmq_emulator.protocol.messages.names import (
     TRANS_OP_HALF_TOPIC,
 )
 from rocketmq_emulator.protocol.messages.properties import properties_text
-from rocketmq_emulator.protocol.messages.records import StoredMessage, decode_records
+from rocketmq_emulator.protocol.messages.records import decode_records
 from rocketmq_emulator.protocol.requests.admin import ResumeCheckHalfMessageRequest
-from rocketmq_emulator.protocol.requests.groups import CheckTransactionStateRequest
 from rocketmq_emulator.protocol.requests.sending import (
     TRANSACTION_ROLLBACK,
     EndTransactionRequest,
-    SendMessageReply,
 )
-from rocketmq_emulator.settings.config import NetConfig
-from tests.support.broker.bench import EPOCH_MS, Bench, Client
-from tests.support.broker.store_makers import SlowDisk
+from tests.support.broker.bench import EPOCH_MS
+from tests.support.broker.store_makers import LAST_4, LAST_5
+from tests.support.broker.transacting import (
+    BOTH,
+    INTERVAL_S,
+    MARKS,
+    a_bench,
+    a_half,
+    answer,
+    asked,
+    bodies,
+    end,
+    passes,
+    position_in,
+    stored,
+)
 
-LAST_4, LAST_5 = "4.9.7", "5.3.3"
-BOTH = pytest.mark.parametrize("release", [LAST_4, LAST_5])
-INTERVAL_S = {LAST_4: 60, LAST_5: 30}
-MARKS = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": "K1"}
 NO_CODE = "not set any response code"
-
-
-def a_half(client: Client, topic: str = "Orders", **more: str) -> SendMessageReply:
-    """Send a half message to queue 1 of *topic*; *more* are properties of it."""
-    text = properties_text({**MARKS, **more}, trailing=True)
-    born_ms = client.bench.now_ms()
-    return client.sent(topic, b"half", properties=text, queue_id=1, born_timestamp=born_ms)
-
-
-def position_in(reply: SendMessageReply) -> int:
-    return int(reply.msg_id[-16:], 16)
-
-
-def end(client: Client, half: SendMessageReply, **changes: Any) -> RemotingCommand:
-    """Commit *half*; *changes* are fields of the request."""
-    fields = {
-        "producer_group": "pg",
-        "tran_state_table_offset": half.queue_offset,
-        "commit_log_offset": position_in(half),
-        "commit_or_rollback": TRANSACTION_COMMIT,
-        "msg_id": "K1",
-        **changes,
-    }
-    return client.must(catalog.END_TRANSACTION, EndTransactionRequest(**fields))
-
-
-def stored(client: Client, topic: str = "Orders", queue_id: int = 0) -> list[StoredMessage]:
-    """The messages of a queue, as a consumer would get them."""
-    slices = client.bench.broker.store.get(topic, queue_id, 0, 32).slices
-    return decode_records(b"".join(slices))
-
-
-def bodies(client: Client, queue_id: int = 1) -> list[bytes]:
-    return [message.body for message in stored(client, queue_id=queue_id)]
-
-
-def asked(client: Client) -> list[CheckTransactionStateRequest]:
-    """The checks that *client* got, in order."""
-    code = RequestCode.CHECK_TRANSACTION_STATE
-    found = [command for command in client.heard if command.code == code]
-    assert all(command.flag == ONE_WAY for command in found)
-    return [command.decode(CheckTransactionStateRequest) for command in found]
-
-
-def a_bench(release: str, disk: MemoryDisk | None = None, **settings: Any) -> Bench:
-    """A broker whose clients stay connected without heartbeats."""
-    patient = {"client_silence_ms_max": 10**9, "net": NetConfig(idle_ms_max=10**9)}
-    return Bench(disk, release=release, **patient, **settings)
-
-
-async def passes(bench: Bench, seconds: float) -> None:
-    """Let *seconds* pass, with the broker's scheduled tasks."""
-    async with trio.open_nursery() as nursery:
-        bench.start(nursery)
-        await trio.sleep(seconds)
-        nursery.cancel_scope.cancel()
-    bench.no_bugs()
-
 
 # Invariant 40 ---------------------------------------------------------------------------
 
@@ -244,8 +188,7 @@ async def test_a_check_is_answered_at_the_place_that_it_names(release: str) -> N
     assert int((check.offset_msg_id or "")[-16:], 16) == check.commit_log_offset
     names = (TRANS_HALF_TOPIC, "broker-a") if release == LAST_5 else (None, None)
     assert (check.topic, check.bname) == names
-    header = EndTransactionRequest(*place, 8, "pg", "K1", from_transaction_check=True)
-    assert client.must(catalog.END_TRANSACTION, header).code == 0
+    assert answer(client, check).code == 0
     await passes(bench, 5 * INTERVAL_S[release])
     assert len(asked(client)) == 1
     assert bodies(client) == [b"half"]
@@ -264,10 +207,7 @@ async def test_a_commit_that_races_with_a_check_is_stored_twice_as_at_upstream(
     await passes(bench, INTERVAL_S[release] + 1)
     (check,) = asked(client)
     assert end(client, half).code == 0
-    header = EndTransactionRequest(
-        check.tran_state_table_offset, check.commit_log_offset, 8, "pg", "K1", True
-    )
-    assert client.must(catalog.END_TRANSACTION, header).code == 0
+    assert answer(client, check).code == 0
     assert bodies(client) == [b"half", b"half"]
 
 
@@ -446,54 +386,6 @@ def test_no_request_harms_another_transaction(
     trio.run(run, clock=MockClock(autojump_threshold=0))
 
 
-# The disk -------------------------------------------------------------------------------
-
-
-async def test_a_commit_is_answered_when_it_is_flushed() -> None:
-    disk = SlowDisk()
-    bench = Bench(disk, flush_disk_type="SYNC_FLUSH", store="s")
-    async with trio.open_nursery() as nursery:
-        bench.start(nursery)
-        client = bench.client()
-        text = properties_text({**MARKS, "WAIT": "false"}, trailing=True)
-        half = client.sent("Orders", b"half", properties=text)
-        committed = EndTransactionRequest(half.queue_offset, position_in(half), 8, "pg", "K1")
-        assert client.must(catalog.END_TRANSACTION, committed).code == 0, "WAIT is false"
-        client.post("Orders", b"half", properties=properties_text(MARKS, trailing=True))
-        disk.finish()
-        await trio.sleep(0.01)
-        answer = client.answer_to(client.last_opaque)
-        assert answer is not None
-        half = answer.decode(SendMessageReply)
-        committed = EndTransactionRequest(half.queue_offset, position_in(half), 8, "pg", "K1")
-        assert client.ask(catalog.END_TRANSACTION, committed) is None
-        disk.finish()
-        await trio.sleep(0.01)
-        answer = client.answer_to(client.last_opaque)
-        assert answer is not None
-        assert answer.code == 0
-        nursery.cancel_scope.cancel()
-
-
-async def test_a_commit_that_the_disk_refuses_leaves_the_half_message_open() -> None:
-    disk = MemoryDisk()
-    bench = a_bench(LAST_4, disk)
-    client = bench.client()
-    client.heartbeat("p", producer="pg")
-    half = a_half(client)
-    put, bench.broker.puts.put = bench.broker.puts.put, _refusing  # type: ignore[method-assign]
-    answer = end(client, half)
-    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert answer.remark == "Service not available now."
-    bench.broker.puts.put = put  # type: ignore[method-assign]
-    await passes(bench, 61)
-    assert len(asked(client)) == 1
-
-
-def _refusing(*_: Any) -> Any:
-    raise PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, "the disk is full")
-
-
 # Advancing time, and checking again -----------------------------------------------------
 
 
@@ -506,10 +398,7 @@ async def test_advancing_time_asks_once_and_a_late_answer_counts(release: str) -
     body = encode_extension_body(AdvanceTime(ms=3_600_000))
     assert client.must(catalog.ADVANCE_TIME, None, body).code == 0
     (check,) = asked(client)
-    header = EndTransactionRequest(
-        check.tran_state_table_offset, check.commit_log_offset, 8, "pg", "K1", True
-    )
-    assert client.must(catalog.END_TRANSACTION, header).code == 0
+    assert answer(client, check).code == 0
     assert client.must(catalog.ADVANCE_TIME, None, body).code == 0
     assert len(asked(client)) == 1
     assert bodies(client) == [b"half"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rocketmq_emulator.broker.store import transactions
 from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
 from rocketmq_emulator.broker.store.put_chain import PutChain, prepare_half, set_delay_level
 from rocketmq_emulator.broker.store.transaction_checks import GROUP, PASS_MS_MAX
@@ -35,7 +36,7 @@ from rocketmq_emulator.protocol.messages.names import (
 )
 from rocketmq_emulator.protocol.messages.properties import properties_text
 from rocketmq_emulator.protocol.messages.records import StoredMessage
-from tests.support.broker.store_makers import LAST_4, LAST_5, NOW, Rig, a_message
+from tests.support.broker.store_makers import LAST_4, LAST_5, NOW, Rig, SlowDisk, a_message
 
 BEFORE_BATCHES, BEFORE_30_S = "5.0.0", "5.1.0"
 MINUTE, HOUR = 60_000, 3_600_000
@@ -50,6 +51,7 @@ class TransactionRig(Rig):
         self.asked: list[tuple[str, int]] = []
         self.made: list[str] = []
         self._began_ms = began_ms
+        self._settings = config
         super().__init__(disk or MemoryDisk(), **config)
 
     def start_delays(self, began_ms: int) -> None:
@@ -97,7 +99,7 @@ class TransactionRig(Rig):
 
     def after_crash(self, began_ms: int) -> TransactionRig:
         """A new store on the same disk: what was in memory only is lost."""
-        return TransactionRig(self.disk, began_ms, release=self.config.release)
+        return TransactionRig(self.disk, began_ms, **self._settings)
 
 
 # Half messages --------------------------------------------------------------------------
@@ -355,6 +357,21 @@ def test_advancing_writes_the_collected_ops_first() -> None:
     assert rig.ops() == [b"0,"]
 
 
+def test_advancing_makes_a_bounded_number_of_half_messages_older(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transactions, "MOVED_MAX", 3)
+    rig = TransactionRig(release=LAST_4)
+    for n in range(5):
+        rig.half(f"K{n}")
+    for _ in range(2):
+        rig.transactions.advance(MINUTE, NOW)
+        assert len(rig.transactions._moved_ms) == 3
+    assert [key for key, _ in rig.asked] == ["K0", "K1", "K2"], "the others are still young"
+    rig.run(NOW + MINUTE)
+    assert {key for key, _ in rig.asked} == {f"K{n}" for n in range(5)}
+
+
 # After a crash --------------------------------------------------------------------------
 
 
@@ -416,3 +433,107 @@ def test_saved_progress_beyond_the_end_of_the_log_is_set_back(release: str) -> N
     again.half("K1", at_ms=NOW + MINUTE)
     again.run(NOW + 10 * MINUTE)
     assert again.asked[0] == ("K1", 2)
+
+
+# After a loss of power --------------------------------------------------------------------
+
+
+class PowerRig(TransactionRig):
+    """Transactions on a disk that flushes when ``disk.finish`` is called."""
+
+    disk: SlowDisk
+
+    def __init__(self, disk: SlowDisk | None = None, began_ms: int = NOW, **config: Any) -> None:
+        config = {"flush_disk_type": "SYNC_FLUSH", "store": "s", **config}
+        super().__init__(disk or SlowDisk(), began_ms, **config)
+
+    def flush(self) -> None:
+        """Flush the whole log."""
+        if not self.disk.asked:
+            self.store.flushing.flush_due()
+        self.disk.finish()
+
+    def after_loss(self, began_ms: int) -> PowerRig:
+        """Save the offsets, lose the power, and start again."""
+        self.offsets.persist(began_ms)
+        self.disk.lose_power()
+        return PowerRig(self.disk, began_ms, **self._settings)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_what_was_flushed_of_a_transaction_survives_a_loss_of_power(
+    release: str, kind: str
+) -> None:
+    rig = PowerRig(release=release, flush_disk_type=kind)
+    halves = [rig.half(f"K{n}") for n in range(3)]
+    rig.flush()
+    rig.transactions.ended(halves[0], NOW)
+    rig.run(NOW + 6_000)  # the op is written
+    rig.flush()
+    rig.half("NOT FLUSHED", at_ms=NOW + 6_000)
+    again = rig.after_loss(NOW + HOUR)
+    again.run(NOW + HOUR + INTERVAL[release] + 1_000)
+    assert [key for key, _ in again.asked] == ["K1", "K2"]
+
+
+@BOTH
+def test_a_half_message_whose_op_was_not_flushed_is_asked_about_again(release: str) -> None:
+    rig = PowerRig(release=release)
+    half = rig.half("K")
+    rig.flush()
+    rig.transactions.ended(half, NOW)
+    rig.run(NOW + 6_000)
+    assert rig.ops()
+    again = rig.after_loss(NOW + HOUR)
+    assert again.ops() == []
+    again.run(NOW + HOUR + INTERVAL[release])
+    assert again.asked == [("K", 1)]
+
+
+@BOTH
+def test_with_synchronous_flushes_progress_is_not_saved_before_the_copies_are_flushed(
+    release: str,
+) -> None:
+    rig = PowerRig(release=release)
+    rig.half("K")
+    rig.flush()
+    rig.run(NOW + INTERVAL[release])
+    assert rig.asked == [("K", 1)]
+    assert rig.progress()[0] is None
+    again = rig.after_loss(NOW + HOUR)
+    again.run(NOW + HOUR + INTERVAL[release])
+    assert again.asked == [("K", 1)], "its copy was lost, and it was not"
+    again.flush()
+    again.run(NOW + HOUR + INTERVAL[release] + 1_000)
+    assert again.progress()[0] == 1
+    assert again.asked == [("K", 1)]
+
+
+@BOTH
+def test_with_asynchronous_flushes_a_check_moves_a_half_message_to_a_copy_that_may_be_lost(
+    release: str,
+) -> None:
+    """As at upstream, which saves its progress without regard to the log."""
+    rig = PowerRig(release=release, flush_disk_type="ASYNC_FLUSH")
+    rig.half("K")
+    rig.flush()
+    rig.run(NOW + INTERVAL[release])
+    again = rig.after_loss(NOW + HOUR)
+    again.run(NOW + 2 * HOUR)
+    assert again.asked == []
+
+
+@BOTH
+def test_half_messages_at_the_offsets_of_lost_ones_are_asked_about(release: str) -> None:
+    rig = PowerRig(release=release, flush_disk_type="ASYNC_FLUSH")
+    for n in range(3):
+        rig.transactions.ended(rig.half(f"LOST{n}"), NOW)
+    rig.run(NOW + 2 * INTERVAL[release])
+    assert rig.progress() == (3, 3 if release == LAST_4 else 1)
+    again = rig.after_loss(NOW + HOUR)
+    assert again.progress() == (0, 0)
+    for n in range(5):
+        again.half(f"NEW{n}", at_ms=NOW + HOUR)
+    again.run(NOW + HOUR + INTERVAL[release])
+    assert [key for key, _ in again.asked] == [f"NEW{n}" for n in range(5)]
