@@ -122,6 +122,7 @@ def decode_handle(text: str) -> RecallHandle:
 
 HOST_V4_BYTES = 8
 HOST_V6_BYTES = 20
+_PORT_DIGITS_MAX = 9  # what surely fits a Java int
 _HOSTS_KEPT_MAX = 4096
 
 
@@ -129,8 +130,8 @@ _HOSTS_KEPT_MAX = 4096
 def host_bytes(text: str) -> bytes:
     """The bytes of ``ip:port``.  Raises ``ValueError`` for a text that is not an address."""
     ip, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()):
-        raise ValueError(f"an address looks like 10.0.0.1:10911, not {text!r}")
+    if not colon or not (port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS_MAX):
+        raise ValueError(f"an address looks like 10.0.0.1:10911, not {text!r:.100}")
     return ip_address(ip.strip("[]")).packed + int(port).to_bytes(4, "big", signed=True)
 
 

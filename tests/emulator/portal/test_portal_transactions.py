@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+import trio
 
 from rocketmq_emulator import Cluster, LocalTransactionState, Message, SendStatus, aio, sync
 from rocketmq_emulator.errors.call_errors import ClientMisuse, NotRunning
@@ -40,9 +41,9 @@ def wait_until(condition) -> None:
         time.sleep(0.01)
 
 
-def ask(core) -> None:
+def ask(core, key: str = "K1") -> None:
     """As if a broker asked; nobody listens at the address to which the answer goes."""
-    [message] = decode_messages(a_half_message())
+    [message] = decode_messages(a_half_message(key=key))
     core.pipeline.transaction_checks.check(message, a_check(), "127.0.0.1:1")
 
 
@@ -69,6 +70,60 @@ def test_a_transaction_and_a_check_run_the_same_in_every_client(cluster, face) -
         with_core(producer, ask)
         wait_until(lambda: asked)
         assert asked == [(b"paid", "K1")]
+
+
+def test_a_check_that_raises_ends_only_itself_in_every_client(cluster, face) -> None:
+    asked = []
+
+    def check(message):
+        asked.append(message.transaction_id)
+        raise RuntimeError("mine")
+
+    settings = {"namesrv": cluster.namesrv, "group": "pg"}
+    with face.transaction_producer(lambda *_: COMMIT, check, **settings) as producer:
+        for key in ("K1", "K2"):
+            with_core(producer, lambda core, key=key: ask(core, key))
+        wait_until(lambda: asked == ["K1", "K2"])
+        result = producer.send_in_transaction(Message("t", b"x"))
+        assert result.local_transaction_state is COMMIT
+
+
+@pytest.mark.parametrize(
+    ("name", "hang_of"),
+    [
+        ("trio", trio.sleep_forever),
+        ("asyncio", lambda: asyncio.Event().wait()),
+        *((name, None) for name in FACES),  # a plain function, which blocks its thread
+    ],
+)
+def test_a_check_that_hangs_delays_only_checks_and_the_client_can_be_closed(
+    cluster, name, hang_of
+) -> None:
+    asked, returned, may_end = [], [], threading.Event()
+
+    def blocks(message):
+        asked.append(message.transaction_id)
+        may_end.wait(WAIT_S_MAX)
+        returned.append(message.transaction_id)
+
+    async def waits(message):
+        asked.append(message.transaction_id)
+        await hang_of()
+        returned.append(message.transaction_id)
+
+    check = blocks if hang_of is None else waits
+    with FACES[name]() as face:
+        face.function = lambda function: function
+        settings = {"namesrv": cluster.namesrv, "group": "pg"}
+        with face.transaction_producer(lambda *_: COMMIT, check, **settings) as producer:
+            for key in ("K1", "K2"):
+                with_core(producer, lambda core, key=key: ask(core, key))
+            wait_until(lambda: asked)
+            result = producer.send_in_transaction(Message("t", b"x"))
+            assert result.local_transaction_state is COMMIT
+            assert producer.send(Message("t", b"y")).is_ok
+        assert (asked, returned) == (["K1"], []), "it hangs, and the client is closed"
+        may_end.set()
 
 
 def test_in_threads_another_call_goes_on_while_a_local_transaction_blocks(cluster) -> None:

@@ -11,9 +11,11 @@ from rocketmq_emulator.protocol import catalog
 from rocketmq_emulator.protocol.bodies.body import encode_body
 from rocketmq_emulator.protocol.bodies.groups import CheckClientRequestBody
 from rocketmq_emulator.protocol.codes import ResponseCode
+from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.flags import SUBSCRIPTION
 from rocketmq_emulator.protocol.messages.subscription import SQL92, build_subscription
 from rocketmq_emulator.protocol.requests.groups import UnregisterClientRequest
+from tests.protocol.sql92.test_sql92_limits import TOO_LARGE
 from tests.support.broker.bench import Bench, Client, next_offset
 
 DEAR = "price > 5"
@@ -118,13 +120,36 @@ async def test_a_broker_without_property_filters_refuses_a_registered_group() ->
 )
 async def test_a_client_can_ask_whether_its_expression_is_read(expression, is_on, code) -> None:
     bench = Bench(property_filter=is_on)
+    assert checked(bench.client(), expression).code == code
+
+
+def checked(client: Client, expression: str) -> RemotingCommand:
+    """The answer to CHECK_CLIENT_CONFIG."""
     data = build_subscription("Orders", expression, SQL92)
     body = CheckClientRequestBody(client_id="c", group="g", subscription_data=data)
-    answer = bench.client().ask(
-        catalog.CHECK_CLIENT_CONFIG, body=encode_body(body, bench.broker.release)
-    )
-    assert answer is not None
-    assert answer.code == code
+    text = encode_body(body, client.bench.broker.release)
+    return client.must(catalog.CHECK_CLIENT_CONFIG, None, text)
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+async def test_an_expression_beyond_a_limit_is_refused_and_harms_no_other_group(
+    name: str,
+) -> None:
+    expression, limit = TOO_LARGE[name]
+    bench = Bench(property_filter=True)
+    well, hostile = a_consumer(bench), bench.client()
+    priced(well, 3, 7)
+    answer = checked(hostile, expression)
+    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert limit in (answer.remark or "")
+    topics = {"Orders": (expression, SQL92)}
+    assert hostile.heartbeat("h", "hostile", topics).code == ResponseCode.SUCCESS
+    told = hostile.pull("Orders", flags=0, consumer_group="hostile")
+    assert told is not None
+    assert told.code == ResponseCode.FILTER_DATA_NOT_EXIST
+    assert [record.body for record in well.pulled("Orders")] == [b"7"]
+    assert bench.broker.filters.get("Orders", "hostile") is None
+    bench.no_bugs()
 
 
 @pytest.mark.parametrize(
