@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
@@ -189,7 +190,8 @@ class TraceDispatcher:
         self._producer = producer
         self._note = instance.note
         self._dropped = 0  # since the last sending
-        self._pending: set[PendingSend] = set()
+        self._started = 0  # sends
+        self._pending: dict[int, PendingSend | None] = {}  # None: it is being started
 
     def append(self, context: TraceContext) -> None:
         """Send the traces of *context* soon; never waits and never raises."""
@@ -212,11 +214,10 @@ class TraceDispatcher:
         while self._buffer.due_s < inf:
             self._send()
         with trio.move_on_after(FLUSH_S_MAX):
-            while self._pending:
-                try:
-                    await next(iter(self._pending)).wait_sent()
-                except ClientError:
-                    continue  # its callback has noted it
+            for sending in list(self._pending.values()):
+                if sending is not None:
+                    with suppress(ClientError):  # its callback has noted it
+                        await sending.wait_sent()
 
     def _send(self) -> None:
         if self._dropped:
@@ -226,17 +227,21 @@ class TraceDispatcher:
             self._start(message, count)
 
     def _start(self, message: Message, count: int) -> None:
+        number = self._started = self._started + 1
+
         def sent(result: object) -> None:
-            self._pending.discard(sending)
+            del self._pending[number]
             if isinstance(result, Exception):
                 self._lost(count, str(result))
 
+        self._pending[number] = None
         try:
             sending = self._producer.start_send(message, sent)
         except ClientError as error:
-            self._lost(count, str(error))
-        else:
-            self._pending.add(sending)
+            sent(error)
+            return
+        if number in self._pending:  # else it has failed at once, as without a master
+            self._pending[number] = sending
 
     def _lost(self, count: int, reason: str) -> None:
         self._note(TracesLost(self.group, self.topic, count, reason))

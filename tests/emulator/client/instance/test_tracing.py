@@ -8,7 +8,7 @@ import trio
 from rocketmq_emulator.client import LocalTransactionState, TransactionProducer
 from rocketmq_emulator.client.consumer.group.listeners import ConsumeResult
 from rocketmq_emulator.client.instance.tracing import TraceBuffer, TraceContext, trace_rules
-from rocketmq_emulator.errors.call_errors import BadArgument, BrokerRefused
+from rocketmq_emulator.errors.call_errors import BadArgument, BrokerRefused, SendNotWritten
 from rocketmq_emulator.facts import MessageStored, TracesLost
 from rocketmq_emulator.protocol.messages.message import Message
 from rocketmq_emulator.protocol.messages.names import TRACE_TOPIC
@@ -286,6 +286,28 @@ def test_traces_that_no_broker_stores_are_lost_and_the_messages_are_not() -> Non
         assert (lost.group, lost.count, lost.topic) == ("pg", 1, "a/b")
         assert "illegal" in lost.reason or "characters" in lost.reason
         assert "traceTopicEnable" in lost.sentence()
+
+    in_cluster(main, t=4)
+
+
+def test_a_trace_whose_send_fails_at_once_is_lost_and_does_not_delay_the_end() -> None:
+    class Ended:
+        async def wait_sent(self):
+            raise AssertionError("it is over, and nothing is left to wait for")
+
+    def fails_at_once(_message, callback):
+        callback(SendNotWritten("broker-a has no master"))
+        return Ended()
+
+    async def main(cluster) -> None:
+        process = cluster.process()
+        async with process, cluster.a_producer(process, trace=True) as producer:
+            producer.pipeline.traces._dispatcher._producer.start_send = fails_at_once
+            assert (await producer.send(Message("t", b"x"))).is_ok
+            ends_s = cluster.now_s()
+        assert cluster.now_s() == ends_s
+        [lost] = cluster.facts_of(TracesLost)
+        assert (lost.count, lost.reason) == (1, "broker-a has no master")
 
     in_cluster(main, t=4)
 
