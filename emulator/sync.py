@@ -22,7 +22,6 @@ from rocketmq_emulator.client import PullConsumer as CorePullConsumer
 from rocketmq_emulator.client import PushConsumer as CoreConsumer
 from rocketmq_emulator.client import TransactionProducer as CoreTransactionProducer
 from rocketmq_emulator.client.consumer.push.message_loop import MessageLoop
-from rocketmq_emulator.client.producer.outgoing_message import check
 from rocketmq_emulator.client.settings.arguments import (
     TRANSACTION_METHODS,
     check_background_send,
@@ -31,7 +30,7 @@ from rocketmq_emulator.client.settings.arguments import (
     is_coroutine_function,
 )
 from rocketmq_emulator.portal import public_names
-from rocketmq_emulator.portal.client_host import PortalClient, core_of
+from rocketmq_emulator.portal.client_host import PortalClient, core_of, start_in_background
 from rocketmq_emulator.portal.portal import Portal
 from rocketmq_emulator.portal.public_names import *  # noqa: F403  # its __all__ is ours
 from rocketmq_emulator.portal.public_names import (
@@ -48,7 +47,6 @@ from rocketmq_emulator.portal.public_names import (
     SendError,
     SendResult,
     Strategy,
-    TooManySends,
     TransactionListener,
     TransactionProducerConfig,
 )
@@ -124,21 +122,14 @@ class Producer(ProducerMethods):
         Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
         """
         check_background_send(message, callback, queue, timeout_ms, worker)
-        check(message, self.config)
-        if self.portal.backlog >= self.config.async_sends_max:
-            raise TooManySends(f"{self.portal.backlog} sends have not begun yet")
-        sending = Sending(self.portal, callback)
-
-        def begin() -> None:
-            try:
-                self._core.start_send(
-                    message, sending.end, queue=queue, timeout_ms=timeout_ms, worker=worker
-                )
-            except Exception as error:  # noqa: BLE001  # any error ends the send
-                sending.end(error)
-
-        self.portal.soon(begin)
-        return sending
+        return start_in_background(
+            self,
+            message,
+            lambda: Sending(self.portal, callback),
+            lambda call: self._core.start_send(
+                message, call.end, queue=queue, timeout_ms=timeout_ms, worker=worker
+            ),
+        )
 
     def start_request(
         self,
@@ -155,21 +146,14 @@ class Producer(ProducerMethods):
         Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
         """
         check_background_send(message, callback, queue, timeout_ms, 0)
-        check(message, self.config)
-        if self.portal.backlog >= self.config.async_sends_max:
-            raise TooManySends(f"{self.portal.backlog} sends have not begun yet")
-        requesting = Requesting(self.portal, callback)
-
-        def begin() -> None:
-            try:
-                self._core.start_request(
-                    message, requesting.end, queue=queue, timeout_ms=timeout_ms
-                )
-            except Exception as error:  # noqa: BLE001  # any error ends the request
-                requesting.end(error)
-
-        self.portal.soon(begin)
-        return requesting
+        return start_in_background(
+            self,
+            message,
+            lambda: Requesting(self.portal, callback),
+            lambda call: self._core.start_request(
+                message, call.end, queue=queue, timeout_ms=timeout_ms
+            ),
+        )
 
 
 class TransactionProducer(TransactionProducerMethods, Producer):

@@ -10,14 +10,24 @@ import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
 import trio
 
-from rocketmq_emulator.errors.call_errors import BadArgument, ClientMisuse, NotRunning
+from rocketmq_emulator.client.producer.outgoing_message import check
+from rocketmq_emulator.errors.call_errors import (
+    BadArgument,
+    ClientMisuse,
+    NotRunning,
+    TooManySends,
+)
 from rocketmq_emulator.portal import portal
 from rocketmq_emulator.portal.portal import Portal
 from rocketmq_emulator.protocol.messages.validation import type_error_text
+
+if TYPE_CHECKING:
+    from rocketmq_emulator.client import Producer
+    from rocketmq_emulator.protocol.messages.message import Message
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,6 +145,43 @@ class PortalClient(Generic[C]):
     def _plain(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """Call a function that does not wait in trio's thread, which owns the state."""
         return self.portal.wait_plain(function, *arguments, **named)
+
+
+class CallInProgress(Protocol):
+    """A send or a request in the background."""
+
+    def end(self, result: Any, /) -> None:  # noqa: ANN401  # of any call
+        """Called once, in trio's thread, with the result or the error."""
+        ...
+
+
+B = TypeVar("B", bound=CallInProgress)
+
+
+def start_in_background(
+    client: PortalClient[Producer],
+    message: Message,
+    new_call: Callable[[], B],
+    start: Callable[[B], object],
+) -> B:
+    """The call of *new_call*, which *start* starts in trio's thread; its error ends the call.
+
+    Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
+    """
+    check(message, client.core.config)
+    portal = client.portal
+    if portal.backlog >= client.core.config.async_sends_max:
+        raise TooManySends(f"{portal.backlog} sends have not begun yet")
+    call = new_call()
+
+    def begin() -> None:
+        try:
+            start(call)
+        except Exception as error:  # noqa: BLE001  # any error ends the call
+            call.end(error)
+
+    portal.soon(begin)
+    return call
 
 
 def core_of(process: PortalClient[C] | None, kind: type[PortalClient[C]]) -> C | None:
