@@ -305,6 +305,8 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     store_replies: bool = True  # BrokerConfig.storeReplyMessageEnable
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
     filter_retries: bool = False  # BrokerConfig.filterSupportRetry
+    calc_filter_bit_map: bool = False  # BrokerConfig.enableCalcFilterBitMap: no effect here
+    consume_queue_ext: bool = False  # MessageStoreConfig.enableConsumeQueueExt: no effect here
     filter_dead_ms_max: int = 86_400_000  # BrokerConfig.filterDataCleanTimeSpan
     filter_groups_expected: int = 32  # BrokerConfig.expectConsumerNumUseFilter
     filter_error_percent: int = 20  # BrokerConfig.maxErrorRateOfBloomFilter

@@ -6,7 +6,8 @@ registered at the NameServers before the answer.  The address that clients are g
 setting, because upstream cannot change its port: ADVERTISE_ADDRESS, a call of our own, changes it.
 All other settings are answered SUCCESS, as
 upstream does, change nothing, and are noted by a warning.  Changes end with the process: no file
-is written.  Lists only settings that have an effect here; upstream lists some three hundred more.
+is written.  Lists settings that have an effect here, and ``enableCalcFilterBitMap`` and
+``enableConsumeQueueExt``, which have none; upstream lists some three hundred more.
 
 Upstream: AdminBrokerProcessor, Configuration.
 """
@@ -41,6 +42,8 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "autoCreateSubscriptionGroup": "auto_create_group",
     "autoCreateTopicEnable": "auto_create_topic",
     "brokerPermission": "perm",
+    "enableCalcFilterBitMap": "calc_filter_bit_map",
+    "enableConsumeQueueExt": "consume_queue_ext",
     "enablePropertyFilter": "property_filter",
     "fileReservedTime": "retained_hours_max",
     "filterSupportRetry": "filter_retries",
@@ -51,6 +54,7 @@ LIVE = {  # upstream's name to the field of BrokerConfig, in the same unit
     "rejectTransactionMessage": "reject_transactions",
     "shortPollingTimeMills": "short_polling_ms",
     "slaveReadEnable": "slave_read",
+    "storeReplyMessageEnable": "store_replies",
     "syncFlushTimeout": "sync_flush_ms_max",
     "transactionCheckInterval": "transaction_check_interval_ms",
     "transactionCheckMax": "transaction_checks_max",

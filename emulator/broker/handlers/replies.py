@@ -65,7 +65,6 @@ class ReplyMessageProcessor:
         self._broker = broker
         self._sending = sending
         self._pushing = 0  # replies that wait for their requesters
-        self._stores = broker.config.store_replies
         self._ends_last_pair = not LAST_PROPERTY_OPEN.holds(broker.release)
         self._reconsume_times = 0 if broker.release >= RECONSUME_TIMES_PUSHED else None
 
@@ -166,7 +165,9 @@ class ReplyMessageProcessor:
         Upstream: ReplyMessageProcessor.handlePutMessageResult.
         """
         call = reply.call
-        if not self._stores or (not call.body and self._broker.release >= EMPTY_BODY_REFUSED):
+        if not self._broker.config.store_replies or (
+            not call.body and self._broker.release >= EMPTY_BODY_REFUSED
+        ):
             return answer
         # A delayed reply is stored as it was pushed: upstream writes its properties again.
         is_delayed = delay_level(reply.properties) > 0

@@ -167,7 +167,9 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     start_detector_enable: bool = False  # startDetectorEnable (5.1.4)
     detect_timeout_ms: int = 200  # detectTimeout (5.1.4)
     detect_interval_ms: int = 2_000  # detectInterval (5.1.4)
-    async_sends_max: int = 50_000  # queue of the async sender pool; more sends are refused
+    async_sends_max: int = (
+        50_000  # queue of the async sender pool; more sends or requests are refused
+    )
     setting_rules: ClassVar[SettingRules] = PRODUCER_RULES
 
 

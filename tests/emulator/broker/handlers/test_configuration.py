@@ -50,6 +50,34 @@ async def test_a_change_is_shown_and_a_fact() -> None:
     assert (ignored.names, ignored.severity) == (("traceTopicEnable",), "warning")
 
 
+@pytest.mark.parametrize("release", [LAST_4, LAST_5])
+async def test_the_settings_of_transactions_replies_traces_and_filters_are_shown(
+    release: str,
+) -> None:
+    client = Bench(release=release, consume_queue_ext=True).client()
+    filters = {
+        "enableCalcFilterBitMap": "false",
+        "enableConsumeQueueExt": "true",
+        "enablePropertyFilter": "false",
+        "filterSupportRetry": "false",
+    }
+    others = {
+        "rejectTransactionMessage": "false",
+        "storeReplyMessageEnable": "true",
+        "traceTopicEnable": "false",
+        "transactionCheckInterval": "30000" if release == LAST_5 else "60000",
+        "transactionCheckMax": "15",
+        "transactionTimeOut": "6000",
+    }
+    wanted = {**filters, **others}
+    if release == LAST_5:
+        wanted |= {"transactionOpBatchInterval": "3000", "transactionOpMsgMaxSize": "4096"}
+    assert shown(client).items() >= wanted.items()
+    assert set_to(client, "enableCalcFilterBitMap=true\nstoreReplyMessageEnable=false\n") == 0
+    assert shown(client)["enableCalcFilterBitMap"] == "true"
+    assert not client.bench.broker.config.store_replies
+
+
 @pytest.mark.parametrize(
     "text", ["noSuchSetting=1", "brokerPermission=many", "brokerPermission=9"]
 )

@@ -21,6 +21,7 @@ from rocketmq_emulator.protocol.requests.sending import SendMessageReply, SendMe
 from tests.support.broker.bench import EPOCH_MS, Bench, Client
 from tests.support.broker.store_makers import LAST_4, LAST_5, SlowDisk
 
+UPDATE = catalog.UPDATE_BROKER_CONFIG
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 TO_ASKER = "CORRELATION_ID\x01c1\x02REPLY_TO_CLIENT\x01asker\x02MSG_TYPE\x01reply"
 RELEASES = pytest.mark.parametrize("release", [LAST_4, LAST_5])
@@ -135,7 +136,8 @@ async def test_a_requester_whose_connection_closes_ends_the_push_at_once(
 async def test_a_reply_is_not_stored_if_the_configuration_says_so(
     code: int, autojump_clock: MockClock
 ) -> None:
-    bench = Bench(store_replies=False)
+    bench = Bench()
+    assert bench.client().must(UPDATE, None, b"storeReplyMessageEnable=false").code == 0
     asker, replier = an_asker(bench), bench.client()
     replied(replier)
     answer_pushes(asker, code)
