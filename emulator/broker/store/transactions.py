@@ -155,6 +155,9 @@ class TransactionalMessageService:
 
         One pass, however many intervals have passed: producers could not answer between two.
         """
+        if self._pass is not None:  # it may wait for its copies to be flushed, and they are
+            self._pass_ms = now_ms
+            self.run_due(now_ms)
         end, moved_ms = self._store.max_offset(TRANS_HALF_TOPIC, 0), self._moved_ms
         for offset in range(self._first_open_offset(), end):
             if offset in moved_ms or len(moved_ms) < MOVED_MAX:

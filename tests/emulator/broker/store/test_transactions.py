@@ -511,6 +511,16 @@ def test_with_synchronous_flushes_progress_is_not_saved_before_the_copies_are_fl
 
 
 @BOTH
+def test_with_synchronous_flushes_each_advance_of_time_makes_a_check(release: str) -> None:
+    rig = PowerRig(release=release)
+    rig.half("K")
+    for count in (1, 2):
+        rig.flush()
+        rig.transactions.advance(INTERVAL[release], NOW)
+        assert [offset for _, offset in rig.asked] == list(range(1, count + 1))
+
+
+@BOTH
 def test_with_asynchronous_flushes_a_check_moves_a_half_message_to_a_copy_that_may_be_lost(
     release: str,
 ) -> None:
