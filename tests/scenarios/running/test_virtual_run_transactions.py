@@ -6,11 +6,12 @@ from collections import Counter
 
 import pytest
 
-from rocketmq_emulator.cluster.fault_values import Kill
+from rocketmq_emulator.cluster.fault_values import Kill, PowerOff
 from rocketmq_emulator.facts import (
     HalfMessageStored,
     LocalTransactionEnded,
     MessageConsumed,
+    PowerLost,
     TransactionAnswered,
     TransactionChecked,
     TransactionEnded,
@@ -20,9 +21,10 @@ from rocketmq_emulator.scenarios.running.virtual_run import finished_run
 from tests.support.scenarios.running_plans import a_plan, facts_of
 
 
-def transactions(release: str, *steps: Step, **shares: float) -> Plan:
+def transactions(release: str, *steps: Step, settings=None, **shares: float) -> Plan:
     load = LoadPlan(topic="orders", rate=10, mode="transaction", until_ms=10_000, **shares)
-    return a_plan(*steps, load=(load,), cluster=ClusterPlan(brokers=2, release=release))
+    cluster = ClusterPlan(brokers=2, release=release, broker_settings=settings or {})
+    return a_plan(*steps, load=(load,), cluster=cluster)
 
 
 @pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
@@ -53,6 +55,34 @@ def test_a_kill_between_half_message_and_end_loses_nothing(release, node) -> Non
     assert facts_of(entries, TransactionAnswered)
     keys = {fact.uniq_key for fact in facts_of(entries, HalfMessageStored)}
     assert {fact.uniq_key for fact in facts_of(entries, MessageConsumed)} == keys
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("flush_disk_type", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_losses_of_power_before_ends_and_before_checks_break_no_rule(
+    release, flush_disk_type
+) -> None:
+    steps = (
+        Step(at_ms=4_050, does=PowerOff(node="broker-a"), for_ms=1_000),
+        Step(at_ms=35_000, does=PowerOff(node="broker-a"), for_ms=1_000),
+    )
+    on_a_drive = {"store": "drive", "flush_disk_type": flush_disk_type}
+    plan = transactions(release, *steps, settings=on_a_drive, rollbacks=0.2, crashes=0.3)
+    result, entries = finished_run(plan, seed=2)
+    assert result.verdict == "passed", result.reason
+    assert len(facts_of(entries, PowerLost)) == 2
+    rolled_back = ends_of(entries, "rollback") - ends_of(entries, "commit")
+    consumed = {fact.uniq_key for fact in facts_of(entries, MessageConsumed)}
+    assert rolled_back
+    assert not rolled_back & consumed
+    if flush_disk_type == "SYNC_FLUSH":
+        assert consumed == ends_of(entries, "commit")
+
+
+def ends_of(entries, outcome) -> set[str]:
+    """The keys of transactions that ended so."""
+    found = facts_of(entries, TransactionEnded)
+    return {fact.uniq_key for fact in found if fact.outcome == outcome}
 
 
 def test_one_seed_decides_every_outcome() -> None:
