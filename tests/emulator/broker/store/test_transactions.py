@@ -154,6 +154,21 @@ def test_since_5_1_0_ops_are_collected_and_written_in_one_record() -> None:
     assert rig.ops() == [b"0,1,", b"2,"]
 
 
+def test_since_5_1_0_a_check_asks_again_for_an_outcome_that_is_only_collected() -> None:
+    """As at upstream: a check reads ops that are written."""
+    for op_interval_ms, keys in ((3_000, ["K"]), (100, [])):
+        rig = TransactionRig(
+            release=LAST_5,
+            transaction_check_interval_ms=7_000,
+            transaction_op_interval_ms=op_interval_ms,
+        )
+        half = rig.half("K")
+        rig.run(NOW + 6_500)
+        rig.transactions.ended(half, NOW + 6_500)
+        rig.run(NOW + 12_000)
+        assert [key for key, _ in rig.asked] == keys
+
+
 def test_ops_that_fill_a_record_are_written_before_their_time() -> None:
     rig = TransactionRig(release=LAST_5, transaction_op_bytes_max=8)
     for n in range(5):
