@@ -6,21 +6,14 @@ Invariants 40, 41 and 43 of the server are tested with whole requests in
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rocketmq_emulator.broker.store import transactions
 from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus
-from rocketmq_emulator.broker.store.put_chain import PutChain, prepare_half, set_delay_level
-from rocketmq_emulator.broker.store.transaction_checks import GROUP, PASS_MS_MAX
-from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
-from rocketmq_emulator.broker.tables.offsets import ConsumerOffsets
-from rocketmq_emulator.disk.files import FileDisk
-from rocketmq_emulator.disk.memory import MemoryDisk
-from rocketmq_emulator.disk.port import Disk
+from rocketmq_emulator.broker.store.transaction_checks import PASS_MS_MAX
 from rocketmq_emulator.facts import (
     HalfMessageStored,
     ImmuneHalfStoredAgain,
@@ -35,71 +28,17 @@ from rocketmq_emulator.protocol.messages.names import (
     TRANS_OP_HALF_TOPIC,
 )
 from rocketmq_emulator.protocol.messages.properties import properties_text
-from rocketmq_emulator.protocol.messages.records import StoredMessage
-from tests.support.broker.store_makers import LAST_4, LAST_5, NOW, Rig, SlowDisk, a_message
+from rocketmq_emulator.protocol.messages.records import decode_records
+from tests.support.broker.store_makers import LAST_4, LAST_5, NOW, a_message
+from tests.support.broker.transaction_rigs import (
+    BOTH,
+    HOUR,
+    INTERVAL,
+    MINUTE,
+    TransactionRig,
+)
 
 BEFORE_BATCHES, BEFORE_30_S = "5.0.0", "5.1.0"
-MINUTE, HOUR = 60_000, 3_600_000
-INTERVAL = {LAST_4: 60_000, LAST_5: 30_000}
-BOTH = pytest.mark.parametrize("release", [LAST_4, LAST_5])
-
-
-class TransactionRig(Rig):
-    """A store with transactions; ``asked`` has the key and the offset of each check."""
-
-    def __init__(self, disk: Disk | None = None, began_ms: int = NOW, **config: Any) -> None:
-        self.asked: list[tuple[str, int]] = []
-        self.made: list[str] = []
-        self._began_ms = began_ms
-        self._settings = config
-        super().__init__(disk or MemoryDisk(), **config)
-
-    def start_delays(self, began_ms: int) -> None:
-        super().start_delays(began_ms)
-        self.offsets = ConsumerOffsets(self.disk, self.config)
-        self.transactions = TransactionalMessageService(
-            self.store, self.offsets, self.config, note=self.facts.append, began_ms=self._began_ms
-        )
-        self.transactions.ask = self._ask
-        self.transactions.make_topic = lambda topic, _now_ms: self.made.append(topic)
-        half = prepare_half(has_transaction_id=True)
-        aside = set_delay_level(self.store.levels, self.store.check)
-        self.puts = PutChain(self.store, (half, aside))
-        self.puts.on_half = self.transactions.half_stored
-
-    def _ask(self, _group: str, header: Any, _body: bytes) -> str:
-        self.asked.append((header.msg_id or "", header.tran_state_table_offset))
-        return "producer"
-
-    def half(self, key: str = "K", at_ms: int = NOW, **properties: str) -> StoredMessage:
-        """Store a half message; returns its record."""
-        marks = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": key, **properties}
-        text = properties_text(marks, trailing=True)
-        message = a_message(properties=text, is_half=True, born_ms=at_ms, queue_id=3)
-        put = self.puts.put(message, at_ms)
-        found = self.store.message_at(put.position)
-        assert found is not None
-        return found
-
-    def run(self, until_ms: int) -> None:
-        """Run what is due by *until_ms*, each at its time."""
-        calls = 0
-        while (due_ms := self.transactions.next_due_ms()) is not None and due_ms <= until_ms:
-            self.transactions.run_due(due_ms)
-            calls += 1
-            assert calls < 1_000, "it is called again and again"
-
-    def ops(self) -> list[bytes]:
-        return [message.body for message in self.messages(topic=TRANS_OP_HALF_TOPIC)]
-
-    def progress(self) -> tuple[int | None, int | None]:
-        """The offsets that passes have committed: of half messages, and of ops."""
-        query = self.offsets.query
-        return query(GROUP, TRANS_HALF_TOPIC, 0), query(GROUP, TRANS_OP_HALF_TOPIC, 0)
-
-    def after_crash(self, began_ms: int) -> TransactionRig:
-        """A new store on the same disk: what was in memory only is lost."""
-        return TransactionRig(self.disk, began_ms, **self._settings)
 
 
 # Half messages --------------------------------------------------------------------------
@@ -178,6 +117,18 @@ def test_ops_that_fill_a_record_are_written_before_their_time() -> None:
     assert rig.ops() == [b"0,1,2,3,", b"4,"]
 
 
+def test_after_a_change_of_the_size_several_records_are_written_at_once() -> None:
+    rig = TransactionRig(release=LAST_5)
+    for n in range(5):
+        rig.transactions.ended(rig.half(f"K{n}"), NOW)
+    smaller = msgspec.structs.replace(rig.config, transaction_op_bytes_max=4)
+    rig.transactions.config = smaller
+    rig.run(NOW + 3_000)
+    assert rig.ops() == [b"0,1,", b"2,3,"], "less than a whole record waits"
+    rig.run(NOW + 6_000)
+    assert rig.ops()[2:] == [b"4,"]
+
+
 def test_a_message_that_is_no_half_message_leaves_no_op() -> None:
     rig = TransactionRig(release=LAST_4)
     put = rig.put()
@@ -229,6 +180,42 @@ def test_a_check_stores_a_copy_with_a_count_and_moves_on(release: str) -> None:
     assert rig.asked == [("K1", 1), ("K1", 2)]
     assert rig.progress() == (2, None)
     assert TRANS_HALF_TOPIC in rig.made
+
+
+@BOTH
+def test_a_copy_has_no_flag_and_its_check_shows_that_of_the_half_message(release: str) -> None:
+    rig = TransactionRig(release=release)
+    shown: list[bytes] = []
+    rig.transactions.ask = lambda _group, _header, body: shown.append(body) or "producer"
+    text = properties_text({"TRAN_MSG": "true", "PGROUP": "pg"}, trailing=True)
+    rig.puts.put(a_message(properties=text, is_half=True, born_ms=NOW, flag=9), NOW)
+    rig.run(NOW + INTERVAL[release])
+    assert [copy.flag for copy in rig.messages(topic=TRANS_HALF_TOPIC)] == [9, 0]
+    assert [message.flag for message in decode_records(b"".join(shown))] == [9]
+
+
+def test_the_progress_of_ops_stops_at_the_first_one_whose_half_message_is_still_to_come() -> None:
+    rig = TransactionRig(release=LAST_4)
+    first, _young = rig.half("FIRST"), rig.half("YOUNG", at_ms=NOW + 59_000)
+    last = rig.half("LAST", at_ms=NOW + 59_000)
+    for half in (last, first):
+        rig.transactions.ended(half, NOW + 59_000)
+    rig.run(NOW + MINUTE)
+    assert rig.progress() == (1, None), "the op of LAST is before that of FIRST"
+    rig.run(NOW + 2 * MINUTE)
+    assert rig.asked == [("YOUNG", 3)]
+    assert rig.progress() == (3, 2)
+
+
+@BOTH
+def test_an_op_that_comes_after_its_half_message_was_checked_is_passed_over(release: str) -> None:
+    rig = TransactionRig(release=release)
+    half = rig.half("K")
+    rig.run(NOW + INTERVAL[release])
+    rig.transactions.ended(half, NOW + INTERVAL[release])
+    rig.run(NOW + 2 * INTERVAL[release] + 1_000)
+    assert rig.asked == [("K", 1), ("K", 2)]
+    assert rig.progress() == (2, 1)
 
 
 @BOTH
@@ -385,180 +372,7 @@ def test_advancing_makes_a_bounded_number_of_half_messages_older(
     assert [key for key, _ in rig.asked] == ["K0", "K1", "K2"], "the others are still young"
     rig.run(NOW + MINUTE)
     assert {key for key, _ in rig.asked} == {f"K{n}" for n in range(5)}
-
-
-# After a crash --------------------------------------------------------------------------
-
-
-@BOTH
-def test_after_a_crash_open_half_messages_are_checked_and_ended_ones_are_not(
-    release: str,
-) -> None:
-    rig = TransactionRig(release=release)
-    rig.half("OPEN")
-    rig.transactions.ended(rig.half("ENDED"), NOW)
-    rig.run(NOW + 6_000)  # the op is written
-    again = rig.after_crash(NOW + HOUR)
-    again.run(NOW + 2 * HOUR - 1)
-    assert {key for key, _ in again.asked} == {"OPEN"}
-    assert again.asked[0] == ("OPEN", 2)
-
-
-@BOTH
-def test_after_a_kill_the_files_have_every_half_message_and_every_written_op(
-    release: str, tmp_path: Path
-) -> None:
-    rig = TransactionRig(FileDisk(tmp_path / "killed"), release=release)
-    halves = [rig.half(f"K{n}") for n in range(6)]
-    for half in halves[:3]:
-        rig.transactions.ended(half, NOW)
-    rig.run(NOW + INTERVAL[release])  # checks the others, and saves no offset
-    shutil.copytree(tmp_path / "killed", tmp_path / "copy", ignore=lambda *_: {"lock"})
-    again = TransactionRig(FileDisk(tmp_path / "copy"), NOW + HOUR, release=release)
-    again.run(NOW + HOUR + INTERVAL[release] + 1_000)
-    assert {key for key, _ in again.asked} == {"K3", "K4", "K5"}
-
-
-def test_an_op_that_was_only_collected_is_lost_by_a_crash_as_upstream_loses_it() -> None:
-    rig = TransactionRig(release=LAST_5)
-    rig.transactions.ended(rig.half("ENDED"), NOW)
-    again = rig.after_crash(NOW + 1_000)
-    again.run(NOW + MINUTE)
-    assert again.asked == [("ENDED", 1)]
-
-
-def test_a_stop_writes_the_collected_ops_if_they_are_due() -> None:
-    for stop_ms, ops in ((NOW + 2_999, []), (NOW + 3_000, [b"0,"])):
-        rig = TransactionRig(release=LAST_5)
-        rig.transactions.ended(rig.half("ENDED"), NOW)
-        rig.transactions.close(stop_ms)
-        assert rig.ops() == ops
-
-
-@BOTH
-def test_saved_progress_beyond_the_end_of_the_log_is_set_back(release: str) -> None:
-    rig = TransactionRig(release=release)
-    rig.half("K0")
-    rig.offsets.commit(GROUP, TRANS_HALF_TOPIC, 0, 900, NOW)
-    rig.offsets.commit(GROUP, TRANS_OP_HALF_TOPIC, 0, 900, NOW)
-    rig.offsets.persist(NOW)
-    again = rig.after_crash(NOW)
-    again.run(NOW + MINUTE)
-    assert again.progress()[0] == 1
-    again.half("K1", at_ms=NOW + MINUTE)
-    again.run(NOW + 10 * MINUTE)
-    assert again.asked[0] == ("K1", 2)
-
-
-# After a loss of power --------------------------------------------------------------------
-
-
-class PowerRig(TransactionRig):
-    """Transactions on a disk that flushes when ``disk.finish`` is called."""
-
-    disk: SlowDisk
-
-    def __init__(self, disk: SlowDisk | None = None, began_ms: int = NOW, **config: Any) -> None:
-        config = {"flush_disk_type": "SYNC_FLUSH", "store": "s", **config}
-        super().__init__(disk or SlowDisk(), began_ms, **config)
-
-    def flush(self) -> None:
-        """Flush the whole log."""
-        if not self.disk.asked:
-            self.store.flushing.flush_due()
-        self.disk.finish()
-
-    def after_loss(self, began_ms: int) -> PowerRig:
-        """Save the offsets, lose the power, and start again."""
-        self.offsets.persist(began_ms)
-        self.disk.lose_power()
-        return PowerRig(self.disk, began_ms, **self._settings)
-
-
-@BOTH
-@pytest.mark.parametrize("kind", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-def test_what_was_flushed_of_a_transaction_survives_a_loss_of_power(
-    release: str, kind: str
-) -> None:
-    rig = PowerRig(release=release, flush_disk_type=kind)
-    halves = [rig.half(f"K{n}") for n in range(3)]
-    rig.flush()
-    rig.transactions.ended(halves[0], NOW)
-    rig.run(NOW + 6_000)  # the op is written
-    rig.flush()
-    rig.half("NOT FLUSHED", at_ms=NOW + 6_000)
-    again = rig.after_loss(NOW + HOUR)
-    again.run(NOW + HOUR + INTERVAL[release] + 1_000)
-    assert [key for key, _ in again.asked] == ["K1", "K2"]
-
-
-@BOTH
-def test_a_half_message_whose_op_was_not_flushed_is_asked_about_again(release: str) -> None:
-    rig = PowerRig(release=release)
-    half = rig.half("K")
-    rig.flush()
-    rig.transactions.ended(half, NOW)
-    rig.run(NOW + 6_000)
-    assert rig.ops()
-    again = rig.after_loss(NOW + HOUR)
-    assert again.ops() == []
-    again.run(NOW + HOUR + INTERVAL[release])
-    assert again.asked == [("K", 1)]
-
-
-@BOTH
-def test_with_synchronous_flushes_progress_is_not_saved_before_the_copies_are_flushed(
-    release: str,
-) -> None:
-    rig = PowerRig(release=release)
-    rig.half("K")
-    rig.flush()
-    rig.run(NOW + INTERVAL[release])
-    assert rig.asked == [("K", 1)]
-    assert rig.progress()[0] is None
-    again = rig.after_loss(NOW + HOUR)
-    again.run(NOW + HOUR + INTERVAL[release])
-    assert again.asked == [("K", 1)], "its copy was lost, and it was not"
-    again.flush()
-    again.run(NOW + HOUR + INTERVAL[release] + 1_000)
-    assert again.progress()[0] == 1
-    assert again.asked == [("K", 1)]
-
-
-@BOTH
-def test_with_synchronous_flushes_each_advance_of_time_makes_a_check(release: str) -> None:
-    rig = PowerRig(release=release)
-    rig.half("K")
-    for count in (1, 2):
-        rig.flush()
-        rig.transactions.advance(INTERVAL[release], NOW)
-        assert [offset for _, offset in rig.asked] == list(range(1, count + 1))
-
-
-@BOTH
-def test_with_asynchronous_flushes_a_check_moves_a_half_message_to_a_copy_that_may_be_lost(
-    release: str,
-) -> None:
-    """As at upstream, which saves its progress without regard to the log."""
-    rig = PowerRig(release=release, flush_disk_type="ASYNC_FLUSH")
-    rig.half("K")
-    rig.flush()
-    rig.run(NOW + INTERVAL[release])
-    again = rig.after_loss(NOW + HOUR)
-    again.run(NOW + 2 * HOUR)
-    assert again.asked == []
-
-
-@BOTH
-def test_half_messages_at_the_offsets_of_lost_ones_are_asked_about(release: str) -> None:
-    rig = PowerRig(release=release, flush_disk_type="ASYNC_FLUSH")
-    for n in range(3):
-        rig.transactions.ended(rig.half(f"LOST{n}"), NOW)
-    rig.run(NOW + 2 * INTERVAL[release])
-    assert rig.progress() == (3, 3 if release == LAST_4 else 1)
-    again = rig.after_loss(NOW + HOUR)
-    assert again.progress() == (0, 0)
-    for n in range(5):
-        again.half(f"NEW{n}", at_ms=NOW + HOUR)
-    again.run(NOW + HOUR + INTERVAL[release])
-    assert [key for key, _ in again.asked] == [f"NEW{n}" for n in range(5)]
+    for copy in rig.messages(topic=TRANS_HALF_TOPIC):
+        rig.transactions.ended(copy, NOW + MINUTE)
+    rig.run(NOW + 2 * MINUTE)
+    assert rig.transactions._moved_ms == {}
