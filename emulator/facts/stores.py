@@ -21,6 +21,7 @@ class MessageStored(Fact, frozen=True, omit_defaults=True):
     size_bytes: int  # of the record
     tags: str = ""  # left out if the message has none
     real_topic: str = ""  # of a delayed message: the topic to which it is delivered when it is due
+    user_properties: dict[str, str] | None = None  # of the application, if brokers filter by SQL92
 
 
 class DelayedDelivered(Fact, frozen=True):
@@ -284,6 +285,7 @@ class HalfMessageStored(Fact, frozen=True):
     position: int  # in the commit log, in bytes
     group: str  # the producer's
     uniq_key: str
+    own_immunity_ms: int  # not asked about before, by its own property; -1: as the broker's
 
 
 class TransactionEnded(Fact, frozen=True):

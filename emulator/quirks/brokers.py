@@ -1,6 +1,7 @@
 """Bugs of a broker: a pull that is not woken, a heartbeat that waits for every NameServer.
 
-And of its transactions: checks that nobody gets, ends that a kill loses, a rollback that delivers.
+And of its transactions: checks that nobody gets, ends that a kill loses or that are ignored, a
+rollback that delivers, a commit to a wrong queue.  And of its filters: a woken pull without one.
 """
 
 from __future__ import annotations
@@ -8,16 +9,28 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from rocketmq_emulator.broker.handlers.clients import ClientManageProcessor
+from rocketmq_emulator.broker.handlers.pulling import PullMessageProcessor
 from rocketmq_emulator.broker.handlers.transactions import EndTransactionProcessor
 from rocketmq_emulator.broker.state.broker import Announce, Broker
+from rocketmq_emulator.broker.store.appender import MessageToStore
 from rocketmq_emulator.broker.store.transactions import TransactionalMessageService
-from rocketmq_emulator.net.results import Call, CallLater, Peer, Push, Result, Ring, Wait
+from rocketmq_emulator.net.results import (
+    NO_REPLY,
+    Call,
+    CallLater,
+    Peer,
+    Push,
+    Result,
+    Ring,
+    Wait,
+)
 from rocketmq_emulator.protocol.bodies.body import decode_body
 from rocketmq_emulator.protocol.bodies.groups import ConsumerData, HeartbeatData
 from rocketmq_emulator.protocol.fields import Header
 from rocketmq_emulator.protocol.flags import TRANSACTION_ROLLBACK
 from rocketmq_emulator.protocol.messages.names import retry_topic
 from rocketmq_emulator.protocol.messages.records import StoredMessage
+from rocketmq_emulator.protocol.requests.pulling import PullMessageRequest
 from rocketmq_emulator.protocol.requests.sending import EndTransactionRequest
 
 LOST_EVERY = 3
@@ -112,3 +125,36 @@ class DeliversRollbacks(EndTransactionProcessor):
         if call.request.commit_or_rollback == TRANSACTION_ROLLBACK:
             self._put(self._committed(half, properties), call.now_ms)
         return super()._end(call, half, properties)
+
+
+class CommitsToFirstQueue(EndTransactionProcessor):
+    """``commit_to_first_queue``: a committed message is stored in queue 0 of its topic."""
+
+    def _committed(self, half: StoredMessage, properties: dict[str, str]) -> MessageToStore:
+        message = super()._committed(half, properties)
+        message.queue_id = 0
+        return message
+
+
+class IgnoresEnds(EndTransactionProcessor):
+    """``ignore_ends``: every third end is ignored, unless it answers a check."""
+
+    _told = 0
+
+    def end(self, call: Call[EndTransactionRequest]) -> Result:
+        """Counts also ends that are unknown."""
+        self._told += not call.request.from_transaction_check
+        is_lost = not call.request.from_transaction_check and self._told % LOST_EVERY == 0
+        return NO_REPLY if is_lost else super().end(call)
+
+
+class FiltersNoWokenPulls(PullMessageProcessor):
+    """``filter_no_woken_pulls``: a held pull is answered without the filter of its group.
+
+    Clients compare tags themselves, and do not know SQL92.
+    """
+
+    def _second_pass(self, call: Call[PullMessageRequest]) -> Result:
+        self._allowed(call)
+        found = self._taken_reset(call.request) or self._get(call, None)
+        return self._answer(call, found, self._code(found, call.request))

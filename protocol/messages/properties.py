@@ -175,6 +175,11 @@ def split_keys(keys: str | None) -> list[str]:
 # the whole block for that would cost more than storing it.
 
 
+def user_properties(text: str) -> dict[str, str]:
+    """The properties of *text* that an application may have set."""
+    return {name: value for name, value in decode_properties(text).items() if name not in RESERVED}
+
+
 def property_of(text: str, name: str) -> str | None:
     """The value of *name*, the last one if it is there twice; None if absent or empty."""
     at = _find(text, name)

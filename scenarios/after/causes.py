@@ -79,6 +79,7 @@ OF_RULES: Mapping[str, DrawCause] = {
     "wakes": late_wake,
     "queues_are_pulled": unfinished,
     "transactions": wrong_transaction,
+    "transaction_checks": wrong_transaction,
 }
 OF_METRICS: Mapping[str, DrawCause] = {
     **dict.fromkeys(("overlap_s", "overlap_queue_s", "duplicates_two_owners"), two_owners),

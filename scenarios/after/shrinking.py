@@ -247,6 +247,8 @@ def fewer_messages(plan: Plan) -> Iterator[Plan]:
             rollbacks=load.rollbacks,
             unknowns=load.unknowns,
             crashes=load.crashes,
+            raises=load.raises,
+            undecided=load.undecided,
             decides_ms=load.decides_ms,
             from_ms=load.from_ms,
             until_ms=load.until_ms,

@@ -85,11 +85,11 @@ class LoadPlan(PlanPart, frozen=True, kw_only=True):
     """Messages sent to a topic by producers called ``producer-1`` … (counted over all loads).
 
     In the mode transaction each message is the half message of a transaction, whose outcome
-    follows from the seed.  The shares *rollbacks*, *unknowns* and *crashes* say how many end so;
-    all other transactions are committed at once.  A transaction that ends as unknown, or not at
-    all, is committed or rolled back when its broker asks, in the proportion of those that are
-    decided at once.  Brokers ask connected producers only, so the producers stay until the run
-    ends, and such a load needs until_ms or count_max.
+    follows from the seed.  The shares *rollbacks*, *unknowns*, *crashes*, *raises* and *undecided*
+    say how many end so; all other transactions are committed at once.  A transaction that ends as
+    unknown, or not at all, is committed or rolled back when its broker asks, in the proportion of
+    those that are decided at once, unless it is undecided.  Brokers ask connected producers only,
+    so the producers stay until the run ends, and such a load needs until_ms or count_max.
     """
 
     topic: str
@@ -105,13 +105,16 @@ class LoadPlan(PlanPart, frozen=True, kw_only=True):
     key_skew: float = 0.0  # exponent of Zipf's law; 0: evenly distributed
     tags: tuple[str, ...] = ()
     batch: int = 1  # messages in one call, sent when the last of them is due
-    properties: dict[str, str] = {}  # of each message, as SQL92 expressions read them
+    # Of each message, as SQL92 expressions read them: a value, or several to draw from ("": none).
+    properties: dict[str, str | tuple[str, ...]] = {}
     delay_levels: tuple[int, ...] = ()  # each message has one of them, by chance; 0: no delay
     timer_ms: tuple[int, ...] = ()  # the same with delay times, by timers of 5.x brokers
     count_max: int | None = None
     rollbacks: float = 0.0  # the share of transactions, from 0 to 1, that is rolled back at once
     unknowns: float = 0.0  # the share that ends as unknown, so that the broker has to ask
     crashes: float = 0.0  # the share without an end, as if the producer had died before it
+    raises: float = 0.0  # the share whose local transaction raises, so that the broker has to ask
+    undecided: float = 0.0  # the share that stays unknown, so that the broker gives it up
     decides_ms: float = 0.0  # how long a local transaction takes
     settings: dict[str, Any] = {}  # of its producers, as sync_retries: see configuration.md
 

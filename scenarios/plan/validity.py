@@ -261,22 +261,33 @@ def _load(load: LoadPlan, names: PlanNames) -> FoundProblems:
 
 def _properties(load: LoadPlan) -> FoundProblems:
     """A problem for each property that a message cannot have, or that the client sets itself."""
-    for name, value in load.properties.items():
-        place = ("properties", name)
+    longest: dict[str, str] = {}
+    for name, given in load.properties.items():
+        place, values = ("properties", name), (given,) if isinstance(given, str) else given
+        longest[name] = max(values, key=len, default="")
         if (meant := FIELD_OF_PROPERTY.get(name)) is not None:
             yield place, f"RocketMQ sets this property itself: use the field {meant} instead"
         elif name in RESERVED:
             yield place, "RocketMQ sets this property itself: no application can"
         elif name == CHECK_IMMUNITY_TIME_IN_SECONDS and load.mode != "transaction":
             yield place, f"is for loads of transactions, and the mode is {load.mode}"
+        elif not values:
+            yield place, "needs a value"
         else:
+            yield from ((place, text) for text in _bad_values(name, given, values))
+    text = properties_text(longest, trailing=True)
+    if (size_bytes := len(text.encode())) > PROPERTIES_BYTES_MAX:
+        yield ("properties",), f"have {size_bytes:,} bytes, and {PROPERTIES_BYTES_MAX:,} fit"
+
+
+def _bad_values(name: str, given: str | tuple[str, ...], values: tuple[str, ...]) -> Iterator[str]:
+    """What a message says to each value; of several, an empty one means no property."""
+    for value in values:
+        if value or given is value:
             try:
                 Message("any").put_user_property(name, value)
             except BadProperty as error:
-                yield place, str(error)
-    text = properties_text(load.properties, trailing=True)
-    if (size_bytes := len(text.encode())) > PROPERTIES_BYTES_MAX:
-        yield ("properties",), f"have {size_bytes:,} bytes, and {PROPERTIES_BYTES_MAX:,} fit"
+                yield str(error)
 
 
 def _delays(load: LoadPlan) -> FoundProblems:
@@ -299,7 +310,7 @@ def _batch(load: LoadPlan) -> FoundProblems:
         yield ("batch",), "messages of a batch share a queue and have no delays: leave keys out"
 
 
-SHARES = ("rollbacks", "unknowns", "crashes")
+SHARES = ("rollbacks", "unknowns", "crashes", "raises", "undecided")
 
 
 def _transactions(load: LoadPlan) -> FoundProblems:

@@ -300,13 +300,16 @@ class _Sender:
 
 
 COMMIT, ROLLBACK = LocalTransactionState.COMMIT_MESSAGE, LocalTransactionState.ROLLBACK_MESSAGE
+UNKNOWN = LocalTransactionState.UNKNOW
+NOT_KNOWN = ("unknowns", "crashes", "raises", "undecided")  # shares of a load
 
 
 class PlannedTransactions:
     """The local transactions of a load: their outcome follows from the seed and the number.
 
     A broker that asks gets the outcome that an application has written down by then: it is known,
-    also after the producer has died, and also if it was not known when the message was sent.
+    also after the producer has died, and also if it was not known when the message was sent; only
+    what is undecided stays so.
     """
 
     def __init__(self, load: LoadPlan, seed: int) -> None:
@@ -316,35 +319,41 @@ class PlannedTransactions:
     async def execute_local_transaction(
         self, message: Message, crash: trio.CancelScope
     ) -> LocalTransactionState:
-        """The outcome; a crash cancels *crash*, so that the broker is told nothing."""
+        """The outcome; a crash cancels *crash*, so that the broker is told nothing.
+
+        Raises ``LookupError`` for the share that raises.
+        """
         if self._load.decides_ms:
             await trio.sleep(self._load.decides_ms / 1_000)
-        is_known, state = self._decided(message.body)
-        if is_known is None:
+        how, state = self._decided(message.body)
+        if how == "crashes":
             crash.cancel()
             await trio.sleep_forever()
-        return state if is_known else LocalTransactionState.UNKNOW
+        if how == "raises":
+            raise LookupError("the database of the local transaction does not answer")
+        return UNKNOWN if how else state
 
     async def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
         """The outcome, for a broker that asks; what this application never sent is no success."""
         if message.topic != self._load.topic:
             return ROLLBACK
-        return self._decided(message.body)[1]
+        how, state = self._decided(message.body)
+        return UNKNOWN if how == "undecided" else state
 
-    def _decided(self, body: bytes) -> tuple[bool | None, LocalTransactionState]:
-        """Whether the outcome is known at once (None: it crashes), and the outcome."""
+    def _decided(self, body: bytes) -> tuple[str, LocalTransactionState]:
+        """The share of those whose outcome is not known at once (else empty), and the outcome."""
         load, number = self._load, body[:HEAD_BYTES].split()[1].decode()
         rng = random.Random(f"{self._seed}/{load.topic}/{number}/transaction")
-        drawn, ends = rng.random(), 1 - load.unknowns - load.crashes
-        is_back = drawn < load.rollbacks if drawn < ends else rng.random() * ends < load.rollbacks
-        state = (
-            LocalTransactionState.ROLLBACK_MESSAGE
-            if is_back
-            else LocalTransactionState.COMMIT_MESSAGE
-        )
-        if drawn < ends:
-            return True, state
-        return (False if drawn < ends + load.unknowns else None), state
+        shares = [(name, getattr(load, name)) for name in NOT_KNOWN]
+        drawn, up_to = rng.random(), 1 - sum(share for _, share in shares)
+        if drawn < up_to:
+            return "", ROLLBACK if drawn < load.rollbacks else COMMIT
+        state = ROLLBACK if rng.random() * up_to < load.rollbacks else COMMIT
+        for name, share in shares:
+            up_to += share
+            if drawn < up_to:
+                return name, state
+        return shares[-1][0], state
 
 
 # Programs -------------------------------------------------------------------------------------
@@ -402,13 +411,19 @@ class Contents:
         weights = [1 / rank**load.key_skew for rank in range(1, load.keys + 1)]
         self._key_weights = list(itertools.accumulate(weights))
         self._is_random = bool(
-            load.keys or load.tags or load.size_jitter_bytes or load.delay_levels or load.timer_ms
+            load.keys
+            or load.tags
+            or load.size_jitter_bytes
+            or load.delay_levels
+            or load.timer_ms
+            or load.properties
         )
 
     def message(self, number: int) -> Message:
         """Message *number*; its key, if it has one, chooses its queue."""
         load, key, tag, size_bytes = self._load, None, None, self._load.size_bytes
         level = timer_ms = 0
+        properties: dict[str, str] = {}
         if self._is_random:
             rng = random.Random(f"{self._seed}/{load.topic}/{number}")
             size_bytes += rng.randint(0, load.size_jitter_bytes)
@@ -421,6 +436,11 @@ class Contents:
                 level = rng.choice(load.delay_levels)
             if load.timer_ms:
                 timer_ms = rng.choice(load.timer_ms)
+            drawn = {
+                name: values if isinstance(values, str) else rng.choice(values)
+                for name, values in load.properties.items()
+            }
+            properties = {name: value for name, value in drawn.items() if value}
         body = f"{load.topic} {number} ".encode().ljust(size_bytes, b".")[: max(1, size_bytes)]
         return Message(
             load.topic,
@@ -429,7 +449,7 @@ class Contents:
             keys=key,
             delay_level=level,
             delay_ms=timer_ms,
-            properties=load.properties,
+            properties=properties,
         )
 
 

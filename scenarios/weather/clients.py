@@ -38,6 +38,11 @@ FEATURES: Mapping[str, Feature] = {
         0.5, "the orderly listener does so, and is busy at most a quarter of the time"
     ),
     "tags": Feature(0.5, "orders have one of three tags; 6 in 10 billing groups take two of them"),
+    "sql": Feature(
+        0.3,
+        "orders have a region and an amount, or not; billing, and broadcasting members without "
+        "tags, subscribe them by SQL92",
+    ),
     "news_tags": Feature(0.3, "if orders have tags, broadcasting members take two of them"),
     "delays": Feature(0.5, "half of a load's messages wait 1 to 30 s; in 5.x 1 in 2 by time"),
     "batches": Feature(0.25, "a load is sent in batches of 2, 3 or 8 messages"),
@@ -47,6 +52,11 @@ FEATURES: Mapping[str, Feature] = {
         0.3,
         "that load is sent in transactions: 20 % are rolled back, 10 % not known at first, 5 % "
         "never ended by their producer",
+    ),
+    "quick_checks": Feature(
+        0.5,
+        "brokers check half messages every 5 s, three times; 5 % of the local transactions raise, "
+        "5 % are never decided, and in half of these seeds they take 7 s",
     ),
     "keys": Feature(0.3, "that load has keys, which choose the queue; steps always have some"),
     "avoids_slow_brokers": Feature(0.4, "producers of orders have sendLatencyFaultEnable"),
@@ -97,6 +107,19 @@ FIVE = Release.parse("5.0.0")
 TAGS = ("TagA", "TagB", "TagC")
 BUSY = 0.25  # the share of the time that listeners are busy, at most
 ROLLBACKS, UNKNOWNS, CRASHES = 0.2, 0.1, 0.05  # shares of transactions
+RAISES, UNDECIDED = 0.05, 0.05
+QUICK_CHECKS = {"transaction_check_interval_ms": 5_000, "transaction_checks_max": 3}
+DECIDES_MS = 7_000  # longer than the immunity of a half message: a check meets the end
+REGIONS, AMOUNTS = ("eu", "us", ""), ("3", "7", "12", "")  # of orders; empty: the message has none
+SQL = (
+    "region = 'eu' OR amount > 5",
+    "NOT (amount > 5)",
+    "region IN ('eu', 'us') AND amount BETWEEN 4 AND 12",
+    "region <> 'eu' OR amount IS NULL",
+    "NOT (region IN ('us')) AND amount < 7",
+    "region IS NOT NULL AND NOT (amount <= 3)",
+    "NOT (region = 'us' OR amount > 5)",
+)
 SHORT_HOLD = {"pull_hold_ms_max": 2_000}  # brokerSuspendMaxTimeMillis
 THREADS = 20  # of a consumer
 HOT = 0.5  # the share of messages with keys that may go to one queue
@@ -132,12 +155,18 @@ class Clients:
 
     def _cluster(self) -> ClusterPlan:
         shape = self._shape
-        flush = {"flush_disk_type": "SYNC_FLUSH", "store": "store"}
+        settings: dict[str, Any] = {}
+        if self.has("sync_flush"):
+            settings |= {"flush_disk_type": "SYNC_FLUSH", "store": "store"}
+        if self._is_checked_quickly:
+            settings |= QUICK_CHECKS
+        if self.has("sql"):
+            settings |= {"property_filter": True}
         return ClusterPlan(
             brokers=shape.brokers,
             name_servers=shape.name_servers,
             release=self._release,
-            broker_settings=flush if self.has("sync_flush") else {},
+            broker_settings=settings,
         )
 
     # Groups ----------------------------------------------------------------------------------
@@ -230,7 +259,7 @@ class Clients:
         return self._group(
             ConsumersPlan(
                 group="reading",
-                topics=self._topics(filtered=0.0),
+                topics=self._topics(filtered=0.0, by_sql=False),
                 kind="lite_pull",
                 listener=self._reader(),
                 settings={**self._starts(), **(SHORT_HOLD if self._shape.brokers > 3 else {})},
@@ -291,13 +320,15 @@ class Clients:
         few = self._rng.choice((1, 2, 5))
         return {"pull_batch_max": few} if self.has("small_pulls") else {}
 
-    def _topics(self, filtered: float) -> dict[str, str]:
+    def _topics(self, filtered: float, *, by_sql: bool = True) -> dict[str, str]:
         more = {"steps": "*"} if self.has("two_topics") else {}
-        return {"orders": self._expression(filtered), **more}
+        return {"orders": self._expression(filtered, by_sql=by_sql), **more}
 
-    def _expression(self, filtered: float) -> str:
+    def _expression(self, filtered: float, *, by_sql: bool = True) -> str:
         taken = sorted(self._rng.sample(TAGS, 2))
         is_filtered = self._rng.random() < filtered
+        if by_sql and self.has("sql") and filtered < 1:
+            return f"SQL92: {Random(f'weather sql {self._seed}').choice(SQL)}"
         return " || ".join(taken) if is_filtered and self.has("tags") else "*"
 
     def _strategy(self) -> str:
@@ -340,6 +371,7 @@ class Clients:
             batch=self._rng.choice((2, 3, 8)) if self.has("batches") else 1,
             until_ms=self._until_ms + SENDS_ON_MS * sends_on,
             tags=self._tags,
+            properties=self._properties,
             settings=self._avoids(always=sends_on),
             **self._sizes(),
         )
@@ -361,10 +393,12 @@ class Clients:
                 mode="transaction",
                 until_ms=self._until_ms,
                 tags=self._tags,
+                properties=self._properties,
                 settings=settings,
                 rollbacks=ROLLBACKS,
                 unknowns=UNKNOWNS,
                 crashes=CRASHES,
+                **self._slow_decisions(),
             )
         return LoadPlan(
             topic="orders",
@@ -372,10 +406,22 @@ class Clients:
             mode="oneway" if self.has("one_way") else mode,
             until_ms=self._until_ms,
             tags=self._tags,
+            properties=self._properties,
             keys=5 if self.has("keys") else 0,
             settings=settings,
             **delays,
         )
+
+    @property
+    def _is_checked_quickly(self) -> bool:
+        return self.has("transactions") and self.has("quick_checks")
+
+    def _slow_decisions(self) -> dict[str, Any]:
+        if not self._is_checked_quickly:
+            return {}
+        is_slow = Random(f"weather decisions {self._seed}").random() < 0.5
+        slow = {"decides_ms": DECIDES_MS} if is_slow else {}
+        return {"raises": RAISES, "undecided": UNDECIDED, **slow}
 
     def _steps_load(self) -> LoadPlan:
         return LoadPlan(
@@ -400,6 +446,7 @@ class Clients:
             count_max=self._rng.choice((1, 2)),
             size_bytes=size_bytes,
             tags=self._tags,
+            properties=self._properties,
             settings=self._rng.choice((never, {})),
         )
         return [load]
@@ -411,6 +458,10 @@ class Clients:
     @property
     def _tags(self) -> tuple[str, ...]:
         return TAGS if self.has("tags") else ()
+
+    @property
+    def _properties(self) -> dict[str, str | tuple[str, ...]]:
+        return {"region": REGIONS, "amount": AMOUNTS} if self.has("sql") else {}
 
     def _avoids(self, *, always: bool = False) -> dict[str, Any]:
         if not self.has("avoids_slow_brokers") and not always:

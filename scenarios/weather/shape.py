@@ -75,16 +75,19 @@ class Planted(NamedTuple):
 
 
 PLANTED: Mapping[str, Planted] = {
-    "ask_nobody": Planted({"4.9.7": 4, "5.3.3": 4}, "transactions", "asked about in time"),
+    "ask_nobody": Planted({"4.9.7": 5, "5.3.3": 5}, "transaction_checks", "asked about in time"),
+    "commit_to_first_queue": Planted({"4.9.7": 4, "5.3.3": 4}, "transactions", "as it was sent"),
     "commit_when_pulled": Planted({"4.9.7": 2, "5.3.3": 2}, "commits", "client invariant 43"),
     "deliver_rollbacks": Planted(
         {"4.9.7": 4, "5.3.3": 4}, "transactions", "seen after its commit only"
     ),
+    "filter_no_woken_pulls": Planted({"4.9.7": 4, "5.3.3": 4}, "filters", "by the SQL92"),
+    "ignore_ends": Planted({"4.9.7": 4, "5.3.3": 4}, "transactions", "is carried out"),
     "ignore_lock": Planted({"4.9.7": 1, "5.3.3": 9}, "locks", "client invariant 51"),
     "keep_offsets": Planted({"4.9.7": 2, "5.3.3": 1}, "commits", "client invariant 56"),
     "keep_queues": Planted({"4.9.7": 1, "5.3.3": 1}, "ownership", "a queue has one owner"),
     "lose_bells": Planted({"4.9.7": 1, "5.3.3": 1}, "wakes", "a message wakes the held pulls"),
-    "lose_ends": Planted({"4.9.7": 5, "5.3.3": 4}, "transactions", "asked about in time"),
+    "lose_ends": Planted({"4.9.7": 4, "5.3.3": 4}, "transaction_checks", "asked about in time"),
     "retry_on_another_queue": Planted(
         {"4.9.7": 2, "5.3.3": 2}, "async_retries_stay", "client invariant 16"
     ),

@@ -54,7 +54,7 @@ def _client_rows(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, 
     replies = ReplyMessageProcessor(broker, sending)
     sending_back = SendMessageBackProcessor(broker, rng)
     recalling = RecallMessageProcessor(broker)
-    pulling = PullMessageProcessor(broker, now_ms)
+    pulling = class_for(PullMessageProcessor, "broker", broker.config.quirks)(broker, now_ms)
     clients = class_for(ClientManageProcessor, "broker", broker.config.quirks)(broker)
     offsets = ConsumerManageProcessor(broker)
     queues = QueueProcessor(broker)

@@ -52,7 +52,13 @@ from rocketmq_emulator.facts import (
 )
 from rocketmq_emulator.protocol.messages.delay_levels import parse_delay_levels
 from rocketmq_emulator.protocol.messages.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from rocketmq_emulator.protocol.messages.properties import REAL_TOPIC, TAGS, UNIQ_KEY, property_of
+from rocketmq_emulator.protocol.messages.properties import (
+    REAL_TOPIC,
+    TAGS,
+    UNIQ_KEY,
+    property_of,
+    user_properties,
+)
 from rocketmq_emulator.protocol.messages.records import StoredMessage, check_record, decode_record
 from rocketmq_emulator.protocol.messages.subscription import java_hash
 from rocketmq_emulator.settings.releases import SYSTEM_TOPICS_NOT_COUNTED
@@ -341,9 +347,10 @@ class Store:
         tags = property_of(message.properties, TAGS) or ""
         waits = message.topic in _OF_DELAYED
         real_topic = (waits and property_of(message.properties, REAL_TOPIC)) or ""
-        self._note(
-            MessageStored(queue, put.queue_offset, put.position, key, put.size, tags, real_topic)
-        )
+        given = self._config.property_filter
+        named = user_properties(message.properties) if given else None
+        places = put.queue_offset, put.position
+        self._note(MessageStored(queue, *places, key, put.size, tags, real_topic, named))
 
     def _make_room(self, coming_bytes: int) -> None:
         self._retention.make_room(coming_bytes)

@@ -114,6 +114,18 @@ def check_times(properties: Mapping[str, str]) -> int:
     return times if -INT_MAX - 1 <= times <= INT_MAX else -1
 
 
+def own_immunity_ms(properties: Mapping[str, str], config: BrokerConfig) -> int | None:
+    """For how long the message itself says that it is not asked about; None if it does not.
+
+    Upstream: TransactionalMessageServiceImpl.getImmunityTime.
+    """
+    own = properties.get(CHECK_IMMUNITY_TIME_IN_SECONDS)
+    if own is None:
+        return None
+    seconds = _long(own)
+    return config.transaction_immunity_ms if seconds == -1 else seconds * 1_000
+
+
 class Ops:
     """The ops that a pass has read, from *first* on; those before *half_offset* mean nothing.
 
@@ -253,11 +265,14 @@ class CheckPass:
     def _look_at(self, half: StoredMessage, properties: dict[str, str], now_ms: int) -> int | None:
         """The order of these tests is upstream's."""
         age_ms = now_ms - half.born_ms + self._moved_ms.get(half.queue_offset, 0)
-        if reason := self._reason_to_give_up(properties, age_ms):
+        reason = self._checked_too_often(properties)
+        if not reason:
+            properties[TRANSACTION_CHECK_TIMES] = str(check_times(properties) + 1)
+            reason = self._too_old(age_ms)  # its copy has the higher count, as upstream's
+        if reason:
             self._give_up(half, properties, reason, now_ms)
             return self._next()
-        properties[TRANSACTION_CHECK_TIMES] = str(check_times(properties) + 1)
-        own_ms = self._own_immunity_ms(properties)
+        own_ms = own_immunity_ms(properties, self._config)
         immune_ms = self._config.transaction_immunity_ms if own_ms is None else own_ms
         is_young = own_ms is None and 0 <= age_ms < immune_ms
         if is_young or self._offset >= self._end:
@@ -273,17 +288,6 @@ class CheckPass:
         self._offset += 1
         return 0
 
-    def _own_immunity_ms(self, properties: Mapping[str, str]) -> int | None:
-        """The immunity that the message itself sets; None if it sets none.
-
-        Upstream: TransactionalMessageServiceImpl.getImmunityTime.
-        """
-        own = properties.get(CHECK_IMMUNITY_TIME_IN_SECONDS)
-        if own is None:
-            return None
-        seconds = _long(own)
-        return self._config.transaction_immunity_ms if seconds == -1 else seconds * 1_000
-
     def _read_ops(self, until_old_ms: int, now_ms: int) -> int:
         """Read more ops; if there are none, returns how long to wait for them.
 
@@ -297,14 +301,14 @@ class CheckPass:
             return WAIT_FOR_OPS_MS
         return 0 if had_ops else min(WAIT_FOR_OPS_MS, until_old_ms)
 
-    def _reason_to_give_up(self, properties: Mapping[str, str], age_ms: int) -> str:
-        times, hours_max = check_times(properties), self._config.retained_hours_max
-        is_copy = TRANSACTION_CHECK_TIMES in properties
-        if is_copy and times >= self._config.transaction_checks_max:
-            return f"it has been checked {times} times"
-        if age_ms > hours_max * _HOUR_MS:
-            return f"it is older than {hours_max} hours"
-        return ""
+    def _checked_too_often(self, properties: Mapping[str, str]) -> str:
+        times, is_copy = check_times(properties), TRANSACTION_CHECK_TIMES in properties
+        is_over = is_copy and times >= self._config.transaction_checks_max
+        return f"it has been checked {times} times" if is_over else ""
+
+    def _too_old(self, age_ms: int) -> str:
+        hours_max = self._config.retained_hours_max
+        return f"it is older than {hours_max} hours" if age_ms > hours_max * _HOUR_MS else ""
 
     def _needs_check(self, age_ms: int, immune_ms: int) -> bool:
         newest = self._ops.newest_born_ms
@@ -405,7 +409,7 @@ class CheckPass:
         if self._put(copy, now_ms) is None:
             reason = f"{reason}; the disk refused its copy"
         queue = real_queue(properties, self._config.name)
-        times, key = max(0, check_times(properties)), properties.get(UNIQ_KEY, "")
+        times, key = max(0, check_times(half.property_map())), properties.get(UNIQ_KEY, "")
         self._note(TransactionGivenUp(queue, half.queue_offset, times, reason, key))
 
     def _put(self, message: MessageToStore, now_ms: int) -> PutResult | None:

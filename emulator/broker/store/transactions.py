@@ -27,6 +27,7 @@ from rocketmq_emulator.broker.store.transaction_checks import (
     CheckPass,
     MakeTopic,
     first_offset,
+    own_immunity_ms,
     real_queue,
 )
 from rocketmq_emulator.facts import HalfMessageStored
@@ -128,7 +129,10 @@ class TransactionalMessageService:
         properties = decode_properties(message.properties)
         queue = real_queue(properties, self.config.name)
         group, key = properties.get(PGROUP, ""), properties.get(UNIQ_KEY, "")
-        self._note(HalfMessageStored(queue, put.queue_offset, put.position, group, key))
+        own_ms = own_immunity_ms(properties, self.config)
+        immunity_ms = -1 if own_ms is None else own_ms
+        place = put.queue_offset, put.position
+        self._note(HalfMessageStored(queue, *place, group, key, immunity_ms))
         self._plan_pass(now_ms)
         self.on_planned()
 

@@ -28,6 +28,7 @@ from rocketmq_emulator.checks.rules.pull_wakeups import HeldPullsWake
 from rocketmq_emulator.checks.rules.rebalances import Churn, RebalanceGaps
 from rocketmq_emulator.checks.rules.requests import Requests
 from rocketmq_emulator.checks.rules.timing import DeliveryTimes, Sends
+from rocketmq_emulator.checks.rules.transaction_checks import HalfMessagesAreChecked
 from rocketmq_emulator.checks.rules.transactions import TransactionsAreSettled
 from rocketmq_emulator.checks.state.checker import Checker, Metric
 
@@ -55,6 +56,7 @@ KINDS: tuple[type[Checker], ...] = (
     BrokerShares,
     HeldPullsWake,
     TransactionsAreSettled,
+    HalfMessagesAreChecked,
     *MONITORS.values(),
 )
 ALL: dict[str, type[Checker]] = {kind.name: kind for kind in KINDS}

@@ -433,7 +433,7 @@ class CommitsFollowDelivery(Checker):
             return False
         since_us = records.stored_us(offset) or 0
         return self.cluster.is_wanted(
-            fact.group, fact.queue.topic, records.tags_at(offset), since_us, entry.mono_us
+            fact.group, fact.queue.topic, records.labels_at(offset), since_us, entry.mono_us
         )
 
     def _polls_are_known(self, group: str) -> bool:

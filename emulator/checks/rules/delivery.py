@@ -210,7 +210,7 @@ class NothingIsLost(Checker):
         return self.cluster.is_wanted(
             group,
             reading.queue.topic,
-            records.tags_at(offset),
+            records.labels_at(offset),
             records.stored_us(offset) or 0,
             next(passes, self.cluster.now_us),
         )

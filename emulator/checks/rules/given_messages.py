@@ -94,14 +94,16 @@ class OffsetsAreUnique(Checker):
 
 
 class FiltersAreKept(Checker):
-    """A listener is given only messages with one of the tags that its member subscribes.
+    """A listener is given only messages that its member's tags or SQL92 expression match.
 
     PullAPIWrapper.processPullResult; MessageFilter at the broker.
     """
 
     name = "filters"
-    rule = "a member is given only messages with the tags that it subscribes"
-    metrics = (Metric("unwanted", "messages", "with tags that are not subscribed", "group"),)
+    rule = "a member is given only messages with the tags, or by the SQL92, that it subscribes"
+    metrics = (
+        Metric("unwanted", "messages", "with tags or properties that are not subscribed", "group"),
+    )
     needs = (ConsumerStarted,)
 
     def table(self) -> Table:
@@ -120,16 +122,16 @@ class FiltersAreKept(Checker):
         if self.cluster.takes_all(fact.group, queue.topic) or not self.cluster.knows_tags:
             return
         consumer = self.cluster.consumer(fact.group, entry.node)
-        tags = self.progress.reading.records.tags_at(fact.offset)
-        if consumer is None or tags is None or queue.topic not in consumer.topics:
+        labels = self.progress.reading.records.labels_at(fact.offset)
+        if consumer is None or labels is None or queue.topic not in consumer.topics:
             return
         self.count_tried()
-        is_wanted = self.cluster.wants(fact.group, queue.topic, tags) == "all"
-        if not is_wanted and consumer.wants(queue.topic, tags) is False:
+        is_wanted = self.cluster.wants(fact.group, queue.topic, labels) == "all"
+        if not is_wanted and consumer.wants(queue.topic, labels) is False:
             self.add_to_metric("unwanted", 1, fact.group)
             self.report_violation(
-                f"{entry.node} was given offset {fact.offset} of {place_of(queue)} with the tags "
-                f"{tags!r}, which it does not subscribe",
+                f"{entry.node} was given offset {fact.offset} of {place_of(queue)} with {labels}, "
+                "which it does not subscribe",
                 *self.progress.reading.records.entries_of_message(fact.offset)[:1],
                 entry,
             )
@@ -223,8 +225,8 @@ class OrderIsKept(Checker):
     def _is_wanted(self, fact: MessageConsumed, offset: int, now_us: int) -> bool:
         """Whether all members that ran since its storing want the message at *offset*."""
         records = self.progress.reading.records
-        tags, since_us = records.tags_at(offset), records.stored_us(offset) or 0
-        return self.cluster.is_wanted(fact.group, fact.queue.topic, tags, since_us, now_us)
+        labels, since_us = records.labels_at(offset), records.stored_us(offset) or 0
+        return self.cluster.is_wanted(fact.group, fact.queue.topic, labels, since_us, now_us)
 
     def _is_away(self, offset: int) -> bool:
         """Whether the message was sent back, so it is in the retry topic or a dead letter."""

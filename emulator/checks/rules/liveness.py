@@ -164,8 +164,8 @@ class LivenessReturns(Checker):
 
     def _is_owed(self, group: str, records: QueueRecords, offset: int) -> bool:
         """Whether all members that ran recently want it."""
-        tags, now_us = records.tags_at(offset), self.cluster.now_us
-        return self.cluster.is_wanted(group, records.queue.topic, tags, now_us, now_us)
+        labels, now_us = records.labels_at(offset), self.cluster.now_us
+        return self.cluster.is_wanted(group, records.queue.topic, labels, now_us, now_us)
 
     def _end(self) -> tuple[EntryKey, ...]:
         return () if self.cluster.last is None else (key_of(self.cluster.last),)

@@ -15,6 +15,7 @@ from rocketmq_emulator.checks.state.checker import (
     key_of,
 )
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
+from rocketmq_emulator.checks.state.message_labels import labels_of
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     ConnectionClosed,
@@ -90,7 +91,7 @@ class HeldPullsWake(Checker):
             _, held = pullers.pop(puller)
             now_us = entry.mono_us
             if not self.cluster.has_filters or self.cluster.is_wanted(
-                puller[0], fact.queue.topic, fact.tags, now_us, now_us
+                puller[0], fact.queue.topic, labels_of(fact), now_us, now_us
             ):
                 self.tried += 1
                 self._due[puller, fact.queue] = key_of(held), stored

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING, Disturbances
+from rocketmq_emulator.checks.state.message_labels import MessageLabels, matches
 from rocketmq_emulator.checks.state.topic_table import QueueCounts, TopicTable
 from rocketmq_emulator.checks.state.violation import Table
 from rocketmq_emulator.facts import (
@@ -28,9 +29,7 @@ from rocketmq_emulator.facts import (
     StoreOpened,
 )
 from rocketmq_emulator.facts.journal import Entry
-from rocketmq_emulator.protocol.messages.properties import TAGS
-from rocketmq_emulator.protocol.messages.subscription import SQL92, BadExpression, typed_expression
-from rocketmq_emulator.protocol.versions import Release
+from rocketmq_emulator.protocol.messages.subscription import SQL92, typed_expression
 
 PRODUCERS_MAX = 100_000  # of a load
 EVERYTHING = ("", "*")  # expressions that match every message
@@ -58,16 +57,16 @@ class ConsumerRecord(msgspec.Struct):
         """The topics that it subscribes."""
         return self.started.topics
 
-    def wants(self, topic: str, tags: str) -> bool | None:
-        """Whether it wants messages of *topic* with *tags*.
+    def wants(self, topic: str, labels: MessageLabels) -> bool | None:
+        """Whether it wants messages of *topic* with *labels*.
 
         None if its SQL92 expression depends on properties that facts do not have.
         """
         text = self._wanted_of(topic)
         expression, kind = typed_expression(text)
         if kind == SQL92:
-            return _matches_by_tags(expression, tags, self.started.release)
-        return text in EVERYTHING or tags in {each.strip() for each in text.split("||")}
+            return matches(expression, self.started.release, labels)
+        return text in EVERYTHING or labels.tags in {each.strip() for each in text.split("||")}
 
     def takes_all_of(self, topic: str) -> bool:
         """Whether it wants every message of *topic*."""
@@ -75,24 +74,6 @@ class ConsumerRecord(msgspec.Struct):
 
     def _wanted_of(self, topic: str) -> str:
         return dict(zip(self.topics, self.started.expressions, strict=False)).get(topic, "*")
-
-
-class _OnlyTags(dict[str, str]):
-    """The properties of a message of which only the tags are known."""
-
-    def get(self, name: str, _default: object = None) -> str | None:  # type: ignore[override]
-        """The tags.  Raises ``KeyError`` for any other property."""
-        return self[name] or None
-
-
-def _matches_by_tags(expression: str, tags: str, release: str) -> bool | None:
-    from rocketmq_emulator.protocol.sql92.filters import compile_filter  # noqa: PLC0415  # loads a parser
-
-    try:
-        compiled = compile_filter(expression, Release.parse(release))
-        return compiled.matches(_OnlyTags({TAGS: tags}))
-    except (BadExpression, KeyError):
-        return None
 
 
 class MissingRoute(msgspec.Struct):
@@ -152,7 +133,7 @@ class ClusterState(Disturbances):
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
         self.has_filters = False  # some member ever did not want every message
         self.knows_tags = True  # MessageStored has tags
-        self._wants: dict[tuple[str, str, str], Wanted] = {}  # with tags; the same
+        self._wants: dict[tuple[str, str, MessageLabels], Wanted] = {}  # the same
         self._topics_of: dict[str, set[str]] = {}  # by group; the same
         self._plans: dict[str, list[dict[str, Any]]] = {}  # by group; a cache
 
@@ -246,14 +227,14 @@ class ClusterState(Disturbances):
         self._takes_all[group, topic] = found
         return found
 
-    def wants(self, group: str, topic: str, tags: str) -> Wanted:
-        """Whether all members of *group*, some or none want messages of *topic* with *tags*."""
+    def wants(self, group: str, topic: str, labels: MessageLabels) -> Wanted:
+        """Whether all members of *group*, some or none want messages of *topic* with *labels*."""
         if not self.knows_tags:
             return "some"
-        known = self._wants.get((group, topic, tags))
+        known = self._wants.get((group, topic, labels))
         if known is None:
             answers = {
-                consumer.wants(topic, tags)
+                consumer.wants(topic, labels)
                 for consumer in self.consumers.get(group, ())
                 if topic in consumer.topics
             }
@@ -261,21 +242,26 @@ class ClusterState(Disturbances):
                 known = "some"
             else:
                 known = "none" if answers == {False} else "all"
-            self._wants[group, topic, tags] = known
+            self._wants[group, topic, labels] = known
         return known
 
     def is_wanted(
-        self, group: str, topic: str, tags: str | None, since_us: int, until_us: int
+        self,
+        group: str,
+        topic: str,
+        labels: MessageLabels | None,
+        since_us: int,
+        until_us: int,
     ) -> bool:
-        """Whether all members that ran then, or shortly before, want *tags* (None: not known)."""
+        """Whether all members that ran then, or shortly before, want *labels* (None: unknown)."""
         if self.takes_all(group, topic):
             return True
-        knows_tags = self.knows_tags and tags is not None
-        if knows_tags and self.wants(group, topic, tags or "") == "all":
+        known = labels if self.knows_tags else None
+        if known is not None and self.wants(group, topic, known) == "all":
             return True  # also those that ran at other times
         return all(
             consumer.takes_all_of(topic)
-            or (knows_tags and consumer.wants(topic, tags or "") is True)
+            or (known is not None and consumer.wants(topic, known) is True)
             for consumer in self.consumers.get(group, ())
             if topic in consumer.topics
             and consumer.from_us <= until_us

@@ -11,6 +11,7 @@ Tables have limits; the oldest half messages are dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,12 +20,20 @@ from rocketmq_emulator.facts import (
     HalfMessageSent,
     HalfMessageStored,
     ImmuneHalfStoredAgain,
+    MessageStored,
     Queue,
     TransactionChecked,
 )
 from rocketmq_emulator.facts.journal import EntryKey
 
 HALVES_MAX = 100_000
+
+
+class HalfRecord(NamedTuple):
+    """A record of a half message: how many checks made it, and when it was stored."""
+
+    check_times: int
+    stored: EntryKey
 
 
 class HalfMessage(msgspec.Struct, eq=False):
@@ -36,14 +45,19 @@ class HalfMessage(msgspec.Struct, eq=False):
     records: QueueRecords  # of the half topic
     stored: EntryKey
     offset: int  # of its newest record in the half topic
+    own_immunity_ms: int  # -1: as the broker's
+    tags: str | None  # None: not known
+    size_bytes: int  # of its first record; 0: not known
     sent: EntryKey | None = None  # its producer's HalfMessageSent
     checked: EntryKey | None = None  # the last check
     check_times: int = 0
-    was_immune: bool = False  # stored again then: an end of an older record does not end the copy
     commits: int = 0
     ended: EntryKey | None = None  # the first commit or rollback
     given_up: EntryKey | None = None
     is_lost: bool = False  # its broker lost all its records with the end of its log
+    has_lost_copy: bool = False  # the newest: its broker may have read its older records for good
+    by_offset: dict[int, HalfRecord] = {}  # its records, the oldest first
+    ends: dict[int, EntryKey] = {}  # by the record that it named: the first one
 
     @property
     def broker(self) -> str:
@@ -62,16 +76,29 @@ class HalfMessages:
     def __init__(self) -> None:
         self.by_key: dict[str, list[HalfMessage]] = {}
         self._at: dict[tuple[str, int], HalfMessage] = {}
-        self._order: dict[HalfMessage, list[int]] = {}  # its offsets, the oldest first
+        self._all: dict[HalfMessage, None] = {}  # the oldest first
+        self.newest: dict[str, MessageStored] = {}  # by broker: stored last, of transactions
 
     def stored(self, fact: HalfMessageStored, records: QueueRecords, at: EntryKey) -> HalfMessage:
         """Add a half message, which the broker has just stored in *records*."""
-        half = HalfMessage(fact.uniq_key, fact.queue, fact.group, records, at, fact.offset)
+        newest = self.newest.get(records.queue.broker)
+        is_known = newest is not None and newest.offset == fact.offset
+        half = HalfMessage(
+            fact.uniq_key,
+            fact.queue,
+            fact.group,
+            records,
+            at,
+            fact.offset,
+            fact.own_immunity_ms,
+            newest.tags if is_known and newest is not None else None,
+            newest.size_bytes if is_known and newest is not None else 0,
+        )
         self.by_key.setdefault(half.key, []).append(half)
-        self._order[half] = []
-        self._place(half, fact.offset)
-        if len(self._order) > HALVES_MAX:
-            self._drop(next(iter(self._order)))
+        self._all[half] = None
+        self._place(half, fact.offset, HalfRecord(0, at))
+        if len(self._all) > HALVES_MAX:
+            self._drop(next(iter(self._all)))
         return half
 
     def at(self, broker: str, offset: int) -> HalfMessage | None:
@@ -87,40 +114,37 @@ class HalfMessages:
     def checked(
         self, fact: TransactionChecked | ImmuneHalfStoredAgain, at: EntryKey, node: str
     ) -> HalfMessage | None:
-        """The half message was stored again, and its group asked, unless it was immune.
-
-        None: it is not known.
-        """
+        """The half message was stored again, and its group maybe asked.  None: it is not known."""
         half = self.at(node, fact.offset)
         if half is not None:
             half.checked, half.check_times = at, fact.check_times
-            half.was_immune = half.was_immune or isinstance(fact, ImmuneHalfStoredAgain)
-            self._place(half, fact.copy_offset)
+            self._place(half, fact.copy_offset, HalfRecord(fact.check_times, at))
         return half
 
     def cut(self, broker: str, offset: int) -> None:
         """The broker lost its half topic from *offset* on: older records of a message stay."""
-        for half, offsets in self._order.items():
+        for half in self._all:
             if half.broker != broker or half.offset < offset:
                 continue
-            for lost in [each for each in offsets if each >= offset]:
-                offsets.remove(lost)
+            for lost in [each for each in half.by_offset if each >= offset]:
+                del half.by_offset[lost]
                 if self._at.get((broker, lost)) is half:
                     del self._at[broker, lost]
-            half.is_lost = not offsets
-            half.offset = offsets[-1] if offsets else half.offset
+            half.is_lost, half.has_lost_copy = not half.by_offset, True
+            half.offset = next(reversed(half.by_offset), half.offset)
 
     def __iter__(self) -> Iterator[HalfMessage]:
         """Every half message, the oldest first."""
-        return iter(self._order)
+        return iter(self._all)
 
-    def _place(self, half: HalfMessage, offset: int) -> None:
-        half.offset = offset
+    def _place(self, half: HalfMessage, offset: int, record: HalfRecord) -> None:
+        half.offset, half.has_lost_copy = offset, False
         self._at[half.broker, offset] = half
-        self._order[half].append(offset)
+        half.by_offset[offset] = record
 
     def _drop(self, half: HalfMessage) -> None:
-        for offset in self._order.pop(half):
+        del self._all[half]
+        for offset in half.by_offset:
             if self._at.get((half.broker, offset)) is half:
                 del self._at[half.broker, offset]
         alike = self.by_key[half.key]

@@ -1,4 +1,4 @@
-"""Records of a queue's messages: when and where each was stored, its key and its tags.
+"""Records of a queue's messages: when and where each was stored, its key and its labels.
 
 Nearly all records are in arrays, from the first offset that is still needed.  A single old message
 (it failed, or no member finishes it) is kept separately, so that the arrays need not keep all
@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from rocketmq_emulator.checks.state.message_labels import MessageLabels, labels_of
 from rocketmq_emulator.facts import MessageStored
 from rocketmq_emulator.facts.journal import Entry
 
@@ -23,19 +24,19 @@ SPARSE_MAX = 1 << 14  # of a queue; the oldest are dropped
 
 
 class MessageRecord(NamedTuple):
-    """Where and when one message was stored, with its key and tags."""
+    """Where and when one message was stored, with its key and labels."""
 
     stored_us: int
     seq: int  # entry number of its MessageStored
     position: int  # in the broker's log
     key: str
-    tags: str
+    labels: MessageLabels
 
 
 class MessageRecords:
     """The records of one queue, by offset."""
 
-    __slots__ = ("_keys", "_positions", "_seqs", "_sparse", "_tags", "_times", "first")
+    __slots__ = ("_keys", "_labels", "_positions", "_seqs", "_sparse", "_times", "first")
 
     def __init__(self) -> None:
         self.first = 0  # the offset of the first one in the arrays
@@ -43,7 +44,7 @@ class MessageRecords:
         self._seqs = array("q")
         self._positions = array("q")
         self._keys: list[str] = []
-        self._tags: list[str] = []
+        self._labels: list[MessageLabels] = []
         self._sparse: dict[int, MessageRecord] = {}
 
     def __len__(self) -> int:
@@ -60,7 +61,7 @@ class MessageRecords:
         self._seqs.append(entry.seq)
         self._positions.append(fact.position)
         self._keys.append(fact.uniq_key)
-        self._tags.append(fact.tags)
+        self._labels.append(labels_of(fact))
         return index + 1
 
     def at(self, offset: int) -> MessageRecord | None:
@@ -78,13 +79,13 @@ class MessageRecords:
         alone = self._sparse.get(offset)
         return None if alone is None else alone.key
 
-    def tags_at(self, offset: int) -> str | None:
-        """The tags of the message at *offset*; None if they are not known."""
+    def labels_at(self, offset: int) -> MessageLabels | None:
+        """What filters see of the message at *offset*; None if it is not known."""
         index = offset - self.first
-        if 0 <= index < len(self._tags):
-            return self._tags[index]
+        if 0 <= index < len(self._labels):
+            return self._labels[index]
         alone = self._sparse.get(offset)
-        return None if alone is None else alone.tags
+        return None if alone is None else alone.labels
 
     def stored_us(self, offset: int) -> int | None:
         """When the message at *offset* was stored; None if that is not known."""
@@ -94,10 +95,12 @@ class MessageRecords:
         alone = self._sparse.get(offset)
         return None if alone is None else alone.stored_us
 
-    def with_tags(self, start: int) -> Iterator[tuple[int, str]]:
-        """Offsets from *start* on, with the tags of their messages."""
-        yield from ((at, alone.tags) for at, alone in self._sparse.items() if at >= start)
-        yield from ((at, tags) for at, tags in enumerate(self._tags, self.first) if at >= start)
+    def with_labels(self, start: int) -> Iterator[tuple[int, MessageLabels]]:
+        """Offsets from *start* on, with what filters see of their messages."""
+        yield from ((at, alone.labels) for at, alone in self._sparse.items() if at >= start)
+        yield from (
+            (at, labels) for at, labels in enumerate(self._labels, self.first) if at >= start
+        )
 
     def before(self, position: int) -> int:
         """The first offset whose record does not begin before *position*."""
@@ -109,7 +112,7 @@ class MessageRecords:
             yield at, self._sparse.pop(at)
         kept = max(0, offset - self.first)
         lost = [(self.first + at, self._life(at)) for at in range(kept, len(self._times))]
-        for column in (self._times, self._seqs, self._positions, self._keys, self._tags):
+        for column in (self._times, self._seqs, self._positions, self._keys, self._labels):
             del column[kept:]
         yield from lost
 
@@ -129,10 +132,10 @@ class MessageRecords:
 
     def _life(self, index: int) -> MessageRecord:
         place = self._times[index], self._seqs[index], self._positions[index]
-        return MessageRecord(*place, self._keys[index], self._tags[index])
+        return MessageRecord(*place, self._keys[index], self._labels[index])
 
     def _drop(self, count: int) -> None:
-        for column in (self._times, self._seqs, self._positions, self._keys, self._tags):
+        for column in (self._times, self._seqs, self._positions, self._keys, self._labels):
             del column[:count]
 
 

@@ -133,8 +133,8 @@ class Progress:
                 found.claimed(node, claimed, None)
             if not self._cluster.takes_all(reader.partition("@")[0], queue.topic):
                 records.filtered.append(found)
-                for place, tags in records.message_records.with_tags(offset):
-                    skip_unwanted(self._cluster, found, place, tags)
+                for place, labels in records.message_records.with_labels(offset):
+                    skip_unwanted(self._cluster, found, place, labels)
         return found
 
     # Consumption --------------------------------------------------------------------------

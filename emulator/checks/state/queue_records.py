@@ -16,6 +16,7 @@ from collections import deque
 from itertools import chain
 from typing import Literal, TypeAlias
 
+from rocketmq_emulator.checks.state.message_labels import MessageLabels
 from rocketmq_emulator.checks.state.message_records import LostPlaces, MessageRecords
 from rocketmq_emulator.checks.state.offset_runs import OffsetRuns
 from rocketmq_emulator.checks.state.queue_claims import QueueClaim, ReportedOffsets
@@ -111,9 +112,14 @@ class QueueRecords:
         """The key of the message at *offset* now; None if that is not known."""
         return self.message_records.key_at(offset)
 
+    def labels_at(self, offset: int) -> MessageLabels | None:
+        """What filters see of the message at *offset*; None if it is not known."""
+        return self.message_records.labels_at(offset)
+
     def tags_at(self, offset: int) -> str | None:
         """The tags of the message at *offset*; None if they are not known."""
-        return self.message_records.tags_at(offset)
+        labels = self.labels_at(offset)
+        return None if labels is None else labels.tags
 
     def position_of(self, offset: int) -> int | None:
         """Where the message's record begins in the log; None if that is not known."""

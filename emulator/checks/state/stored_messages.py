@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from rocketmq_emulator.checks.state.broker_restarts import Deliveries, LogEnds
 from rocketmq_emulator.checks.state.cluster_state import ClusterState
 from rocketmq_emulator.checks.state.half_messages import HalfMessages
+from rocketmq_emulator.checks.state.message_labels import MessageLabels, labels_of
 from rocketmq_emulator.checks.state.pending_messages import PendingMessages, WaitingCopy, group_of
 from rocketmq_emulator.checks.state.queue_records import QueueReading, QueueRecords
 from rocketmq_emulator.checks.state.violation import Table, place_of
@@ -133,6 +134,7 @@ class StoredMessages:
         records.unnoted = False
         records.store(fact, entry)
         if records.topic_kind == "half":
+            self.halves.newest[entry.node] = fact
             self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
             return
         self._newest[entry.node] = fact, entry
@@ -146,7 +148,7 @@ class StoredMessages:
         if records.acked_unstored:
             self._comes_early(fact, records)
         for reading in records.filtered:
-            skip_unwanted(self._cluster, reading, fact.offset, fact.tags)
+            skip_unwanted(self._cluster, reading, fact.offset, labels_of(fact))
         self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
 
     def _comes_back(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
@@ -416,6 +418,7 @@ class StoredMessages:
         if half is not None:
             here = EntryKey(entry.mono_us, entry.node, entry.seq)
             half.ended = half.ended or here
+            half.ends.setdefault(fact.offset, here)
             half.commits += fact.outcome == "commit"
         stored, _ = self._newest.get(entry.node, (None, None))
         if fact.outcome == "rollback" or stored is None or stored.uniq_key != fact.uniq_key:
@@ -445,10 +448,12 @@ def number_of(key: str) -> int:
         return -1
 
 
-def skip_unwanted(cluster: ClusterState, reading: QueueReading, offset: int, tags: str) -> None:
+def skip_unwanted(
+    cluster: ClusterState, reading: QueueReading, offset: int, labels: MessageLabels
+) -> None:
     """Mark the message at *offset* as not owed if the group does not want it."""
     group = reading.reader.partition("@")[0]
-    if cluster.wants(group, reading.queue.topic, tags) == "none":
+    if cluster.wants(group, reading.queue.topic, labels) == "none":
         reading.done.add(offset)
         reading.unwanted.add(offset)
         reading.excused["filtered"] = reading.excused.get("filtered", 0) + 1

@@ -438,7 +438,7 @@ def test_a_long_history_keeps_what_explains_most() -> None:
 def test_a_history_tells_half_messages_their_ends_and_those_that_no_group_gets() -> None:
     queue = Queue("orders", "broker-a", 0)
     facts: list[Fact] = [
-        *(HalfMessageStored(queue, number, 0, "shop", f"K{number}") for number in range(3)),
+        *(HalfMessageStored(queue, number, 0, "shop", f"K{number}", -1) for number in range(3)),
         TransactionEnded(queue, 0, "rollback", "shop", False, -1, "K0"),
         TransactionChecked(queue, 1, 3, 1, "", "shop", "K1"),
     ]

@@ -11,16 +11,16 @@ from rocketmq_emulator.scenarios.after.explaining import explained
 from rocketmq_emulator.scenarios.catalog.finding import load
 from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, LoadPlan, Step
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
-from tests.emulator.checks.rules.test_transactions import GROUP, KEY, NODE, ATransaction
 from tests.scenarios.after.test_causes import cause_of_expectation, cause_of_rule, expecting
 from tests.support.checks.small_journals import Q0, AJournal
+from tests.support.checks.small_transactions import GIVEN_UP, GROUP, KEY, NODE, ATransaction
 from tests.support.scenarios.running_plans import a_plan
 
 PUT_ASIDE = f"broker-a put aside {KEY} of {Q0.topic}@broker-a:0 at 0.000 s"
 
 
-def cause(journal: ATransaction) -> str:
-    return cause_of_rule(journal.ends(), "transactions")
+def cause(journal: ATransaction, rule: str = "transactions") -> str:
+    return cause_of_rule(journal.ends(), rule)
 
 
 def expected(metric: str, journal: ATransaction) -> str:
@@ -33,7 +33,7 @@ def expected(metric: str, journal: ATransaction) -> str:
 def test_a_half_message_that_is_not_checked_is_told_with_the_fault_of_its_broker() -> None:
     journal = ATransaction().half("unknown").at_s(10).fault("slow_disk", "broker-a")
     journal.at_s(20).healed().at_s(200)
-    assert cause(journal) == (
+    assert cause(journal, "transaction_checks") == (
         f"{PUT_ASIDE}, and producer ended its local transaction with unknown at 0.000 s. The "
         "fault slow_disk held from 10.0 s to 20.0 s. broker-a did not check it until 200.0 s. "
         "broker-a had no end of it by 200.0 s."
@@ -55,7 +55,8 @@ def test_a_half_message_that_is_given_up_is_told_with_its_immunity() -> None:
     journal = ATransaction().half("unknown")
     for number in range(1, 16):
         journal.at_s(60 * number).immune(number)
-    journal.at_s(960).note("broker-a", TransactionGivenUp(Q0, 15, 15, "checked 15 times", KEY))
+    journal.at_s(960).stored(0, GIVEN_UP, KEY)
+    journal.note("broker-a", TransactionGivenUp(Q0, 15, 15, "checked 15 times", KEY))
     assert expected("given_up", journal).endswith(
         "broker-a counted 15 checks from 60.0 s to 900.0 s and asked nobody, as the message is "
         "immune by its CHECK_IMMUNITY_TIME_IN_SECONDS until 960.0 s. broker-a gave it up at "

@@ -164,7 +164,7 @@ def test_every_fact_has_a_sentence(kind: type[Fact]) -> None:
 
 
 def test_the_steps_of_a_transaction_are_told_by_what_was_done() -> None:
-    journal = a_journal().note("broker-a", HalfMessageStored(Q0, 0, 0, "shop", "K1"))
+    journal = a_journal().note("broker-a", HalfMessageStored(Q0, 0, 0, "shop", "K1", -1))
     journal.note("broker-a", TransactionChecked(Q0, 0, 1, 1, "", "shop", "K1"))
     journal.note("broker-a", ImmuneHalfStoredAgain(Q0, 1, 2, 2, 90_000, "shop", "K1"))
     ended = TransactionEnded(
@@ -182,7 +182,7 @@ def test_the_steps_of_a_transaction_are_told_by_what_was_done() -> None:
 def test_half_messages_of_one_queue_are_one_line() -> None:
     journal = a_journal()
     for number in range(3):
-        half = HalfMessageStored(Q0, number, 0, "shop", f"K{number}")
+        half = HalfMessageStored(Q0, number, 0, "shop", f"K{number}", -1)
         journal.at_s(number).note("broker-a", half)
     assert lines(journal)[-1].startswith(
         "3 half messages of orders@broker-a:0 were put aside, from shop, between 0.0 s and 2.0 s"

@@ -307,12 +307,26 @@ WRONG = {
         {"rate": 'rate = "5/s"\nrollbacks = 0.5'},
         "it.toml:12: load.rollbacks: is for loads of transactions, and the mode is sync",
     ),
+    "a property of the system": (
+        {"rate": 'rate = "5/s"\nproperties = {TAGS = ["a"]}'},
+        (
+            "it.toml:12: load.properties.TAGS: RocketMQ sets this property itself: use the field "
+            "tags instead"
+        ),
+    ),
+    "a property without a value": (
+        {"rate": 'rate = "5/s"\nproperties = {region = []}'},
+        "it.toml:12: load.properties.region: needs a value",
+    ),
     "too many shares of transactions": (
         {
             "rate": 'rate = "5/s"\nmode = "transaction"\nuntil = "5s"\nrollbacks = 0.6\n'
             "unknowns = 0.5"
         },
-        "it.toml:9: load: the shares rollbacks, unknowns, crashes are more than 1 together",
+        (
+            "it.toml:9: load: the shares rollbacks, unknowns, crashes, raises, undecided are more "
+            "than 1 together"
+        ),
     ),
     "transactions without an end": (
         {"rate": 'rate = "5/s"\nmode = "transaction"'},

@@ -341,7 +341,7 @@ def test_without_a_script_the_page_shows_its_summary_and_nothing_that_needs_one(
 
 def test_transactions_have_their_rows_and_a_table(browser: Browser, tmp_path: Path) -> None:
     queue = Queue("orders", "broker-a", 0)
-    halves = (HalfMessageStored(queue, number, 0, "shop", f"K{number}") for number in range(3))
+    halves = (HalfMessageStored(queue, number, 0, "shop", f"K{number}", -1) for number in range(3))
     ended = TransactionEnded(
         queue, 0, "commit", "shop", by_check=False, stored_offset=0, uniq_key="K0"
     )

@@ -407,7 +407,7 @@ def test_a_plan_of_another_version_is_compared_with_nothing() -> None:
 
 def test_transactions_of_a_topic_are_open_until_they_end_or_are_given_up() -> None:
     queue, broker = a_queue(0), "broker-a"
-    halves = [HalfMessageStored(queue, number, 0, "shop", f"K{number}") for number in range(3)]
+    halves = [HalfMessageStored(queue, number, 0, "shop", f"K{number}", -1) for number in range(3)]
     commit = TransactionEnded(queue, 0, "commit", "shop", False, 0, "K0")
     data = data_of(
         *((number, broker, half) for number, half in enumerate(halves)),

@@ -52,6 +52,14 @@ def due(
 # Loads --------------------------------------------------------------------------------------
 
 
+def test_each_message_has_one_of_the_values_of_a_property_or_none() -> None:
+    values = {"region": ("eu", "us", ""), "amount": ("3",)}
+    contents = Contents(LoadPlan(topic="orders", rate=10, properties=values), seed=1)
+    found = [contents.message(number).properties for number in range(50)]
+    assert {each.get("region") for each in found} == {"eu", "us", None}
+    assert {each["amount"] for each in found} == {"3"}
+
+
 def test_messages_are_due_one_by_one_and_shared_among_producers() -> None:
     load = LoadPlan(topic="orders", rate=10, producers=2, count_max=4)
     assert due(load) == [((0,), 0), ((2,), 200)]

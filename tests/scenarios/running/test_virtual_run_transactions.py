@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from rocketmq_emulator.cluster.fault_values import Kill, PowerOff
@@ -15,6 +16,7 @@ from rocketmq_emulator.facts import (
     TransactionAnswered,
     TransactionChecked,
     TransactionEnded,
+    TransactionGivenUp,
 )
 from rocketmq_emulator.scenarios.plan.plan import ClusterPlan, LoadPlan, Plan, Step
 from rocketmq_emulator.scenarios.running.virtual_run import finished_run
@@ -83,6 +85,24 @@ def ends_of(entries, outcome) -> set[str]:
     """The keys of transactions that ended so."""
     found = facts_of(entries, TransactionEnded)
     return {fact.uniq_key for fact in found if fact.outcome == outcome}
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_what_raises_is_asked_about_and_what_is_undecided_is_given_up(release) -> None:
+    plan = transactions(release, raises=0.3, undecided=0.2)
+    settings = {"transaction_check_interval_ms": 5_000, "transaction_checks_max": 2}
+    cluster = ClusterPlan(brokers=1, release=release, broker_settings=settings)
+    result, entries = finished_run(msgspec.structs.replace(plan, cluster=cluster), seed=4)
+    assert result.verdict == "passed", result.reason
+    local = facts_of(entries, LocalTransactionEnded)
+    raised = {fact.uniq_key for fact in local if fact.error.startswith("LookupError")}
+    undecided = {fact.uniq_key for fact in local if fact.outcome == "unknown"} - raised
+    assert min(len(raised), len(undecided)) > 10
+    given_up = facts_of(entries, TransactionGivenUp)
+    assert {fact.uniq_key for fact in given_up} == undecided
+    assert {fact.check_times for fact in given_up} == {2}
+    ended = {fact.uniq_key for fact in facts_of(entries, TransactionEnded) if fact.by_check}
+    assert ended == raised
 
 
 def test_one_seed_decides_every_outcome() -> None:

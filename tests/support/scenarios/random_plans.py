@@ -167,15 +167,21 @@ LOAD = some(
     producers=st.integers(1, 9),
     until_ms=st.none(),
     tags=st.lists(WORDS).map(tuple),
+    properties=st.dictionaries(
+        st.sampled_from(["region", "te$t"]),
+        WORDS | st.lists(WORDS, min_size=1).map(tuple),
+        max_size=2,
+    ),
     count_max=st.none() | WHOLE,
     rollbacks=st.just(0.0),
     unknowns=st.just(0.0),
     crashes=st.just(0.0),
+    raises=st.just(0.0),
+    undecided=st.just(0.0),
     decides_ms=st.just(0.0),
     settings=st.just({}),
-    properties=st.dictionaries(st.sampled_from(["color", "te$t"]), WORDS),
 )
-TRANSACTIONS = st.tuples(*[st.sampled_from([0.0, 0.25, 0.3])] * 3).map(
+TRANSACTIONS = st.tuples(*[st.sampled_from([0.0, 0.15, 0.2])] * 5).map(
     lambda shares: LoadPlan(
         topic="orders",
         rate=5.0,
@@ -184,6 +190,8 @@ TRANSACTIONS = st.tuples(*[st.sampled_from([0.0, 0.25, 0.3])] * 3).map(
         rollbacks=shares[0],
         unknowns=shares[1],
         crashes=shares[2],
+        raises=shares[3],
+        undecided=shares[4],
         decides_ms=7.0,
     )
 )

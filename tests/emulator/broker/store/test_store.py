@@ -127,6 +127,17 @@ def test_every_message_is_a_fact() -> None:
     assert rig.facts_of(MessageStored)[1] == expected
 
 
+@pytest.mark.parametrize(("is_on", "named"), [(True, {"price": "3"}), (False, None)])
+def test_the_fact_has_the_application_s_properties_if_the_broker_filters_by_them(
+    is_on: bool, named: dict[str, str] | None
+) -> None:
+    rig = Rig(property_filter=is_on)
+    rig.put(properties="UNIQ_KEY\x010A00\x02price\x013")
+    (fact,) = rig.facts_of(MessageStored)
+    assert isinstance(fact, MessageStored)
+    assert fact.user_properties == named
+
+
 def test_prepared_and_rolled_back_messages_are_in_the_log_only() -> None:
     rig = Rig()
     for sys_flag in (0x4, 0xC, 0x8, 0x0):

@@ -52,7 +52,7 @@ def test_a_half_message_is_put_aside_with_its_queue_and_without_its_type() -> No
     assert (found["REAL_TOPIC"], found["REAL_QID"]) == ("orders", "3")
     assert found["__transactionId__"] == "K1"
     queue = Queue("orders", "broker-a", 3)
-    assert rig.facts_of(HalfMessageStored) == [HalfMessageStored(queue, 0, 0, "pg", "K1")]
+    assert rig.facts_of(HalfMessageStored) == [HalfMessageStored(queue, 0, 0, "pg", "K1", -1)]
     assert rig.messages(3) == []
 
 
@@ -265,6 +265,7 @@ def test_an_immunity_of_its_own_delays_the_check_but_each_pass_counts(release: s
     first_ms = 100_000 - INTERVAL[release]
     assert facts[0] == ImmuneHalfStoredAgain(facts[0].queue, 0, 1, 1, first_ms, "pg", "K1")
     assert [fact.check_times for fact in facts] == list(range(1, passes + 1))
+    assert rig.facts_of(HalfMessageStored)[-1].own_immunity_ms == 100_000
     rig.run(NOW + (passes + 1) * INTERVAL[release])
     assert rig.asked == [("K1", passes + 1)]
 
@@ -294,8 +295,9 @@ def test_a_half_message_older_than_the_log_keeps_any_is_given_up(release: str) -
     rig.run(NOW + INTERVAL[release])
     (fact,) = rig.facts_of(TransactionGivenUp)
     assert isinstance(fact, TransactionGivenUp)
-    assert fact.reason == "it is older than 1 hours"
-    assert len(rig.messages(topic=TRANS_CHECK_MAX_TIME_TOPIC)) == 1
+    assert (fact.reason, fact.check_times) == ("it is older than 1 hours", 0)
+    (kept,) = rig.messages(topic=TRANS_CHECK_MAX_TIME_TOPIC)
+    assert kept.property_map()["TRANSACTION_CHECK_TIMES"] == "1"
     assert TRANS_CHECK_MAX_TIME_TOPIC in rig.made
 
 

@@ -22,7 +22,7 @@ def stored(halves: HalfMessages, count: int) -> None:
     """Half messages K0, K1 … at the offsets 0, 1 …"""
     records = QueueRecords(Queue(TRANS_HALF_TOPIC, "broker-a", 0))
     for n in range(count):
-        halves.stored(HalfMessageStored(ORDERS, n, n * 100, "pg", f"K{n}"), records, at(n))
+        halves.stored(HalfMessageStored(ORDERS, n, n * 100, "pg", f"K{n}", -1), records, at(n))
 
 
 def test_beyond_the_limit_the_oldest_half_messages_are_dropped_with_all_their_records(

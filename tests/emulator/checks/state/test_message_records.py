@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_emulator.checks.judging.judging import Judging
+from rocketmq_emulator.checks.state.message_labels import MessageLabels
 from rocketmq_emulator.checks.state.message_records import (
     SPARSE_MAX,
     MessageRecord,
@@ -26,7 +27,7 @@ def lives_of(count: int) -> MessageRecords:
 
 def test_a_life_has_all_that_was_noted_when_the_message_was_stored() -> None:
     lives = lives_of(3)
-    assert lives.at(2) == MessageRecord(200, 3, 20, "k2", "t2")
+    assert lives.at(2) == MessageRecord(200, 3, 20, "k2", MessageLabels("t2"))
     assert (lives.key_at(2), lives.stored_us(2)) == ("k2", 200)
     assert (lives.at(3), lives.key_at(3), lives.stored_us(3)) == (None, None, None)
 
@@ -37,7 +38,11 @@ def test_those_that_stayed_behind_are_kept_alone() -> None:
     known = [offset for offset in range(10) if lives.at(offset) is not None]
     assert known == [2, 5, 8, 9]
     assert (lives.key_at(5), lives.stored_us(5), len(lives)) == ("k5", 500, 2)
-    assert list(lives.with_tags(5)) == [(5, "t5"), (8, "t8"), (9, "t9")]
+    assert [(at, each.tags) for at, each in lives.with_labels(5)] == [
+        (5, "t5"),
+        (8, "t8"),
+        (9, "t9"),
+    ]
     lives.forget_before(9, but=(5,))
     assert [offset for offset in range(10) if lives.at(offset)] == [5, 9]
 
