@@ -21,7 +21,7 @@ class MessageStored(Fact, frozen=True, omit_defaults=True):
     size_bytes: int  # of the record
     tags: str = ""  # left out if the message has none
     real_topic: str = ""  # of a delayed message: the topic to which it is delivered when it is due
-    user_properties: dict[str, str] | None = None  # of the application, if brokers filter by SQL92
+    user_properties: tuple[str, ...] = ()  # as name=value, if the broker filters by SQL92
 
 
 class DelayedDelivered(Fact, frozen=True):

@@ -175,9 +175,10 @@ def split_keys(keys: str | None) -> list[str]:
 # the whole block for that would cost more than storing it.
 
 
-def user_properties(text: str) -> dict[str, str]:
-    """The properties of *text* that an application may have set."""
-    return {name: value for name, value in decode_properties(text).items() if name not in RESERVED}
+def user_properties(text: str) -> tuple[str, ...]:
+    """The properties of *text* that an application may have set, as ``name=value``, by name."""
+    named = sorted(decode_properties(text).items())
+    return tuple(f"{name}={value}" for name, value in named if name not in RESERVED)
 
 
 def property_of(text: str, name: str) -> str | None:

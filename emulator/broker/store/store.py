@@ -348,7 +348,7 @@ class Store:
         waits = message.topic in _OF_DELAYED
         real_topic = (waits and property_of(message.properties, REAL_TOPIC)) or ""
         given = self._config.property_filter
-        named = user_properties(message.properties) if given else None
+        named = user_properties(message.properties) if given else ()
         places = put.queue_offset, put.position
         self._note(MessageStored(queue, *places, key, put.size, tags, real_topic, named))
 

@@ -127,7 +127,7 @@ class FiltersAreKept(Checker):
             return
         self.count_tried()
         is_wanted = self.cluster.wants(fact.group, queue.topic, labels) == "all"
-        if not is_wanted and consumer.wants(queue.topic, labels) is False:
+        if not is_wanted and consumer.wants(queue.topic, self.cluster.known(labels)) is False:
             self.add_to_metric("unwanted", 1, fact.group)
             self.report_violation(
                 f"{entry.node} was given offset {fact.offset} of {place_of(queue)} with {labels}, "

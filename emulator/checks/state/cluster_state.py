@@ -133,6 +133,7 @@ class ClusterState(Disturbances):
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
         self.has_filters = False  # some member ever did not want every message
         self.knows_tags = True  # MessageStored has tags
+        self._knows_properties = False  # and the application's properties
         self._wants: dict[tuple[str, str, MessageLabels], Wanted] = {}  # the same
         self._topics_of: dict[str, set[str]] = {}  # by group; the same
         self._plans: dict[str, list[dict[str, Any]]] = {}  # by group; a cache
@@ -231,6 +232,7 @@ class ClusterState(Disturbances):
         """Whether all members of *group*, some or none want messages of *topic* with *labels*."""
         if not self.knows_tags:
             return "some"
+        labels = self.known(labels)
         known = self._wants.get((group, topic, labels))
         if known is None:
             answers = {
@@ -245,6 +247,10 @@ class ClusterState(Disturbances):
             self._wants[group, topic, labels] = known
         return known
 
+    def known(self, labels: MessageLabels) -> MessageLabels:
+        """*labels*; without properties unless all brokers filter by them from their start on."""
+        return labels if self._knows_properties else labels.without_properties()
+
     def is_wanted(
         self,
         group: str,
@@ -256,7 +262,7 @@ class ClusterState(Disturbances):
         """Whether all members that ran then, or shortly before, want *labels* (None: unknown)."""
         if self.takes_all(group, topic):
             return True
-        known = labels if self.knows_tags else None
+        known = self.known(labels) if self.knows_tags and labels is not None else None
         if known is not None and self.wants(group, topic, known) == "all":
             return True  # also those that ran at other times
         return all(
@@ -302,6 +308,8 @@ class ClusterState(Disturbances):
         try:
             msgspec.json.decode(fact.plan or "{}", type=_Plan)
             self.plan = msgspec.json.decode(fact.plan or "{}")
+            settings = self.plan.get("cluster", {}).get("broker_settings", {})
+            self._knows_properties = settings.get("property_filter") is True
         except msgspec.MsgspecError:
             self.plan = {}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from rocketmq_emulator.facts import MessageStored
 from rocketmq_emulator.protocol.messages.properties import RESERVED, TAGS
@@ -34,30 +34,31 @@ FORMS = {  # of a text that is compared with a literal of that type
     float: re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?"),
 }
 KEPT_MAX = 1_000  # combinations of labels, and expressions
-Properties: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class MessageLabels(NamedTuple):
-    """The tags, and the application's properties in the order of their names; None: not noted."""
+    """The tags, and the application's properties as ``name=value``; None: not known."""
 
     tags: str
-    properties: Properties | None = None
+    properties: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         """The labels in the text of a violation."""
-        named = ", ".join(f"{name} = {value!r}" for name, value in self.properties or ())
-        return f"the tags {self.tags!r}" + (f" and {named}" if named else "")
+        return f"the tags {self.tags!r}" + "".join(f", {each}" for each in self.properties or ())
+
+    def without_properties(self) -> MessageLabels:
+        """The same tags; the properties are not known."""
+        return _labels(self.tags, None)
+
+
+@functools.lru_cache(KEPT_MAX)
+def _labels(tags: str, properties: tuple[str, ...] | None) -> MessageLabels:
+    return MessageLabels(tags, properties)  # equal ones are one object: a queue may have many
 
 
 def labels_of(fact: MessageStored) -> MessageLabels:
     """The labels of a stored message."""
-    named = fact.user_properties
-    return _labels(fact.tags, None if named is None else tuple(sorted(named.items())))
-
-
-@functools.lru_cache(KEPT_MAX)
-def _labels(tags: str, properties: Properties | None) -> MessageLabels:
-    return MessageLabels(tags, properties)  # equal ones are one object: a queue may have many
+    return _labels(fact.tags, fact.user_properties)
 
 
 @functools.lru_cache(KEPT_MAX)
@@ -86,7 +87,8 @@ def _property(name: str, labels: MessageLabels) -> str | None:
         return labels.tags or None
     if name in RESERVED or labels.properties is None:
         raise LookupError(name)
-    return dict(labels.properties).get(name)
+    given = (each.partition("=") for each in labels.properties)
+    return next((value for known, _, value in given if known == name), None)
 
 
 def _not(node: Not, labels: MessageLabels) -> bool | None:

@@ -32,7 +32,7 @@ LEFT_OUT: dict[type[Fact], list[str]] = {
     RunStarted: ["schema"],
     BrokerIsolated: ["available_in_ms"],
     BrokerRegistered: ["known_count"],
-    MessageStored: ["tags", "real_topic"],
+    MessageStored: ["tags", "real_topic", "user_properties"],
     QueuesClaimed: ["offsets"],
 }
 

@@ -27,7 +27,7 @@ def lives_of(count: int) -> MessageRecords:
 
 def test_a_life_has_all_that_was_noted_when_the_message_was_stored() -> None:
     lives = lives_of(3)
-    assert lives.at(2) == MessageRecord(200, 3, 20, "k2", MessageLabels("t2"))
+    assert lives.at(2) == MessageRecord(200, 3, 20, "k2", MessageLabels("t2", ()))
     assert (lives.key_at(2), lives.stored_us(2)) == ("k2", 200)
     assert (lives.at(3), lives.key_at(3), lives.stored_us(3)) == (None, None, None)
 
