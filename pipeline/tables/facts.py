@@ -84,7 +84,7 @@ def facts_of(journal: DataFrame, kind: type[Fact], *more: type[Fact]) -> DataFra
     }
     fields = [
         (
-            F.coalesce(F.col(f"fact.{name}"), F.lit(absent[name]))
+            F.coalesce(F.col(f"fact.{name}"), _constant(absent[name], name))
             if name in absent and not more
             else F.col(f"fact.{name}")
         ).alias(column_of(name))
@@ -92,6 +92,11 @@ def facts_of(journal: DataFrame, kind: type[Fact], *more: type[Fact]) -> DataFra
     ]
     tag = ["kind"] if more else []
     return journal.where(is_wanted).select(*ENVELOPE, *tag, *fields)
+
+
+def _constant(value: object, field: str) -> Column:
+    """*value* with the type of *field*: Spark has no literal for an empty list."""
+    return F.array().cast(fact_fields()[field]) if value == () else F.lit(value)
 
 
 def column_of(field: str) -> str:
