@@ -2,7 +2,8 @@
 
 A broker's facts name a member by its client id or by the address of its connection.
 ``ConsumerStarted`` maps a client id to its node, ``MemberJoined`` (the first heartbeat over a
-connection) maps an address to a client id.
+connection) maps an address to a client id.  A producer's client id is that of the node that
+answers a check, if only one client was asked about that message.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_emulator.facts import ConsumerStarted, FaultBegan, MemberJoined, Queue
+from rocketmq_emulator.facts import (
+    ConsumerStarted,
+    FaultBegan,
+    MemberJoined,
+    Queue,
+    TransactionAnswered,
+    TransactionChecked,
+)
 from rocketmq_emulator.facts.journal import Entry
 
 
@@ -21,7 +29,9 @@ class NodeNames:
     """Maps client ids, addresses and fault ids of *entries*, which are in the order of time."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._nodes: dict[str, str] = {}  # by client id
+        self._nodes: dict[str, str] = {}  # of consumers, by client id
+        self._producers: dict[str, str] = {}  # nodes that answered checks, by client id
+        asked: dict[str, set[str]] = {}  # by key of a half message: client ids
         self._clients: dict[tuple[str, str], list[tuple[int, str]]] = {}  # by broker and address
         self._faults: dict[int, FaultBegan] = {}
         for entry in entries:
@@ -31,6 +41,12 @@ class NodeNames:
             elif isinstance(fact, MemberJoined):
                 joined = self._clients.setdefault((entry.node, fact.peer), [])
                 joined.append((entry.mono_us, fact.client))
+            elif isinstance(fact, TransactionChecked):
+                if fact.client:  # else no producer was connected
+                    asked.setdefault(fact.uniq_key, set()).add(fact.client)
+            elif isinstance(fact, TransactionAnswered):
+                if len(clients := [*asked.get(fact.uniq_key, ())]) == 1:
+                    self._producers.setdefault(clients[0], entry.node)
             elif isinstance(fact, FaultBegan):
                 self._faults[fact.fault_id] = fact
 
@@ -40,8 +56,8 @@ class NodeNames:
         return set(self._nodes.values())
 
     def node_of(self, client: str) -> str:
-        """The node with this client id; the id itself if no ``ConsumerStarted`` names it."""
-        return self._nodes.get(client, client)
+        """The node with this client id; the id itself if no fact shows its node."""
+        return self._nodes.get(client) or self._producers.get(client, client)
 
     def at(self, broker: str, peer: str, mono_us: int) -> str:
         """The node at the other end of a connection to *broker*; its address if it is unknown."""

@@ -20,6 +20,7 @@ from rocketmq_emulator.facts import (
     RebalancePassed,
     SendRefused,
     TopicCreated,
+    TransactionAnswered,
     TransactionChecked,
     TransactionEnded,
     all_facts,
@@ -176,6 +177,16 @@ def test_the_steps_of_a_transaction_are_told_by_what_was_done() -> None:
         "asked about K1, check 1 of shop: nobody, as no producer is connected",
         "asked nobody about K1, check 2 of shop: it is immune for another 90.0 s",
         "committed K1, at 7 of orders@broker-a:0, as shop answered a check",
+    ]
+
+
+def test_a_producer_that_answers_a_check_is_called_by_its_node() -> None:
+    journal = a_journal()
+    journal.note("broker-a", TransactionChecked(Q0, 0, 1, 1, "10.0.0.9@1", "shop", "K1"))
+    journal.note("producer-1", TransactionAnswered("shop", "K1", "commit", ""))
+    assert sentences(journal)[-2:] == [
+        "asked about K1, check 1 of shop: producer-1",
+        "answered the check of K1 with commit",
     ]
 
 
