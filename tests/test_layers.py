@@ -173,6 +173,7 @@ SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "scenarios.sweeps.row_files": "os",
     "scenarios.sweeps.run_forks": "os signal socket",
     "scenarios.sweeps.run_pool": "os signal subprocess time",
+    "settings.setting_rules": "threading",  # a lock, as msgspec needs one
     "sim.clock": "trio",
     "sim.determinism": "trio",
     "sim.host": "trio",

@@ -13,6 +13,7 @@ line adds its source.
 
 from __future__ import annotations
 
+import threading
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -30,6 +31,10 @@ from rocketmq_emulator.text.suggestions import did_you_mean, nearest
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+# The first conversion to a struct reads its annotations, and msgspec 0.22 crashes the process when
+# a second thread converts to it meanwhile; several threads may make their first clients at once.
+_one_at_a_time = threading.RLock()
+
 
 class BadField(Misuse, msgspec.ValidationError, ValueError):
     """A field that is unknown, missing, or of a wrong type or value; the text names it."""
@@ -46,7 +51,8 @@ def convert_fields(
     *aliases* are other names that users may try, with ours.  Raises ``BadField``.
     """
     try:
-        return msgspec.convert(given, kind)
+        with _one_at_a_time:
+            return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
         for name, value in given.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import UnionType
 from typing import Any, get_args
 
@@ -124,3 +126,39 @@ def test_one_can_listen_where_one_cannot_connect() -> None:
     for address in (":9876", "127.0.0.1:0"):
         with pytest.raises(ValueError, match="looks like"):
             check_connect_address(address)
+
+
+TWO_THREADS = """
+from __future__ import annotations
+import threading
+from rocketmq_emulator.settings.setting_rules import CheckedConfig, convert_fields
+
+made, others = [], []
+
+def make() -> None:
+    made.append(convert_fields(Outer, {"name": "a", "inner": {"size": 1}}, "Outer"))
+
+def type_of_size() -> type:
+    if not others:  # this thread reads the annotations: another one needs them now
+        others.append(threading.Thread(target=make))
+        others[0].start()
+        others[0].join(0.2)
+    return int
+
+class Inner(CheckedConfig, frozen=True, kw_only=True):
+    size: type_of_size()
+
+class Outer(CheckedConfig, frozen=True, kw_only=True):
+    inner: Inner
+    name: str = ""
+
+make()
+others[0].join()
+assert made == [Outer(name="a", inner=Inner(size=1))] * 2, made
+"""
+
+
+def test_two_threads_can_make_their_first_settings_at_once() -> None:
+    # In a process of its own: without the lock it crashes.
+    ended = subprocess.run([sys.executable, "-c", TWO_THREADS], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr.decode()) == (0, "")
