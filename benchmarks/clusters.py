@@ -7,6 +7,7 @@ of a cluster use the same code for both.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import queue
 import subprocess
@@ -39,6 +40,16 @@ class Cluster(msgspec.Struct, frozen=True):
     ready_s: float = 0.0  # as the command measured it
     started_s: float = 0.0  # from the start of the command to its line, measured here
     command_pid: int = 0
+    control: str = ""  # URL by which a server is killed and started
+
+    def control_node(self, name: str, verb: str) -> None:
+        """``kill`` (as by kill -9) or ``start`` a server; returns when that is done."""
+        address = self.control.removeprefix("http://")
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=READY_S_MAX)) as link:
+            link.request("POST", f"/nodes/{name}/{verb}")
+            answer = link.getresponse()
+            text = answer.read().decode()
+        assert answer.status == http.HTTPStatus.OK, f"{verb} {name}: {answer.status} {text}"
 
 
 @contextlib.contextmanager

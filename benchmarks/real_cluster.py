@@ -5,13 +5,17 @@
 It behaves as ``rmqemu up``: it prints one JSON line when all brokers are in the route and
 accept, ``{"namesrv": …, "brokers": {name: address}, "pids": […], "ready_s": 5.3}``, then it
 runs until SIGTERM or Ctrl-C and removes its temporary folder.  All servers listen on loopback.
-Needs Java 17 and, the first time for a version, Maven; it imports nothing of this project.
+The line's ``control`` is an address that takes ``POST /nodes/NAME/kill`` (kill -9) and
+``POST /nodes/NAME/start`` (with the same port and store; answered when the server is in the
+route and accepts), as ``rmqemu up`` does.  Needs Java 17 and, the first time for a version,
+Maven; it imports nothing of this project.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -21,7 +25,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -84,10 +90,15 @@ def main() -> None:
     began_s = time.monotonic()
     signal.signal(signal.SIGTERM, _leave)
     processes: list[subprocess.Popen[bytes]] = []
+    nodes = Nodes(servers, processes, jars, home)
+    control = ThreadingHTTPServer((HOST, 0), functools.partial(Control, nodes))
     try:
         processes += [launched(server, jars, home) for server in servers]
         _wait_until_ready(servers, processes, home)
-        print(json.dumps(_ready_line(servers, processes, began_s)), flush=True)
+        threading.Thread(target=control.serve_forever, daemon=True).start()
+        line = _ready_line(servers, processes, began_s)
+        line["control"] = f"http://{HOST}:{control.server_port}"
+        print(json.dumps(line), flush=True)
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the program
             signal.pause()
     finally:
@@ -194,6 +205,47 @@ def launched(server: Server, jars: Path, home: Path) -> subprocess.Popen[bytes]:
             stdout=console,
             stderr=subprocess.STDOUT,
         )
+
+
+class Nodes(NamedTuple):
+    """The servers and, in the same order, their processes."""
+
+    servers: list[Server]
+    processes: list[subprocess.Popen[bytes]]
+    jars: Path
+    home: Path
+
+    def kill(self, number: int) -> None:
+        self.processes[number].kill()
+        self.processes[number].wait()
+
+    def start(self, number: int) -> None:
+        self.processes[number] = launched(self.servers[number], self.jars, self.home)
+        _wait_until_ready(self.servers, self.processes, self.home)
+
+
+class Control(BaseHTTPRequestHandler):
+    """``POST /nodes/NAME/kill`` and ``…/start``, answered when it is done."""
+
+    def __init__(
+        self, nodes: Nodes, stream: socket.socket, client: object, server: ThreadingHTTPServer
+    ) -> None:
+        self._nodes = nodes
+        super().__init__(stream, client, server)  # it handles the request
+
+    def do_POST(self) -> None:  # the name that http.server calls
+        _, _, name, verb = [*self.path.split("/"), "", ""][:4]
+        number = next((i for i, s in enumerate(self._nodes.servers) if s.name == name), None)
+        act = {"kill": self._nodes.kill, "start": self._nodes.start}.get(verb)
+        if number is None or act is None:
+            self.send_error(404)
+            return
+        act(number)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        """Requests are not logged."""
 
 
 def registered_brokers(namesrv: str) -> str:
