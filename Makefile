@@ -51,8 +51,8 @@ power: $(READY)  ## how many planted bugs the checkers find (SEEDS=12; CHECK=1: 
 healthy: $(READY)  ## 3,000 seeds of weather without a planted bug: what checkers object to
 	nice $(BIN)/python -m tools.healthy
 
-parity: $(SPARK)  ## the same stories against a real RocketMQ (Java and Maven needed)
-	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin tests/pipeline
+parity: $(SPARK)  ## the same tests against a real RocketMQ (Java and Maven needed)
+	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/histories tests/mqadmin tests/pipeline
 
 newest: $(READY)  ## the wheel's own tests on another Python (NEWEST=python3.13)
 	rm -rf $(OTHER)

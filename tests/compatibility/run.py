@@ -45,16 +45,16 @@ SETTINGS = {
 }
 
 
-def command_of(column: str) -> list[str]:
-    """Starts the cluster of *column*; without settings that ours does not have."""
+def command_of(column: str, settings: Mapping[str, str] = SETTINGS) -> list[str]:
+    """Starts the cluster of *column*; without *settings* that ours does not have."""
     _, real, release = COLUMNS[column]
     if real:
         command = ["benchmarks/real_cluster.py", "--version", release, "--brokers", "1"]
-        known = SETTINGS
+        known = settings
     else:
         up = ["-m", "rocketmq_emulator.cli", "up", "--brokers", "1", "--port", "0"]
         command = [*up, "--release", release]
-        known = {name: value for name, value in SETTINGS.items() if name in BROKER.settings}
+        known = {name: value for name, value in settings.items() if name in BROKER.settings}
     given = [word for name, value in known.items() for word in ("--set", f"{name}={value}")]
     return [sys.executable, *command, *given]
 

@@ -19,7 +19,7 @@ COMMANDS = {"ours": OURS, "real": REAL}
 
 @pytest.fixture(scope="session", params=["ours", pytest.param("real", marks=pytest.mark.real)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    if request.param == "real" and (missing := _missing_for_real()):
+    if request.param == "real" and (missing := missing_for_real()):
         if os.environ.get("REQUIRE_PARTS") == "1":
             pytest.fail(f"REQUIRE_PARTS=1, but {missing}")
         pytest.skip(missing)
@@ -34,7 +34,7 @@ def scenario(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scena
         yield scenario
 
 
-def _missing_for_real() -> str:
+def missing_for_real() -> str:
     """The reason why a real RocketMQ cannot run here; "" if it can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if missing:

@@ -6,6 +6,7 @@ and never sleeps.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import subprocess
@@ -44,6 +45,7 @@ class SdkProcess:
         self._answers: dict[int, Event] = {}
         self._events: list[Event] = []
         self._changed = threading.Condition()
+        self._writing = threading.Lock()  # several threads may give commands
         self._ended = False
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
@@ -52,8 +54,9 @@ class SdkProcess:
         """Start a command without waiting; ``answer`` waits for it."""
         number = next(self._ids)
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"id": number, "do": do, **arguments}) + "\n")
-        self._process.stdin.flush()
+        with self._writing:
+            self._process.stdin.write(json.dumps({"id": number, "do": do, **arguments}) + "\n")
+            self._process.stdin.flush()
         return number
 
     def answer(self, number: int, seconds: float = ANSWER_S_MAX) -> Any:
@@ -61,6 +64,11 @@ class SdkProcess:
         if "error" in line:
             raise SdkError(line["error"])
         return line["result"]
+
+    def is_answered(self, number: int) -> bool:
+        """Whether ``answer`` would return at once."""
+        with self._changed:
+            return number in self._answers
 
     def invoke(self, do: str, **arguments: object) -> Any:
         """The result of the command *do*.  Raises ``SdkError`` with the client's own text."""
@@ -91,10 +99,16 @@ class SdkProcess:
             with self._changed:
                 self._changed.wait(0.02)
 
+    def kill(self) -> None:
+        """End the process immediately, as a machine would that fails."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> None:
         """End the process, and with it all its clients."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended before
+            self._process.stdin.close()
         try:
             self._process.wait(STOP_S_MAX)
         except subprocess.TimeoutExpired:
@@ -129,7 +143,9 @@ class SdkProcess:
         with self._changed:
             while (result := found()) is None:
                 left = deadline - time.monotonic()
-                assert not self._ended, f"the {self.language} process ended before {what}"
+                assert not self._ended, (
+                    f"the {self.language} process ended ({self._process.poll()}) before {what}"
+                )
                 assert left > 0, f"{self.language}: not within {seconds} s: {what}; {self._tail()}"
                 self._changed.wait(left)
         return result

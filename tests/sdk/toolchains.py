@@ -43,11 +43,12 @@ def found_or_skipped(fetch: Callable[[], T]) -> T:
         pytest.skip(str(reason))
 
 
-def java_command(namesrv: str, scratch: Path) -> list[str]:
+def java_command(namesrv: str, scratch: Path, version: str = "4.9.8") -> list[str]:
     """Starts the Java client's process; its logs and local offsets are stored in *scratch*."""
     need("java", "javac", "mvn")
-    jars = java_jars("java-client", HERE / "java" / "pom.xml")
-    classes = built_classes("java-actor", HERE / "java", jars)
+    pom = HERE / "java" / "pom.xml"
+    jars = java_jars(f"java-client-{version}", pom, rocketmq_version=version)
+    classes = built_classes(f"java-actor-{version}", HERE / "java", jars)
     return [
         "java",
         "-XX:+UseSerialGC",

@@ -21,7 +21,8 @@ type member struct {
 
 var consumers sync.Map // name → *member
 
-// Messages with the keys in "refuse" are refused at their first delivery; "pause_ms" makes every call slow.
+// Messages with the keys in "refuse" are refused at their first delivery, with that delay level (0: the broker chooses
+// it); "pause_ms" makes every call slow.
 func startConsumer(request Request) (any, error) {
 	started := &member{queues: map[string][]map[string]any{}}
 	model := consumer.Clustering
@@ -33,7 +34,7 @@ func startConsumer(request Request) (any, error) {
 		tags = "*"
 	}
 	options := []consumer.Option{
-		consumer.WithNameServer([]string{namesrv}),
+		consumer.WithNameServer([]string{request.Namesrv}),
 		consumer.WithGroupName(request.Group),
 		consumer.WithInstance(instance(request.Consumer)),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
@@ -42,7 +43,7 @@ func startConsumer(request Request) (any, error) {
 		consumer.WithStrategy(started.allocate),
 	}
 	if request.Trace {
-		options = append(options, consumer.WithTrace(traceConfig()))
+		options = append(options, consumer.WithTrace(traceConfig(request.Namesrv)))
 	}
 	client, err := rocketmq.NewPushConsumer(options...)
 	if err != nil {
@@ -50,9 +51,12 @@ func startConsumer(request Request) (any, error) {
 	}
 	started.client = client
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: tags}
+	if request.SQL != "" {
+		selector = consumer.MessageSelector{Type: consumer.SQL92, Expression: request.SQL}
+	}
 	err = client.Subscribe(request.Topic, selector,
-		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
-			return consume(request, messages), nil
+		func(ctx context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			return consume(ctx, request, messages), nil
 		})
 	if err != nil {
 		return nil, err
@@ -97,15 +101,19 @@ func (m *member) allocate(
 	return mine
 }
 
-func consume(request Request, messages []*primitive.MessageExt) consumer.ConsumeResult {
+func consume(ctx context.Context, request Request, messages []*primitive.MessageExt) consumer.ConsumeResult {
 	result := consumer.ConsumeSuccess
 	for _, message := range messages {
-		_, refusable := request.Refuse[message.GetKeys()]
+		level, refusable := request.Refuse[strings.TrimSpace(message.GetKeys())]
 		refused := refusable && message.ReconsumeTimes == 0
 		if refused {
 			result = consumer.ConsumeRetryLater
+			if concurrently, found := primitive.GetConcurrentlyCtx(ctx); found {
+				concurrently.DelayLevelWhenNextConsume = level
+			}
 		}
 		time.Sleep(time.Duration(request.PauseMs) * time.Millisecond)
+		keepRequest(message)
 		write(map[string]any{
 			"event":           "consumed",
 			"consumer":        request.Consumer,

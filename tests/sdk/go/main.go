@@ -17,23 +17,31 @@ import (
 
 // Request is one line of standard input; each command reads the fields it knows.
 type Request struct {
-	ID           int            `json:"id"`
-	Do           string         `json:"do"`
-	Producer     string         `json:"producer"`
-	Consumer     string         `json:"consumer"`
-	Group        string         `json:"group"`
-	Topic        string         `json:"topic"`
-	Tags         string         `json:"tags"`
-	Way          string         `json:"way"`
-	Messages     []Outgoing     `json:"messages"`
-	Refuse       map[string]int `json:"refuse"`
-	PauseMs      int            `json:"pause_ms"`
-	Broadcasting bool           `json:"broadcasting"`
-	Orderly      bool           `json:"orderly"`
-	Topics       []string       `json:"topics"`
-	Broker       string         `json:"broker"`
-	Queues       int            `json:"queues"`
-	Trace        bool           `json:"trace"`
+	ID           int               `json:"id"`
+	Do           string            `json:"do"`
+	Producer     string            `json:"producer"`
+	Consumer     string            `json:"consumer"`
+	Group        string            `json:"group"`
+	Topic        string            `json:"topic"`
+	Tags         string            `json:"tags"`
+	Way          string            `json:"way"`
+	Messages     []Outgoing        `json:"messages"`
+	Refuse       map[string]int    `json:"refuse"`
+	PauseMs      int               `json:"pause_ms"`
+	Broadcasting bool              `json:"broadcasting"`
+	Orderly      bool              `json:"orderly"`
+	Topics       []string          `json:"topics"`
+	Broker       string            `json:"broker"`
+	Queues       int               `json:"queues"`
+	Trace        bool              `json:"trace"`
+	Namesrv      string            `json:"namesrv"` // instead of the program's
+	SQL          string            `json:"sql"`
+	Message      Outgoing          `json:"message"`
+	State        string            `json:"state"`
+	Checks       map[string]string `json:"checks"`
+	Keys         string            `json:"keys"`
+	Body         string            `json:"body"`
+	TimeoutMs    int               `json:"timeout_ms"`
 }
 
 type command func(Request) (any, error)
@@ -46,13 +54,17 @@ var (
 func main() {
 	namesrv = os.Args[1]
 	commands := map[string]command{
-		"start producer": startProducer,
-		"send":           send,
-		"stop producer":  stopProducer,
-		"start consumer": startConsumer,
-		"assigned":       assigned,
-		"stop consumer":  stopConsumer,
-		"create topics":  createTopics,
+		"start producer":      startProducer,
+		"send":                send,
+		"stop producer":       stopProducer,
+		"start consumer":      startConsumer,
+		"assigned":            assigned,
+		"stop consumer":       stopConsumer,
+		"create topics":       createTopics,
+		"send in transaction": sendInTransaction,
+		"conclude":            conclude,
+		"request":             request,
+		"reply":               reply,
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 64<<20)
@@ -60,6 +72,9 @@ func main() {
 		var request Request
 		if err := json.Unmarshal(lines.Bytes(), &request); err != nil {
 			panic(err)
+		}
+		if request.Namesrv == "" {
+			request.Namesrv = namesrv
 		}
 		go answer(commands, request)
 	}

@@ -35,13 +35,16 @@ var statuses = map[primitive.SendStatus]string{
 
 func startProducer(request Request) (any, error) {
 	options := []producer.Option{
-		producer.WithNameServer([]string{namesrv}),
+		producer.WithNameServer([]string{request.Namesrv}),
 		producer.WithGroupName(request.Group),
 		producer.WithInstanceName(instance(request.Producer)),
 		producer.WithSendMsgTimeout(sendTimeout),
 	}
 	if request.Trace {
-		options = append(options, producer.WithTrace(traceConfig()))
+		options = append(options, producer.WithTrace(traceConfig(request.Namesrv)))
+	}
+	if request.Checks != nil {
+		return startTransactional(request, options)
 	}
 	client, err := rocketmq.NewProducer(options...)
 	if err != nil {
@@ -59,7 +62,7 @@ func stopProducer(request Request) (any, error) {
 	if !known {
 		return nil, fmt.Errorf("there is no producer %q", request.Producer)
 	}
-	return true, client.(rocketmq.Producer).Shutdown()
+	return true, client.(interface{ Shutdown() error }).Shutdown()
 }
 
 // "sync" waits for each answer before it sends the next message, "async" sends all at once.
@@ -138,7 +141,7 @@ func described(result *primitive.SendResult) map[string]any {
 }
 
 // traceConfig lets a client write its traces to the same cluster.
-func traceConfig() *primitive.TraceConfig {
+func traceConfig(namesrv string) *primitive.TraceConfig {
 	return &primitive.TraceConfig{Access: primitive.Local, NamesrvAddrs: []string{namesrv}}
 }
 

@@ -17,6 +17,8 @@ import java.util.concurrent.Executors;
  * <p>One JSON object a line, both ways. {@code {"id":7,"do":"send",…}} is answered by {@code {"id":7,"result":…}} or
  * {@code {"id":7,"error":"…"}}; each consumed message is written as {@code {"event":"consumed",…}}. One process runs all
  * producers and consumers of a test run, because a JVM needs a second to start. It checks nothing; the tests do.
+ * A command that starts a client may give it another NameServer, as {@code "namesrv"}. The same sources are compiled for
+ * 4.9 and for 5.x, so they name only classes that both have.
  */
 public final class Actor {
     /** One command. */
@@ -32,8 +34,10 @@ public final class Actor {
         System.setOut(System.err); // the client's output must not get between our lines
         String namesrv = arguments[0];
         Map<String, Deed> deeds = new TreeMap<>();
-        new Producers(namesrv).enrol(deeds);
+        Producers producers = new Producers(namesrv);
+        producers.enrol(deeds);
         new Consumers(namesrv).enrol(deeds);
+        new Requests(producers).enrol(deeds);
         new Pullers(namesrv).enrol(deeds);
         LiteStory.enrol(deeds, namesrv);
         ExecutorService hands = Executors.newCachedThreadPool();
@@ -59,7 +63,8 @@ public final class Actor {
             }
             line.put("result", deed.act(asked));
         } catch (Throwable problem) {
-            line.put("error", problem.toString());
+            Throwable cause = problem.getCause(); // after retries the reason is the cause of the error
+            line.put("error", cause == null ? problem.toString() : problem + "; cause: " + cause);
         }
         tell(line);
     }

@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
@@ -15,7 +16,6 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
-import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 
 /**
  * Push consumers of every kind, one message a call.
@@ -23,7 +23,7 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
  * <p>{@code "refuse": {"KEY": level}} answers the first delivery of the message with that key by RECONSUME_LATER, with
  * that delay level (0: the broker chooses it); with {@code "refuse_always"} every delivery. An orderly consumer suspends
  * its queue instead. {@code "pause_ms"} makes every call slow. {@code "cached_max"} is how many messages of a queue are
- * pulled in advance; a consumer that stops consumes those first.
+ * pulled in advance; a consumer that stops consumes those first. {@code "sql"} is a filter in place of {@code "tags"}.
  */
 final class Consumers {
     private final String namesrv;
@@ -43,7 +43,7 @@ final class Consumers {
         String name = asked.getString("consumer");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
                 asked.getString("group"), null, new AllocateMessageQueueAveragely(), asked.getBooleanValue("trace"), null);
-        consumer.setNamesrvAddr(namesrv);
+        consumer.setNamesrvAddr((String) asked.getOrDefault("namesrv", namesrv));
         consumer.setInstanceName(name + "-" + System.nanoTime()); // two consumers of one group are two clients
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAwaitTerminationMillisWhenShutdown(5_000); // the offsets of messages in consumption are stored too
@@ -51,10 +51,17 @@ final class Consumers {
             consumer.setPullBatchSize(asked.getIntValue("cached_max"));
             consumer.setPullThresholdForQueue(asked.getIntValue("cached_max"));
         }
-        if (asked.getBooleanValue("broadcasting")) {
-            consumer.setMessageModel(MessageModel.BROADCASTING);
+        if (asked.containsKey("heartbeat_ms")) {
+            consumer.setHeartbeatBrokerInterval(asked.getIntValue("heartbeat_ms"));
         }
-        consumer.subscribe(asked.getString("topic"), (String) asked.getOrDefault("tags", "*"));
+        if (asked.getBooleanValue("broadcasting")) {
+            broadcast(consumer);
+        }
+        if (asked.containsKey("sql")) {
+            consumer.subscribe(asked.getString("topic"), MessageSelector.bySql(asked.getString("sql")));
+        } else {
+            consumer.subscribe(asked.getString("topic"), (String) asked.getOrDefault("tags", "*"));
+        }
         if (asked.getBooleanValue("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> orderly(asked, messages, context));
         } else {
@@ -63,6 +70,13 @@ final class Consumers {
         consumer.start();
         started.put(name, consumer);
         return consumer.buildMQClientId();
+    }
+
+    /** The class of the model is in different packages in 4.9 and in 5.x. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static void broadcast(DefaultMQPushConsumer consumer) throws Exception {
+        Class model = consumer.getMessageModel().getClass();
+        DefaultMQPushConsumer.class.getMethod("setMessageModel", model).invoke(consumer, Enum.valueOf(model, "BROADCASTING"));
     }
 
     private Object stop(JSONObject asked) {
@@ -92,6 +106,7 @@ final class Consumers {
         MessageExt message = messages.get(0);
         Integer level = refusal(asked, message);
         pause(asked);
+        Requests.keep(message);
         tell(asked, message, level != null);
         if (level == null) {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;

@@ -30,6 +30,7 @@ final class Producers {
 
     private final String namesrv;
     private final Map<String, DefaultMQProducer> started = new ConcurrentHashMap<>();
+    private final Transactions transactions = new Transactions();
 
     Producers(String namesrv) {
         this.namesrv = namesrv;
@@ -39,16 +40,28 @@ final class Producers {
         deeds.put("start producer", this::start);
         deeds.put("send", this::send);
         deeds.put("stop producer", this::stop);
+        transactions.enrol(deeds, this);
     }
 
     private Object start(JSONObject asked) throws Exception {
         boolean traces = asked.getBooleanValue("trace");
-        DefaultMQProducer producer = new DefaultMQProducer(asked.getString("group"), null, traces, null);
-        producer.setNamesrvAddr(namesrv);
+        DefaultMQProducer producer = asked.containsKey("checks")
+                ? transactions.producer(asked)
+                : new DefaultMQProducer(asked.getString("group"), null, traces, null);
+        producer.setNamesrvAddr((String) asked.getOrDefault("namesrv", namesrv));
+        producer.setInstanceName(asked.getString("producer") + "-" + System.nanoTime());
+        if (asked.containsKey("heartbeat_ms")) {
+            producer.setHeartbeatBrokerInterval(asked.getIntValue("heartbeat_ms"));
+        }
         producer.setSendMsgTimeout(TIMEOUT_MS);
         producer.start();
         started.put(asked.getString("producer"), producer);
         return producer.buildMQClientId();
+    }
+
+    /** The started producer that a command names. */
+    DefaultMQProducer named(JSONObject asked) {
+        return started.get(asked.getString("producer"));
     }
 
     private Object stop(JSONObject asked) {
@@ -57,7 +70,7 @@ final class Producers {
     }
 
     private Object send(JSONObject asked) throws Exception {
-        DefaultMQProducer producer = started.get(asked.getString("producer"));
+        DefaultMQProducer producer = named(asked);
         JSONArray answers = new JSONArray();
         for (SendResult result : WAYS.get(asked.getString("way")).send(producer, asked.getJSONArray("messages"))) {
             answers.add(describe(result));
@@ -131,7 +144,7 @@ final class Producers {
         return messages;
     }
 
-    private static Message read(JSONObject given) {
+    static Message read(JSONObject given) {
         byte[] body = given.getString("body").getBytes(StandardCharsets.UTF_8);
         Message message = new Message(given.getString("topic"), given.getString("tags"), given.getString("keys"), body);
         if (given.containsKey("delay_level")) {
@@ -143,7 +156,7 @@ final class Producers {
         return message;
     }
 
-    private static JSONObject describe(SendResult result) {
+    static JSONObject describe(SendResult result) {
         return new JSONObject(true)
                 .fluentPut("status", result.getSendStatus().name())
                 .fluentPut("unique_id", result.getMsgId())
