@@ -45,6 +45,7 @@ BESIDE_REAL = (
     Goal("send_1", "Java sends, sync, 1 thread", "/s", at_least=1.6, aim=2.4),
     Goal("send_32", "Java sends, sync, 32 threads", "/s", at_least=1.6, aim=2.2),
     Goal("async_1000", "Java sends, async, 1,000 open", "/s", at_least=1.0, aim=1.3),
+    Goal("commit_32", "Java transactions, committed, 32 threads", "/s", at_least=1.5),
     Goal("sync_1", "Java sends, SYNC_FLUSH, 1 thread", "/s", at_least=0.8),
     Goal("sync_32", "Java sends, SYNC_FLUSH, 32 threads", "/s", at_least=1.0),
     Goal("consume", "Java push consumer, backlog", "/s", at_least=1.0, aim=1.6),

@@ -65,6 +65,7 @@ def steps(plan: Plan) -> dict[str, Step]:
         "1 thread": lambda c: {"send_1": _sends(c, "send", 1, seconds)},
         "32 threads": lambda c: {"send_32": _sends(c, "send", 32, seconds)},
         "1,000 in flight": lambda c: {"async_1000": _sends(c, "async", 1_000, seconds)},
+        "transactions": lambda c: {"commit_32": _sends(c, "commit", 32, seconds)},
         "backlog": lambda c: {"consume": _consumes(c, count)},
         "memory after": lambda c: _memory(c, "loaded"),
         "backlog, by SQL92": lambda c: {"consume_sql": _consumes_by_sql(c, count)},

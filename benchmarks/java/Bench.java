@@ -15,16 +15,21 @@ import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * The official Java client as a load, the same for every cluster. It prints the figures as one line of JSON.
  *
  * <pre>
  *   Bench NAMESRV send    THREADS SECONDS BYTES [TOPIC]    synchronous sends per second, and the time of one
+ *   Bench NAMESRV commit  THREADS SECONDS BYTES [TOPIC]    the same of transactions: half message, local transaction, commit
  *   Bench NAMESRV async   IN_FLIGHT SECONDS BYTES [TOPIC]  asynchronous sends per second
  *   Bench NAMESRV fill    COUNT BYTES [TOPIC [PRICES]]     exactly COUNT messages, as fast as possible; their prices are 0 to PRICES - 1 in turns
  *   Bench NAMESRV consume COUNT SECONDS [TOPIC [SQL]]      messages per second, from the first to the last of COUNT
@@ -41,7 +46,7 @@ public final class Bench {
     }
 
     private static final Map<String, Mode> MODES =
-            Map.of("send", Bench::send, "async", Bench::async, "fill", Bench::fill, "consume", Bench::consume, "first", Bench::first);
+            Map.of("send", Bench::send, "commit", Bench::commit, "async", Bench::async, "fill", Bench::fill, "consume", Bench::consume, "first", Bench::first);
 
     private Bench() {}
 
@@ -50,17 +55,45 @@ public final class Bench {
         System.exit(0);
     }
 
+    /** Sends one message and waits for the answer. */
+    private interface Sender {
+        void send(Message message) throws Exception;
+    }
+
     private static String send(String namesrv, Arguments given) throws Exception {
+        DefaultMQProducer producer = producer(namesrv);
+        return timed("send", producer, producer::send, given);
+    }
+
+    private static String commit(String namesrv, Arguments given) throws Exception {
+        TransactionMQProducer producer = new TransactionMQProducer("bench_transactions_" + System.nanoTime());
+        producer.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        return timed("commit", started(namesrv, producer), message -> producer.sendMessageInTransaction(message, null), given);
+    }
+
+    private static String timed(String mode, DefaultMQProducer producer, Sender sender, Arguments given) throws Exception {
         int threads = given.number(2);
         int seconds = given.number(3);
         byte[] body = body(given.number(4));
         String topic = given.text(5, "BenchTopic");
-        DefaultMQProducer producer = warmProducer(namesrv, topic, body);
+        for (int i = 0; i < WARM_UP_SENDS; i++) {
+            sender.send(new Message(topic, body));
+        }
         AtomicLong errors = new AtomicLong();
         ExecutorService senders = Executors.newFixedThreadPool(threads);
         long began = System.nanoTime();
         long end = began + TimeUnit.SECONDS.toNanos(seconds);
-        var promised = IntStream.range(0, threads).mapToObj(i -> senders.submit(() -> sendUntil(end, producer, topic, body, errors))).toList();
+        var promised = IntStream.range(0, threads).mapToObj(i -> senders.submit(() -> sendUntil(end, sender, topic, body, errors))).toList();
         LongStream.Builder all = LongStream.builder();
         for (Future<long[]> latencies : promised) {
             Arrays.stream(latencies.get()).forEach(all);
@@ -68,17 +101,17 @@ public final class Bench {
         double took = (System.nanoTime() - began) / 1e9;
         long[] sorted = all.build().sorted().toArray();
         producer.shutdown();
-        return json("{\"mode\":\"send\",\"threads\":%d,\"sends_per_s\":%.0f,\"p50_us\":%.0f,\"p99_us\":%.0f,\"errors\":%d}",
-                threads, sorted.length / took, sorted[sorted.length / 2] / 1e3, sorted[(int) (sorted.length * 0.99)] / 1e3, errors.get());
+        return json("{\"mode\":\"%s\",\"threads\":%d,\"sends_per_s\":%.0f,\"p50_us\":%.0f,\"p99_us\":%.0f,\"errors\":%d}",
+                mode, threads, sorted.length / took, sorted[sorted.length / 2] / 1e3, sorted[(int) (sorted.length * 0.99)] / 1e3, errors.get());
     }
 
-    private static long[] sendUntil(long end, DefaultMQProducer producer, String topic, byte[] body, AtomicLong errors) {
+    private static long[] sendUntil(long end, Sender sender, String topic, byte[] body, AtomicLong errors) {
         long[] latencies = new long[LATENCIES_MAX];
         int count = 0;
         while (count < latencies.length && System.nanoTime() < end) {
             long began = System.nanoTime();
             try {
-                producer.send(new Message(topic, body));
+                sender.send(new Message(topic, body));
                 latencies[count++] = System.nanoTime() - began;
             } catch (Exception problem) {
                 errors.incrementAndGet();
@@ -189,7 +222,10 @@ public final class Bench {
     }
 
     private static DefaultMQProducer producer(String namesrv) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("bench_producer_" + System.nanoTime());
+        return started(namesrv, new DefaultMQProducer("bench_producer_" + System.nanoTime()));
+    }
+
+    private static DefaultMQProducer started(String namesrv, DefaultMQProducer producer) throws Exception {
         producer.setNamesrvAddr(namesrv);
         producer.setSendMsgTimeout(10_000);
         producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
