@@ -23,5 +23,5 @@ async def a_broker_does_not_filter_by_sql(run: Run, enabled: bool = False) -> No
     await run.consumers("billing", members=2, topic="orders", sql="color = 'red'")
     with run.load("orders", rate=10, properties={"color": "red"}):
         await run.sleep(20)
-    await run.until_quiet(30)
+    await run.sleep(10)  # a group without members never gets quiet
     run.expect(nothing_lost(), metric("backlog") == 0)

@@ -197,6 +197,7 @@ def test_facts_of_a_kind_have_exactly_its_fields(spark, tmp_path) -> None:
         "size_bytes": 100,
         "tags": "",
         "real_topic": "",
+        "user_properties": [],
     }
     (killed,) = facts_of(facts, NodeKilled).collect()
     assert (killed.node, killed.fact_node) == ("world", "c-1")
