@@ -6,7 +6,7 @@ queue by a key.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from rocketmq_emulator.checks.monitors.monitor import LoadMonitor, Monitor
 from rocketmq_emulator.checks.monitors.registering import ROUTE_US
@@ -16,6 +16,7 @@ from rocketmq_emulator.checks.state.disturbances import PROCESS_ENDING
 from rocketmq_emulator.checks.state.violation import Table, place_of
 from rocketmq_emulator.facts import (
     FaultBegan,
+    HalfMessageSent,
     MessageSent,
     NodeKilled,
     RouteChanged,
@@ -29,6 +30,8 @@ from rocketmq_emulator.protocol.messages.names import RETRY_GROUP_TOPIC_PREFIX
 # Attempts -----------------------------------------------------------------------------
 
 
+SendEnd: TypeAlias = MessageSent | HalfMessageSent | SendFailed
+SEND_ENDS = (MessageSent, HalfMessageSent, SendFailed)
 ATTEMPTS_MAX = 3  # retryTimesWhenSendFailed + 1
 CHOSEN_US = 1_000_000  # the broker may be chosen so long before the attempt begins
 
@@ -319,7 +322,7 @@ class SendsKeepTheirTimeout(LoadMonitor):
 
     def table(self) -> Table:
         """Return the handler of each fact type that it reads."""
-        return {SendAttempted: self._attempted, SendFailed: self._ended, MessageSent: self._ended}
+        return {SendAttempted: self._attempted, **dict.fromkeys(SEND_ENDS, self._ended)}
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         if fact.attempt == 1 and fact.outcome in ("SEND_OK", "ONE_WAY"):
@@ -360,7 +363,7 @@ class SendsKeepTheirTimeout(LoadMonitor):
                 entry,
             )
 
-    def _ended(self, fact: SendFailed | MessageSent, entry: Entry) -> None:
+    def _ended(self, fact: SendEnd, entry: Entry) -> None:
         if self._first_us:
             for known in (self._first_us, self._began, self._used_ms):
                 known.pop((entry.node, fact.uniq_key), None)
@@ -384,8 +387,8 @@ class SendsEnd(LoadMonitor):
         """Return the handler of each fact type that it reads."""
         return {
             SendAttempted: self._attempted,
+            **dict.fromkeys(SEND_ENDS, self._ended),
             SendFailed: self._failed,
-            MessageSent: self._ended,
             NodeKilled: self._killed,
             FaultBegan: self._fault_began,
         }
@@ -417,7 +420,7 @@ class SendsEnd(LoadMonitor):
         self.count_tried()
         self._open[entry.node, fact.uniq_key] = key_of(entry), fact.topic
 
-    def _ended(self, fact: SendFailed | MessageSent, entry: Entry) -> None:
+    def _ended(self, fact: SendEnd, entry: Entry) -> None:
         if self._open:
             self._open.pop((entry.node, fact.uniq_key), None)
 

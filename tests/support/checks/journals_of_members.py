@@ -10,6 +10,7 @@ from rocketmq_emulator.facts import (
     BrokerExpired,
     BrokerIsolated,
     BrokerRegistered,
+    HalfMessageSent,
     MemberJoined,
     MemberLeft,
     NodeStarted,
@@ -227,6 +228,14 @@ def a_failed_send(ends: bool) -> AJournal:
     return journal.at_s(30).ends()
 
 
+def a_half_message_that_is_not_flushed(ends: bool) -> AJournal:
+    journal = attempt(a_cluster().at_s(10), 1, Q0, "FLUSH_DISK_TIMEOUT")
+    if ends:
+        sent = HalfMessageSent("orders", Q0, 0, "k", 1, 2, "FLUSH_DISK_TIMEOUT")
+        journal.note("producer-1", sent)
+    return journal.at_s(30).ends()
+
+
 def a_send_that_is_stored_and_fails(maybe_stored: bool, topic: str = "orders") -> AJournal:
     journal = AJournal().runs().store().stored(0, key="k")
     attempt(journal, 1, Q0, "TimedOut: x")
@@ -407,6 +416,7 @@ JOURNALS = (
     ("isolated_brokers_rest", a_send_there_after_a_fast_answer_to, "4.9.7", "5.3.3"),
     ("isolated_brokers_rest", a_send_there_by_a_new_process, True, False),
     ("sends_end", a_failed_send, True, False),
+    ("sends_end", a_half_message_that_is_not_flushed, True, False),
     ("sends_end", a_send_that_is_stored_and_fails, True, False),
     ("sends_end", a_stored_message_whose_send_fails_in, "%RETRY%billing", "orders"),
 )

@@ -86,6 +86,17 @@ def test_an_end_is_forgotten_by_a_kill_only_before_its_record_is_written(
     assert is_allowed or f"{KEY} has ended, and its producers are asked about it again" in said
 
 
+@pytest.mark.parametrize(
+    ("release", "ms", "is_allowed"), [("5.3.3", 60_000, True), ("5.3.3", 1_000, False)]
+)
+def test_a_clock_that_is_set_back_delays_the_record_of_an_end_since_batches(
+    release, ms, is_allowed
+) -> None:
+    journal = ATransaction(release).fault("clock_jump", "broker-a", ms=ms).at_s(20).healed()
+    said = journal.half().commits().at_s(60).asked(1).objected()
+    assert (said == []) is is_allowed
+
+
 def test_a_half_message_is_given_up_after_fifteen_checks_and_not_before() -> None:
     def given_up(times: int) -> list[str]:
         journal = ATransaction().half("unknown")
