@@ -233,6 +233,7 @@ class ScheduledTasks:
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
         self._broker.transactions.on_planned = self._plan_transactions
+        self._broker.transactions.follow_clock(self._clock.ahead_ms)
         self._plan_transactions()
         if (timers := self._broker.timers) is not None:
             timers.on_planned = partial(self._plan_timed, timers)

@@ -171,6 +171,10 @@ class WallClock:
         """The true wall time, without the clock's error, in milliseconds since 1970."""
         return self._epoch_ms + (self._mono_ns() - self._began_ns) // 1_000_000
 
+    def ahead_ms(self) -> int:
+        """By how much this clock is wrong now: below 0 if it is behind."""
+        return self._error.at(self.true_ms())
+
     def now_ms(self) -> int:
         """Wall time, in milliseconds since 1970, as this machine reads it."""
         passed_ns = self._mono_ns() - self._began_ns

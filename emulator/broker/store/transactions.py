@@ -87,6 +87,7 @@ class TransactionalMessageService:
         self._op_properties = properties_text(
             {WAIT: "true", TAGS: REMOVE_TAG}, trailing=not LAST_PROPERTY_OPEN.holds(release)
         )
+        self._clock_ahead_ms: Callable[[], int] = _not_ahead
         self._forget_lost(began_ms)
         self._begin(began_ms)
         self._plan_pass(began_ms)
@@ -101,6 +102,19 @@ class TransactionalMessageService:
             if committed is not None and committed > end:
                 self._offsets.commit(GROUP, topic, 0, end, now_ms)
 
+    def follow_clock(self, ahead_ms: Callable[[], int]) -> None:
+        """Keep the interval between passes when the wall clock is set.
+
+        *ahead_ms* returns by how much the clock is wrong.  Upstream's thread waits for the
+        interval (ServiceThread.waitForRunning), whatever the wall clock says.
+        """
+        self._clock_ahead_ms, self._was_ahead_ms = ahead_ms, ahead_ms()
+
+    def _follow_clock(self) -> None:
+        ahead_ms = self._clock_ahead_ms()
+        self._pass_ms += ahead_ms - self._was_ahead_ms
+        self._was_ahead_ms = ahead_ms
+
     def _begin(self, now_ms: int) -> None:
         self._ops: deque[bytes] = deque()  # collected: half offsets, each with a comma
         self._ops_bytes = 0
@@ -108,6 +122,7 @@ class TransactionalMessageService:
         self._op_written_ms: int | None = None  # or when the first one was collected
         self._pass: CheckPass | None = None  # that has begun and not ended
         self._pass_ms = now_ms + check_interval_ms(self.config)  # of the next pass
+        self._was_ahead_ms = self._clock_ahead_ms()  # the wall clock's error, when it was planned
         self._is_pass_planned = False
         self._moved_ms: dict[int, int] = {}  # by half offset: older by this than its record says
 
@@ -177,11 +192,13 @@ class TransactionalMessageService:
 
     def next_due_ms(self) -> int | None:
         """When ``run_due`` is to be called next; None while there is nothing to do."""
+        self._follow_clock()
         due_ms = [self._ops_due_ms(), self._pass_ms if self._is_pass_planned else None]
         return min((due for due in due_ms if due is not None), default=None)
 
     def run_due(self, now_ms: int) -> None:
         """Write the collected ops if that is due, and make or continue a pass that is due."""
+        self._follow_clock()
         due_ms = self._ops_due_ms()
         if due_ms is not None and due_ms <= now_ms:
             self._write_ops(now_ms)
@@ -211,6 +228,7 @@ class TransactionalMessageService:
 
     def _plan_pass(self, now_ms: int) -> None:
         """Plan a pass, at the next of upstream's times, if it has anything to read."""
+        self._follow_clock()
         if self._is_pass_planned or not self._has_unread():
             return
         interval_ms = check_interval_ms(self.config)
@@ -293,6 +311,10 @@ def check_interval_ms(config: BrokerConfig) -> int:
     is_quick = config.parsed_release >= CHECKS_EVERY_30_S
     own_ms = CHECK_INTERVAL_MS_5 if is_quick else CHECK_INTERVAL_MS
     return config.transaction_check_interval_ms or own_ms
+
+
+def _not_ahead() -> int:
+    return 0
 
 
 def _plan_nothing() -> None:

@@ -378,3 +378,17 @@ def test_advancing_makes_a_bounded_number_of_half_messages_older(
         rig.transactions.ended(copy, NOW + MINUTE)
     rig.run(NOW + 2 * MINUTE)
     assert rig.transactions._moved_ms == {}
+
+
+@BOTH
+@pytest.mark.parametrize("jump_ms", [-60_000, 3_600_000])
+def test_a_clock_that_is_set_changes_no_interval_between_passes(release, jump_ms) -> None:
+    rig, ahead_ms = TransactionRig(release=release), 0
+    rig.transactions.follow_clock(lambda: ahead_ms)
+    rig.half()
+    ahead_ms = jump_ms
+    rig.half("K2", NOW + 10_000 + jump_ms)
+    due_ms = NOW + INTERVAL[release] + jump_ms
+    assert rig.transactions.next_due_ms() == due_ms
+    rig.transactions.run_due(due_ms)
+    assert rig.transactions.next_due_ms() == due_ms + INTERVAL[release]
