@@ -70,7 +70,7 @@ class Transaction(NamedTuple):
 
 
 class TimedSentence(NamedTuple):
-    """A sentence, and the time of what it tells; what is missing is told after all that is not."""
+    """A sentence, and the time of its event; a missing event comes after all others."""
 
     at_us: int
     sentence: str

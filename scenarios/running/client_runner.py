@@ -309,7 +309,7 @@ class PlannedTransactions:
 
     A broker that asks gets the outcome that an application has written down by then: it is known,
     also after the producer has died, and also if it was not known when the message was sent; only
-    what is undecided stays so.
+    an undecided transaction stays unknown.
     """
 
     def __init__(self, load: LoadPlan, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The runner of the compatibility page: its record, and what it takes from a program."""
+"""The runner of the compatibility page: its record, and how it reads a program's lines."""
 
 from __future__ import annotations
 

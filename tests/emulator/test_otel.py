@@ -22,7 +22,7 @@ from tests.support.portal.client_kinds import FACES
 
 
 class Spans:
-    """A provider of its own, and what was exported."""
+    """A tracer provider of its own, and the spans that it exported."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()

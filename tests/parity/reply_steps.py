@@ -1,4 +1,4 @@
-"""Replies to requests, and queries by key whose hashes collide: questions, and what is pushed.
+"""Replies to requests, and queries by key whose hashes collide: questions and pushes.
 
 A reply is pushed to the client that requested it, on another connection or on the same one.  The
 client answers a push by the body of the reply: ``refuse`` with an error, ``ignore`` not at all,
@@ -197,7 +197,7 @@ STEPS = (*REPLIES, *RECONNECTING, *COLLIDING, *LAX)
 
 
 def answer_to(push: RemotingCommand) -> RemotingCommand | None:
-    """The answer of a client to what was pushed to it."""
+    """The answer of a client to a pushed reply."""
     if push.body == IGNORE:
         return None
     code = 1 if push.body == REFUSE else 0

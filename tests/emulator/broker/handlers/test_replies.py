@@ -1,6 +1,6 @@
 """SEND_REPLY_MESSAGE: what depends on the configuration, on time and on the release.
 
-What is pushed, stored and refused is compared with recordings in ``test_replies_recorded.py``.
+``test_replies_recorded.py`` compares pushes, stored replies and refusals with recordings.
 """
 
 from __future__ import annotations

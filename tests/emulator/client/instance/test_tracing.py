@@ -1,4 +1,4 @@
-"""Clients that trace, in a whole cluster in virtual time: what they write, and when."""
+"""Clients with message traces, in a whole cluster in virtual time: their traces and times."""
 
 from __future__ import annotations
 

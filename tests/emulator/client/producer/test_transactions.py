@@ -1,4 +1,4 @@
-"""Transactional messages against scripted brokers: what is sent, to which broker, and when."""
+"""Transactional messages against scripted brokers: requests, their brokers and their times."""
 
 from __future__ import annotations
 

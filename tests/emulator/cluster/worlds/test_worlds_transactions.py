@@ -30,7 +30,7 @@ OFTEN = {"transaction_check_interval_ms": 2_000, "transaction_immunity_ms": 1_00
 
 
 class Shop:
-    """Listener of transactions: what it decides about each, and how often each was consumed."""
+    """Listener of transactions: the outcome of each, and how often each was consumed."""
 
     def __init__(self, cluster: VirtualCluster, rng: Random) -> None:
         self.cluster = cluster
