@@ -118,9 +118,8 @@ def _of_steps(steps: Mapping[str, Callable[[], Figures]], what: str, doing: Step
 
 
 def _step_count(plan: Plan, only: str | None) -> int:
-    a_round = len(side_by_side.steps(plan)) + len(side_by_side.sync_steps(plan))
     counts = {
-        "beside": len(list(turns(plan))) * a_round,
+        "beside": len(list(turns(plan))) * side_by_side.round_step_count(plan),
         "alone": len(alone.steps(plan)),
         "scenarios": len(scripted.steps(plan)),
     }

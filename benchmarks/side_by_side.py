@@ -1,8 +1,8 @@
 """The same measurements of a real RocketMQ and of the emulator, in turns, on one machine.
 
-A round starts a cluster, measures it and stops it; then it does the same with a cluster whose
-brokers flush every message to the same disk before they answer.  The result is the median of
-the rounds.
+A round starts a cluster, measures it and stops it; then it does the same with one that has
+had no other load before its transactions, and with one whose brokers flush every message to the
+same disk before they answer.  The result is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -72,6 +72,12 @@ def steps(plan: Plan) -> dict[str, Step]:
     }
 
 
+def new_steps(plan: Plan) -> dict[str, Step]:
+    """The measurements of a cluster without earlier load: a virtual machine grows faster by it."""
+    seconds = plan.load_s
+    return {"transactions first": lambda c: {"commit_new_32": _sends(c, "commit", 32, seconds)}}
+
+
 def sync_steps(plan: Plan) -> dict[str, Step]:
     """The measurements of the SYNC_FLUSH cluster; empty if it is left out."""
     seconds = plan.sync_load_s
@@ -92,6 +98,7 @@ def one_round(side: str, plan: Plan, done: Callable[[str], None]) -> Figures:
         store = ("--store", folder) if side == "ours" else ()
         clusters = (
             ((*SIDES[side], *FILTERS), steps(plan)),
+            (SIDES[side], new_steps(plan)),
             ((*SIDES[side], *SYNC_FLUSH, *store), sync_steps(plan)),
         )
         for command, todo in clusters:
@@ -102,6 +109,11 @@ def one_round(side: str, plan: Plan, done: Callable[[str], None]) -> Figures:
                     figures |= step(cluster)
                     done(title)
     return figures
+
+
+def round_step_count(plan: Plan) -> int:
+    """How often ``one_round`` calls its *done*."""
+    return sum(len(part(plan)) for part in (steps, new_steps, sync_steps))
 
 
 def medians(rounds: Sequence[Figures]) -> Figures:

@@ -172,6 +172,16 @@ def decode_record(buffer: Buffer, at: int = 0, *, magic_matters: bool = True) ->
         raise BadRecord(f"the record at {at} is cut short: {error}") from None
 
 
+def decode_checked(buffer: Buffer, at: int = 0) -> StoredMessage:
+    """The record that begins at *at*, with its size and its CRC checked.  Raises ``BadRecord``."""
+    message = decode_record(buffer, at)
+    if message.end - at != message.size:
+        raise BadRecord("its lengths do not add up")
+    if crc32(message.body) & 0x7FFFFFFF != message.body_crc:
+        raise BadRecord("the body does not have its CRC")
+    return message
+
+
 def decode_records(buffer: Buffer, *, magic_matters: bool = True) -> list[StoredMessage]:
     """The records in the body of a pull answer, up to the first damaged one.
 

@@ -155,26 +155,16 @@ class EndTransactionProcessor:
         properties: dict[str, str],
     ) -> Result:
         request, stored_offset = call.request, -1
-        is_commit = request.commit_or_rollback == TRANSACTION_COMMIT
         result: Result = Reply(remark=_NO_CODE)
-        if is_commit:
+        if request.commit_or_rollback == TRANSACTION_COMMIT:
             message = self._committed(half, properties)
             put = self._put(message, call.now_ms)
             if not put.timer_text and delay_level(message.properties) <= 0:
                 stored_offset = put.queue_offset
             result = self._when_flushed(put, message, call.now_ms)
         self._broker.transactions.ended(half, call.now_ms)
-        self._broker.note(
-            TransactionEnded(
-                real_queue(properties, self._broker.config.name),
-                half.queue_offset,
-                "commit" if is_commit else "rollback",
-                request.producer_group or "",
-                request.from_transaction_check,
-                stored_offset,
-                properties.get(UNIQ_KEY, ""),
-            )
-        )
+        if self._broker.wants(TransactionEnded):
+            self._note_ended(request, half, properties, stored_offset)
         return result
 
     def _committed(self, half: StoredMessage, properties: dict[str, str]) -> MessageToStore:
@@ -210,11 +200,32 @@ class EndTransactionProcessor:
         Upstream: EndTransactionProcessor.sendFinalMessage.
         """
         end, flushing = put.position + put.size, self._broker.store.flushing
-        waits = (property_of(message.properties, WAIT) or "true").lower() == "true"
-        if not flushing.is_sync or end <= flushing.flushed_to or not waits:
+        if not flushing.is_sync or end <= flushing.flushed_to:
+            return Reply()
+        if (property_of(message.properties, WAIT) or "true").lower() != "true":
             return Reply()
         until_ms = now_ms + self._broker.config.sync_flush_ms_max
         return Wait(UpTo(FLUSHED_TO, end), until_ms, lambda _now_ms, _expired: Reply())
+
+    def _note_ended(
+        self,
+        request: EndTransactionRequest,
+        half: StoredMessage,
+        properties: dict[str, str],
+        stored_offset: int,
+    ) -> None:
+        is_commit = request.commit_or_rollback == TRANSACTION_COMMIT
+        self._broker.note(
+            TransactionEnded(
+                real_queue(properties, self._broker.config.name),
+                half.queue_offset,
+                "commit" if is_commit else "rollback",
+                request.producer_group or "",
+                request.from_transaction_check,
+                stored_offset,
+                properties.get(UNIQ_KEY, ""),
+            )
+        )
 
     def _note_refused(
         self, request: EndTransactionRequest, properties: dict[str, str], code: int, remark: str

@@ -155,7 +155,14 @@ class Broker:
 
     def _transactions(self, now_ms: int) -> TransactionalMessageService:
         kind = class_for(TransactionalMessageService, "broker", self.config.quirks)
-        transactions = kind(self.store, self.offsets, self.config, note=self.note, began_ms=now_ms)
+        transactions = kind(
+            self.store,
+            self.offsets,
+            self.config,
+            note=self.note,
+            wants=self.wants,
+            began_ms=now_ms,
+        )
         transactions.ask = partial(
             self.clients.ask_producer, code=RequestCode.CHECK_TRANSACTION_STATE
         )

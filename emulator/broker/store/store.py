@@ -59,7 +59,7 @@ from rocketmq_emulator.protocol.messages.properties import (
     property_of,
     user_properties,
 )
-from rocketmq_emulator.protocol.messages.records import StoredMessage, check_record, decode_record
+from rocketmq_emulator.protocol.messages.records import BadRecord, StoredMessage, decode_checked
 from rocketmq_emulator.protocol.messages.subscription import java_hash
 from rocketmq_emulator.settings.releases import SYSTEM_TOPICS_NOT_COUNTED
 
@@ -296,18 +296,18 @@ class Store:
 
     def record_at(self, position: int) -> memoryview | None:
         """The stored bytes of the message at *position*; None if no record begins there."""
-        if not self.log.min_position <= position < self.log.end_position:
-            return None
-        rest = self.log.read(position, self.log.end_position - position)
-        size = check_record(rest, 0, len(rest))
-        if isinstance(size, str) or size == 0 or decode_record(rest).position != position:
-            return None
-        return rest[:size]
+        message = self.message_at(position)
+        return None if message is None else self.log.read(position, message.size)
 
     def message_at(self, position: int) -> StoredMessage | None:
         """The decoded message at *position*, which a client sends; None if there is none."""
-        record = self.record_at(position)
-        return decode_record(record) if record is not None else None
+        if not self.log.min_position <= position < self.log.end_position:
+            return None
+        try:
+            message = decode_checked(self.log.read(position, self.log.end_position - position))
+        except BadRecord:
+            return None
+        return message if message.position == position else None
 
     def messages_by_topic(self) -> Iterator[tuple[str, int]]:
         """A topic and a number of messages, for every queue that has messages."""

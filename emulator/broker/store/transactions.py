@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from rocketmq_emulator.broker.store.appender import PutResult
     from rocketmq_emulator.broker.store.store import Store
     from rocketmq_emulator.broker.tables.offsets import ConsumerOffsets
-    from rocketmq_emulator.facts import Note
+    from rocketmq_emulator.facts import Fact, Note
     from rocketmq_emulator.protocol.messages.records import StoredMessage
     from rocketmq_emulator.settings.config import BrokerConfig
 
@@ -73,6 +73,7 @@ class TransactionalMessageService:
         config: BrokerConfig,
         *,
         note: Note,
+        wants: Callable[[type[Fact]], bool],
         began_ms: int = 0,
     ) -> None:
         self.on_planned: Callable[[], object] = _plan_nothing
@@ -82,6 +83,7 @@ class TransactionalMessageService:
         self._store = store
         self._offsets = offsets
         self._note = note
+        self._wants = wants
         release = config.parsed_release
         self._is_batching = release >= OPS_ARE_BATCHED
         self._op_properties = properties_text(
@@ -141,15 +143,10 @@ class TransactionalMessageService:
 
     def half_stored(self, message: MessageToStore, put: PutResult, now_ms: int) -> None:
         """Note the half message that was stored at *put*, and plan its check."""
-        properties = decode_properties(message.properties)
-        queue = real_queue(properties, self.config.name)
-        group, key = properties.get(PGROUP, ""), properties.get(UNIQ_KEY, "")
-        own_ms = own_immunity_ms(properties, self.config)
-        immunity_ms = -1 if own_ms is None else own_ms
-        place = put.queue_offset, put.position
-        self._note(HalfMessageStored(queue, *place, group, key, immunity_ms))
-        self._plan_pass(now_ms)
-        self.on_planned()
+        if self._wants(HalfMessageStored):
+            self._note_half(message, put)
+        if self._plan_pass(now_ms):
+            self.on_planned()
 
     def ended(self, half: StoredMessage, now_ms: int) -> None:
         """Record the outcome of *half*: it is not checked again.
@@ -160,12 +157,22 @@ class TransactionalMessageService:
         """
         if half.topic != TRANS_HALF_TOPIC:
             return
+        is_first_op = self._is_batching and not self._ops
         if self._is_batching:
             self._collect_op(half.queue_offset, now_ms)
         else:
             self._put_op(str(half.queue_offset).encode(), now_ms)
-        self._plan_pass(now_ms)
-        self.on_planned()
+        if self._plan_pass(now_ms) or is_first_op:
+            self.on_planned()
+
+    def _note_half(self, message: MessageToStore, put: PutResult) -> None:
+        properties = decode_properties(message.properties)
+        queue = real_queue(properties, self.config.name)
+        group, key = properties.get(PGROUP, ""), properties.get(UNIQ_KEY, "")
+        own_ms = own_immunity_ms(properties, self.config)
+        immunity_ms = -1 if own_ms is None else own_ms
+        place = put.queue_offset, put.position
+        self._note(HalfMessageStored(queue, *place, group, key, immunity_ms))
 
     # Advancing time -------------------------------------------------------------------
 
@@ -202,6 +209,7 @@ class TransactionalMessageService:
         due_ms = self._ops_due_ms()
         if due_ms is not None and due_ms <= now_ms:
             self._write_ops(now_ms)
+            self._plan_pass(now_ms)
         if not self._is_pass_planned or self._pass_ms > now_ms:
             return
         if self._pass is None:
@@ -226,15 +234,19 @@ class TransactionalMessageService:
         self._forget_moved()
         self._plan_pass(now_ms)
 
-    def _plan_pass(self, now_ms: int) -> None:
-        """Plan a pass, at the next of upstream's times, if it has anything to read."""
-        self._follow_clock()
+    def _plan_pass(self, now_ms: int) -> bool:
+        """Plan a pass, at the next of upstream's times, if it has anything to read.
+
+        False if one was planned before: mostly so, hence nothing is read for that.
+        """
         if self._is_pass_planned or not self._has_unread():
-            return
+            return False
+        self._follow_clock()
         interval_ms = check_interval_ms(self.config)
         missed = max(0, -(-(now_ms - self._pass_ms) // interval_ms))
         self._pass_ms += missed * interval_ms
         self._is_pass_planned = True
+        return True
 
     def _has_unread(self) -> bool:
         store = self._store

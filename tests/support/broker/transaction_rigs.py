@@ -38,8 +38,16 @@ class TransactionRig(Rig):
         super().start_delays(began_ms)
         self.offsets = ConsumerOffsets(self.disk, self.config)
         self.transactions = TransactionalMessageService(
-            self.store, self.offsets, self.config, note=self.facts.append, began_ms=self._began_ms
+            self.store,
+            self.offsets,
+            self.config,
+            note=self.facts.append,
+            wants=lambda _kind: True,
+            began_ms=self._began_ms,
         )
+        self.transactions.on_planned = self._set_timer
+        self._timer_ms: int | None = None
+        self._set_timer()
         self.transactions.ask = self._ask
         self.transactions.make_topic = lambda topic, _now_ms: self.made.append(topic)
         half = prepare_half(has_transaction_id=True)
@@ -62,12 +70,19 @@ class TransactionRig(Rig):
         return found
 
     def run(self, until_ms: int) -> None:
-        """Run what is due by *until_ms*, each at its time."""
+        """Run what is due by *until_ms*, each at its time: by a timer, as a broker does it."""
         calls = 0
-        while (due_ms := self.transactions.next_due_ms()) is not None and due_ms <= until_ms:
-            self.transactions.run_due(due_ms)
+        while self._timer_ms is not None and self._timer_ms <= until_ms:
+            fired_ms, self._timer_ms = self._timer_ms, None
+            self.transactions.run_due(fired_ms)
+            self._set_timer()
             calls += 1
             assert calls < 1_000, "it is called again and again"
+
+    def _set_timer(self) -> None:
+        due_ms = self.transactions.next_due_ms()
+        if due_ms is not None and (self._timer_ms is None or due_ms < self._timer_ms):
+            self._timer_ms = due_ms
 
     def ops(self) -> list[bytes]:
         return [message.body for message in self.messages(topic=TRANS_OP_HALF_TOPIC)]

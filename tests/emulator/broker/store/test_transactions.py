@@ -302,6 +302,19 @@ def test_a_half_message_older_than_the_log_keeps_any_is_given_up(release: str) -
 
 
 @BOTH
+def test_an_op_for_a_half_message_that_was_given_up_is_passed_over_by_the_next_pass(
+    release: str,
+) -> None:
+    rig = TransactionRig(release=release, retained_hours_max=1)
+    half = rig.half("K", at_ms=NOW - HOUR)
+    rig.run(NOW + INTERVAL[release])
+    assert rig.transactions.next_due_ms() is None, "nothing is left to read"
+    rig.transactions.ended(half, NOW + INTERVAL[release] + 1)
+    rig.run(NOW + 3 * INTERVAL[release])
+    assert rig.progress() == (1, 1)
+
+
+@BOTH
 def test_a_count_of_checks_that_is_no_number_begins_again(release: str) -> None:
     rig = TransactionRig(release=release)
     rig.half("K1", TRANSACTION_CHECK_TIMES="many")
