@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks import alone, scripted, side_by_side, table
 from benchmarks.clusters import ROOT
 from benchmarks.load import classpath
-from benchmarks.side_by_side import QUICK, SIDES, Figures, Plan, medians, one_round, turns
+from benchmarks.side_by_side import QUICK, SIDES, Figures, Plan, one_round, summarized, turns
 
 RESULTS = ROOT / "BENCHMARKS.md"
 
@@ -75,7 +75,7 @@ def measured(plan: Plan, only: str | None) -> dict[str, Any]:
         if only in (None, "beside"):
             classpath()
             found["rounds"] = rounds = _beside(plan, doing)
-            found |= {side: medians(rounds[side]) for side in SIDES}
+            found |= {side: summarized(rounds[side]) for side in SIDES}
         if only in (None, "alone"):
             found["alone"] = _of_steps(alone.steps(plan), "ours alone", doing)
         if only in (None, "scenarios"):

@@ -2,7 +2,7 @@
 
 A round starts a cluster, measures it and stops it; then it does the same with one that has
 had no other load before its transactions, and with one whose brokers flush every message to the
-same disk before they answer.  The result is the median of the rounds.
+same disk before they answer.  The result is the median of the rounds, or the best.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ DEAR = "price BETWEEN 5 AND 9 AND region = 'eu'"  # half of the messages, whose 
 PRICES = 10
 SYNC_FLUSH = ("--set", "flushDiskType=SYNC_FLUSH")
 CONSUME_S_MAX = 120
+BEST_OF = ("first_s",)  # at random the Java client waits a second more, with either server
 QUIET_S = 1.0  # after the first message, before idle memory is read
 
 Figures = dict[str, float]
@@ -116,8 +117,10 @@ def round_step_count(plan: Plan) -> int:
     return sum(len(part(plan)) for part in (steps, new_steps, sync_steps))
 
 
-def medians(rounds: Sequence[Figures]) -> Figures:
-    return {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]}
+def summarized(rounds: Sequence[Figures]) -> Figures:
+    """The median of each figure; of ``BEST_OF`` the best."""
+    found = {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]}
+    return found | {key: min(figures[key] for figures in rounds) for key in BEST_OF}
 
 
 def turns(plan: Plan) -> Iterator[str]:
