@@ -29,7 +29,14 @@ LAYERS = (  # the lowest first; rooms of one row never import each other
     ("scenarios.library",),  # written like scenarios of users; found by name, never imported
 )
 INNER_LAYERS = {  # layers inside a room; here imports for type checkers count, too
-    "broker": (("tables",), ("store",), ("state",), ("handlers",), ("",)),
+    "broker": (
+        ("tables",),
+        ("store",),
+        ("replication",),
+        ("state",),
+        ("handlers",),
+        ("",),
+    ),
     "nameserver": (("state",), ("handlers",), ("",)),
     "client": (
         ("settings",),
@@ -67,6 +74,7 @@ PRIVATE_PARTS_OF_TRIO = re.compile(r"\btrio\._|\btrio import _")
 SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threading", "signal"}
 SHELLS = {  # the modules of SHELL_WORDS that each file imports
     "admin.cluster_reader": "trio",
+    "broker.copying_task": "trio",
     "broker.registration": "trio",
     "broker.service": "trio",
     "cli": "signal",

@@ -39,6 +39,7 @@ from rocketmq_emulator.protocol.codes import ResponseCode, response_name
 from rocketmq_emulator.protocol.command import RemotingCommand
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.requests.nameserver import (
+    RegisterBrokerReply,
     RegisterBrokerRequest,
     UnregisterBrokerRequest,
 )
@@ -233,7 +234,7 @@ class NameServerRegistration:
 
     async def _finish(self, begun: _RegistrationRound) -> None:
         """Wait for every answer, note the result, and mark the topics that are ordered."""
-        accepted: dict[str, bytes] = {}
+        accepted: dict[str, RemotingCommand] = {}
         failed: list[str] = []
         for _ in begun.name_servers:
             address, reply = await begun.wait_answer()
@@ -241,7 +242,7 @@ class NameServerRegistration:
                 failed.append(address)
                 self._note_failure(address, str(reply).removeprefix(f"{address}: "))
             elif reply.code == ResponseCode.SUCCESS:
-                accepted[address] = reply.body
+                accepted[address] = reply
                 self._note_success(address)
             else:
                 failed.append(address)
@@ -249,8 +250,9 @@ class NameServerRegistration:
                 self._note_failure(address, f"{name}: {reply.remark or ''}")
         if accepted or (failed and not begun.is_retry):
             self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
-        for body in list(accepted.values())[:1]:  # as upstream: the first answer counts
-            self._mark_ordered(body)
+        for reply in list(accepted.values())[:1]:  # as upstream: the first answer counts
+            self._mark_ordered(reply.body)
+            self._learn_master(reply)
 
     async def unregister(self, open_nursery: OpenNursery) -> None:
         """Unregister at every NameServer, as a clean shutdown does."""
@@ -310,6 +312,19 @@ class NameServerRegistration:
         except BadFields:
             return  # an answer that cannot be read lists none
         self._broker.topics.set_order(table, self._now_ms())
+
+    def _learn_master(self, reply: RemotingCommand) -> None:
+        """Tell a slave its master; a master is told nothing.
+
+        Upstream: BrokerController.handleRegisterBrokerResult.
+        """
+        if not self._broker.config.is_slave:
+            return
+        try:
+            found = reply.decode(RegisterBrokerReply)
+        except BadFields:
+            return
+        self._broker.learn_master(found.master_addr, found.ha_server_addr)
 
     def _request(self, topics: Sequence[str] | None) -> tuple[RegisterBrokerRequest, bytes]:
         """A registration of *topics* (None: all) with the present data version."""

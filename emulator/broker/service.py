@@ -13,9 +13,13 @@ from functools import partial
 import msgspec
 import trio
 
+from rocketmq_emulator.broker.copying_task import copy_master
+from rocketmq_emulator.broker.handlers.acknowledging import ANY_SLAVE, replicated_to
 from rocketmq_emulator.broker.handlers.table import NOT_ON_VIP_PORT, handler_table
 from rocketmq_emulator.broker.registration import NameServerRegistration
-from rocketmq_emulator.broker.state.broker import Broker
+from rocketmq_emulator.broker.replication.ha_service import HaService
+from rocketmq_emulator.broker.replication.scheduling import Scheduling
+from rocketmq_emulator.broker.state.broker import Broker, ha_address
 from rocketmq_emulator.broker.state.consistency import find_inconsistencies, reset_broker
 from rocketmq_emulator.broker.state.pools import install_busy_pools
 from rocketmq_emulator.broker.state.topic_routes import TopicRoutePolling
@@ -24,7 +28,13 @@ from rocketmq_emulator.broker.store.timer_messages import TimerMessageStore
 from rocketmq_emulator.broker.tables.consumer_filters import PERSIST_INTERVAL_MS
 from rocketmq_emulator.clocks.clock import WallClock
 from rocketmq_emulator.disk.port import Disk
-from rocketmq_emulator.facts import NodeStarted, NodeStopped, StartedWithoutNameServer, StoreOpened
+from rocketmq_emulator.facts import (
+    HaPortNotOpen,
+    NodeStarted,
+    NodeStopped,
+    StartedWithoutNameServer,
+    StoreOpened,
+)
 from rocketmq_emulator.facts.journal import Journal
 from rocketmq_emulator.net.address_server import (
     FETCH_FIRST_MS,
@@ -37,7 +47,7 @@ from rocketmq_emulator.net.held_calls import FLUSHED_TO
 from rocketmq_emulator.net.lookups import ThreadedHttpFetcher, resolve_address
 from rocketmq_emulator.net.own_calls import answer_extension_calls, note_requests
 from rocketmq_emulator.net.remoting_client import RemotingClient
-from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.remoting_server import PortBeside, RemotingServer, VipPort
 from rocketmq_emulator.net.tasks import OpenNursery, TaskNursery, every_async, every_service
 from rocketmq_emulator.net.timers import Timer
 from rocketmq_emulator.net.transport import Network
@@ -75,8 +85,9 @@ async def serve_broker(
         broker = await _loaded(config, disk, journal, clock, rng)
         try:
             server = _server(broker, clock, journal, rng)
-            listeners = await server.serve_with_vip_port(
-                network, config.listen_address, nursery, absent=NOT_ON_VIP_PORT
+            broker.connect_replicas(_scheduling(server, clock))
+            listeners = await server.serve_with_ports_beside(
+                network, config.listen_address, nursery, _ports_beside(broker, server)
             )
             address = listeners[0].address
             broker.set_listen_address(advertised or address, store_host or address)
@@ -88,6 +99,8 @@ async def serve_broker(
             await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http, open_nursery)
             tasks.start(nursery)
+            if broker.ha_client is not None:
+                nursery.start_soon(copy_master, broker.ha_client, network)
             task_status.started(address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))
@@ -96,6 +109,7 @@ async def serve_broker(
             for listener in listeners:
                 listener.close()
             server.close_all()
+            broker.close_replicas()
             client.end()
         finally:
             broker.close(clock.now_ms())
@@ -143,6 +157,30 @@ def _server(
 
     answer_extension_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
     return server
+
+
+def _scheduling(server: RemotingServer, clock: WallClock) -> Scheduling:
+    def at(due_ms: int, action: Callable[[], object]) -> Timer:
+        return server.timers.at(clock.trio_time(due_ms), action)
+
+    return Scheduling(clock.now_ms, at)
+
+
+def _ports_beside(broker: Broker, server: RemotingServer) -> tuple[PortBeside, ...]:
+    """The VIP channel, and the port for slaves, with the outlets of their connections."""
+    ha = broker.ha
+    assert ha is not None, "replicas are connected before the ports are opened"
+    ha.run_at_turn_end = server.turn.at_end
+    ha.on_acknowledged = partial(_raise_replicated, server)
+    for_slaves = PortBeside(partial(ha_address, config=broker.config), ha.accept, HaPortNotOpen)
+    return VipPort.beside(server, NOT_ON_VIP_PORT), for_slaves
+
+
+def _raise_replicated(server: RemotingServer, ha: HaService) -> None:
+    """Answer the puts that wait for what slaves have reported."""
+    end = ha.log.end_position
+    for replicas in range(ANY_SLAVE, len(ha.connections) + ANY_SLAVE):
+        server.raise_mark(replicated_to(replicas), min(ha.replicated_to(replicas), end))
 
 
 def _connected(
@@ -230,6 +268,14 @@ class ScheduledTasks:
             (self._drop_expired, RETENTION_INTERVAL_MS, 60_000),
         )
         nursery.start_soon(every_service, services, self._clock.new_alarm())
+        if not self._broker.config.is_slave:
+            self._start_special_services()
+
+    def _start_special_services(self) -> None:
+        """Delayed messages, timer messages and checks of transactions: a master's work alone.
+
+        Upstream: BrokerController.changeSpecialServiceStatus.
+        """
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
         self._broker.transactions.on_planned = self._plan_transactions

@@ -239,6 +239,18 @@ class VipPortNotOpen(Fact, frozen=True):
         )
 
 
+class HaPortNotOpen(Fact, frozen=True):
+    """A broker does not listen at the port for slaves: nothing is replicated."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str  # where slaves would connect
+    reason: str  # as the system says it
+
+    def sentence(self) -> str:
+        return f"the port for slaves {self.address} is not open, so none can copy: {self.reason}"
+
+
 class StartedWithoutNameServer(Fact, frozen=True):
     """A broker was started with no address of a NameServer: it is in no route."""
 

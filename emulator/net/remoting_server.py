@@ -9,7 +9,8 @@ Upstream: NettyRemotingServer; BrokerController.fastRemotingServer is the second
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.facts import ConnectionOpened, VipPortNotOpen
 from rocketmq_emulator.net.connection import Connection
@@ -17,16 +18,25 @@ from rocketmq_emulator.net.remoting import Remoting
 from rocketmq_emulator.text.values import split_address, vip_channel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Container
 
+    from rocketmq_emulator.facts import Fact
     from rocketmq_emulator.net.connection import ConnectionOwner
     from rocketmq_emulator.net.results import Peer
     from rocketmq_emulator.net.tasks import TaskNursery
-    from rocketmq_emulator.net.transport import Listener, Network, Transport
+    from rocketmq_emulator.net.transport import Accept, Listener, Network, Transport
     from rocketmq_emulator.protocol.command import RemotingCommand
     from rocketmq_emulator.protocol.fields import BadFields
 
-PORT_PAIRS_TRIED_MAX = 50  # until a free port has a free one two below
+PORTS_TRIED_MAX = 50  # until a free port has free ones beside it
+
+
+class PortBeside(NamedTuple):
+    """Another port that a server opens: where, what it accepts, the fact if it cannot."""
+
+    address_beside: Callable[[str], str]
+    accept: Accept
+    missing: Callable[[str, str], Fact]
 
 
 class RemotingServer(Remoting):
@@ -42,30 +52,38 @@ class RemotingServer(Remoting):
         nursery.start_soon(self.timers.run)
         return await network.listen(address, self.accept)
 
-    async def serve_with_vip_port(
-        self, network: Network, address: str, nursery: TaskNursery, *, absent: Container[int]
+    async def serve_with_ports_beside(
+        self,
+        network: Network,
+        address: str,
+        nursery: TaskNursery,
+        beside: Sequence[PortBeside],
     ) -> tuple[Listener, ...]:
-        """As ``serve``, and also at the port two below, where the calls *absent* are unknown.
+        """As ``serve``, and also at the ports *beside*.
 
-        Returns the listener of *address* and that of the second port.  The second is missing,
-        and a fact says so, if its port is in use; for port 0 a free pair of ports is found.
+        Returns the listener of *address*, and those of the others.  One is missing, and a fact
+        says so, if its port is in use; for port 0 a port is found whose neighbours are free.
         """
         nursery.start_soon(self.timers.run)
-        vip_port = VipPort(self, absent)
         is_any_port = split_address(address)[1] == 0
-        for tried in range(1, PORT_PAIRS_TRIED_MAX + 1):
-            main = await network.listen(address, self.accept)
-            vip_address = vip_channel(main.address)
-            try:
-                vip = await network.listen(vip_address, vip_port.accept, if_unbound=is_any_port)
-            except (OSError, ValueError) as error:  # in use, not allowed, or below 0
-                if not is_any_port or tried == PORT_PAIRS_TRIED_MAX:
-                    self.note(VipPortNotOpen(vip_address, str(error)))
-                    break
-                main.close()
+        for tried in range(1, PORTS_TRIED_MAX + 1):
+            may_lack = not is_any_port or tried == PORTS_TRIED_MAX
+            opened = [await network.listen(address, self.accept)]
+            for port in beside:
+                where = port.address_beside(opened[0].address)
+                try:
+                    listener = await network.listen(where, port.accept, if_unbound=is_any_port)
+                except (OSError, ValueError) as error:  # in use, not allowed, or below 0
+                    if not may_lack:
+                        break
+                    self.note(port.missing(where, str(error)))
+                else:
+                    opened.append(listener)
             else:
-                return main, vip
-        return (main,)
+                return tuple(opened)
+            for listener in opened:
+                listener.close()
+        raise AssertionError("the last try ends in every case")
 
     def accept(self, transport: Transport) -> Connection:
         """The endpoint of a new stream; it is closed when it was idle for too long."""
@@ -107,6 +125,11 @@ class RemotingServer(Remoting):
 
 class VipPort:
     """The owner of the connections to the second port: the server, without the calls *absent*."""
+
+    @classmethod
+    def beside(cls, server: RemotingServer, absent: Container[int]) -> PortBeside:
+        """The second port of *server*, to be opened with its first."""
+        return PortBeside(vip_channel, cls(server, absent).accept, VipPortNotOpen)
 
     def __init__(self, server: RemotingServer, absent: Container[int]) -> None:
         self.clock = server.clock

@@ -33,11 +33,12 @@ from rocketmq_emulator.settings.setting_rules import (
     SettingRules,
     ranges,
 )
-from rocketmq_emulator.text.values import check_connect_address, check_listen_address
+from rocketmq_emulator.text.values import PORT_MAX, check_connect_address, check_listen_address
 
 # Allowed values ------------------------------------------------------------------------
 
 
+HA_FRAME_BYTES_MAX = 4 * 1024 * 1024 - 12  # a slave's buffer: HAClient.READ_MAX_BUFFER_SIZE
 TIMER_PRECISIONS_MS = (100, 200, 500, 1_000)  # MessageStoreConfig.setTimerPrecisionMs
 
 
@@ -137,6 +138,11 @@ BROKER_RULES = SettingRules(
         (Range(0), "transaction_immunity_ms transaction_checks_max"),
         (Range(0), "transaction_check_interval_ms"),
         (Range(1), "transaction_op_interval_ms transaction_op_bytes_max"),
+        (Range(0, PORT_MAX), "ha_port"),
+        (Range(1), "ha_heartbeat_interval_ms ha_silence_ms_max ha_connect_interval_ms"),
+        (Range(1, HA_FRAME_BYTES_MAX), "ha_frame_bytes_max"),
+        (Range(1, LONG_MAX), "ha_behind_bytes_max"),
+        (Range(1), "slave_ack_ms_max in_sync_replicas min_in_sync_replicas"),
         (Range(0, LONG_MAX), "filter_dead_ms_max"),
         (Range(1, 1_000_000), "filter_groups_expected"),
         (Range(1, 99), "filter_error_percent"),
@@ -149,6 +155,7 @@ BROKER_RULES = SettingRules(
         "cluster": _check_not_empty,
         "listen_address": check_listen_address,
         "advertised_address": _check_advertised,
+        "ha_master_address": _check_advertised,
         "advertised_to": _check_advertised_to,
         "namesrv": _check_targets,
         "delay_levels": _check_delay_levels,
@@ -180,6 +187,16 @@ BROKER_RULES = SettingRules(
             "{retained_bytes_max} must hold at least two segments of {segment_bytes}, or be 0",
         ),
         Relation(
+            ("broker_role", "broker_id"),
+            lambda config: config.is_slave == (config.broker_id > 0),
+            "{broker_role} and {broker_id} must fit: a SLAVE has an id above 0, a master has 0",
+        ),
+        Relation(
+            ("min_in_sync_replicas", "in_sync_replicas"),
+            lambda config: config.min_in_sync_replicas <= config.in_sync_replicas,
+            "{min_in_sync_replicas} must be at most {in_sync_replicas}",
+        ),
+        Relation(
             ("flush_disk_type", "store"),
             lambda config: config.flush_disk_type != "SYNC_FLUSH" or config.store,
             "{flush_disk_type} needs a store (storePathRootDir, --store): "
@@ -209,6 +226,7 @@ BROKER_RULES = SettingRules(
 # The settings -------------------------------------------------------------------------
 
 
+BrokerRole: TypeAlias = Literal["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"]
 FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
@@ -312,6 +330,7 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     filter_error_percent: int = 20  # BrokerConfig.maxErrorRateOfBloomFilter
     server_side_reset: bool = True  # BrokerConfig.useServerSideResetOffset (5.2; before, never)
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
+    offset_check_in_slave: bool = False  # MessageStoreConfig.offsetCheckInSlave
     behind_bytes_max: int = (
         4 * 1024**3
     )  # pulls that far behind suggest a slave (40 % of memory upstream)
@@ -361,6 +380,19 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     flush_least_pages: int = 4  # MessageStoreConfig.flushCommitLogLeastPages
     flush_thorough_interval_ms: int = 10_000  # MessageStoreConfig.flushCommitLogThoroughInterval
 
+    # Replication
+    broker_role: BrokerRole = "ASYNC_MASTER"  # MessageStoreConfig.brokerRole
+    ha_port: int = 0  # MessageStoreConfig.haListenPort (5.x); 0 = the port after listen_address
+    ha_master_address: str = ""  # MessageStoreConfig.haMasterAddress; empty = as registered
+    ha_heartbeat_interval_ms: int = 5_000  # MessageStoreConfig.haSendHeartbeatInterval
+    ha_silence_ms_max: int = 20_000  # MessageStoreConfig.haHousekeepingInterval
+    ha_frame_bytes_max: int = 32_768  # MessageStoreConfig.haTransferBatchSize
+    ha_behind_bytes_max: int = 256 * 1024 * 1024  # haSlaveFallbehindMax, in 5.x haMaxGapNotInSync
+    ha_connect_interval_ms: int = 5_000  # ours: between tries to connect; HAClient.run waits 5 s
+    slave_ack_ms_max: int = 3_000  # MessageStoreConfig.slaveTimeout
+    in_sync_replicas: int = 1  # MessageStoreConfig.inSyncReplicas (5.x): with the master
+    min_in_sync_replicas: int = 1  # MessageStoreConfig.minInSyncReplicas (5.x)
+
     # Timer messages (5.x)
     timer_wheel: bool = True  # MessageStoreConfig.timerWheelEnable
     timer_delay_s_max: int = 259_200  # MessageStoreConfig.timerMaxDelaySec
@@ -391,6 +423,11 @@ class BrokerConfig(CheckedConfig, frozen=True, kw_only=True, forbid_unknown_fiel
     def asks_address_server(self) -> bool:
         """Whether NameServers are found by HTTP.  Upstream: BrokerController.initialize."""
         return self.fetch_namesrv and not self.namesrv
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether it copies a master of its name and stores nothing itself."""
+        return self.broker_role == "SLAVE"
 
     @property
     def is_sync_flush(self) -> bool:

@@ -167,6 +167,10 @@ OPS_ARE_BATCHED = Release(5, 1, 0)  # many outcomes in a record; before, one, wr
 CHECKS_EVERY_30_S = Release(5, 1, 1)  # of transactions; before, every 60 s
 LATE_END_REFUSED = Release(5, 1, 1)  # END_TRANSACTION after the message's own immunity: 604
 UNIQ_KEY_ADDED = Release(5, 0, 0)  # to a message without one, and answered as the transaction id
+HA_ACKS_ARE_COUNTED = Release(5, 0, 0)  # open connections; before, the highest report ever counts
+HA_REPORTS_ARE_COMPARED = ReleaseSpan(Release(4, 9, 3), Release(5, 0, 0))  # with the log's end
+HA_CLIENT_WAITS_AFTER_ERROR = Release(5, 0, 0)  # 5 s; and it leaves a silent master
+HA_PORT_IS_SET = Release(5, 1, 1)  # haListenPort; before, always the port after the broker's
 WAIT_DROPPED = ReleaseSpan(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
 
 # Properties as text, of brokers and clients -------------------------------------------

@@ -14,11 +14,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused, PutResult
+from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging
+from rocketmq_emulator.broker.store.appender import MessageToStore, PutRefused
 from rocketmq_emulator.broker.store.put_chain import java_long
 from rocketmq_emulator.broker.store.timer_wheel import timer_delete_key
-from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
-from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.net.results import Call, Refusal, Reply, Result
 from rocketmq_emulator.protocol import flags
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.messages.message_ids import (
@@ -53,6 +53,7 @@ class RecallMessageProcessor:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._acknowledging = Acknowledging(broker)
         self._extra = {MSG_REGION: broker.config.region}
         self._reply = partial(Reply, extra=self._extra)
 
@@ -68,7 +69,9 @@ class RecallMessageProcessor:
         except Refusal as refusal:
             return self._reply(code=refusal.code, remark=refusal.remark)
         reply = self._reply(RecallMessageReply(msg_id=handle.uniq_key), remark=_NO_CODE)
-        return self._when_flushed(put, reply, call.now_ms)
+        if not self._broker.puts_wait:
+            return reply
+        return self._acknowledging.after(reply, put.position + put.size, call.now_ms)
 
     def _checked(self, request: RecallMessageRequest, now_ms: int) -> RecallHandle:
         """The decoded handle of a valid request.  Raises ``Refusal``."""
@@ -117,11 +120,3 @@ class RecallMessageProcessor:
             born_ms=now_ms,
             born_host=host_bytes(call.peer.address),
         )
-
-    def _when_flushed(self, put: PutResult, reply: Reply, now_ms: int) -> Result:
-        """*reply* when *put* is flushed, or after the timeout: the recall has succeeded anyway."""
-        flushing, end = self._broker.store.flushing, put.position + put.size
-        if not flushing.is_sync or end <= flushing.flushed_to:
-            return reply
-        until_ms = now_ms + self._broker.config.sync_flush_ms_max
-        return Wait(UpTo(FLUSHED_TO, end), until_ms, lambda _now_ms, _expired: reply)

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from rocketmq_emulator.broker.store.appender import PutRefused, PutResult
+from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging, waits_for_safety
+from rocketmq_emulator.broker.store.appender import PutRefused
 from rocketmq_emulator.broker.store.put_chain import delay_level
 from rocketmq_emulator.facts import ReplyNotPushed, ReplyPushed
-from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
-from rocketmq_emulator.net.results import Call, InvokePeer, Refusal, Reply, Result, Wait
+from rocketmq_emulator.net.results import Call, InvokePeer, Refusal, Reply, Result
 from rocketmq_emulator.protocol.catalog import PUSH_REPLY_MESSAGE_TO_CLIENT
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields
@@ -28,7 +28,6 @@ from rocketmq_emulator.protocol.messages.properties import (
     CORRELATION_ID,
     PUSH_REPLY_TIME,
     REPLY_TO_CLIENT,
-    WAIT,
     decode_properties,
     properties_text,
     property_of,
@@ -63,6 +62,7 @@ class ReplyMessageProcessor:
 
     def __init__(self, broker: Broker, sending: SendMessageProcessor) -> None:
         self._broker = broker
+        self._acknowledging = Acknowledging(broker)
         self._sending = sending
         self._pushing = 0  # replies that wait for their requesters
         self._ends_last_pair = not LAST_PROPERTY_OPEN.holds(broker.release)
@@ -180,17 +180,9 @@ class ReplyMessageProcessor:
             return answer
         msg_id = offset_msg_id(self._broker.store_host, put.position)
         answer.header = SendMessageReply(msg_id, reply.queue_id, put.queue_offset)
-        return self._when_flushed(reply, put, answer, now_ms)
-
-    def _when_flushed(
-        self, reply: _Delivery, put: PutResult, answer: Reply, now_ms: int
-    ) -> Result:
-        flushing, end = self._broker.store.flushing, put.position + put.size
-        waits = (property_of(reply.properties, WAIT) or "true").lower() == "true"
-        if not (flushing.is_sync and waits) or end <= flushing.flushed_to:
+        if not (self._broker.puts_wait and waits_for_safety(reply.properties)):
             return answer
-        until_ms = now_ms + self._broker.config.sync_flush_ms_max
-        return Wait(UpTo(FLUSHED_TO, end), until_ms, lambda _now_ms, _expired: answer)
+        return self._acknowledging.after(answer, put.position + put.size, now_ms)
 
 
 class _Delivery:

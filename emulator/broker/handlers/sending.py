@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging, waits_for_safety
 from rocketmq_emulator.broker.state.broker import Broker
 from rocketmq_emulator.broker.store.appender import (
     MessageToStore,
@@ -25,7 +26,6 @@ from rocketmq_emulator.broker.store.appender import (
 from rocketmq_emulator.broker.store.put_chain import delay_level, java_long
 from rocketmq_emulator.broker.tables.checks import check_writable, client_retries_max
 from rocketmq_emulator.facts import SendRefused
-from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
 from rocketmq_emulator.net.results import Call, Refusal, Reply, Result, Wait
 from rocketmq_emulator.protocol import flags
 from rocketmq_emulator.protocol.bodies.topics import TopicConfig
@@ -128,7 +128,7 @@ class SendMessageProcessor:
         self._adds_uniq_key = release >= UNIQ_KEY_ADDED
         self._ignores_times = release < TIMER_MESSAGES_KNOWN
         self._watched_tags = broker.misuses.tags.open
-        self._is_sync = broker.store.flushing.is_sync
+        self._acknowledging = Acknowledging(broker)
         self._drops_wait = WAIT_DROPPED.holds(release)
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
@@ -219,7 +219,7 @@ class SendMessageProcessor:
                 recall_handle=self._recall_handle(put) if put.timer_text else None,
             )
         )
-        return self._when_flushed(call, put, reply) if self._is_sync else reply
+        return self._when_safe(call, put, reply) if broker.puts_wait else reply
 
     def _recall_handle(self, put: PutResult) -> str | None:
         """The handle to recall a timer message; None for other messages and retries.
@@ -238,23 +238,15 @@ class SendMessageProcessor:
         name = self._broker.config.name
         return RecallHandle(topic, name, str(out_ms + 1), key).encode()
 
-    def _when_flushed(self, call: Call[SendRequest], put: PutResult, reply: Reply) -> Result:
-        """*reply* when *put* is flushed; at once if the WAIT property is ``false``.
+    def _when_safe(self, call: Call[SendRequest], put: PutResult, reply: Reply) -> Result:
+        """*reply* when *put* is as safe as the broker promises; at once without WAIT.
 
-        After the timeout it has the code FLUSH_DISK_TIMEOUT: the message is stored at the
-        offset in the reply.  Upstream: CommitLog.submitFlushRequest.
+        A batch waits if its first message does.  Upstream: CommitLog.submitFlushRequest.
         """
+        if not waits_for_safety(call.request.properties or ""):
+            return reply
         end = put.position + put.size
-        if end <= self._broker.store.flushing.flushed_to or not _waits(call.request):
-            return reply
-
-        def then(_now_ms: int, expired: bool) -> Result:
-            if expired:
-                reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
-            return reply
-
-        until_ms = call.now_ms + self._broker.config.sync_flush_ms_max
-        return Wait(UpTo(FLUSHED_TO, end), until_ms, then)
+        return self._acknowledging.after(reply, end, call.now_ms, has_codes=True)
 
     # Checks ---------------------------------------------------------------------------
 
@@ -406,7 +398,7 @@ class SendMessageProcessor:
                 recall_handle=handle,
             )
         )
-        return self._when_flushed(call, puts[-1], reply) if self._is_sync else reply
+        return self._when_safe(call, puts[-1], reply) if broker.puts_wait else reply
 
     def _retries_max(self, name: str, call: Call[SendRequest]) -> int | None:
         """The retries after which a message sent to a retry topic becomes a dead letter.
@@ -441,15 +433,6 @@ class SendMessageProcessor:
             return again(call)  # creates the topic again if it was deleted meanwhile
 
         return Wait(bell, call.now_ms + self._broker.register_call_ms_max, then)
-
-
-def _waits(request: SendRequest) -> bool:
-    """Whether WAIT is not ``false``, for a batch in its first message.
-
-    Upstream: Message.isWaitStoreMsgOK.
-    """
-    waits = property_of(request.properties or "", WAIT)
-    return waits is None or waits.lower() == "true"
 
 
 def _shown(topic: TopicConfig, *, has_attributes: bool) -> str:

@@ -16,12 +16,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocketmq_emulator.broker.handlers.acknowledging import Acknowledging, waits_for_safety
 from rocketmq_emulator.broker.store.appender import PutRefused, PutStatus, stored_again
 from rocketmq_emulator.broker.store.put_chain import delay_level, java_long
 from rocketmq_emulator.broker.store.transaction_checks import real_queue
 from rocketmq_emulator.facts import EndTransactionRefused, TransactionEnded
-from rocketmq_emulator.net.held_calls import FLUSHED_TO, UpTo
-from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result, Wait
+from rocketmq_emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
 from rocketmq_emulator.protocol.codes import ResponseCode
 from rocketmq_emulator.protocol.fields import BadFields
 from rocketmq_emulator.protocol.flags import TRANSACTION_ROLLBACK
@@ -38,10 +38,8 @@ from rocketmq_emulator.protocol.messages.properties import (
     REAL_TOPIC,
     TRANSACTION_CHECK_TIMES,
     UNIQ_KEY,
-    WAIT,
     decode_properties,
     properties_text,
-    property_of,
 )
 from rocketmq_emulator.protocol.requests.sending import (
     TRANSACTION_COMMIT,
@@ -90,6 +88,7 @@ class EndTransactionProcessor:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._acknowledging = Acknowledging(broker)
         self._late_end_refused = broker.release >= LATE_END_REFUSED
         self._ends_last = not LAST_PROPERTY_OPEN.holds(broker.release)
 
@@ -161,7 +160,11 @@ class EndTransactionProcessor:
             put = self._put(message, call.now_ms)
             if not put.timer_text and delay_level(message.properties) <= 0:
                 stored_offset = put.queue_offset
-            result = self._when_flushed(put, message, call.now_ms)
+            if self._broker.puts_wait and waits_for_safety(message.properties):
+                end = put.position + put.size
+                result = self._acknowledging.after(Reply(), end, call.now_ms)
+            else:
+                result = Reply()
         self._broker.transactions.ended(half, call.now_ms)
         if self._broker.wants(TransactionEnded):
             self._note_ended(request, half, properties, stored_offset)
@@ -193,19 +196,6 @@ class EndTransactionProcessor:
             bytes_max = self._broker.config.message_bytes_max
             remark = form.format(reason=refused.reason, bytes_max=bytes_max)
             raise Refusal(code, remark) from refused
-
-    def _when_flushed(self, put: PutResult, message: MessageToStore, now_ms: int) -> Result:
-        """The reply when *put* is flushed; a timeout counts as a success.
-
-        Upstream: EndTransactionProcessor.sendFinalMessage.
-        """
-        end, flushing = put.position + put.size, self._broker.store.flushing
-        if not flushing.is_sync or end <= flushing.flushed_to:
-            return Reply()
-        if (property_of(message.properties, WAIT) or "true").lower() != "true":
-            return Reply()
-        until_ms = now_ms + self._broker.config.sync_flush_ms_max
-        return Wait(UpTo(FLUSHED_TO, end), until_ms, lambda _now_ms, _expired: Reply())
 
     def _note_ended(
         self,

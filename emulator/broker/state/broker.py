@@ -18,6 +18,9 @@ from functools import partial
 
 import msgspec
 
+from rocketmq_emulator.broker.replication.ha_client import HaClient
+from rocketmq_emulator.broker.replication.ha_service import HaService
+from rocketmq_emulator.broker.replication.scheduling import Scheduling
 from rocketmq_emulator.broker.state.topic_routes import TopicRouteInfo
 from rocketmq_emulator.broker.store.delays import ScheduleMessageService
 from rocketmq_emulator.broker.store.put_chain import (
@@ -57,6 +60,7 @@ from rocketmq_emulator.settings.quirks import class_for
 from rocketmq_emulator.settings.releases import (
     BROKER_PERM_MASKS_TOPIC,
     DEAD_LETTERS_NEVER_WAIT,
+    HA_PORT_IS_SET,
     HALF_HAS_TRANSACTION_ID,
     INVALID_PARAMETER_CODE,
     OFFSETS_DELETED_WITH_TOPIC,
@@ -123,6 +127,11 @@ class Broker:
             began_ms=now_ms,
             loading=loading,
         )
+        self.is_sync_master = config.broker_role == "SYNC_MASTER"
+        self.puts_wait = config.is_sync_flush or self.is_sync_master  # before they are answered
+        self.master_address: str | None = None  # of a slave's master, while it is registered
+        self.ha: HaService | None = None  # both from ``connect_replicas`` on
+        self.ha_client: HaClient | None = None
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms
         )
@@ -182,6 +191,31 @@ class Broker:
         """Set the outlets; until then they do nothing."""
         self._ring, self._push, self._announce, self._later = ring, push, announce, later
         self.store.ring = ring
+
+    def connect_replicas(self, scheduling: Scheduling) -> None:
+        """Accept slaves from now on; a slave begins to look for its master."""
+        config, wants = self.config, self.wants
+        self.ha = HaService(self.store.log, config, scheduling, note=self.note, wants=wants)
+        self.store.on_grown = self.ha.grown
+        if (copied := self.store.copied) is not None:
+            self.ha_client = HaClient(copied, config, scheduling, self.note)
+
+    def learn_master(self, address: str | None, its_ha_address: str | None) -> None:
+        """The addresses of the master, as a NameServer says; None while it knows none.
+
+        A configured HA address is kept.  Without a master the last HA address stays.
+        """
+        self.master_address = address
+        is_told = not self.config.ha_master_address
+        if self.ha_client is not None and is_told and its_ha_address:
+            self.ha_client.master_address = its_ha_address
+
+    def close_replicas(self) -> None:
+        """Close the connections to slaves and to the master."""
+        if self.ha is not None:
+            self.ha.close()
+        if self.ha_client is not None:
+            self.ha_client.close()
 
     def set_listen_address(self, address: str, store_host: str) -> None:
         """Set the address once the port is known.
@@ -248,9 +282,8 @@ class Broker:
 
     @property
     def ha_address(self) -> str:
-        """The address for slaves, on upstream's port; the emulator does not listen there."""
-        host, _, port = self.address.rpartition(":")
-        return f"{host}:{int(port) + 1}"
+        """The address for slaves.  Upstream: BrokerController.getHAServerAddr."""
+        return ha_address(self.address, self.config)
 
     @property
     def register_call_ms_max(self) -> int:
@@ -405,6 +438,16 @@ class Broker:
 def _bad_parameter_code(release: Release) -> int:
     known = release >= INVALID_PARAMETER_CODE
     return ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
+
+
+def ha_address(address: str, config: BrokerConfig) -> str:
+    """The HA address beside *address*: on the next port, or since 5.0 on the one that is set.
+
+    Upstream: BrokerStartup, the default of haListenPort.
+    """
+    host, _, port = address.rpartition(":")
+    own = config.ha_port if config.parsed_release >= HA_PORT_IS_SET else 0
+    return f"{host}:{own or int(port) + 1}"
 
 
 def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_emulator.disk.port import BLOCK_BYTES, StoreDamaged, erase, is_blank, written_length
-from rocketmq_emulator.protocol.error_families import Misuse
+from rocketmq_emulator.protocol.error_families import DamagedData, Misuse
 from rocketmq_emulator.protocol.messages.records import (
     BLANK_BYTES_MIN,
     BLANK_MAGIC,
@@ -42,6 +42,10 @@ def _make_no_room(_coming_bytes: int) -> None:
 
 class RecordTooLarge(Misuse):
     """The record does not fit into a segment; nothing was stored."""
+
+
+class LogsDiffer(DamagedData):
+    """The bytes of another log do not continue this one; nothing was stored."""
 
 
 class LogHasHole(StoreDamaged):
@@ -75,6 +79,11 @@ class CommitLog:
         return self._bases[0] if self._bases else self.end_position
 
     @property
+    def last_file_position(self) -> int:
+        """Where the last file begins, if files are counted from 0 in the size of new segments."""
+        return self.end_position - self.end_position % self._segment_bytes
+
+    @property
     def segments(self) -> tuple[Segment, ...]:
         """All segments, the oldest first.  Records are appended to the last one only."""
         return tuple(self._segments)
@@ -99,6 +108,44 @@ class CommitLog:
         self._filled = end
         self.end_position += len(record)
         return True
+
+    def append_copied(self, position: int, data: bytes) -> None:
+        """Append bytes of another log, from *position* on: records, cut anywhere, and fillers.
+
+        An empty log begins in the segment of *position*.  Raises ``LogsDiffer`` if *position* is
+        not the end, or the bytes reach across the end of a segment: the other log has files of
+        another size.  Raises DiskFull.  Then nothing was stored.
+        Upstream: DefaultMessageStore.appendToCommitLog, MappedFileQueue.getLastMappedFile.
+        """
+        if not self._segments:
+            self._begin_at(position)
+        if position != self.end_position:
+            raise LogsDiffer(f"this log ends at {self.end_position}, not at {position}")
+        if self._filled == self._capacity and data:
+            self._open_next(position)
+        start, end = self._filled, self._filled + len(data)
+        if end > self._capacity:
+            raise LogsDiffer(
+                f"{len(data)} bytes at {position} reach across the end of a file at "
+                f"{self._segments[-1].base + self._capacity}: the other log has files of another "
+                "size (mappedFileSizeCommitLog)"
+            )
+        self._view[start:end] = data
+        self._filled = end
+        self.end_position += len(data)
+
+    def read_to_segment_end(self, position: int) -> memoryview:
+        """The bytes from *position* to the end of its segment or of the log; none beyond these."""
+        if not self.min_position <= position < self.end_position:
+            return memoryview(b"")
+        segment = self._segments[bisect.bisect_right(self._bases, position) - 1]
+        end = min(segment.base + segment.size, self.end_position)
+        return segment.view[position - segment.base : end - segment.base]
+
+    def segment_end(self, position: int) -> int:
+        """Where the segment of *position*, which is in the log, ends."""
+        segment = self._segments[bisect.bisect_right(self._bases, position) - 1]
+        return segment.base + segment.size
 
     def read(self, position: int, size: int) -> memoryview:
         """The stored bytes, not a copy; they stay valid after the segment is removed."""
@@ -163,13 +210,20 @@ class CommitLog:
         if record_bytes + BLANK_BYTES_MIN > self._segment_bytes:
             limit = self._segment_bytes - BLANK_BYTES_MIN
             raise RecordTooLarge(f"{record_bytes} bytes, a segment holds {limit}")
-        self.make_room(self._segment_bytes)
-        left = self._capacity - self._filled
+        view, filled, left = self._view, self._filled, self._capacity - self._filled
         # Open the new segment first: if the disk is full, nothing has changed.
-        segment = self._disk.open_segment(self.end_position + left, self._segment_bytes)
+        self._open_next(self.end_position + left)
         if left:
             filler = encode_blank(left)
-            self._view[self._filled : self._filled + len(filler)] = filler
+            view[filled : filled + len(filler)] = filler
+
+    def _begin_at(self, position: int) -> None:
+        self._open_next(position - position % self._segment_bytes)
+        self._fill_from(position - self._bases[0])
+
+    def _open_next(self, base: int) -> None:
+        self.make_room(self._segment_bytes)
+        segment = self._disk.open_segment(base, self._segment_bytes)
         self._segments.append(segment)
         self._bases.append(segment.base)
         self._fill_from(0)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from rocketmq_emulator.broker.store.commit_log import CommitLog
     from rocketmq_emulator.disk.port import Disk
+    from rocketmq_emulator.protocol.messages.records import IndexFields
 
 
 # Prepared and rolled-back messages have no entry in a queue: of the four transaction types only
@@ -267,14 +268,25 @@ class QueueIndex:
                 step_at = position + step_bytes
             if sys_flag & NOT_INDEXED or (since and position < since.get(queue, 0)):
                 continue
-            if offset != queue.max_offset:
-                # Offset 0 again: a real broker's topic that was deleted and created again.
-                if queue.positions and offset != 0:
-                    reason = f"offset {offset} where {queue.max_offset} comes next"
-                    return self._ended(messages - 1, position, reason, store_ms)
-                queue.restart(offset)
+            if (reason := _move_to(queue, offset)) is not None:
+                return self._ended(messages - 1, position, reason, store_ms)
             code = index_code(queue.topic, properties, store_ms, self._levels)
             queue.append(position, size, code)
+
+    def add_copied(self, fields: IndexFields) -> ConsumeQueue | None:
+        """Add the entry of a record that was copied from another log; returns its queue.
+
+        None if the record has no entry, or does not continue its queue.
+        Upstream: ConsumeQueue.putMessagePositionInfoWrapper.
+        """
+        topic, queue_id, offset, position, size, sys_flag, store_ms, properties = fields
+        if sys_flag & NOT_INDEXED:
+            return None
+        queue = self.of(str(topic, "utf-8", "replace"), queue_id)
+        if _move_to(queue, offset) is not None:
+            return None
+        queue.append(position, size, index_code(queue.topic, properties, store_ms, self._levels))
+        return queue
 
     def _ended(
         self, messages: int, end_position: int, reason: str, store_ms: int
@@ -290,6 +302,16 @@ class QueueIndex:
             queue.restart(floor.next_offset)
             since[queue] = floor.since_position
         return since
+
+
+def _move_to(queue: ConsumeQueue, offset: int) -> str | None:
+    """Let *offset* be the next one of *queue*; returns a reason if it cannot be."""
+    if offset != queue.max_offset:
+        # Offset 0 again: a real broker's topic that was deleted and created again.
+        if queue.positions and offset != 0:
+            return f"offset {offset} where {queue.max_offset} comes next"
+        queue.restart(offset)
+    return None
 
 
 class Floor(NamedTuple):

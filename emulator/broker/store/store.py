@@ -17,7 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from rocketmq_emulator.broker.store.appender import Appender, MessageToStore, PutRefused, PutResult
+from rocketmq_emulator.broker.store.appender import (
+    Appender,
+    MessageToStore,
+    PutRefused,
+    PutResult,
+    PutStatus,
+)
 from rocketmq_emulator.broker.store.commit_log import (
     NO_NEXT_FILE,
     CommitLog,
@@ -26,6 +32,7 @@ from rocketmq_emulator.broker.store.commit_log import (
     written_end,
 )
 from rocketmq_emulator.broker.store.consume_queue import QueueIndex
+from rocketmq_emulator.broker.store.copying import CopiedLog
 from rocketmq_emulator.broker.store.flushing import Flushing
 from rocketmq_emulator.broker.store.reading import (
     GetLimits,
@@ -70,6 +77,8 @@ if TYPE_CHECKING:
     from rocketmq_emulator.net.results import Ring
     from rocketmq_emulator.settings.config import BrokerConfig
 
+IS_SLAVE = "this broker is a slave: it has only what its master sends"
+
 
 class Store:
     """The messages on *disk*: reads those of an earlier run, and stores new ones.
@@ -77,6 +86,8 @@ class Store:
     *loading* has read them; without it the constructor reads them, which may take long.
     *ring* is called for every message: ``ring((topic, queue id), (new max offset, code))``.
     ``flushing`` has the position up to which the log would survive a loss of power.
+    ``on_grown`` is called after each put.  A slave's store takes no puts: ``copied`` appends
+    what its master sends.
     """
 
     def __init__(
@@ -113,6 +124,11 @@ class Store:
         if self.log.segments:
             self.flushing.recovered(self.log.min_position, self.log.end_position)
         self._appender = Appender(self.log, config, store_host, note, loading.last_store_ms)
+        self.refuses_because = IS_SLAVE if config.is_slave else ""  # puts; empty: it takes them
+        self.copied: CopiedLog | None = None  # of a slave
+        if config.is_slave:
+            self.copied = CopiedLog(self.log, self._index, self.flushing, note=note, wants=wants)
+        self.on_grown: Callable[[], object] | None = None
 
     @property
     def store_host(self) -> bytes:
@@ -132,6 +148,8 @@ class Store:
 
     def put(self, message: MessageToStore, now_ms: int) -> PutResult:
         """Store one message; if it raises PutRefused, nothing was stored."""
+        if self.refuses_because:
+            raise PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, self.refuses_because)
         key = (message.topic, message.queue_id)
         queue = self._index.queues.get(key) or self._index.of(*key)
         try:
@@ -144,6 +162,8 @@ class Store:
             self.figures.count_up()
         if self._needs_flush:
             self.flushing.wrote(self.log.end_position)
+        if self.on_grown is not None:
+            self.on_grown()
         if put.code is not None:
             if self._wants(MessageStored):
                 self._note_stored(message, put)
@@ -155,12 +175,16 @@ class Store:
 
         If it raises PutRefused, no message of the batch was stored.
         """
+        if self.refuses_because:
+            raise PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, self.refuses_because)
         key = (messages[0].topic, messages[0].queue_id)
         puts = self._appender.append_all(self._index.of(*key), messages, now_ms)
         size = sum(put.size for put in puts)
         self.figures.events.append(PutEvent(messages[0].topic, len(puts), size, now_ms))
         if self._needs_flush:
             self.flushing.wrote(self.log.end_position, len(puts))
+        if self.on_grown is not None:
+            self.on_grown()
         for message, put in zip(messages, puts, strict=True):
             if self._wants(MessageStored):
                 self._note_stored(message, put)
@@ -207,6 +231,8 @@ class Store:
         self._index.reset(kept_topics)
         self.log.clear()
         self.early_deliveries.clear()
+        if self.copied is not None:
+            self.copied.restart()
         self.flushing.begin_at(self.log.end_position)
         self._retention.reset()
         self._appender.reset()

@@ -34,7 +34,7 @@ from rocketmq_emulator.cluster.links.streams import ProxyContext
 from rocketmq_emulator.cluster.world import ClusterEnded
 from rocketmq_emulator.faults.links_and_drives import Tally
 from rocketmq_emulator.net.epoll_reader import EpollReader, Readable, epoll_is_supported
-from rocketmq_emulator.net.remoting_server import PORT_PAIRS_TRIED_MAX
+from rocketmq_emulator.net.remoting_server import PORTS_TRIED_MAX
 from rocketmq_emulator.net.tcp import bound_socket
 from rocketmq_emulator.net.timers import Timers
 from rocketmq_emulator.net.transport import AddressInUse
@@ -207,7 +207,7 @@ class TcpLinks:
     def _bind_pair(self, broker: str, address: str) -> None:
         """Bind *broker*'s port and its VIP channel; port 0 is any two that are free."""
         is_any_port = split_address(address)[1] == 0
-        for tries_left in reversed(range(PORT_PAIRS_TRIED_MAX)):
+        for tries_left in reversed(range(PORTS_TRIED_MAX)):
             main = self._bind(FROM_CLIENTS, broker, address)
             try:
                 address_below = vip_channel(main.address)

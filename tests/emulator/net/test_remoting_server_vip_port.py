@@ -14,7 +14,7 @@ from rocketmq_emulator.cluster.spec import ClusterSpec
 from rocketmq_emulator.cluster.worlds.embedded import EmbeddedCluster
 from rocketmq_emulator.facts import ConnectionClosed, Fact, VipPortNotOpen
 from rocketmq_emulator.net.remoting_client import RemotingClient
-from rocketmq_emulator.net.remoting_server import RemotingServer
+from rocketmq_emulator.net.remoting_server import RemotingServer, VipPort
 from rocketmq_emulator.net.results import Call, Reply, Result
 from rocketmq_emulator.net.tcp import TcpNetwork
 from rocketmq_emulator.net.transport import Listener
@@ -77,8 +77,9 @@ class Side:
 async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[Side]:
     async with trio.open_nursery() as nursery:
         side = Side(nursery)
-        side.listeners = await side.server.serve_with_vip_port(
-            side.network, address, nursery, absent={11}
+        beside = (VipPort.beside(side.server, {11}),)
+        side.listeners = await side.server.serve_with_ports_beside(
+            side.network, address, nursery, beside
         )
         with trio.fail_after(20):
             yield side
@@ -153,8 +154,9 @@ async def test_any_port_is_one_whose_second_port_is_free(monkeypatch) -> None:
         side.listeners[0].close()
         monkeypatch.setattr(side.network, "listen", listen_at_a_taken_pair_first)
         async with trio.open_nursery() as nursery:
-            pair = await side.server.serve_with_vip_port(
-                side.network, "127.0.0.1:0", nursery, absent={11}
+            beside = (VipPort.beside(side.server, {11}),)
+            pair = await side.server.serve_with_ports_beside(
+                side.network, "127.0.0.1:0", nursery, beside
             )
             nursery.cancel_scope.cancel()
     assert len(pair) == 2

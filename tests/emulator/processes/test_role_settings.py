@@ -58,7 +58,7 @@ def test_the_conf_file_of_a_distribution_is_understood(tmp_path) -> None:
     settings.add_properties_file(a_file(tmp_path, "broker.conf", SHIPPED_CONF))
     config = settings.config()
     assert (config.name, config.retained_hours_max) == ("broker-x", 48)
-    assert settings.ignored == ["deleteWhen", "brokerRole"]
+    assert settings.ignored == ["deleteWhen"]
 
 
 def test_addresses_are_put_together_from_upstreams_parts() -> None:
@@ -110,7 +110,7 @@ def test_limits_of_the_network_are_a_table_in_toml_and_a_prefix_elsewhere(tmp_pa
         ("brokerNme=x", "brokerNme.*did you mean brokerName"),
         ("prem=4", "prem.*did you mean perm"),
         ("flushDiskType=NO_FLUSH", "is ASYNC_FLUSH or SYNC_FLUSH, not 'NO_FLUSH'"),
-        ("brokerRole=SLAVE", "only ASYNC_MASTER is"),
+        ("brokerRole=MASTER", "ASYNC_MASTER"),
         ("brokerId=x", r"broker_id \(brokerId\) is a whole number, not 'x'"),
         ("net.idle_ms_max=x", r"net.idle_ms_max \(.*Seconds\) is a whole number, not 'x'"),
         ("trace_on=perhaps", r"trace_on \(traceOn\) is true or false, not 'perhaps'"),

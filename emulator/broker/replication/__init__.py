@@ -1,0 +1,1 @@
+"""Replication between the brokers of one name: the master's log and tables, copied to slaves."""

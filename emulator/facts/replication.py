@@ -1,0 +1,88 @@
+"""Facts of replication: a slave's connection to its master, and how far its log has come."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rocketmq_emulator.facts.fact import Fact, Severity
+
+# At a master --------------------------------------------------------------------------
+
+
+class SlaveConnected(Fact, frozen=True):
+    """A slave has said where its log ends, and is sent the bytes from there on."""
+
+    address: str
+    reported: int  # the end of its log, in bytes; 0: its log is empty
+    position: int  # from which it is sent the log
+
+
+class SlaveDisconnected(Fact, frozen=True):
+    """The connection of a slave ended: nothing is replicated to it until it comes back."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str
+    reason: str
+    acknowledged: int  # the last position that it reported; -1: none
+
+
+class SlaveCannotContinue(Fact, frozen=True):
+    """A slave asks for bytes that this master does not have: it gets heartbeats only.
+
+    As upstream, the connection stays open; only an empty slave can be filled again.
+    """
+
+    severity: ClassVar[Severity] = "error"
+
+    address: str
+    position: int  # that it asks for
+    min_position: int  # of this master's log
+    end_position: int
+
+
+class SlaveAcknowledged(Fact, frozen=True):
+    """A slave has reported that its log ends at a later position than before."""
+
+    severity: ClassVar[Severity] = "debug"
+
+    address: str
+    position: int
+
+
+# At a slave ---------------------------------------------------------------------------
+
+
+class MasterConnected(Fact, frozen=True):
+    """A slave has connected to the HA port of its master."""
+
+    address: str
+    end_position: int  # of this slave's log
+
+
+class MasterDisconnected(Fact, frozen=True):
+    """The connection to the master ended; the slave connects again."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str
+    reason: str
+
+
+class LogCopied(Fact, frozen=True):
+    """Bytes of the master's log were appended to this slave's."""
+
+    severity: ClassVar[Severity] = "debug"
+
+    position: int  # in the commit log, in bytes: the end of what was copied
+    copied_bytes: int
+    message_count: int  # that are whole now: consumers can read them here
+
+
+class CopiedLogUnreadable(Fact, frozen=True):
+    """The bytes of the master at this position are no message: no later one can be read here."""
+
+    severity: ClassVar[Severity] = "error"
+
+    position: int
+    reason: str

@@ -1,0 +1,97 @@
+"""The bytes between a master and its slaves, on the HA port: outside of the remoting protocol.
+
+    slave to master, a report:   int64 end of the slave's log
+    master to slave, a frame:    int64 position of the first byte, int32 size, so many bytes
+
+There is no handshake, and nothing says what a byte means but its place.  The bytes of a frame are
+those of the master's log files, cut anywhere inside a file but never across its end; a frame
+without bytes is a heartbeat.  Whatever a peer sends, the readers keep less than one frame.
+
+Upstream: HAConnection and HAService.HAClient (4.x); DefaultHAConnection, DefaultHAClient (5.x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from rocketmq_emulator.protocol.error_families import DamagedData
+
+FRAME_BYTES_MAX = 4 * 1024 * 1024  # HAClient.READ_MAX_BUFFER_SIZE: a larger one never ends there
+_REPORT = Struct(">q")
+_HEAD = Struct(">qi")
+REPORT_BYTES, HEAD_BYTES = _REPORT.size, _HEAD.size
+
+
+class BadStream(DamagedData):
+    """These bytes are no frame: the peer is at fault, and its connection must close."""
+
+
+class LogFrame(NamedTuple):
+    """Bytes of the master's log from *position* on; none: a heartbeat."""
+
+    position: int
+    data: bytes
+
+
+def encode_report(end: int) -> bytes:
+    """The report of a slave whose log ends at *end*."""
+    return _REPORT.pack(end)
+
+
+def encode_frame(position: int, data: bytes | memoryview) -> bytes:
+    """A frame of *data*, which begins at *position*."""
+    return b"".join((_HEAD.pack(position, len(data)), data))
+
+
+class ReportReader:
+    """Reads what a slave sends.  Of the reports that come in one piece the last one counts."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> int | None:
+        """The newest report that *data* completes; None if it completes none.
+
+        Upstream: HAConnection.ReadSocketService.processReadEvent.
+        """
+        data = self._rest + data
+        whole = len(data) - len(data) % REPORT_BYTES
+        self._rest = data[whole:]
+        return int(_REPORT.unpack_from(data, whole - REPORT_BYTES)[0]) if whole else None
+
+
+class FrameReader:
+    """Reads what a master sends.  Raises ``BadStream``; it must not be used after that."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes read from the stream."""
+        self._buffer += data
+
+    @property
+    def next_position(self) -> int | None:
+        """The position in the head of the next frame, which may not be whole yet."""
+        if len(self._buffer) < HEAD_BYTES:
+            return None
+        return int(_HEAD.unpack_from(self._buffer)[0])
+
+    def frames(self) -> Iterator[LogFrame]:
+        """The whole frames so far, in order."""
+        buffer, at = self._buffer, 0
+        try:
+            while len(buffer) - at >= HEAD_BYTES:
+                position, size = _HEAD.unpack_from(buffer, at)
+                if not 0 <= size <= FRAME_BYTES_MAX - HEAD_BYTES:
+                    raise BadStream(f"a frame of {size} bytes at position {position}")
+                end = at + HEAD_BYTES + size
+                if end > len(buffer):
+                    break
+                frame = LogFrame(position, bytes(buffer[at + HEAD_BYTES : end]))
+                at = end
+                yield frame
+        finally:
+            del buffer[:at]
