@@ -23,10 +23,16 @@ from rocketmq_emulator.text.values import PORT_MAX
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …, as upstream's examples
+SLAVE_PORT_STEP = 10  # above the port of its master: 10921, 10931 …
+SLAVES_MAX = 8  # of one master
 
 
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """NameServers and brokers, with settings by the field names of their configs.
+
+    Each broker has *slaves* more nodes with its broker name and the ids 1, 2 …: the slaves of
+    ``broker-a`` are the nodes ``broker-a-1``, ``broker-a-2``.  A ``broker_role`` in
+    ``broker_settings`` is that of the masters.
 
     ``port`` is the first NameServer's; the brokers' ports follow from it; 0 means any free ones.
     ``advertised_host`` is the host that clients connect to, if it is not ``host``.
@@ -36,6 +42,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     name_servers: int = 1
     brokers: int = 2
+    slaves: int = 0  # of each broker
     release: str = "4.9.7"
     host: str = "127.0.0.1"
     advertised_host: str = ""
@@ -50,6 +57,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError("a cluster has 1 to 9 NameServers")
         if not 0 <= self.brokers <= len(LETTERS):
             raise ValueError(f"a cluster has 0 to {len(LETTERS)} brokers")
+        if not 0 <= self.slaves <= SLAVES_MAX:
+            raise ValueError(f"a broker has 0 to {SLAVES_MAX} slaves")
         port_max = PORT_MAX - BROKER_PORT_ABOVE - BROKER_PORT_STEP * self.brokers
         if not 0 <= self.port <= port_max:
             raise ValueError(
@@ -70,8 +79,37 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def broker_names(self) -> tuple[str, ...]:
-        """The brokers' names: ``broker-a``, ``broker-b`` …"""
+        """The nodes that are brokers: the masters, then the slaves."""
+        return (*self.master_names, *self.slave_names)
+
+    @property
+    def master_names(self) -> tuple[str, ...]:
+        """The masters, whose node names are their broker names: ``broker-a``, ``broker-b`` …"""
         return tuple(f"broker-{LETTERS[index]}" for index in range(self.brokers))
+
+    @property
+    def slave_names(self) -> tuple[str, ...]:
+        """The slaves: ``broker-a-1``, ``broker-b-1`` …, then ``broker-a-2`` …"""
+        return tuple(
+            f"{master}-{number}"
+            for number in range(1, self.slaves + 1)
+            for master in self.master_names
+        )
+
+    @property
+    def start_groups(self) -> tuple[tuple[str, ...], ...]:
+        """The nodes that start together, in order: a group waits for the one before it.
+
+        Slaves come after the masters, so that the answer to their registration has their master.
+        """
+        return self.name_server_names, self.master_names, self.slave_names
+
+    def master_of(self, node: str) -> tuple[str, int]:
+        """The broker name of the broker *node*, and its id: 0 for a master."""
+        if node in self.master_names:
+            return node, 0
+        master, _, number = node.rpartition("-")
+        return master, int(number)
 
     @property
     def is_on_loopback(self) -> bool:
@@ -95,18 +133,21 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def broker_config(self, name: str, namesrv: tuple[str, ...] = ()) -> BrokerConfig:
         """The config of broker *name*.  Raises ``BadField`` for a bad setting."""
         own: Mapping[str, Any] = self.settings_of.get(name, {})
-        index = self.broker_names.index(name)
-        port = self.port and self.port + BROKER_PORT_ABOVE + BROKER_PORT_STEP * index
+        master, number = self.master_of(name)
+        above = BROKER_PORT_ABOVE + BROKER_PORT_STEP * self.master_names.index(master)
+        port = self.port and self.port + above + SLAVE_PORT_STEP * number
+        role = {"broker_role": "SLAVE", "broker_id": number} if number else {}
         given = {
             "release": self.release,
-            "name": name,
+            "name": master,
             "listen_address": f"{self.host}:{port}",
             "advertised_address": self.advertised_host and f"{self.advertised_host}:{port}",
             "namesrv": namesrv,
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
         }
-        return convert_fields(BrokerConfig, {**given, **self.broker_settings, **own}, name)
+        settings = {**given, **self.broker_settings, **role, **own}
+        return convert_fields(BrokerConfig, settings, name)
 
     def reached_at(self, address: str) -> str:
         """The ``host:port`` that clients use for a node that listens at *address*."""
@@ -130,6 +171,7 @@ class SpecFields(TypedDict, total=False):
 
     name_servers: int
     brokers: int
+    slaves: int
     release: str
     host: str
     advertised_host: str

@@ -76,6 +76,15 @@ def vip_channel(address: str) -> str:
     return f"{host}:{int(port) - 2}" if port.isdigit() and len(port) < 6 else address
 
 
+def next_port(address: str) -> str:
+    """The address one port above: of a broker, where slaves connect by default.
+
+    A text that is no address is returned unchanged.  Upstream: BrokerStartup, haListenPort.
+    """
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + 1}" if port.isdigit() and len(port) < 6 else address
+
+
 # Durations ----------------------------------------------------------------------------
 
 

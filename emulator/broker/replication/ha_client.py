@@ -82,6 +82,10 @@ class HaClient:
             self.closed(reason)
             transport.close()
 
+    def restart(self) -> None:
+        """The log was removed: connect again, with an empty one."""
+        self._end("the log was removed", waits=False)
+
     # What the transport calls ---------------------------------------------------------
 
     def feed(self, data: bytes) -> None:

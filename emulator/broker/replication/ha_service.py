@@ -87,6 +87,11 @@ class HaService:
         for connection in list(self.connections):
             connection.transport.close()
 
+    def restart(self) -> None:
+        """The log was removed: forget what was reported, and let slaves connect again."""
+        self.close()
+        self.acknowledged_max = 0
+
     # For puts -------------------------------------------------------------------------
 
     def grown(self) -> None:

@@ -69,6 +69,7 @@ from rocketmq_emulator.settings.releases import (
     TIMER_MESSAGES_KNOWN,
     Release,
 )
+from rocketmq_emulator.text.values import next_port
 
 Waiting = Callable[[PoolName], tuple[int, int]]  # waiting requests, ms the oldest has waited
 Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
@@ -209,6 +210,13 @@ class Broker:
         is_told = not self.config.ha_master_address
         if self.ha_client is not None and is_told and its_ha_address:
             self.ha_client.master_address = its_ha_address
+
+    def restart_replicas(self) -> None:
+        """End the connections to slaves and to the master: the log was removed."""
+        if self.ha is not None:
+            self.ha.restart()
+        if self.ha_client is not None:
+            self.ha_client.restart()
 
     def close_replicas(self) -> None:
         """Close the connections to slaves and to the master."""
@@ -445,9 +453,8 @@ def ha_address(address: str, config: BrokerConfig) -> str:
 
     Upstream: BrokerStartup, the default of haListenPort.
     """
-    host, _, port = address.rpartition(":")
     own = config.ha_port if config.parsed_release >= HA_PORT_IS_SET else 0
-    return f"{host}:{own or int(port) + 1}"
+    return f"{address.rpartition(':')[0]}:{own}" if own else next_port(address)
 
 
 def _no_waiting_requests(_pool: PoolName) -> tuple[int, int]:

@@ -70,6 +70,7 @@ def reset_broker(broker: Broker, now_ms: int) -> Hashable | None:
     """
     groups, topics = _of_connected(broker)
     broker.store.reset(topics, now_ms)
+    broker.restart_replicas()
     broker.reconfigure(broker.first_config)
     broker.topics.reset(topics, now_ms)
     broker.groups.reset(groups, now_ms)

@@ -194,6 +194,10 @@ class CommitLog:
         self._view = memoryview(b"")
         self._capacity = self._filled = 0
 
+    def begin_anywhere(self) -> None:
+        """After ``clear``: the next bytes may have any position, as in a new log of a slave."""
+        self.end_position = 0
+
     def close(self) -> None:
         """Close the segments; their bytes stay on the disk."""
         for segment in self._segments:

@@ -230,6 +230,8 @@ class Store:
         """
         self._index.reset(kept_topics)
         self.log.clear()
+        if self.copied is not None:
+            self.log.begin_anywhere()
         self.early_deliveries.clear()
         if self.copied is not None:
             self.copied.restart()

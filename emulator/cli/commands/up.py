@@ -44,7 +44,9 @@ from rocketmq_emulator.cli.options.server_arguments import (
     Port,
     ReleaseName,
     Sets,
+    Slaves,
     Store,
+    SyncMaster,
     WithLinks,
     log_settings,
 )
@@ -83,6 +85,8 @@ FOR_ALL_NODES = {"reply_rules_allowed"}  # a reset needs it of the NameServer, t
 
 def up(
     brokers: Brokers = BROKERS_DEFAULT,
+    slaves: Slaves = 0,
+    sync_master: SyncMaster = False,
     release: ReleaseName = RELEASE_DEFAULT,
     store: Store = "",
     port: Port = PORT_DEFAULT,
@@ -105,7 +109,8 @@ def up(
             raise BadUse(f"--journal {journal} is not a folder")
         where = ListenAddress(port, listen, advertise)
         kept = StoreChoice.of(store, embedded=embedded)
-        spec = _spec(brokers, release, kept, where, sets or [])
+        role = ["brokerRole=SYNC_MASTER"] if sync_master else []
+        spec = _spec(Nodes(brokers, slaves), release, kept, where, [*role, *(sets or [])])
         wanted = ControlPortOption.parse(control, port)
         shown = log_settings(log_format, everything=log)
         started = partial(_started, journal=journal, log=shown, with_links=with_links)
@@ -174,22 +179,29 @@ class ListenAddress(NamedTuple):
     advertised_host: str
 
 
+class Nodes(NamedTuple):
+    """How many brokers, and slaves of each."""
+
+    brokers: int
+    slaves: int
+
+
 def _spec(
-    brokers: int, release: str, store: StoreChoice, where: ListenAddress, sets: list[str]
+    nodes: Nodes, release: str, store: StoreChoice, where: ListenAddress, sets: list[str]
 ) -> ClusterSpec:
     if where.host in ALL_ADDRESSES and not where.advertised_host:
         raise BadUse(f"--listen {where.host} needs --advertise HOST: the address that clients use")
     settings = Settings(BrokerConfig)
     settings.add_assignments(sets)
     given = settings.nested() | ({"store_is_temporary": True} if store.is_temporary else {})
-    if own := sorted({"name", "listen_address", "namesrv", "store"} & given.keys()):
+    if own := sorted({"name", "broker_id", "listen_address", "namesrv", "store"} & given.keys()):
         raise BadUse(f"--set {', '.join(own)}: every broker needs its own; `up` sets it")
     if settings.ignored:
         names = ", ".join(settings.ignored)
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
     try:
         spec = ClusterSpec(
-            brokers=brokers,
+            **nodes._asdict(),
             release=release,
             store=store.folder,
             **where._asdict(),

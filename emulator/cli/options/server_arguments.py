@@ -19,6 +19,13 @@ RELEASE_METAVAR = "4.9.7|5.3.3|…"
 Brokers: TypeAlias = Annotated[
     int, typer.Option("--brokers", metavar="N", help="The number of brokers.")
 ]
+Slaves: TypeAlias = Annotated[
+    int, typer.Option("--slaves", metavar="N", help="The number of slaves of each broker.")
+]
+SyncMaster: TypeAlias = Annotated[
+    bool,
+    typer.Option("--sync-master", help="Brokers answer sends when a slave has the message."),
+]
 ReleaseName: TypeAlias = Annotated[
     str,
     typer.Option(

@@ -11,20 +11,30 @@ from collections.abc import Sequence
 
 BROKERS_DEFAULT, RELEASE_DEFAULT, PORT_DEFAULT = 2, "4.9.7", 9876
 EARLY_BROKERS_MAX = 100
-BROKERS = "--brokers"
+BROKERS, SLAVES = "--brokers", "--slaves"
 # With these, nodes start as they would without them.
 PLAIN_WITH_VALUE = frozenset(
-    (BROKERS, "--release", "--store", "--port", "--listen", "--advertise", "--set", "--control")
+    (
+        BROKERS,
+        SLAVES,
+        "--release",
+        "--store",
+        "--port",
+        "--listen",
+        "--advertise",
+        "--set",
+        "--control",
+    )
 )
-PLAIN_SWITCHES = frozenset(("--exit-on-death", "--exit-with-parent"))
+PLAIN_SWITCHES = frozenset(("--sync-master", "--exit-on-death", "--exit-with-parent"))
 
 
 def brokers_to_start_early(arguments: Sequence[str]) -> int:
-    """How many brokers ``up`` with *arguments* certainly starts as plain processes.
+    """How many brokers and slaves ``up`` with *arguments* certainly starts as plain processes.
 
     0 if there are none, or if only the parser can decide: another option, a bad value.
     """
-    brokers = BROKERS_DEFAULT
+    counts = {BROKERS: BROKERS_DEFAULT, SLAVES: 0}
     rest = iter(arguments)
     for argument in rest:
         flag, equals, value = argument.partition("=")
@@ -34,6 +44,9 @@ def brokers_to_start_early(arguments: Sequence[str]) -> int:
             return 0
         if not equals:
             value = next(rest, "")
-        if flag == BROKERS:
-            brokers = int(value) if value.isdecimal() else 0
+        if flag in counts:
+            if not value.isdecimal():
+                return 0
+            counts[flag] = int(value)
+    brokers = counts[BROKERS] * (1 + counts[SLAVES])
     return brokers if brokers <= EARLY_BROKERS_MAX else 0

@@ -3,6 +3,7 @@
     clients ──port──► broker-a          broker-a ──port──► namesrv
     clients ──port──► namesrv           broker-b ──port──► namesrv
     clients ──port − 2──► broker-a's VIP channel
+    slaves ───port + 1──► broker-a's HA port
 
 Nodes listen at ports that no peer uses directly; brokers register proxy ports, and clients use
 them.  Each broker has its own ports to the NameServers, so the port identifies the source.
@@ -39,7 +40,7 @@ from rocketmq_emulator.net.tcp import bound_socket
 from rocketmq_emulator.net.timers import Timers
 from rocketmq_emulator.net.transport import AddressInUse
 from rocketmq_emulator.settings.config import BrokerConfig
-from rocketmq_emulator.text.values import split_address, vip_channel
+from rocketmq_emulator.text.values import next_port, split_address, vip_channel
 
 if TYPE_CHECKING:
     from rocketmq_emulator.cluster.fault_values import LinkFault
@@ -55,7 +56,12 @@ END_S_MAX = 5.0
 CALL_S_MAX = 10.0
 FROM_CLIENTS = ""  # the source of clients' proxy ports
 FROM_CLIENTS_BY_VIP = "(VIP)"  # of those two below, the brokers' VIP channels
+FROM_SLAVES = "(HA)"  # of the proxy ports one above: where slaves connect to their master
 CLIENT_SOURCES = (FROM_CLIENTS, FROM_CLIENTS_BY_VIP)
+BESIDE: dict[str, Callable[[str], str]] = {  # addresses beside a broker's own, by source
+    FROM_CLIENTS_BY_VIP: vip_channel,
+    FROM_SLAVES: next_port,
+}
 
 
 class TcpLinks:
@@ -158,8 +164,8 @@ class TcpLinks:
     def _set_node_address(self, name: str, address: str) -> None:
         for (source, target), proxy_port in self._proxy_ports.items():
             if target == name:
-                is_vip = source == FROM_CLIENTS_BY_VIP
-                proxy_port.node_address = vip_channel(address) if is_vip else address
+                beside = BESIDE.get(source)
+                proxy_port.node_address = beside(address) if beside else address
                 proxy_port.set_state(self._running_context)
 
     def _begin(self, fault: LinkFault, tally: Tally) -> int:
@@ -202,27 +208,32 @@ class TcpLinks:
             for broker in spec.broker_names:
                 self._bind(broker, name, f"{NODE_HOST}:0")
         for name in spec.broker_names:
-            self._bind_pair(name, spec.broker_config(name).listen_address)
+            self._bind_ports(name, spec.broker_config(name).listen_address)
 
-    def _bind_pair(self, broker: str, address: str) -> None:
-        """Bind *broker*'s port and its VIP channel; port 0 is any two that are free."""
+    def _bind_ports(self, broker: str, address: str) -> None:
+        """Bind *broker*'s port and those beside it; port 0 is any that has free ones there."""
         is_any_port = split_address(address)[1] == 0
         for tries_left in reversed(range(PORTS_TRIED_MAX)):
-            main = self._bind(FROM_CLIENTS, broker, address)
+            bound = [self._bind(FROM_CLIENTS, broker, address)]
             try:
-                address_below = vip_channel(main.address)
-                self._bind(FROM_CLIENTS_BY_VIP, broker, address_below, if_unbound=is_any_port)
+                for source in self._sources_beside():
+                    where = BESIDE[source](bound[0].address)
+                    bound.append(self._bind(source, broker, where, if_unbound=is_any_port))
             except AddressInUse:
                 if not (is_any_port and tries_left):
                     raise
-                main.close()
+                for proxy_port in bound:
+                    proxy_port.close()
             else:
                 return
+
+    def _sources_beside(self) -> tuple[str, ...]:
+        return tuple(BESIDE) if self._spec.slaves else (FROM_CLIENTS_BY_VIP,)
 
     def _bind(
         self, source: str, target: str, address: str, *, if_unbound: bool = False
     ) -> ProxyPort:
-        names = self._names_of(source), self._names_of(target)
+        names = self._names_of(source, target), self._names_of(target)
         learns_names = source in CLIENT_SOURCES and target in self._spec.broker_names
         is_vip = source == FROM_CLIENTS_BY_VIP
         sock = bound_socket(address, if_unbound=if_unbound)
@@ -230,10 +241,17 @@ class TcpLinks:
         self._proxy_ports[source, target] = proxy_port
         return proxy_port
 
-    def _names_of(self, side: str) -> Names:
+    def _names_of(self, side: str, of_broker: str = "") -> Names:
+        """The names of a side; of the HA port of *of_broker*: its slaves, which share it."""
         if side in CLIENT_SOURCES:
             return SOME_CLIENTS
+        if side == FROM_SLAVES:
+            slaves = [name for name in self._spec.slave_names if name != of_broker]
+            return frozenset([BROKERS, *(s for s in slaves if self._is_slave_of(s, of_broker))])
         return frozenset([side, BROKERS if side in self._spec.broker_names else NAME_SERVERS])
+
+    def _is_slave_of(self, name: str, broker: str) -> bool:
+        return self._spec.master_of(name)[0] == self._spec.master_of(broker)[0]
 
     def _close_proxy_ports(self) -> None:
         for proxy_port in self._proxy_ports.values():

@@ -251,13 +251,12 @@ class EmbeddedCluster(RealWorld):
             nursery.cancel_scope.cancel()
 
     async def _start(self, names: list[str]) -> None:
-        servers = [name for name in names if name in self.spec.name_server_names]
-        brokers = [name for name in names if name not in servers]
         with trio.move_on_after(START_S_MAX) as self._start_scope:
-            for group in (servers, brokers):
+            for group in self.spec.start_groups:
                 async with trio.open_nursery() as starting:
                     for name in group:
-                        starting.start_soon(self._start_node, name)
+                        if name in names:
+                            starting.start_soon(self._start_node, name)
         if self._start_scope.cancelled_caught:
             raise NotReady(START_S_MAX, [name for name in names if not self.is_running(name)])
 
@@ -282,7 +281,7 @@ class EmbeddedCluster(RealWorld):
     async def _stop(self, names: list[str]) -> None:
         for name in names:
             self._nodes[name].resume()
-        for group in (self.spec.broker_names, self.spec.name_server_names):
+        for group in reversed(self.spec.start_groups):
             async with trio.open_nursery() as stopping:
                 for name in group:
                     if name in names:

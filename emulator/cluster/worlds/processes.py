@@ -154,7 +154,11 @@ class ProcessCluster(RealWorld):
     # Verbs ----------------------------------------------------------------------------
 
     def start(self, *names: str) -> None:
-        """Start all processes at once: brokers load while the NameServers get ready."""
+        """Start all processes at once: brokers load while the NameServers get ready.
+
+        Slaves load meanwhile, too, but begin when the masters are registered: then their own
+        first registration is answered with their master.
+        """
         with self._locked(wanted := self._named(*names)):
             down = [name for name in wanted if not self.is_running(name)]
             self._start(down)
@@ -164,23 +168,25 @@ class ProcessCluster(RealWorld):
         if self._journal:
             Path(self._journal).mkdir(parents=True, exist_ok=True)
         servers = [name for name in down if name in self.spec.name_server_names]
-        brokers = [name for name in down if name in self.spec.broker_names]
+        masters = [name for name in down if name in self.spec.master_names]
+        slaves = [name for name in down if name in self.spec.slave_names]
         for name in servers:
             self._spawn("nameserver", name).configure(self._config(name))
-        for name in brokers:
+        for name in (*masters, *slaves):
             self._spawn("broker", name)
         self._wait_ready(servers)
         self._announce_control(servers)
-        for name in brokers:
-            self._nodes[name].configure(self._config(name))
-        self._wait_ready(brokers)
+        for names in (masters, slaves):
+            for name in names:
+                self._nodes[name].configure(self._config(name))
+            self._wait_ready(names)
 
     def stop(self, *names: str) -> None:
         """Send SIGTERM to the brokers, then to the NameServers."""
         chosen = self._named(*names)
         for server in self._of(name for name in self.spec.name_server_names if name in chosen):
             server.resume()  # brokers unregister there
-        for group in (self.spec.broker_names, self.spec.name_server_names):
+        for group in reversed(self.spec.start_groups):
             self._end([name for name in group if name in chosen], "stop")
 
     def kill(self, name: str) -> None:

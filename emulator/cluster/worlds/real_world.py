@@ -218,7 +218,8 @@ class RealWorld(World):
     def reset(self) -> None:
         """Reset the cluster, as ``World.reset``.  Raises the error of a node's start.
 
-        NameServers are reset first: the brokers then register again with them.
+        NameServers are reset first: the brokers then register again with them.  Slaves are
+        the last: then they copy the empty logs of their masters.
         """
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
@@ -229,22 +230,23 @@ class RealWorld(World):
                     self.resume(name)
             self.start()
             self._reset_clocks()
-            for names in (self.spec.name_server_names, self.spec.broker_names):
+            spec = self.spec
+            for names in (spec.name_server_names, spec.master_names, spec.slave_names):
                 addresses = {name: self._address_of(name) for name in names}
                 reply_rules.call_servers_blocking(addresses, reply_rules.reset_server())
             self.announce_control()
 
     def advance(self, time: str | int) -> int:
-        """Advance all running brokers at the same time; returns how many messages fell due."""
+        """Advance all running masters at the same time; returns how many messages fell due."""
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
-        running = [n for n in self.spec.broker_names if self._condition(n).state == "running"]
+        running = [n for n in self.spec.master_names if self._condition(n).state == "running"]
         addresses = {name: self._address_of(name) for name in running}
         answers = reply_rules.call_servers_blocking(addresses, reply_rules.advance_time(time))
         return sum(answer.due_count for answer in answers)
 
     def make_topic(self, config: TopicConfig) -> TopicMade:
-        """Create or change a topic on every broker that runs; the result names the others.
+        """Create or change a topic on every master that runs; the result names the others.
 
         After ``ReplyRuleRefused`` (a name that a broker refuses) it is on no broker, or on all
         before the one that refuses.
@@ -252,7 +254,7 @@ class RealWorld(World):
         from rocketmq_emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call, missing = reply_rules.put_topic(config), dict[str, str]()
-        names = self.spec.broker_names
+        names = self.spec.master_names
         with self._locked(names):  # a broker that is being started is ready then
             for name in names:
                 state = self._condition(name).state

@@ -144,8 +144,8 @@ class VirtualCluster(World):
     async def start(self, *names: str) -> None:
         """Start the NameServers, then the brokers.  Clients are started by name only."""
         wanted = self._named(*names)
-        servers = [name for name in wanted if name in self.spec.name_server_names]
-        for group in (servers, [name for name in wanted if name not in servers]):
+        of_spec = [[n for n in group if n in wanted] for group in self.spec.start_groups]
+        for group in (*of_spec, [name for name in wanted if name not in self.node_names]):
             new = [name for name in group if not self.is_running(name)]
             machines = [self._started(name) for name in group]
             with trio.move_on_after(START_S_MAX):
@@ -249,7 +249,7 @@ class VirtualCluster(World):
     async def advance(self, time: str | int) -> int:
         """Advance messages only: the virtual clock does not move.  ``sleep`` moves it."""
         call, due = advance_time(time), 0
-        for name in self.spec.broker_names:
+        for name in self.spec.master_names:
             if self.is_running(name) and not self.is_paused(name):
                 due += (await self.call_server(name, call)).due_count
         return due

@@ -99,7 +99,7 @@ def test_settings_may_have_the_names_of_rocketmq_and_its_units() -> None:
         ({"autoCreateTopicEnabel": False}, "; did you mean autoCreateTopicEnable?"),
         ({"defaultTopicQueueNums": 3, "default_topic_queues": 3}, "are the same setting"),
         ({"listenPort": 10911}, "give host and port"),
-        ({"brokerRole": "SLAVE"}, "brokerRole=SLAVE is not supported; only ASYNC_MASTER is"),
+        ({"brokerRole": "SLAVE"}, "a SLAVE has an id above 0, a master has 0"),
         ({"aclEnable": True}, "aclEnable=true is not supported"),
         ({"autoCreateTopicEnable": "no"}, "auto_create_topic is a bool, not str 'no'"),
     ],

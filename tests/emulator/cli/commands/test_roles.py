@@ -40,7 +40,7 @@ def test_a_rocketmq_users_own_conf_file_starts_a_broker(tmp_path) -> None:
     with started("broker", "-c", str(conf), "--set", "enablePropertyFilter=true") as broker:
         assert ready_line(broker)["name"] == "theirs"
         said = broker.stderr.readline().decode()
-    assert said == "rmqemu: of no effect here, ignored: brokerRole, deleteWhen\n"
+    assert said == "rmqemu: of no effect here, ignored: deleteWhen\n"
 
 
 def test_the_environment_configures_a_role(monkeypatch) -> None:

@@ -63,6 +63,8 @@ def test_no_command_forges_the_signature_of_its_function() -> None:
         (("--port", "0", "--release=5.3.3", "--store", "x", "--set", "perm=6"), 2),
         (("--store", "--embedded"), 2),  # a folder of that name
         (("--store", "--brokers", "--brokers", "3"), 3),
+        (("--brokers", "3", "--slaves", "2", "--sync-master"), 9),
+        (("--slaves", "one"), 0),
         (("--brokers", "0"), 0),
         (("--brokers", "many"), 0),
         (("--brokers", "-1"), 0),
